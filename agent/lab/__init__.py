@@ -1,0 +1,1 @@
+"""Real brokers and real Java clients on this machine, for the demo and the system tests."""

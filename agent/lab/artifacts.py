@@ -1,0 +1,173 @@
+"""JVM artifacts from Maven Central, each set once, into a cache folder.
+
+PySpark's jar folder holds Ivy, which resolves a Maven artifact with all that it needs; so no Maven is
+wanted. A set appears by an atomic rename under a lock: a folder that exists is complete.
+
+Mirrors: the environment's ``MAVEN_MIRROR_URL``, else the mirror of ``central`` in Maven's own
+``~/.m2/settings.xml``, else Maven Central itself.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from agent.lab.errors import LabError
+from agent.lab.jvm import find_java, trust_flags
+
+CENTRAL = "https://repo1.maven.org/maven2/"
+MIRROR_VARIABLE = "MAVEN_MIRROR_URL"
+_FETCH_TIMEOUT_S = 600.0
+
+
+class Artifact(NamedTuple):
+    """One Maven coordinate."""
+
+    organisation: str
+    name: str
+    revision: str
+
+
+BROKER_VERSION = "4.3.0"
+BROKER = (
+    Artifact("org.apache.kafka", "kafka_2.13", BROKER_VERSION),
+    Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"),
+    Artifact("org.apache.logging.log4j", "log4j-core", "2.25.1"),
+)
+
+COMPILER = (Artifact("org.eclipse.jdt", "ecj", "3.33.0"),)
+"""Eclipse's compiler needs no JDK, only a Java to run on, such as the one from PyPI."""
+
+
+def clients(version: str) -> tuple[Artifact, ...]:
+    """Kafka's consumer and Streams of one version; 1.7's binding of slf4j fits all of 2.8 to 4.3."""
+    return (
+        Artifact("org.apache.kafka", "kafka-streams", version),
+        Artifact("ch.qos.reload4j", "reload4j", "1.2.25"),
+        Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"),
+    )
+
+
+def default_cache() -> Path:
+    """Return the user's cache folder for this program."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "kafka-rebalance-agent"
+
+
+def fetch(artifacts: Sequence[Artifact], cache: Path) -> list[Path]:
+    """Return the jars of the artifacts and of all that they need, fetched where they are not there.
+
+    Raises:
+        LabError: they are not there and cannot be had.
+    """
+    first = artifacts[0]
+    coordinates = repr([tuple(artifact) for artifact in artifacts])
+    digest = hashlib.sha256(coordinates.encode()).hexdigest()[:8]
+    name = f"{first.name}-{first.revision}-{digest}"
+    with appear_once(cache / "jars" / name) as folder:
+        if folder is not None:
+            print(f"fetching {first.name} {first.revision} ...", file=sys.stderr, flush=True)
+            _retrieve(artifacts, folder)
+    return sorted((cache / "jars" / name).glob("*.jar"))
+
+
+@contextmanager
+def appear_once(target: Path) -> Iterator[Path | None]:
+    """Give a folder to fill, which becomes ``target`` if all went well; None if that is there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.exists():
+            yield None
+            return
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as partial:
+            folder = Path(partial) / target.name
+            folder.mkdir()
+            yield folder
+            folder.rename(target)
+
+
+def repository() -> str:
+    """Return where Maven artifacts come from on this machine."""
+    url = os.environ.get(MIRROR_VARIABLE) or _maven_mirror(Path.home() / ".m2" / "settings.xml")
+    return (url or CENTRAL).rstrip("/") + "/"
+
+
+def _maven_mirror(settings: Path) -> str | None:
+    try:
+        root = ET.parse(settings).getroot()  # noqa: S314 - the user's own file
+    except FileNotFoundError:
+        return None
+    except ET.ParseError as error:
+        raise LabError(f"{settings}: not XML: {error}") from error
+    for mirror in root.iterfind("{*}mirrors/{*}mirror"):
+        patterns = (mirror.findtext("{*}mirrorOf") or "").replace(" ", "").split(",")
+        if "!central" not in patterns and {"*", "external:*", "central"} & set(patterns):
+            return mirror.findtext("{*}url")
+    return None
+
+
+def _retrieve(artifacts: Sequence[Artifact], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="ivy-") as scratch:
+        settings, module = Path(scratch) / "settings.xml", Path(scratch) / "ivy.xml"
+        settings.write_text(_SETTINGS.format(cache=quoteattr(scratch), root=quoteattr(repository())))
+        module.write_text(_MODULE.format(dependencies="\n".join(map(_dependency, artifacts))))
+        # fmt: off
+        command = [
+            find_java(), *trust_flags(), "-jar", _ivy(), "-settings", settings, "-ivy", module,
+            "-confs", "default", "-types", "jar", "bundle",
+            "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]",
+        ]
+        # fmt: on
+        try:
+            done = subprocess.run(  # noqa: S603
+                command, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"{artifacts[0]} was not fetched in {_FETCH_TIMEOUT_S:.0f} s") from error
+    if done.returncode or not any(folder.iterdir()):
+        tail = "\n".join(done.stdout.splitlines()[-15:])
+        raise LabError(f"{artifacts[0]} cannot be fetched from {repository()}:\n{tail}")
+
+
+def _dependency(artifact: Artifact) -> str:
+    organisation, name, revision = map(quoteattr, artifact)
+    return f'<dependency org={organisation} name={name} rev={revision} conf="default->default"/>'
+
+
+def _ivy() -> Path:
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise LabError("PySpark brings Ivy, which fetches the jars: pip install pyspark==4.1.3")
+    found = sorted((Path(pyspark.origin).parent / "jars").glob("ivy-*.jar"))
+    if not found:
+        raise LabError(f"no ivy-*.jar in {Path(pyspark.origin).parent / 'jars'}")
+    return found[-1]
+
+
+_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="maven"/>
+  <caches defaultCacheDir={cache}/>
+  <resolvers><ibiblio name="maven" m2compatible="true" root={root}/></resolvers>
+</ivysettings>
+"""
+
+_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="lab" module="lab"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+  {dependencies}
+  </dependencies>
+</ivy-module>
+"""

@@ -1,0 +1,112 @@
+"""The recorded sample and its versioned JSON codec: sample schema, version 1.
+
+One JSON object a line, UTF-8. Readers keep fields that they do not know. The id of an event is made of
+what happened, to whom and when, never of who saw it or in which order it arrived, so the same event
+read twice has the same id and readers remove duplicates by it.
+"""
+
+import hashlib
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import msgspec
+
+SCHEMA_VERSION = 1
+REASON_MAX_CHARS = 255
+_ID_HEX_DIGITS = 32
+
+
+class SampleKind(StrEnum):
+    """What a record tells; ``sample`` is the periodic one."""
+
+    TRANSITION = "transition"
+    SAMPLE = "sample"
+    SIGNAL = "signal"
+    LOST = "lost"
+    EPISODE = "episode"
+
+
+class Scope(StrEnum):
+    """What the record is about."""
+
+    CONSUMER = "consumer"
+    STREAMS = "streams"
+    GROUP = "group"
+    APP = "app"
+
+
+class Outcome(StrEnum):
+    """How an episode ended; only on a transition to 0."""
+
+    SYNCED = "synced"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """One row of the schema. Times are RFC 3339 UTC with microseconds."""
+
+    schema: int = SCHEMA_VERSION
+    id: str
+    kind: SampleKind
+    ts: str
+    agent: str = ""
+    seq: int = 0
+    cluster: str
+    app: str
+    group: str
+    group_type: str = "classic"
+    protocol_type: str | None = None
+    scope: Scope
+    client_id: str | None = None
+    member_id: str | None = None
+    group_instance_id: str | None = None
+    host: str = ""
+    from_: int | None = None
+    to: int | None = None
+    peak: int | None = None
+    status: str | None = None
+    reason: str | None = None
+    generation: int | None = None
+    episode: str | None = None
+    outcome: Outcome | None = None
+    source: str
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(sample: Sample) -> bytes:
+    """Return the sample as one line of JSON, its newline included."""
+    return _encoder.encode(sample) + b"\n"
+
+
+def format_time(at: float) -> str:
+    """Write Unix seconds as RFC 3339 UTC with microseconds."""
+    return datetime.fromtimestamp(round(at, 6), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(ts: str) -> float:
+    """Read RFC 3339 as Unix seconds.
+
+    Raises:
+        ValueError: the text is no RFC 3339 time.
+
+    """
+    return datetime.fromisoformat(ts).timestamp()
+
+
+def digest(*parts: object) -> str:
+    """Return the first 32 hex digits of a SHA-256 over the parts, unambiguous in their bounds."""
+    text = msgspec.json.encode([None if part is None else str(part) for part in parts])
+    return hashlib.sha256(text).hexdigest()[:_ID_HEX_DIGITS]
+
+
+_TRUNCATED = "…"
+
+
+def clip(reason: str | None) -> str | None:
+    """Cut a reason to the schema's 255 characters."""
+    if reason is None or len(reason) <= REASON_MAX_CHARS:
+        return reason
+    return reason[: REASON_MAX_CHARS - 1] + _TRUNCATED

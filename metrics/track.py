@@ -1,0 +1,173 @@
+"""One member's or instance's state, and how it moves.
+
+A track knows no rule but bookkeeping: it is told where to go. Recorded times never run back within a
+track, so a clock that steps back moves nothing into the past.
+"""
+
+from dataclasses import dataclass, field
+
+from metrics.sample import Outcome, Sample, SampleKind, Scope, clip, digest, format_time
+from metrics.signals import Member, SourceKind
+from metrics.status import RebalanceStatus
+from metrics.transition import Staircase, remember, stale_at
+
+NONE = RebalanceStatus.NONE
+_EPISODE_HEX_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusConfig:
+    """Times of the status in seconds, and how many members and groups are kept."""
+
+    linger_s: float = 60.0
+    """How long a gauge shows the 6 of a member that left."""
+    stale_after_s: float = 600.0
+    """When an unconfirmed status is dropped, where max.poll.interval is not known."""
+    forget_after_s: float = 300.0
+    """When a closed member goes, with all its series."""
+    peak_window_s: float = 120.0
+    members: int = 20_000
+    groups: int = 5_000
+
+    def stale_after(self, member: Member) -> float:
+        """Return seconds: twice max.poll.interval where it is known (semantics.md 3)."""
+        if member.max_poll_interval_s is None:
+            return self.stale_after_s
+        return 2 * member.max_poll_interval_s
+
+
+@dataclass(slots=True, kw_only=True)
+class Track:
+    """What is known of one consumer or Streams instance. Instants are Unix seconds."""
+
+    scope: Scope
+    member: Member
+    client_id: str
+    app: str
+    source: SourceKind
+    since_at: float
+    last_at: float
+    confirmed_at: float
+    status: RebalanceStatus = NONE
+    known: bool = True
+    """False after a status was lost: no series until the next signal."""
+    reason: str | None = None
+    generation: int | None = None
+    steps: Staircase = ()
+    left_at: float | None = None
+    """When the member last left by itself; None once it is back."""
+    episode: str | None = None
+    episode_at: float = 0.0
+    highest: RebalanceStatus = NONE
+    rebalances: dict[RebalanceStatus, int] = field(default_factory=dict)
+    transitions: dict[RebalanceStatus, int] = field(default_factory=dict)
+    seconds: dict[RebalanceStatus, float] = field(default_factory=dict)
+    ordinals: dict[str, int] = field(default_factory=dict)
+    """How often each base of an id was used at ``last_at``."""
+
+    def move(
+        self, to: RebalanceStatus, at: float, reason: str | None, outcome: Outcome | None = None
+    ) -> Sample:
+        """Change the status and return the transition; opens or closes the episode."""
+        before = self.status
+        at = self._leave_status(at)
+        if before is NONE:
+            self.episode = digest(*self._identity(), "episode", at)[:_EPISODE_HEX_DIGITS]
+            self.episode_at, self.highest = at, NONE
+        self.status, self.reason, self.known = to, clip(reason), True
+        sample = self.record(
+            SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
+        )
+        if to is NONE:
+            self.rebalances[self.highest] = self.rebalances.get(self.highest, 0) + 1
+            self.episode = None
+        else:
+            self.transitions[to] = self.transitions.get(to, 0) + 1
+            self.highest = max(self.highest, to)
+        return sample
+
+    def lose(self, at: float) -> Sample:
+        """Drop a status that nothing has confirmed: recorded as lost, never as an end."""
+        before = self.status
+        at = self._leave_status(at)
+        self.status, self.known, self.reason = NONE, False, None
+        sample = self.record(SampleKind.LOST, at, from_=before, to=None, reason="not confirmed")
+        self.episode = None
+        return sample
+
+    def record(
+        self,
+        kind: SampleKind,
+        at: float,
+        *,
+        from_: RebalanceStatus | None,
+        to: RebalanceStatus | None,
+        reason: str | None = None,
+        outcome: Outcome | None = None,
+        peak: RebalanceStatus | None = None,
+    ) -> Sample:
+        """Return a sample of this track; equal events at one instant get ordinals."""
+        member, consumer = self.member, self.scope is Scope.CONSUMER
+        ts = format_time(self.clock(at))
+        return Sample(
+            id=self._name(kind, ts, from_, to),
+            kind=kind,
+            ts=ts,
+            cluster=member.cluster,
+            app=self.app,
+            group=member.group,
+            group_type=member.group_type,
+            protocol_type=member.protocol_type,
+            scope=self.scope,
+            client_id=self.client_id,
+            member_id=member.member_id if consumer else None,
+            group_instance_id=member.group_instance_id if consumer else None,
+            host=member.host,
+            from_=from_,
+            to=to,
+            peak=peak,
+            status=None if to is None else to.label,
+            reason=clip(reason),
+            generation=self.generation,
+            episode=self.episode,
+            outcome=outcome,
+            source=self.source,
+        )
+
+    def clock(self, at: float) -> float:
+        """Return ``at``, or the last recorded time where the clock ran back."""
+        if at > self.last_at:
+            self.last_at = at
+            self.ordinals = {}
+        return self.last_at
+
+    def stale_at(self, config: StatusConfig) -> float | None:
+        """Return when the status is lost if nothing confirms it; None if never."""
+        return stale_at(self.status, self.confirmed_at, None, config.stale_after(self.member))
+
+    def shown(self, now: float, config: StatusConfig) -> RebalanceStatus:
+        """Return what a gauge shows: a leave's 6 lingers, for scrapes and the group's max."""
+        if self.status is NONE and self.left_at is not None:
+            lingers = now < self.left_at + config.linger_s
+            return RebalanceStatus.USER_REQUESTED if lingers else NONE
+        return self.status
+
+    def _identity(self) -> tuple[str, ...]:
+        member = self.member
+        stream = member.key.stream if self.scope is Scope.CONSUMER else member.stream
+        return (member.cluster, member.group, self.scope, self.client_id, stream)
+
+    def _name(
+        self, kind: SampleKind, ts: str, from_: RebalanceStatus | None, to: RebalanceStatus | None
+    ) -> str:
+        base = digest(*self._identity(), kind, ts, from_, to)
+        ordinal = self.ordinals.get(base, 0)
+        self.ordinals[base] = ordinal + 1
+        return digest(base, ordinal)
+
+    def _leave_status(self, at: float) -> float:
+        at = self.clock(at)
+        self.seconds[self.status] = self.seconds.get(self.status, 0.0) + at - self.since_at
+        self.steps = remember(self.steps, self.status, at)
+        self.since_at = at
+        return at
