@@ -1,4 +1,4 @@
-"""What is kept per group when its members are gone: that it exists, and how long its episodes were."""
+"""What is kept per group when its members are gone: that it exists, and its episodes' durations."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """The recorded sample and its versioned JSON codec: sample schema, version 1.
 
-One JSON object a line, UTF-8. Readers keep fields that they do not know. The id of an event is made of
-what happened, to whom and when, never of who saw it or in which order it arrived, so the same event
-read twice has the same id and readers remove duplicates by it.
+One JSON object a line, UTF-8. Readers keep fields that they do not know. The id of an event is made
+of what happened, to whom and when, never of who saw it or in which order it arrived, so the same
+event read twice has the same id and readers remove duplicates by it.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """What a source saw of one member: the signal, and who is who.
 
-A signal is one fact, already read: "this member raises code 2", "it synced, and must revoke". Sources
-make them, the tracker takes them; nothing else passes between the two.
+A signal is one fact, already read: "this member raises code 2", "it synced, and must revoke".
+Sources make them, the tracker takes them; nothing else passes between the two.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Frozen rows: all states at one instant, as exporters and sinks read them.
 
-Rows of members that end up with the same labels stay apart here; `aggregation.live` takes their max.
+Members that end up with the same labels stay apart here; `aggregation.live` takes their max.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from metrics.status import RebalanceStatus
 
 DURATION_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-"""Upper bounds of the episode histogram: a cooperative round takes 0.1 s, a stuck one half an hour."""
+"""Bounds of the episode histogram: a cooperative round takes 0.1 s, a stuck one half an hour."""
 
 
 class StatusCounts(NamedTuple):
@@ -56,7 +56,7 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """A group's histogram of member episodes: counts per bucket of `DURATION_BUCKETS_S` and above."""
+    """A group's histogram of episodes: counts per bucket of `DURATION_BUCKETS_S`, and above."""
 
     buckets: tuple[int, ...]
     sum_s: float

@@ -1,9 +1,9 @@
 """The ordered rebalance status, its code table and what each code says.
 
 Source of the codes and of the only-upward rule: KAFKA-12472
-(https://issues.apache.org/jira/browse/KAFKA-12472). Codes 0-10 are a consumer's, 0-13 a Kafka Streams
-instance's, a group's and an application's. A code is grave in the order of its number, so that
-``max`` over members, instances and groups is the honest summary.
+(https://issues.apache.org/jira/browse/KAFKA-12472). Codes 0-10 are a consumer's, 0-13 a Kafka
+Streams instance's, a group's and an application's. A code is grave in the order of its number, so
+that ``max`` over members, instances and groups is the honest summary.
 """
 
 from enum import IntEnum

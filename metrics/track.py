@@ -1,7 +1,7 @@
 """One member's or instance's state, and how it moves.
 
-A track knows no rule but bookkeeping: it is told where to go. Recorded times never run back within a
-track, so a clock that steps back moves nothing into the past.
+A track knows no rule but bookkeeping: it is told where to go. Recorded times never run back within
+a track, so a clock that steps back moves nothing into the past.
 """
 
 from dataclasses import dataclass, field
@@ -95,7 +95,7 @@ class Track:
         self.episode = None
         return sample
 
-    def record(
+    def record(  # noqa: PLR0913 - one argument a column that differs
         self,
         kind: SampleKind,
         at: float,

@@ -1,10 +1,10 @@
 """Signals in, samples out: the one stateful class of the core.
 
-Theory of operation. Each consumer has a track; a Kafka Streams thread's consumer also has a *layer*,
-which holds what the last assignment demands of the instance (10-13). An instance's track follows its
-threads (`metrics.streams`). Time comes in with the signals and with `Tracker.advance`; there is no
-clock here. Within one source the read order rules; between sources a signal older than what it would
-undo moves nothing.
+Theory of operation. Each consumer has a track; a Kafka Streams thread's consumer also has a
+*layer*, which holds what the last assignment demands of the instance (10-13). An instance's track
+follows its threads (`metrics.streams`). Time comes in with the signals and with `Tracker.advance`;
+there is no clock here. Within one source the read order rules; between sources a signal older than
+what it would undo moves nothing.
 
 Sources: KAFKA-12472 for the two rules; semantics.md sections 2, 3 and 5 for the ends of an episode.
 """
@@ -137,7 +137,9 @@ class Tracker:
             counts=dict(self._counts),
         )
 
-    def _take(self, entry: Consumer, signal: Signal) -> list[Sample]:
+    def _take(  # noqa: PLR0911 - a table of one line each
+        self, entry: Consumer, signal: Signal
+    ) -> list[Sample]:
         track = entry.track
         match signal.kind:
             case SignalKind.RAISE:
