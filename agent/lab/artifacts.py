@@ -1,7 +1,7 @@
 """JVM artifacts from Maven Central, each set once, into a cache folder.
 
-PySpark's jar folder holds Ivy, which resolves a Maven artifact with all that it needs; so no Maven is
-wanted. A set appears by an atomic rename under a lock: a folder that exists is complete.
+PySpark's jar folder holds Ivy, which resolves a Maven artifact with all that it needs; so no Maven
+is wanted. A set appears by an atomic rename under a lock: a folder that exists is complete.
 
 Mirrors: the environment's ``MAVEN_MIRROR_URL``, else the mirror of ``central`` in Maven's own
 ``~/.m2/settings.xml``, else Maven Central itself.
@@ -49,7 +49,7 @@ COMPILER = (Artifact("org.eclipse.jdt", "ecj", "3.33.0"),)
 
 
 def clients(version: str) -> tuple[Artifact, ...]:
-    """Kafka's consumer and Streams of one version; 1.7's binding of slf4j fits all of 2.8 to 4.3."""
+    """Kafka's consumer and Streams of one version; slf4j 1.7's binding fits all of 2.8 to 4.3."""
     return (
         Artifact("org.apache.kafka", "kafka-streams", version),
         Artifact("ch.qos.reload4j", "reload4j", "1.2.25"),
@@ -68,6 +68,7 @@ def fetch(artifacts: Sequence[Artifact], cache: Path) -> list[Path]:
 
     Raises:
         LabError: they are not there and cannot be had.
+
     """
     first = artifacts[0]
     coordinates = repr([tuple(artifact) for artifact in artifacts])
@@ -75,7 +76,7 @@ def fetch(artifacts: Sequence[Artifact], cache: Path) -> list[Path]:
     name = f"{first.name}-{first.revision}-{digest}"
     with appear_once(cache / "jars" / name) as folder:
         if folder is not None:
-            print(f"fetching {first.name} {first.revision} ...", file=sys.stderr, flush=True)
+            sys.stderr.write(f"fetching {first.name} {first.revision} from {repository()}\n")
             _retrieve(artifacts, folder)
     return sorted((cache / "jars" / name).glob("*.jar"))
 
@@ -119,10 +120,12 @@ def _maven_mirror(settings: Path) -> str | None:
 def _retrieve(artifacts: Sequence[Artifact], folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ivy-") as scratch:
         settings, module = Path(scratch) / "settings.xml", Path(scratch) / "ivy.xml"
-        settings.write_text(_SETTINGS.format(cache=quoteattr(scratch), root=quoteattr(repository())))
+        settings.write_text(
+            _SETTINGS.format(cache=quoteattr(scratch), root=quoteattr(repository()))
+        )
         module.write_text(_MODULE.format(dependencies="\n".join(map(_dependency, artifacts))))
         # fmt: off
-        command = [
+        command: list[str | Path] = [
             find_java(), *trust_flags(), "-jar", _ivy(), "-settings", settings, "-ivy", module,
             "-confs", "default", "-types", "jar", "bundle",
             "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]",

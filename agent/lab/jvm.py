@@ -15,8 +15,8 @@ OLDEST_JAVA = 17
 LIGHT_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """A short life on few cores: less compiling, one collector thread."""
 
-# Where distributions keep the certificates that they trust; a JDK from PyPI brings its own list, which
-# lacks those of a company.
+# Where distributions keep the certificates that they trust; a JDK from PyPI brings its own list,
+# which lacks those of a company.
 _SYSTEM_TRUST_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 
 
@@ -25,6 +25,7 @@ def find_java() -> Path:
 
     Raises:
         LabError: there is none, or the one that the user chose is too old.
+
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin" if home else None)

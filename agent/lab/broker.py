@@ -1,0 +1,216 @@
+"""A real KRaft broker on free loopback ports, in a folder of its own."""
+
+import base64
+import socket
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agent.lab.artifacts import BROKER, fetch
+from agent.lab.drivers import RESOURCES, java_command
+from agent.lab.errors import LabError
+from agent.lab.process import Driver
+
+_HOST = "127.0.0.1"
+_START_TIMEOUT_S = 60.0
+
+# A lab's groups are small and in a hurry: short sessions, few internal partitions, and no waiting
+# for more members than the next moment brings.
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": (
+        "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT"
+    ),
+    "num.partitions": "4",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "300",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "log.cleaner.enable": "false",
+}
+
+
+def free_port() -> int:
+    """Return a port of loopback that nothing listens on just now."""
+    with socket.create_server((_HOST, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One broker's place in its cluster."""
+
+    node_id: int
+    port: int
+    controller_port: int
+    proxied_port: int
+    """A second listener, which clients see as ``advertised_port``: the way through a proxy."""
+    advertised_port: int
+
+
+class Broker:
+    """One node, broker and controller in one process."""
+
+    def __init__(self, node: Node, voters: str, cluster_id: str, folder: Path, cache: Path) -> None:
+        """Start it; `wait_ready` says when it serves."""
+        self.node = node
+        self.log = folder / f"broker-{node.node_id}.log"
+        self._cache = cache
+        self._cluster_id = cluster_id
+        self._properties = folder / f"broker-{node.node_id}.properties"
+        lines = _properties(node, voters, folder / f"data-{node.node_id}")
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._driver = self._start()
+
+    @property
+    def address(self) -> str:
+        """Its ``host:port`` for clients."""
+        return f"{_HOST}:{self.node.port}"
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._driver.pid
+
+    def wait_ready(self, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Return once it takes connections, which it does only when it is registered and unfenced.
+
+        Raises:
+            LabError: it did not in time, or it ended.
+
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s and self._driver.running:
+            try:
+                socket.create_connection((_HOST, self.node.port), timeout=1.0).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        raise LabError(f"broker {self.node.node_id} is not ready: see {self.log} and .stderr")
+
+    def kill(self) -> None:
+        """SIGKILL, as when a host dies."""
+        self._driver.kill()
+
+    def stop(self) -> None:
+        """Shut it down in order."""
+        self._driver.stop()
+
+    def restart(self) -> None:
+        """Start it again on its own data, after `kill` or `stop`, and wait until it serves."""
+        self._driver.kill()
+        self._driver = self._start()
+        self.wait_ready()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def _start(self) -> Driver:
+        flags = [
+            "-Xmx384m",
+            f"-Dlog4j2.configurationFile={RESOURCES / 'log4j2.properties'}",
+            f"-Ddriver.log={self.log}",
+        ]
+        command = java_command("BrokerDriver", fetch(BROKER, self._cache), self._cache, flags)
+        command += [self._properties, self._cluster_id]
+        return Driver(f"broker {self.node.node_id}", command, self.log)
+
+
+class Cluster:
+    """Some brokers that make a cluster; a context manager that leaves no process behind.
+
+    The folder keeps their data and logs: give it a temporary one.
+    """
+
+    def __init__(
+        self, folder: Path, cache: Path, *, brokers: int = 1, proxy_port: int | None = None
+    ) -> None:
+        """Start the brokers and wait until all serve.
+
+        Clients that bootstrap from ``proxy_port`` stay with it: the proxy there leads to the first
+        broker's `Node.proxied_port`.
+        """
+        nodes = [_node(node_id, proxy_port) for node_id in range(1, brokers + 1)]
+        voters = ",".join(f"{node.node_id}@{_HOST}:{node.controller_port}" for node in nodes)
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.brokers = [Broker(node, voters, cluster_id, folder, cache) for node in nodes]
+        try:
+            for broker in self.brokers:
+                broker.wait_ready()
+        except LabError:
+            self.kill()
+            raise
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as ``bootstrap.servers``."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def kill(self) -> None:
+        """End all at once."""
+        for broker in self.brokers:
+            broker.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+def _node(node_id: int, proxy_port: int | None) -> Node:
+    proxied_port = free_port()
+    return Node(
+        node_id=node_id,
+        port=free_port(),
+        controller_port=free_port(),
+        proxied_port=proxied_port,
+        advertised_port=proxy_port or proxied_port,
+    )
+
+
+def _properties(node: Node, voters: str, data: Path) -> dict[str, str]:
+    plain = f"PLAINTEXT://{_HOST}:{node.port}"
+    return _SETTINGS | {
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": voters,
+        "listeners": (
+            f"{plain},PROXIED://{_HOST}:{node.proxied_port},"
+            f"CONTROLLER://{_HOST}:{node.controller_port}"
+        ),
+        "advertised.listeners": f"{plain},PROXIED://{_HOST}:{node.advertised_port}",
+        "log.dirs": str(data),
+    }

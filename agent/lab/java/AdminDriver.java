@@ -1,0 +1,63 @@
+import java.util.Collections;
+import java.util.Optional;
+import java.util.Properties;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** An operator: makes topics, adds partitions, produces, and removes a group's members. */
+public final class AdminDriver {
+    public static void main(String[] arguments) throws Exception {
+        Properties properties = Driver.properties(arguments);
+        Driver driver = new Driver();
+        driver.listen();
+        try (Admin admin = Admin.create(properties)) {
+            Driver.say("started");
+            for (Driver.Command command = driver.next();
+                    !command.name.equals("close");
+                    command = driver.next()) {
+                obey(admin, properties, command);
+            }
+        }
+        Driver.say("done close");
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void obey(Admin admin, Properties properties, Driver.Command command) throws Exception {
+        String[] words = command.words();
+        switch (command.name) {
+            case "create-topic":
+                NewTopic topic = new NewTopic(words[0], Optional.of(Integer.valueOf(words[1])), Optional.empty());
+                admin.createTopics(Collections.singleton(topic)).all().get();
+                break;
+            case "set-partitions":
+                NewPartitions more = NewPartitions.increaseTo(Integer.parseInt(words[1]));
+                admin.createPartitions(Collections.singletonMap(words[0], more)).all().get();
+                break;
+            case "remove-members":
+                admin.removeMembersFromConsumerGroup(words[0], new RemoveMembersFromConsumerGroupOptions())
+                        .all().get();
+                break;
+            case "produce":
+                produce(properties, words[0], Integer.parseInt(words[1]));
+                break;
+            default:
+                Driver.say("error unknown command " + command.name);
+                return;
+        }
+        Driver.say("done " + command.name);
+    }
+
+    private static void produce(Properties properties, String topic, int count) {
+        StringSerializer text = new StringSerializer();
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties, text, text)) {
+            for (int i = 0; i < count; i++) {
+                producer.send(new ProducerRecord<>(topic, "key-" + i, "value-" + i));
+            }
+        }
+    }
+}
