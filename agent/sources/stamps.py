@@ -1,0 +1,219 @@
+"""Finds the time of a log line in its head.
+
+Theory of operation. A stamp counts only where a layout can have put it: at the start of the line,
+behind nothing but what layouts print before it (a level, ``[thread]``, a process id, logfmt pairs,
+a syslog or compose prefix, colours), and within the first 160 characters: enough for the longest
+thread name with a level beside it, and a date that a message talks about is not taken. Every form
+is one pattern with a key (all of it up to the minute), seconds, a fraction and a tail (zone, AM or
+PM), so a line in the minute of the line before costs one match and one addition.
+
+What a stamp leaves out is taken from the arrival: the latest year or day that does not lie in its
+future. A log with times of day alone that spans more than a day before its arrival cannot be dated.
+A local time that exists twice is the second one where the first would run back, or where the second
+is now; one that a clock jumped over is read with the offset from before the jump, as clocks do.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+from agent.errors import ConfigError
+
+_HEAD_CHARS = 160
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
+_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d)"
+_SYSLOG = rf"(?:{'|'.join(_MONTHS)}) [ \d]\d \d\d:\d\d:\d\d \S{{1,64}} [^\s:]{{1,64}}:"
+_BEFORE = (
+    r"\x1b\[[\d;]*m"
+    r"|\[[^\]\[]{0,80}\]"
+    r"|(?i:trace|debug|info|warn(?:ing)?|error|fatal|severe|critical)(?!\w):?"
+    r"|<\d{1,3}>"
+    r"|%\d\|"  # librdkafka's level
+    r"|\d{1,7}(?=\s)"
+    r"|[\w.-]{1,64}\s+\|"  # docker compose logs
+    r"|[a-z_]{1,16}=\S{0,64}(?=\s)"
+    rf"|{_SYSLOG}"
+)
+_HEAD = rf"\s*(?:(?:{_BEFORE})\s*){{0,5}}?(?:(?:time|ts|timestamp|t)=)?[\[(\"]{{0,2}}"
+_SECOND = r"(?P<second>[0-5]\d|60)(?:[.,:](?P<fraction>\d+))?"
+_ZONE = r"(?P<tail>\s?(?:[Zz]|UTC|GMT|[+-]\d\d:?\d\d)(?!\w)|[+-]\d\d(?!\w))?"
+
+_HOUR_S, _DAY_S = 3600.0, 86400.0
+_RAN_BACK_S = 120.0
+"""Threads write a little out of order, minutes are compared; a repeated hour runs back by more."""
+_ZONE_MAX_S = 18 * _HOUR_S  # java.time.ZoneOffset
+
+
+def _form(to_the_minute: str, separator: str = ":", tail: str = _ZONE) -> re.Pattern[str]:
+    return re.compile(
+        rf"{_HEAD}(?P<key>{to_the_minute}){separator}{_SECOND}{tail}(?![\d:])", re.ASCII
+    )
+
+
+_NO_TAIL = r"(?P<tail>)"
+_EPOCH = re.compile(
+    rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])", re.ASCII
+)
+_FORMS = (
+    # log4j, Logback and Spring Boot, Python logging, ISO 8601, slog, Go's log
+    _form(rf"(?P<year>(?:19|20)\d\d)[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]{_CLOCK}"),
+    _EPOCH,
+    # log4j's ISO8601_BASIC
+    _form(
+        r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)", ""
+    ),
+    # log4j's DATE, Tomcat
+    _form(rf"(?P<day>\d\d)[ /-]{_MONTH}[ /-](?P<year>(?:19|20)\d\d)[ :]{_CLOCK}"),
+    # java.util.logging; since JDK 20 with a narrow no-break space
+    _form(
+        rf"{_MONTH} (?P<day>\d\d?), (?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
+        tail=r"[ \u202f](?P<tail>[AP]M)",
+    ),
+    # syslog, where its text has no better stamp
+    _form(rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=_NO_TAIL),
+    _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
+    _form(_CLOCK, tail=_NO_TAIL),  # Logback's default
+)
+
+
+def from_epoch(value: float) -> float:
+    """Return Unix seconds; the size of ``value`` tells seconds, milli-, micro- or nanoseconds."""
+    for _ in range(3):
+        if abs(value) < 1e11:  # seconds until the year 5138, milliseconds from 1973 on
+            break
+        value /= 1000
+    return value
+
+
+class Stamper:
+    """Reads stamps of one stream; tries the form of the line before first."""
+
+    def __init__(self, timezone: str | None) -> None:
+        """``timezone`` is the IANA name for stamps without a zone; None is the machine's.
+
+        Raises:
+            ConfigError: no such time zone.
+
+        """
+        self._zone = None if timezone is None else _zone(timezone)
+        self._form = _FORMS[0]
+        self._key: tuple[str, str | None] = ("", None)
+        self._minute_at = 0.0
+        self._valid_until = 0.0
+        self._last_at: float | None = None
+
+    def find(self, text: str, arrival_at: float) -> float | None:
+        """Return the stamp in the head of ``text`` as Unix seconds, None if there is none."""
+        match = self._form.match(text, 0, _HEAD_CHARS)
+        if match is None:
+            for form in _FORMS:
+                match = form.match(text, 0, _HEAD_CHARS)
+                if match is not None:
+                    self._form = form
+                    break
+            else:
+                return None
+        try:
+            self._last_at = self._read(match, arrival_at)
+        except ValueError:  # no such date
+            self._valid_until = 0.0
+            return None
+        return self._last_at
+
+    def _read(self, match: re.Match[str], arrival_at: float) -> float:
+        if match.re is _EPOCH:
+            return from_epoch(float(match["epoch"]))
+        key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
+        if self._key != (key, tail) or not arrival_at < self._valid_until:
+            self._minute_at = self._minute(match, tail, arrival_at)
+            self._key = (key, tail)
+        seconds = float(f"{second}.{fraction}") if fraction else float(second)
+        return self._minute_at + seconds
+
+    def _minute(self, match: re.Match[str], tail: str | None, arrival_at: float) -> float:
+        # An hour: the key of a time of day comes again tomorrow.
+        self._valid_until = arrival_at + _HOUR_S
+        found = match.groupdict()
+        hour, minute = int(found["hour"]), int(found["minute"])
+        if tail in {"AM", "PM"}:
+            hour = hour % 12 + (12 if tail == "PM" else 0)
+            tail = None
+        offset_s = None if not tail else _offset(tail.strip())
+        if "day" not in found:
+            return self._latest_day(hour, minute, arrival_at)
+        month, day = _month(found["month"]), int(found["day"])
+        if "year" not in found:
+            return self._latest_year(month, day, hour, minute, arrival_at)
+        local = datetime(int(found["year"]), month, day, hour, minute)  # noqa: DTZ001 - below
+        if offset_s is None:
+            return self._place(local, arrival_at)
+        return local.replace(tzinfo=UTC).timestamp() - offset_s
+
+    def _place(self, local: datetime, arrival_at: float) -> float:
+        """Read a local time with the configured zone."""
+        local = local.replace(tzinfo=self._zone)
+        first, second = local.timestamp(), local.replace(fold=1).timestamp()
+        if second <= first:  # it exists once, or was jumped over
+            return first
+        self._valid_until = 0.0
+        is_now = abs(arrival_at - second) < _HOUR_S / 2
+        return second if is_now or self._is_past(first) else first
+
+    def _is_past(self, at: float) -> bool:
+        """Tell whether the line before has left the first of two equal hours behind."""
+        if self._last_at is None:
+            return False
+        was_second = datetime.fromtimestamp(self._last_at, self._zone).fold == 1
+        ran_back = at + _RAN_BACK_S < self._last_at
+        return ran_back or (was_second and at < self._last_at + _HOUR_S)
+
+    def _latest_day(self, hour: int, minute: int, arrival_at: float) -> float:
+        limit_at = arrival_at + _HOUR_S
+        local = datetime.fromtimestamp(limit_at, self._zone).replace(
+            hour=hour, minute=minute, second=0, microsecond=0, fold=0
+        )
+        at = self._place(local, arrival_at)
+        return at if at <= limit_at else self._place(local - timedelta(days=1), arrival_at)
+
+    def _latest_year(
+        self, month: int, day: int, hour: int, minute: int, arrival_at: float
+    ) -> float:
+        limit_at = arrival_at + _DAY_S
+        year = datetime.fromtimestamp(limit_at, self._zone).year
+        for candidate in range(year, year - 9, -1):  # leap days are at most eight years apart
+            try:
+                local = datetime(candidate, month, day, hour, minute)  # noqa: DTZ001 - _place
+            except ValueError:
+                continue
+            at = self._place(local, arrival_at)
+            if at <= limit_at:
+                return at
+        raise ValueError
+
+
+def _month(text: str) -> int:
+    return int(text) if text.isdigit() else _MONTHS.index(text) + 1
+
+
+def _offset(tail: str) -> float:
+    if tail.isalpha():
+        return 0.0
+    sign = -1 if tail[0] == "-" else 1
+    digits = tail[1:].replace(":", "").ljust(4, "0")
+    seconds = int(digits[:2]) * _HOUR_S + int(digits[2:]) * 60.0
+    if seconds > _ZONE_MAX_S:
+        raise ValueError
+    return sign * seconds
+
+
+def _zone(name: str) -> ZoneInfo | timezone:
+    if name == "UTC":  # also where the machine has no time zone data
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ConfigError(
+            f"timezone: unknown time zone {name!r}; wanted an IANA name such as 'Europe/Berlin' "
+            "(and time zone data on this machine)"
+        ) from error
