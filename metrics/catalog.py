@@ -1,0 +1,223 @@
+"""Every metric that this version sets: name, type, labels, unit and help.
+
+The names are API. `METRICS` is in the order in which series are given out when there are more than
+``limits.series``: the agent's own first, then aggregates, then members' statuses, then the rest.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MetricType(StrEnum):
+    """As OpenMetrics writes them."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+GAUGE, COUNTER, HISTOGRAM = MetricType.GAUGE, MetricType.COUNTER, MetricType.HISTOGRAM
+
+CLUSTER = "kafka_cluster"
+_CONSUMER = ("app", "group", "client_id", "host", CLUSTER)
+_STREAMS = ("application_id", "client_id", "host", CLUSTER)
+_GROUP = ("group", "group_type", CLUSTER)
+_APP = ("app", CLUSTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. ``unit`` is a suffix of the name, or empty."""
+
+    name: str
+    type: MetricType
+    labels: tuple[str, ...]
+    help: str
+    unit: str = ""
+
+
+BUILD_INFO = Metric(
+    "rebalance_agent_build_info", GAUGE, ("version", "python_version"), "1, and what is running."
+)
+SOURCE_UP = Metric(
+    "rebalance_agent_source_up", GAUGE, ("source",), "1 while the source can read its traces."
+)
+SOURCE_ERRORS = Metric(
+    "rebalance_agent_source_errors_total",
+    COUNTER,
+    ("source", "reason"),
+    "Faults of the world that the source met, by a short reason.",
+)
+SOURCE_LAG = Metric(
+    "rebalance_agent_source_lag_seconds",
+    GAUGE,
+    ("source",),
+    "How far the source is behind what it reads.",
+    "seconds",
+)
+SOURCE_READ = Metric(
+    "rebalance_agent_source_read_bytes_total", COUNTER, ("source",), "Bytes read.", "bytes"
+)
+SIGNALS_READ = Metric(
+    "rebalance_agent_signals_read_total", COUNTER, ("source",), "Signals that the source made."
+)
+SIGNALS_UNPARSED = Metric(
+    "rebalance_agent_signals_unparsed_total",
+    COUNTER,
+    ("source",),
+    "Entries that looked like a client's own and could not be read.",
+)
+SIGNALS_SUPPRESSED = Metric(
+    "rebalance_agent_signals_suppressed_total",
+    COUNTER,
+    (),
+    "Signals for a code that a higher or equal status masked.",
+)
+SIGNALS_LATE = Metric(
+    "rebalance_agent_signals_late_total",
+    COUNTER,
+    (),
+    "Signals of a second source that were older than what they would undo.",
+)
+JOINS_UNEXPLAINED = Metric(
+    "rebalance_agent_joins_unexplained_total", COUNTER, (), "Joins without a visible cause."
+)
+STATUSES_LOST = Metric(
+    "rebalance_agent_statuses_lost_total", COUNTER, (), "Statuses dropped as unconfirmed."
+)
+MEMBERS_EVICTED = Metric(
+    "rebalance_agent_members_evicted_total", COUNTER, (), "Members dropped for limits.members."
+)
+SAMPLES_WRITTEN = Metric(
+    "rebalance_agent_samples_written_total", COUNTER, ("sink",), "Samples that the sink took."
+)
+SAMPLES_BUFFERED = Metric(
+    "rebalance_agent_samples_buffered", GAUGE, ("sink",), "Samples that are not yet safe."
+)
+SAMPLES_DROPPED = Metric(
+    "rebalance_agent_samples_dropped_total",
+    COUNTER,
+    ("sink",),
+    "Samples that were given up because a bound was reached.",
+)
+SINK_ERRORS = Metric(
+    "rebalance_agent_sink_errors_total", COUNTER, ("sink",), "Failed writes and commits."
+)
+RELOADS = Metric(
+    "rebalance_agent_config_reloads_total",
+    COUNTER,
+    ("outcome",),
+    "Reloads of the configuration; a failed one keeps the old configuration.",
+)
+SERIES_DROPPED = Metric(
+    "rebalance_agent_series_dropped", GAUGE, (), "Series left out of this page by limits.series."
+)
+
+GROUP_STATUS = Metric(
+    "kafka_group_rebalance_status",
+    GAUGE,
+    _GROUP,
+    "Rebalance status 0-13 of a group: the max over its members.",
+)
+APP_STATUS = Metric(
+    "kafka_app_rebalance_status",
+    GAUGE,
+    _APP,
+    "Rebalance status 0-13 of an application: the max over its consumers and Streams instances.",
+)
+GROUP_PEAK = Metric(
+    "kafka_group_rebalance_status_peak",
+    GAUGE,
+    _GROUP,
+    "Highest rebalance status of the group within the peak window.",
+)
+APP_PEAK = Metric(
+    "kafka_app_rebalance_status_peak",
+    GAUGE,
+    _APP,
+    "Highest rebalance status of the application within the peak window.",
+)
+STREAMS_STATUS = Metric(
+    "kafka_streams_rebalance_status",
+    GAUGE,
+    _STREAMS,
+    "Rebalance status 0-13 of a Kafka Streams instance.",
+)
+CONSUMER_STATUS = Metric(
+    "kafka_consumer_rebalance_status",
+    GAUGE,
+    _CONSUMER,
+    "Rebalance status 0-10 of a consumer; 0 says that no rebalance is going on.",
+)
+STREAMS_PEAK = Metric(
+    "kafka_streams_rebalance_status_peak",
+    GAUGE,
+    _STREAMS,
+    "Highest rebalance status of the Streams instance within the peak window.",
+)
+CONSUMER_PEAK = Metric(
+    "kafka_consumer_rebalance_status_peak",
+    GAUGE,
+    _CONSUMER,
+    "Highest rebalance status of the consumer within the peak window.",
+)
+REBALANCES = Metric(
+    "kafka_consumer_rebalances_total",
+    COUNTER,
+    (*_CONSUMER, "status"),
+    "Rebalances that ended, by their highest status.",
+)
+TRANSITIONS = Metric(
+    "kafka_consumer_rebalance_transitions_total",
+    COUNTER,
+    (*_CONSUMER, "status"),
+    "Entries into each status.",
+)
+STATUS_SECONDS = Metric(
+    "kafka_consumer_rebalance_status_seconds_total",
+    COUNTER,
+    (*_CONSUMER, "status"),
+    "Time in each status.",
+    "seconds",
+)
+DURATION = Metric(
+    "kafka_consumer_rebalance_duration_seconds",
+    HISTOGRAM,
+    ("app", "group", CLUSTER),
+    "Length of the members' rebalances.",
+    "seconds",
+)
+MEMBER_INFO = Metric(
+    "kafka_consumer_member_info",
+    GAUGE,
+    ("client_id", "member_id", "group_instance_id", "protocol", "assignor", "software", CLUSTER),
+    "1, and who the consumer is.",
+)
+
+# State sets: 0 or 1 for each status that the row can hold. Optional, for their cardinality.
+GROUP_STATE = Metric(
+    "kafka_group_rebalance_status_state",
+    GAUGE,
+    (*_GROUP, "status"),
+    "1 for the status that the group holds, 0 for the others.",
+)
+APP_STATE = Metric(
+    "kafka_app_rebalance_status_state",
+    GAUGE,
+    (*_APP, "status"),
+    "1 for the status that the application holds, 0 for the others.",
+)
+STREAMS_STATE = Metric(
+    "kafka_streams_rebalance_status_state",
+    GAUGE,
+    (*_STREAMS, "status"),
+    "1 for the status that the Streams instance holds, 0 for the others.",
+)
+CONSUMER_STATE = Metric(
+    "kafka_consumer_rebalance_status_state",
+    GAUGE,
+    (*_CONSUMER, "status"),
+    "1 for the status that the consumer holds, 0 for the others.",
+)
+
+METRICS = tuple(metric for metric in vars().values() if isinstance(metric, Metric))

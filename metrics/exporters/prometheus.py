@@ -1,0 +1,73 @@
+"""The ``/metrics`` page: Prometheus text or OpenMetrics, as the scraper asks.
+
+No global registry and no timestamps: the page is what holds at the scrape. Escaping is the
+library's.
+"""
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from metrics.catalog import MetricType
+from metrics.exporters.points import Family, Point, families
+from metrics.exposition import Exposition
+from metrics.snapshot import DURATION_BUCKETS_S, Durations
+
+_BOUNDS = (*map(floatToGoString, DURATION_BUCKETS_S), "+Inf")
+
+
+class ExpositionCollector(Collector):
+    """One exposition as the families of the client library."""
+
+    def __init__(self, exposition: Exposition, max_series: int, *, state_sets: bool) -> None:
+        self._exposition = exposition
+        self._max_series = max_series
+        self._state_sets = state_sets
+
+    def collect(self) -> Iterator[Metric]:
+        """Return every family that has samples."""
+        all_families = families(self._exposition, self._max_series, state_sets=self._state_sets)
+        return map(_metric, all_families)
+
+
+def render(
+    exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
+) -> tuple[bytes, str]:
+    """Return the page and its content type, negotiated by the ``Accept`` header."""
+    try:
+        encode, content_type = choose_encoder(accept)
+    except ValueError:  # a version that is no number: answer in the plain text format
+        encode, content_type = choose_encoder("")
+    collector = ExpositionCollector(exposition, max_series, state_sets=state_sets)
+    return encode(collector), content_type
+
+
+def _metric(family: Family) -> Metric:
+    row, points = family
+    name = row.name.removesuffix("_total") if row.type is MetricType.COUNTER else row.name
+    # the plain text format has no units, and OpenMetrics wants the unit last in the family's name
+    metric = Metric(name, row.help, row.type, row.unit)
+    for point in points:
+        labels = dict(zip(row.labels, map(_printable, point.labels), strict=True))
+        _add(metric, row.name, labels, point)
+    return metric
+
+
+def _add(metric: Metric, name: str, labels: dict[str, str], point: Point) -> None:
+    if not isinstance(point.value, Durations):
+        metric.add_sample(name, labels, point.value)
+        return
+    counts = list(accumulate(point.value.buckets))
+    for bound, count in zip(_BOUNDS, counts, strict=True):
+        metric.add_sample(f"{name}_bucket", labels | {"le": bound}, count)
+    metric.add_sample(f"{name}_sum", labels, point.value.sum_s)
+    metric.add_sample(f"{name}_count", labels, counts[-1])
+
+
+def _printable(value: str) -> str:
+    """Make sure that a label can be written as UTF-8: a lone surrogate cannot."""
+    return value if value.isascii() else value.encode(errors="replace").decode()
