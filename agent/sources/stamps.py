@@ -42,6 +42,7 @@ _ZONE = r"(?P<tail>\s?(?:[Zz]|UTC|GMT|[+-]\d\d:?\d\d)(?!\w)|[+-]\d\d(?!\w))?"
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _RAN_BACK_S = 120.0
 """Threads write a little out of order, minutes are compared; a repeated hour runs back by more."""
+_EPOCH_MIN_S, _EPOCH_MAX_S = 1_000_000_000, 4_102_444_800
 _ZONE_MAX_S = 18 * _HOUR_S  # java.time.ZoneOffset
 
 
@@ -77,13 +78,16 @@ _FORMS = (
 )
 
 
-def from_epoch(value: float) -> float:
-    """Return Unix seconds; the size of ``value`` tells seconds, milli-, micro- or nanoseconds."""
-    for _ in range(3):
-        if abs(value) < 1e11:  # seconds until the year 5138, milliseconds from 1973 on
-            break
-        value /= 1000
-    return value
+def from_epoch(value: float) -> float | None:
+    """Return Unix seconds, None for what is no time of a log.
+
+    The size of ``value`` tells seconds, milli-, micro- or nanoseconds. From 2001 on every second
+    has ten digits; what lies outside of 2001-2100 is a duration, a counter or junk.
+    """
+    for scale in (1, 1_000, 1_000_000, 1_000_000_000):
+        if _EPOCH_MIN_S * scale <= value < _EPOCH_MAX_S * scale:
+            return value / scale
+    return None
 
 
 class Stamper:
@@ -115,13 +119,15 @@ class Stamper:
             else:
                 return None
         try:
-            self._last_at = self._read(match, arrival_at)
+            at = self._read(match, arrival_at)
         except ValueError:  # no such date
             self._valid_until = 0.0
             return None
-        return self._last_at
+        if at is not None:
+            self._last_at = at
+        return at
 
-    def _read(self, match: re.Match[str], arrival_at: float) -> float:
+    def _read(self, match: re.Match[str], arrival_at: float) -> float | None:
         if match.re is _EPOCH:
             return from_epoch(float(match["epoch"]))
         key, second, fraction, tail = match.group("key", "second", "fraction", "tail")

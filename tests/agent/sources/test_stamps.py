@@ -161,6 +161,11 @@ def test_the_size_of_an_epoch_tells_its_unit(value: float) -> None:
     assert from_epoch(value) == pytest.approx(1795242824.5)
 
 
+@pytest.mark.parametrize("value", [0, -1, 12.5, 1e300, 10**400, float("inf"), float("nan")])
+def test_what_is_no_time_of_a_log_is_none(value: float) -> None:
+    assert from_epoch(value) is None
+
+
 @given(st.text(), st.sampled_from(FORMS))
 def test_any_text_is_a_time_or_none(text: str, form: tuple[str, float]) -> None:
     stamper = Stamper("Europe/Berlin")

@@ -1,0 +1,140 @@
+"""Takes the wrapping off a raw log line: container formats and JSON layouts.
+
+Theory of operation. A container runtime wraps what a process writes (CRI, Docker's json-file) and
+cuts long lines; the pieces are joined again, by stream. What is inside may be JSON of its own: its
+message is the text and its time is the entry's. Whatever is not understood is a plain line, so a
+broken envelope loses nothing.
+
+The application's clock is better than the runtime's, which is better than the arrival's: a stamp in
+the head of `Entry.text` goes before `Entry.at`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agent.sources.stamps import Stamper, from_epoch
+
+JOINED_MAX_CHARS = 1 << 20
+"""What is kept of a line that comes in pieces; Kafka names a client in the first few hundred."""
+# Docker cuts at 16 KiB: 4 Ki of the longest characters. A shorter piece without a line end is the
+# last word of a process that stopped, and nothing continues it.
+_DOCKER_PIECE_MIN_CHARS = 4096
+
+# https://github.com/kubernetes/design-proposals-archive/blob/main/node/kubelet-cri-logging.md
+_CRI = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\dT\S{8,32}) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S*)? ?",
+    re.ASCII,
+)
+_MESSAGES = ("message", "msg", "short_message", "log", "event")
+"""ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog."""
+_TIMES = ("@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime")
+_LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line as the application meant it."""
+
+    text: str
+    at: float | None
+    """Unix seconds: what the JSON layout says, else what the container runtime says."""
+    logger: str | None = None
+
+
+@dataclass(slots=True)
+class _Pieces:
+    text: str
+    at: float | None
+
+
+class Unwrapper:
+    """Unwraps the lines of one file, in order."""
+
+    def __init__(self, timezone: str | None = None) -> None:
+        """``timezone`` is the IANA name for JSON times without a zone; None is the machine's."""
+        self._stamper = Stamper(timezone)
+        self._pieces: dict[str, _Pieces] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether pieces of a line are held that later lines continue."""
+        return bool(self._pieces)
+
+    def unwrap(self, raw: bytes, arrival_at: float) -> Entry | None:
+        """Return the entry of one line, None while it is a piece that a later line continues."""
+        text = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if text.startswith("{"):
+            return self._json(text, arrival_at)
+        cri = _CRI.match(text) if text[:1].isdigit() else None
+        if cri is None:
+            return Entry(text, None)
+        at = self._stamper.find(cri["time"], arrival_at)
+        return self._piece(cri["stream"], text[cri.end() :], at, arrival_at, last=cri["tag"] == "F")
+
+    def _json(self, text: str, arrival_at: float) -> Entry | None:
+        found = _decode(text)
+        if found is None:
+            return Entry(text, None)
+        log, stream = found.get("log"), found.get("stream")
+        if isinstance(log, str) and stream in {"stdout", "stderr"}:  # Docker, also with more fields
+            at = self._time(found, arrival_at)
+            last = log.endswith("\n") or len(log) < _DOCKER_PIECE_MIN_CHARS
+            return self._piece(stream, log.rstrip("\r\n"), at, arrival_at, last=last)
+        return self._application(found, text, None, arrival_at)
+
+    def _piece(
+        self, stream: str, text: str, at: float | None, arrival_at: float, *, last: bool
+    ) -> Entry | None:
+        pieces = self._pieces.pop(stream, None)
+        if pieces is not None:
+            text = pieces.text + text[: JOINED_MAX_CHARS - len(pieces.text)]
+            at = pieces.at
+        if not last:
+            self._pieces[stream] = _Pieces(text[:JOINED_MAX_CHARS], at)
+            return None
+        found = _decode(text) if text.startswith("{") else None
+        return Entry(text, at) if found is None else self._application(found, text, at, arrival_at)
+
+    def _application(
+        self, found: dict[str, Any], text: str, at: float | None, arrival_at: float
+    ) -> Entry:
+        message = _first_text(found, _MESSAGES)
+        if message is None:
+            return Entry(text, at)
+        own = self._time(found, arrival_at)
+        return Entry(message, at if own is None else own, _logger(found))
+
+    def _time(self, found: dict[str, Any], arrival_at: float) -> float | None:
+        instant = found.get("instant")  # log4j2's JsonLayout
+        if isinstance(instant, dict):
+            second, nano = instant.get("epochSecond"), instant.get("nanoOfSecond", 0)
+            if isinstance(second, int) and isinstance(nano, int):
+                return from_epoch(second * 1_000_000_000 + nano)
+        for key in _TIMES:
+            value = found.get(key)
+            if isinstance(value, str):
+                return self._stamper.find(value, arrival_at)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return from_epoch(value)
+        return None
+
+
+def _decode(text: str) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):  # cut off, or nested without end
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _first_text(found: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    return next((value for key in keys if isinstance(value := found.get(key), str)), None)
+
+
+def _logger(found: dict[str, Any]) -> str | None:
+    log = found.get("log")  # ECS with nested fields
+    nested = log.get("logger") if isinstance(log, dict) else None
+    return nested if isinstance(nested, str) else _first_text(found, _LOGGERS)
