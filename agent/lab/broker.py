@@ -14,7 +14,7 @@ from agent.lab.drivers import RESOURCES, java_command
 from agent.lab.errors import LabError
 from agent.lab.process import Driver
 
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
 _START_TIMEOUT_S = 60.0
 
 # A lab's groups are small and in a hurry: short sessions, few internal partitions, and no waiting
@@ -49,7 +49,7 @@ _SETTINGS = {
 
 def free_port() -> int:
     """Return a port of loopback that nothing listens on just now."""
-    with socket.create_server((_HOST, 0)) as server:
+    with socket.create_server((HOST, 0)) as server:
         port: int = server.getsockname()[1]
         return port
 
@@ -83,7 +83,7 @@ class Broker:
     @property
     def address(self) -> str:
         """Its ``host:port`` for clients."""
-        return f"{_HOST}:{self.node.port}"
+        return f"{HOST}:{self.node.port}"
 
     @property
     def pid(self) -> int:
@@ -100,7 +100,7 @@ class Broker:
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s and self._driver.running:
             try:
-                socket.create_connection((_HOST, self.node.port), timeout=1.0).close()
+                socket.create_connection((HOST, self.node.port), timeout=1.0).close()
             except OSError:
                 time.sleep(0.05)
             else:
@@ -158,7 +158,7 @@ class Cluster:
         broker's `Node.proxied_port`.
         """
         nodes = [_node(node_id, proxy_port) for node_id in range(1, brokers + 1)]
-        voters = ",".join(f"{node.node_id}@{_HOST}:{node.controller_port}" for node in nodes)
+        voters = ",".join(f"{node.node_id}@{HOST}:{node.controller_port}" for node in nodes)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         folder.mkdir(parents=True, exist_ok=True)
         self.brokers = [Broker(node, voters, cluster_id, folder, cache) for node in nodes]
@@ -203,14 +203,14 @@ def _node(node_id: int, proxy_port: int | None) -> Node:
 
 
 def _properties(node: Node, voters: str, data: Path) -> dict[str, str]:
-    plain = f"PLAINTEXT://{_HOST}:{node.port}"
+    plain = f"PLAINTEXT://{HOST}:{node.port}"
     return _SETTINGS | {
         "node.id": str(node.node_id),
         "controller.quorum.voters": voters,
         "listeners": (
-            f"{plain},PROXIED://{_HOST}:{node.proxied_port},"
-            f"CONTROLLER://{_HOST}:{node.controller_port}"
+            f"{plain},PROXIED://{HOST}:{node.proxied_port},"
+            f"CONTROLLER://{HOST}:{node.controller_port}"
         ),
-        "advertised.listeners": f"{plain},PROXIED://{_HOST}:{node.advertised_port}",
+        "advertised.listeners": f"{plain},PROXIED://{HOST}:{node.advertised_port}",
         "log.dirs": str(data),
     }

@@ -1,0 +1,139 @@
+"""A TCP proxy that makes faults: holds a client's requests, or overwrites an answer's error code.
+
+The broker advertises the proxy's port, so no address in any message needs rewriting.
+"""
+
+import socket
+import struct
+from contextlib import suppress
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Self
+
+from agent.lab.broker import HOST
+
+JOIN_GROUP, SYNC_GROUP = 11, 14
+# https://kafka.apache.org/protocol: from these versions on a header ends in tagged fields.
+_FLEXIBLE_SINCE = {JOIN_GROUP: 6, SYNC_GROUP: 4}
+_LENGTH = struct.Struct(">i")
+_REQUEST = struct.Struct(">hhi")
+"""API key, version and correlation id: what every request begins with."""
+_CORRELATION = struct.Struct(">i")
+_THROTTLE_BYTES = 4
+_ERROR = struct.Struct(">h")
+
+
+class FaultProxy:
+    """Listens from the start; `upstream` has to be set before the first client comes."""
+
+    def __init__(self) -> None:
+        """Listen on a free port."""
+        self.upstream = 0
+        """The broker's port behind the proxy."""
+        self._server = socket.create_server((HOST, 0))
+        self.port: int = self._server.getsockname()[1]
+        self._open = Event()
+        self._open.set()
+        self._armed: dict[int, int] = {}
+        self._lock = Lock()
+        self._sockets = [self._server]
+        Thread(target=self._accept, name="fault proxy", daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        """What clients take as ``bootstrap.servers``."""
+        return f"{HOST}:{self.port}"
+
+    def hold(self) -> None:
+        """Let no more requests through, as a network that hangs; connections stay."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Let the held requests through, and all later ones."""
+        self._open.set()
+
+    def fail_next(self, api_key: int, error_code: int) -> None:
+        """Overwrite the error code of the next answer to a `JOIN_GROUP` or `SYNC_GROUP`."""
+        with self._lock:
+            self._armed[api_key] = error_code
+
+    def close(self) -> None:
+        """End all connections."""
+        self._open.set()
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                broker = socket.create_connection((HOST, self.upstream))
+                self._sockets += [client, broker]
+                kinds: dict[int, tuple[int, int]] = {}
+                for job in (self._requests, self._answers):
+                    Thread(target=job, args=(client, broker, kinds), daemon=True).start()
+
+    def _requests(
+        self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
+    ) -> None:
+        with suppress(OSError):
+            while frame := _read_frame(client):
+                self._open.wait()
+                api_key, version, correlation = _REQUEST.unpack_from(frame)
+                if api_key in _FLEXIBLE_SINCE:
+                    kinds[correlation] = api_key, version
+                broker.sendall(_LENGTH.pack(len(frame)) + frame)
+        _hang_up(client, broker)
+
+    def _answers(
+        self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
+    ) -> None:
+        with suppress(OSError):
+            while frame := _read_frame(broker):
+                (correlation,) = _CORRELATION.unpack_from(frame)
+                if correlation in kinds:
+                    self._spoil(frame, *kinds.pop(correlation))
+                client.sendall(_LENGTH.pack(len(frame)) + frame)
+        _hang_up(client, broker)
+
+    def _spoil(self, frame: bytearray, api_key: int, version: int) -> None:
+        with self._lock:
+            error_code = self._armed.pop(api_key, None)
+        if error_code is not None:
+            tagged_fields = version >= _FLEXIBLE_SINCE[api_key]
+            _ERROR.pack_into(frame, _CORRELATION.size + tagged_fields + _THROTTLE_BYTES, error_code)
+
+
+def _read_frame(source: socket.socket) -> bytearray:
+    """Return one message without its length; an empty one at the end of the stream."""
+    head = _read_exactly(source, _LENGTH.size)
+    return _read_exactly(source, _LENGTH.unpack(head)[0]) if head else head
+
+
+def _read_exactly(source: socket.socket, size: int) -> bytearray:
+    data = bytearray()
+    while len(data) < size:
+        piece = source.recv(size - len(data))
+        if not piece:
+            return bytearray()
+        data += piece
+    return data
+
+
+def _hang_up(*ends: socket.socket) -> None:
+    for end in ends:
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,126 @@
+"""The agent as a subprocess, seen only as its users see it: its `/metrics` and its spool."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.lab.broker import free_port
+
+DEADLINE_S = 30.0
+CONSUMER, STREAMS = "consumer", "streams"
+_T = TypeVar("_T")
+
+_CONFIG = """\
+sources:
+  - {{type: logs, paths: ["{logs}/*.log"]}}
+samples: {{spool: {{dir: "{spool}", roll: 1s}}}}
+web: {{listen: ["127.0.0.1:{port}"]}}
+"""
+
+
+class Observer:
+    """Runs the agent over a folder of client logs."""
+
+    def __init__(self, logs: Path, folder: Path) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
+        self._spool = folder / "spool"
+        port = free_port()
+        self._url = f"http://127.0.0.1:{port}"
+        config = folder / "agent.yaml"
+        config.write_text(_CONFIG.format(logs=logs, spool=self._spool, port=port))
+        self._output = folder / "agent.log"
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "agent", "run", "-c", str(config)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=os.environ | {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
+            )
+
+    def wait_ready(self) -> None:
+        ready = self._poll(lambda: self._process.poll() is not None or self._ready(), bool)
+        assert ready, self._output.read_text()
+        assert self._process.poll() is None, self._output.read_text()
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(15.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5.0)
+
+    def codes(self, client_id: str, wanted: list[int], scope: str = CONSUMER) -> list[int]:
+        """Return the codes of the spool's transitions, in order, once they are as wanted.
+
+        At the deadline they are returned as they are, for the test to show.
+        """
+        return self._poll(lambda: self._codes(client_id, scope), wanted.__eq__)
+
+    def reasons(self, client_id: str, code: int) -> list[str | None]:
+        """Return the reasons with which a consumer entered the code."""
+        rows = self._transitions(client_id, CONSUMER)
+        return [row.get("reason") for row in rows if row["to"] == code]
+
+    def gauge(self, name: str, wanted: float | None, **labels: str) -> float | None:
+        """Return the largest series with these labels, once it is as wanted; None without one."""
+        return self._poll(lambda: self._value(name, labels, max), wanted.__eq__)
+
+    def counter(self, name: str, **labels: str) -> float | None:
+        """Return the sum of the series that have these labels; None where there is none."""
+        return self._value(name, labels, sum)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self._url}/-/ready", timeout=5.0) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def _value(
+        self, name: str, labels: dict[str, str], join: Callable[[list[float]], float]
+    ) -> float | None:
+        with urllib.request.urlopen(f"{self._url}/metrics", timeout=5.0) as answer:
+            page = answer.read().decode()
+        values = [
+            sample.value
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+        return join(values) if values else None
+
+    def _codes(self, client_id: str, scope: str) -> list[int]:
+        return [row["to"] for row in self._transitions(client_id, scope)]
+
+    def _transitions(self, client_id: str, scope: str) -> list[dict[str, Any]]:
+        lines = [
+            json.loads(line)
+            for path in sorted(self._spool.glob("*.jsonl"))
+            for line in path.read_text().splitlines()
+        ]
+        rows = [
+            row
+            for row in lines
+            if row["kind"] == "transition"
+            and (row["scope"], row["client_id"]) == (scope, client_id)
+        ]
+        return sorted(rows, key=lambda row: row["seq"])
+
+    def _poll(self, look: Callable[[], _T], enough: Callable[[_T], bool]) -> _T:
+        end_s = time.monotonic() + DEADLINE_S
+        while not enough(seen := look()) and time.monotonic() < end_s:
+            time.sleep(0.1)
+        return seen
