@@ -1,8 +1,8 @@
 """What a source is: the seam between the world and the tracker.
 
-A source reads one kind of trace and hands signals to `emit`, synchronously and in read order. Between
-two awaits its `checkpoint()` must agree with what it has emitted: the application takes the tracker's
-state and every source's checkpoint in one go, after the samples were fsynced.
+A source reads one kind of trace and hands signals to `emit`, synchronously and in read order.
+Between two awaits its `checkpoint()` must agree with what it has emitted: the application takes the
+tracker's state and every source's checkpoint in one go, after the samples were fsynced.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,0 +1,70 @@
+"""Recorded files through the same path as live ones, with the recorded times as the clock.
+
+Theory of operation. Each stream yields its signals in the order of time (a held sync holds back
+what comes after it), streams are merged by time, and what the tracker returns is put in order once
+more, because a sync carries follow-ups that are a little later than itself.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
+from agent.sources.log_parser import LogParser
+from metrics.sample import Sample, format_time
+from metrics.signals import Signal
+from metrics.tracker import Tracker
+
+_TICK_S = 1.0
+"""How often, in recorded time, stale statuses are looked for."""
+_REORDER_S = 2.0
+"""How far a sample may lie behind the clock when it is made: a tick and a follow-up's delay."""
+
+Blocks = Iterable[tuple[bytes, float]]
+"""Pieces of one stream with the Unix seconds that stand for their arrival."""
+
+
+def in_order(parser: LogParser, blocks: Blocks) -> Iterator[Signal]:
+    """Yield a stream's signals in the order of time."""
+    heap: list[tuple[float, int, Signal]] = []
+    number = 0
+    for data, arrival_at in blocks:
+        for signal in parser.feed(data, arrival_at):
+            heapq.heappush(heap, (signal.at, number, signal))
+            number += 1
+        horizon = parser.horizon()
+        while heap and horizon is not None and heap[0][0] < horizon:
+            yield heapq.heappop(heap)[2]
+    for signal in parser.flush():
+        heapq.heappush(heap, (signal.at, number, signal))
+        number += 1
+    while heap:
+        yield heapq.heappop(heap)[2]
+
+
+def replay(streams: Iterable[Iterator[Signal]], tracker: Tracker) -> Iterator[Sample]:
+    """Merge streams by time, run them through the tracker, and yield what it says by time."""
+    made: list[tuple[str, int, Sample]] = []
+    number, ticked_at = 0, 0.0
+    for signal in heapq.merge(*streams, key=attrgetter("at")):
+        samples: list[Sample] = []
+        if signal.at >= ticked_at + _TICK_S:
+            samples, ticked_at = tracker.advance(signal.at), signal.at
+        for sample in samples + tracker.apply(signal):
+            heapq.heappush(made, (sample.ts, number, sample))
+            number += 1
+        ripe = format_time(signal.at - _REORDER_S)
+        while made and made[0][0] <= ripe:
+            yield heapq.heappop(made)[2]
+    while made:
+        yield heapq.heappop(made)[2]
+
+
+def as_text(sample: Sample) -> str:
+    """Write one line for people."""
+    before = "-" if sample.from_ is None else sample.from_
+    after = "lost" if sample.to is None else f"{sample.to} {sample.status}"
+    reason = f"  {sample.reason}" if sample.reason else ""
+    return (
+        f"{sample.ts}  {sample.scope:<8}  {sample.group}  {sample.client_id}  "
+        f"{before} -> {after}{reason}"
+    )

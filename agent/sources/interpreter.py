@@ -1,0 +1,261 @@
+"""From what lines say to signals: the meaning of one log stream, client by client.
+
+Theory of operation. What a sync demands is printed *after* "Successfully synced", with an unbounded
+delay (the user's own revoke callback runs in between), so the sync is held until the client's
+"Adding newly assigned partitions": every completed join prints it, and every follow-up stands
+before it. While a sync is held, later signals of the same consumer, and of the other threads of the
+same Streams instance, wait behind it in their lane, so that an instance sees `2, 0, 2` in the order
+of events.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from agent.sources.dialect import Action, Event
+from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
+from metrics.status import RebalanceStatus
+
+_ANSWERS = {
+    RebalanceStatus.COORDINATOR_REQUESTED,
+    RebalanceStatus.UNKNOWN_MEMBER,
+    RebalanceStatus.STALE_MEMBER,
+}
+"""Codes of coordinator answers."""
+
+_LANE_LIMIT = 1_000
+"""Signals that wait behind one held sync; beyond that its end was surely missed."""
+
+_SPEAKER_LIMIT = 20_000
+"""Clients remembered in one stream; the longest silent goes first."""
+
+_KINDS = {
+    Action.RAISE: SignalKind.RAISE,
+    Action.FOLLOW_UP: SignalKind.RAISE,
+    Action.STREAMS: SignalKind.RAISE,
+    Action.JOIN: SignalKind.JOIN,
+    Action.LEAVE: SignalKind.LEAVE,
+    Action.FAIL: SignalKind.FAIL,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Waiting:
+    """A signal in a lane; a held sync is not ready yet."""
+
+    signal: Signal
+    ready: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Speaker:
+    """What is known of one client of the stream."""
+
+    member: Member
+    generation: int | None = None
+    held: Waiting | None = None
+    left: bool = False
+
+
+@dataclass(slots=True)
+class Interpreter:
+    """Turns events into signals, in the order of events per consumer and instance."""
+
+    stream: str
+    cluster: str = ""
+    host: str = ""
+    source: SourceKind = SourceKind.LOGS
+    speakers: dict[str, Speaker] = field(default_factory=dict)
+    lanes: dict[str, deque[Waiting]] = field(default_factory=dict)
+    strangers: int = 0
+    """Events of a Streams thread whose consumer has not spoken yet: the group is not known."""
+
+    def take(self, event: Event, at: float) -> list[Signal]:
+        """Take one event at Unix seconds ``at``; return the signals that are ripe."""
+        speaker = self._speaker(event)
+        if speaker is None:
+            return []
+        self._learn(speaker, event)
+        match event.rule.action:
+            case Action.SYNC:
+                return self._hold(speaker, event, at)
+            case Action.ASSIGNED:
+                return self._release(speaker)
+            case Action.FOLLOW_UP | Action.STREAMS if speaker.held is not None:
+                self._demand(speaker.held, event, at)
+            case action if action in _KINDS and not self._is_outdated(speaker, event):
+                return self._pass(speaker, event, at)
+        return []
+
+    def flush(self) -> list[Signal]:
+        """Return all that waits, at the end of the stream: held syncs ended as far as was seen."""
+        out = [signal for speaker in self.speakers.values() for signal in self._release(speaker)]
+        self.lanes.clear()
+        return out
+
+    def horizon(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest sync that is held, if any."""
+        return min((lane[0].signal.at for lane in self.lanes.values() if lane), default=None)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs, in types that JSON can carry."""
+        waiting = {key: list(lane) for key, lane in self.lanes.items() if lane}
+        state: dict[str, Any] = msgspec.to_builtins(
+            {"speakers": self.speakers, "lanes": waiting, "strangers": self.strangers}
+        )
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""
+        self.speakers = msgspec.convert(state["speakers"], dict[str, Speaker])
+        lanes = msgspec.convert(state["lanes"], dict[str, list[Waiting]])
+        self.lanes = {key: deque(lane) for key, lane in lanes.items()}
+        self.strangers = state["strangers"]
+        for speaker in self.speakers.values():  # one object again, not two equal ones
+            if speaker.held is not None:
+                lane = self.lanes[self._lane_of(speaker)]
+                speaker.held = next(w for w in lane if w == speaker.held)
+
+    def _speaker(self, event: Event) -> Speaker | None:
+        seen, thread = event.captures, event.captures.get("thread")
+        client_id = f"{thread}-consumer" if thread else seen.get("client_id", "")
+        group, instance_id = seen.get("group"), seen.get("instance_id")
+        if thread:
+            speaker = self.speakers.get(client_id)
+            self.strangers += speaker is None
+            return speaker
+        if not client_id or group is None or group == "null":
+            return None
+        return self._meet(client_id, group, instance_id)
+
+    def _meet(self, client_id: str, group: str, instance_id: str | None) -> Speaker:
+        """Find or make the client, and put it last; another group or instance id is another one."""
+        speaker = self.speakers.pop(client_id, None)
+        if speaker is None or (speaker.member.group, speaker.member.group_instance_id) != (
+            group,
+            instance_id,
+        ):
+            member = Member(
+                cluster=self.cluster,
+                group=group,
+                client_id=client_id,
+                stream=self.stream,
+                group_instance_id=instance_id,
+                host=self.host,
+            )
+            speaker = Speaker(member=member)
+        self.speakers[client_id] = speaker
+        if len(self.speakers) > _SPEAKER_LIMIT:
+            self.speakers.pop(next(iter(self.speakers)))
+        return speaker
+
+    def _learn(self, speaker: Speaker, event: Event) -> None:
+        seen, changes = event.captures, dict[str, str]()
+        for name in ("member_id", "assignor", "cluster"):
+            if seen.get(name) and not (name == "cluster" and self.cluster):
+                changes[name] = seen[name]
+        if changes:
+            speaker.member = replace(speaker.member, **changes)  # type: ignore[arg-type]
+        if "generation" in seen:
+            speaker.generation = int(seen["generation"])
+        if event.rule.action in {Action.JOIN, Action.LEAVE}:
+            speaker.left = event.rule.action is Action.LEAVE
+
+    def _is_outdated(self, speaker: Speaker, event: Event) -> bool:
+        """Tell whether an answer belongs to an older generation, or to the time before a leave."""
+        if speaker.left and event.rule.status in _ANSWERS:
+            return True
+        sent, current = event.captures.get("sent_generation"), speaker.generation
+        return sent is not None and current is not None and int(sent) < current
+
+    def _hold(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+        out = self._release(speaker)
+        sync = self._signal(speaker, event, at, SignalKind.SYNC)
+        speaker.held = Waiting(signal=sync, ready=False)
+        self._lane(speaker).append(speaker.held)
+        return out
+
+    def _demand(self, held: Waiting, event: Event, at: float) -> None:
+        follow_up, sync = _follow_up(event, at), held.signal
+        if event.rule.action is Action.FOLLOW_UP:
+            held.signal = replace(sync, follow_up=follow_up)
+        else:
+            held.signal = replace(sync, streams_follow_up=follow_up)
+
+    def _release(self, speaker: Speaker) -> list[Signal]:
+        if speaker.held is None:
+            return []
+        speaker.held.ready, speaker.held = True, None
+        return self._drain(speaker)
+
+    def _pass(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+        # the thread that joins or leaves has done with its last sync, whatever it printed of it
+        done = event.rule.ends_round or event.rule.action in {Action.JOIN, Action.LEAVE}
+        out = self._release(speaker) if done else []
+        lane = self._lane(speaker)
+        lane.append(Waiting(signal=self._signal(speaker, event, at, _KINDS[event.rule.action])))
+        if len(lane) > _LANE_LIMIT:
+            for waiting in lane:
+                waiting.ready = True
+        return out + self._drain(speaker)
+
+    def _drain(self, speaker: Speaker) -> list[Signal]:
+        lane, out = self._lane(speaker), list[Signal]()
+        while lane and lane[0].ready:
+            out.append(lane.popleft().signal)
+        if not lane:
+            del self.lanes[self._lane_of(speaker)]
+        return out
+
+    def _lane(self, speaker: Speaker) -> deque[Waiting]:
+        return self.lanes.setdefault(self._lane_of(speaker), deque())
+
+    def _lane_of(self, speaker: Speaker) -> str:
+        thread = streams_thread(speaker.member.client_id)
+        return speaker.member.client_id if thread is None else thread.instance
+
+    def _signal(self, speaker: Speaker, event: Event, at: float, kind: SignalKind) -> Signal:
+        action, layer = event.rule.action, None
+        if action is Action.STREAMS or _scheduled(event):
+            layer = _follow_up(event, at)
+        return Signal(
+            kind=kind,
+            at=at,
+            member=speaker.member,
+            source=self.source,
+            status=RebalanceStatus.NONE if action is Action.STREAMS else event.rule.status,
+            reason=event.captures.get("reason"),
+            generation=speaker.generation,
+            streams_follow_up=layer,
+        )
+
+
+def _scheduled(event: Event) -> bool:
+    """Tell whether Streams triggers a follow-up that was scheduled for a time: that is 11."""
+    return event.rule.action is Action.RAISE and bool(_due_at(event))
+
+
+def _follow_up(event: Event, at: float) -> FollowUp:
+    streams = event.rule.action is Action.RAISE
+    return FollowUp(
+        status=RebalanceStatus.ASSIGNMENT_PROBING if streams else event.rule.status,
+        at=at,
+        reason=event.captures.get("reason"),
+        due_at=_due_at(event),
+    )
+
+
+def _due_at(event: Event) -> float | None:
+    """Read a scheduled time; 0 is "at once" and has none."""
+    if "due_ms" in event.captures:
+        return int(event.captures["due_ms"]) / 1000 or None
+    if "due" in event.captures:  # Utils.toLogDateTimeFormat: "2026-11-21 06:38:10,982 Z"
+        text = event.captures["due"].replace(",", ".").replace(" Z", "+00:00")
+        try:
+            return datetime.fromisoformat(text).timestamp() or None
+        except ValueError:
+            return None
+    return None
