@@ -1,0 +1,44 @@
+"""One writer at a time: an advisory lock on the folder of the tables."""
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aggregation.spark.errors import SparkJobError
+
+_PATIENCE_S = 30.0
+"""A killed ingest's JVM ends its commit and lets go within this time."""
+_POLL_S = 0.2
+
+
+@contextmanager
+def table_lock(
+    tables: Path, say: Callable[[str], None], patience_s: float = _PATIENCE_S
+) -> Iterator[int]:
+    """Hold the lock and give its file descriptor, for child processes to hold it too.
+
+    Raises:
+        SparkJobError: another process holds it for longer than ``patience_s`` seconds.
+
+    """
+    tables.mkdir(parents=True, exist_ok=True)
+    with (tables / "_lock").open("ab") as file:
+        deadline, told = time.monotonic() + patience_s, False
+        while not _take(file.fileno()):
+            if time.monotonic() >= deadline:
+                raise SparkJobError(f"another ingest is writing to {str(tables)!r}")
+            if not told:
+                say(f"waiting for another ingest to let go of {str(tables)!r}")
+                told = True
+            time.sleep(_POLL_S)
+        yield file.fileno()
+
+
+def _take(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,173 @@
+"""A quiet, small Spark session.
+
+What the JVM prints goes to a log file, which is named when something fails. Nothing that a
+``spark-submit`` or its configuration chose is overridden: ours are defaults for one machine.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aggregation.spark.errors import SparkJobError, SparkSetupError
+from aggregation.spark.java_home import java_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NEEDED = ("pyspark", "pyarrow", "pandas", "matplotlib")
+
+_JVM_END_S = 20
+
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    # INT96, the default, is read by few tools and overflows in 2262
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+_ONE_MACHINE = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    # without the .crc files beside each file, which a kill can leave stale
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+
+
+def require_spark() -> None:
+    """Check that the extra is installed, before anything imports it.
+
+    Raises:
+        SparkSetupError: it is not.
+
+    """
+    missing = [package for package in _NEEDED if find_spec(package) is None]
+    if missing:
+        raise SparkSetupError(
+            f"not installed: {', '.join(missing)}; pip install 'kafka-rebalance-agent[spark]'"
+        )
+
+
+@contextmanager
+def spark_session(
+    name: str, say: Callable[[str], None], *, keep_fds: Sequence[int] = ()
+) -> "Iterator[SparkSession]":
+    """Start Spark, or take the session that runs already; stop what was started.
+
+    ``keep_fds`` are file descriptors that the JVM holds too, for as long as it lives.
+
+    Raises:
+        SparkSetupError: no fitting Java.
+        SparkJobError: Spark did not start, or a query failed; names the log file.
+
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - of the extra [spark]
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - the JVM writes to it; kept on failure
+        prefix="rebalance-agent-spark-", suffix=".log", delete=False
+    )
+    try:
+        spark = _start(name, say, log.fileno(), keep_fds)
+        try:
+            yield spark
+        finally:
+            _stop(spark)
+    except PySparkException as error:
+        raise SparkJobError(f"Spark failed: {_first_line(error)} (its log: {log.name})") from error
+    except SparkJobError:
+        raise
+    except BaseException:
+        Path(log.name).unlink(missing_ok=True)
+        raise
+    Path(log.name).unlink(missing_ok=True)
+
+
+def _start(
+    name: str, say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - of the extra [spark]
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    say("starting Spark (about 5 s)")
+    settings = _ALWAYS if _master_is_chosen() else _ALWAYS | _ONE_MACHINE
+    conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(settings.items()))
+    own = {"PYSPARK_PYTHON": sys.executable}
+    if settings is not _ALWAYS:
+        own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
+    with java_environment(os.environ, say) as environ, _environ(own | environ):
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf=conf,
+            popen_kwargs={"stdout": log_fd, "stderr": log_fd, "pass_fds": tuple(keep_fds)},
+        )
+        return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+
+def _stop(spark: "SparkSession") -> None:
+    """Stop Spark and the JVM that was launched for it; pyspark would leave that to our end."""
+    from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to end the JVM
+    spark.stop()
+    if gateway is None or gateway.proc is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(_JVM_END_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+def _master_is_chosen() -> bool:
+    """Whether spark-submit, the environment or spark-defaults.conf names a master."""
+    defaults = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark-defaults.conf")
+    return (
+        "PYSPARK_GATEWAY_PORT" in os.environ
+        or "MASTER" in os.environ
+        or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+        or ("SPARK_CONF_DIR" in os.environ and _names_master(defaults))
+    )
+
+
+def _names_master(defaults: Path) -> bool:
+    if not defaults.is_file():
+        return False
+    return re.search(r"^\s*spark\.master\b", defaults.read_text(), re.MULTILINE) is not None
+
+
+@contextmanager
+def _environ(variables: dict[str, str]) -> Iterator[None]:
+    """Set the whole environment while the JVM starts: pyspark reads it from there."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
