@@ -1,0 +1,118 @@
+"""`rebalance-agent replay`: offline, for the morning after."""
+
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import click
+
+from agent.replay import as_text, in_order
+from agent.replay import replay as run_replay
+from agent.sources.dialect import Dialects, choose
+from agent.sources.interpreter import Interpreter
+from agent.sources.log_files import Recording, recordings
+from agent.sources.log_parser import Line, LogParser
+from metrics.sample import SampleKind, encode, format_time
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
+
+_PROGRESS_AFTER_S = 2.0
+_PRINTED = {SampleKind.TRANSITION, SampleKind.LOST}
+_EXAMPLES = """\b
+Examples:
+  rebalance-agent replay --source logs app.log
+  rebalance-agent replay --source logs --format text app.log.2.gz app.log.1 app.log
+  kubectl logs payments-0 | rebalance-agent replay --source logs -
+  rebalance-agent replay --source logs --explain-line app.log
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--source",
+    type=click.Choice(["logs"]),
+    required=True,
+    help="What the files are: logs of clients.",
+)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["jsonl", "text"]),
+    default="jsonl",
+    show_default=True,
+    help="jsonl: the sample schema; text: a line for people.",
+)
+@click.option("--timezone", help="IANA zone of stamps without one. Default: the machine's.")
+@click.option("--cluster", default="", help="Cluster name. Default: the Cluster ID in the log.")
+@click.option(
+    "--dialect", "dialects", multiple=True, help="Read with this dialect only; may be repeated."
+)
+@click.option("--signals", is_flag=True, help="Print masked causes and unexplained joins too.")
+@click.option("--explain-line", is_flag=True, help="Print which rule read which line, and how.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+def replay(  # noqa: PLR0913 - one argument an option
+    source: str,
+    output: str,
+    timezone: str | None,
+    cluster: str,
+    dialects: tuple[str, ...],
+    signals: bool,
+    explain_line: bool,
+    paths: tuple[str, ...],
+) -> None:
+    """Read recorded files as if they were live, with the recorded times as the clock.
+
+    Prints transitions, ordered by time. Rotated files of one log (app.log.2.gz, app.log.1, app.log)
+    are one stream, the oldest first. `-` is stdin.
+    """
+    del source  # the only one of this version
+    chosen = choose(dialects or "auto")
+    recorded = recordings(paths)
+    if explain_line:
+        for recording in recorded:
+            _explain(recording, _parser(chosen, recording.stream, cluster, timezone))
+        return
+    streams = [
+        in_order(_parser(chosen, recording.stream, cluster, timezone), _watched(recording))
+        for recording in recorded
+    ]
+    printed = set(SampleKind) if signals else _PRINTED
+    for sample in run_replay(streams, Tracker(StatusConfig())):
+        if sample.kind in printed:
+            click.echo(
+                encode(sample) if output == "jsonl" else as_text(sample), nl=output == "text"
+            )
+
+
+def _parser(dialects: Dialects, stream: str, cluster: str, timezone: str | None) -> LogParser:
+    interpreter = Interpreter(stream=stream, cluster=cluster, host=socket.gethostname())
+    return LogParser(dialects, interpreter, timezone)
+
+
+def _watched(recording: Recording) -> Iterator[tuple[bytes, float]]:
+    """Yield a recording's blocks; say how far it is where that takes a while and someone looks."""
+    started_at, done = time.monotonic(), 0
+    for data, arrival_at in recording.blocks():
+        yield data, arrival_at
+        done += len(data)
+        if time.monotonic() > started_at + _PROGRESS_AFTER_S and sys.stderr.isatty():
+            click.echo(f"\r{recording.stream}: {done >> 20} MiB read", err=True, nl=False)
+
+
+def _explain(recording: Recording, parser: LogParser) -> None:
+    for data, arrival_at in recording.blocks():
+        for line in parser.lines(data, arrival_at):
+            click.echo(_explanation(line))
+
+
+def _explanation(line: Line) -> str:
+    if line.event is None:
+        return f"no rule                      {line.text.rstrip()}"
+    rule, seen = line.event.rule, line.event.captures
+    does = f"{rule.action} {rule.status.label}" if rule.status else str(rule.action)
+    who = seen.get("client_id") or seen.get("thread")
+    return (
+        f"{rule.dialect}/{rule.name}: {does}, {format_time(line.at)}, {who} "
+        f"({rule.cites})\n    {line.text.rstrip()}"
+    )

@@ -1,0 +1,102 @@
+"""Recorded logs as streams: plain or gzip'ed, from stdin, rotated sets joined, the oldest first."""
+
+import gzip
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from agent.errors import SourceError
+
+STDIN = "-"
+_BLOCK_BYTES = 1 << 20
+
+# logrotate: app.log.2.gz, app.log-20261121; log4j and Logback: app.log.2026-11-21.1
+_ROTATED = re.compile(
+    r"(?P<base>.+?)[.-](?:(?P<date>\d{4}-?\d\d-?\d\d(?:[-_T.]?\d{1,6})?)|(?P<number>\d{1,4}))"
+)
+_BASE_SUFFIXES = {".log", ".out", ".txt", ".err", ".json"}
+"""Behind one of these a number is a rotation's; `worker.1` alone is a name of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A file's place in its rotated set: the stream's own path, and what sorts the oldest first."""
+
+    base: Path
+    order: tuple[int, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One stream: its name (the absolute path without a rotation's suffix) and its files."""
+
+    stream: str
+    files: tuple[Path, ...]
+
+    def blocks(self) -> Iterator[tuple[bytes, float]]:
+        """Yield pieces with the time that stands for their arrival: the file's last change.
+
+        Raises:
+            SourceError: a file that cannot be read or unpacked.
+        """
+        for path in self.files:
+            yield from _blocks(path)
+
+
+def rotation(path: Path) -> Rotation:
+    """Take a rotation's suffix off a path."""
+    name = path.name.removesuffix(".gz")
+    match = _ROTATED.fullmatch(name)
+    if match is None or Path(match["base"]).suffix not in _BASE_SUFFIXES:
+        return Rotation(path.with_name(name), (2, "", 0))
+    base = path.with_name(match["base"])
+    if match["date"]:
+        return Rotation(base, (1, match["date"], 0))
+    return Rotation(base, (0, "", -int(match["number"])))
+
+
+def recordings(paths: Sequence[str]) -> list[Recording]:
+    """Group paths into streams, in the order in which each stream is named first.
+
+    Raises:
+        SourceError: a path that does not exist or is no file.
+    """
+    streams: dict[str, list[Path]] = {}
+    for text in paths:
+        if text == STDIN:
+            streams[STDIN] = [Path(STDIN)]
+            continue
+        path = Path(text).absolute()
+        if not path.is_file() and not path.is_fifo():
+            found = "a folder" if path.is_dir() else "nothing"
+            raise SourceError(f"{text}: found {found}, wanted a log file; - is stdin")
+        streams.setdefault(str(rotation(path).base), []).append(path)
+    return [
+        Recording(stream, tuple(sorted(files, key=lambda file: rotation(file).order)))
+        for stream, files in streams.items()
+    ]
+
+
+def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
+    if str(path) == STDIN:
+        while data := os.read(sys.stdin.fileno(), _BLOCK_BYTES):
+            yield data, time.time()
+        return
+    try:
+        arrival_at = path.stat().st_mtime
+        with _open(path) as file:
+            while data := file.read(_BLOCK_BYTES):
+                yield data, arrival_at
+    except (OSError, EOFError) as error:
+        raise SourceError(f"{path}: {error}") from error
+
+
+def _open(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
