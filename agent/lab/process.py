@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -58,7 +59,7 @@ class Driver:
         """Give a command and do not wait."""
         try:
             self._stdin.write(command + "\n")
-        except BrokenPipeError as error:
+        except (BrokenPipeError, ValueError) as error:  # ValueError: we have closed it
             raise LabError(f"{self.name} is gone; wanted it to {command!r}") from error
 
     def do(self, command: str, timeout_s: float = 30.0) -> None:
@@ -135,10 +136,11 @@ class Driver:
     def _wait(self, timeout_s: float) -> None:
         self._process.wait(timeout_s)
         self._reader.join(timeout_s)
-        self._stdin.close()
+        with suppress(BrokenPipeError):  # a command that never arrived
+            self._stdin.close()
         self._stdout.close()
 
     def _last(self) -> str:
-        texts = [self.log.with_suffix(".stderr"), self.log]
-        lines = [line for text in texts if text.exists() for line in text.open(errors="replace")]
-        return f"last lines of {self.log}:\n{''.join(lines[-10:])}"
+        texts = [path for path in (self.log.with_suffix(".stderr"), self.log) if path.exists()]
+        lines = [line for path in texts for line in path.read_text(errors="replace").splitlines()]
+        return f"last lines of {self.log}:\n" + "\n".join(lines[-10:])
