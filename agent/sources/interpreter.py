@@ -58,6 +58,8 @@ class Speaker:
     generation: int | None = None
     held: Waiting | None = None
     left: bool = False
+    dropped: bool = False
+    """The poll interval expired and no join has followed: a leave is that drop's own."""
 
 
 @dataclass(slots=True)
@@ -127,13 +129,16 @@ class Interpreter:
             speaker = self.speakers.get(client_id)
             self.strangers += speaker is None
             return speaker
-        if not client_id or group is None or group == "null":
+        key = seen.get("handle", client_id)
+        if group is None:  # librdkafka: the group is the one that this handle named before
+            return self.speakers.get(key)
+        if not client_id or group == "null":
             return None
-        return self._meet(client_id, group, instance_id)
+        return self._meet(key, client_id, group, instance_id)
 
-    def _meet(self, client_id: str, group: str, instance_id: str | None) -> Speaker:
+    def _meet(self, key: str, client_id: str, group: str, instance_id: str | None) -> Speaker:
         """Find or make the client, and put it last; another group or instance id is another one."""
-        speaker = self.speakers.pop(client_id, None)
+        speaker = self.speakers.pop(key, None)
         if speaker is None or (speaker.member.group, speaker.member.group_instance_id) != (
             group,
             instance_id,
@@ -147,7 +152,7 @@ class Interpreter:
                 host=self.host,
             )
             speaker = Speaker(member=member)
-        self.speakers[client_id] = speaker
+        self.speakers[key] = speaker
         if len(self.speakers) > _SPEAKER_LIMIT:
             self.speakers.pop(next(iter(self.speakers)))
         return speaker
@@ -163,10 +168,14 @@ class Interpreter:
             speaker.generation = int(seen["generation"])
         if event.rule.action in {Action.JOIN, Action.LEAVE}:
             speaker.left = event.rule.action is Action.LEAVE
+        if event.rule.action is Action.JOIN or event.rule.status is RebalanceStatus.DROPPED_GROUP:
+            speaker.dropped = event.rule.action is not Action.JOIN
 
     def _is_outdated(self, speaker: Speaker, event: Event) -> bool:
         """Tell whether an answer belongs to an older generation, or to the time before a leave."""
         if speaker.left and event.rule.status in _ANSWERS:
+            return True
+        if speaker.dropped and event.rule.action is Action.LEAVE:  # librdkafka prints both
             return True
         sent, current = event.captures.get("sent_generation"), speaker.generation
         return sent is not None and current is not None and int(sent) < current
