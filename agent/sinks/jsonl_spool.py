@@ -1,0 +1,268 @@
+"""Samples into a folder of JSON Lines files: the hand-over to ingest.
+
+Theory of operation. Lines go to a hidden part file. By size or age it is fsynced and renamed to its
+final name; a name that appears is complete and is never written again. `JsonlSpool.commit` is the
+acknowledgement: what was written before it returned survives kill -9 and the loss of power. A part
+file that a crash left is cut to its last whole line and published by the next start.
+
+The checkpoint is saved after the commit, so a crash between the two reads some of a log again. The
+same events have the same ids: the spool knows the ids that it holds beyond the checkpoint's
+`SpoolMark` and takes none of them again. A mark stays behind ids that are still awaited, so that a
+second crash, before the log has been read that far, doubles nothing either.
+
+``agent`` and ``seq`` of a sample are set here, at the write.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from agent.errors import ConfigError, SinkError
+from agent.sinks import spool_folder as folder
+from metrics.sample import Sample, encode
+
+_MIB = 1 << 20
+_BUFFER_BYTES = _MIB
+"""Of lines not yet in the part file. While the disk takes none, more are dropped and counted."""
+_KNOWN_IDS = 20_000
+"""Far more than is written between two checkpoints, and 2 MB of memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolConfig:
+    """Where samples go, and how much is kept."""
+
+    dir: Path
+    max_bytes: int = 512 * _MIB
+    """Where it is reached the oldest complete files go; their samples count as dropped."""
+    file_bytes: int = 16 * _MIB
+    roll_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Check the bounds.
+
+        Raises:
+            ConfigError: they contradict each other.
+
+        """
+        if not 0 < self.file_bytes <= self.max_bytes // 2:
+            raise ConfigError(
+                f"samples.spool.file_bytes: found {self.file_bytes}; "
+                f"wanted 1 to half of max_bytes, {self.max_bytes // 2}"
+            )
+        if self.roll_s <= 0:
+            raise ConfigError(f"samples.spool.roll: found {self.roll_s}; wanted more than 0")
+
+
+@dataclass(slots=True)
+class SpoolStats:
+    """Samples since the start; ``files`` and ``bytes`` are the complete ones in the folder."""
+
+    written: int = 0
+    dropped: int = 0
+    """Gone with the oldest files when the folder was full, or never taken by a failing disk."""
+    repeated: int = 0
+    """Seen again after a crash; the spool held them already."""
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolMark:
+    """What a checkpoint keeps of the spool; take it after `JsonlSpool.commit`."""
+
+    seq: int = 0
+    """The last sequence number given out."""
+    settled: int = 0
+    """Lines beyond this one may come again after a restart."""
+
+
+_START = SpoolMark()
+
+
+@dataclass(slots=True)
+class _Part:
+    fd: int
+    path: Path
+    final: Path
+    opened_at: float
+    size: int = 0
+    synced: int = 0
+
+    def append(self, data: bytes | bytearray) -> None:
+        view, done = memoryview(data), 0
+        try:
+            while done < len(data):
+                done += os.write(self.fd, view[done:])
+        except OSError:
+            os.ftruncate(self.fd, self.size)  # the same lines come with the next try
+            os.lseek(self.fd, self.size, os.SEEK_SET)
+            raise
+        finally:
+            view.release()
+        self.size += done
+
+    def sync(self) -> None:
+        if self.synced != self.size:
+            os.fsync(self.fd)
+            self.synced = self.size
+
+
+class JsonlSpool:
+    """One folder and its one writer."""
+
+    def __init__(
+        self, config: SpoolConfig, *, agent: str, now: float, mark: SpoolMark = _START
+    ) -> None:
+        """Take the folder over; ``now`` is Unix seconds, ``mark`` the checkpoint's.
+
+        Raises:
+            SinkError: the folder cannot be used, or another process writes to it.
+
+        """
+        self.stats = SpoolStats()
+        self._config, self._agent, self._now = config, agent, now
+        self._buffer, self._buffer_seq = bytearray(), 0
+        self._part: _Part | None = None
+        self._lock = folder.take_lock(config.dir)
+        try:
+            folder.recover(config.dir)
+            files = folder.published(config.dir)
+            lines = folder.lines_since(config.dir, mark.settled, _KNOWN_IDS)
+        except OSError as error:
+            os.close(self._lock)
+            raise self._failed(error) from error
+        self._stamp = folder.stamp_of(files[-1][0]) if files else ""
+        self.stats.files, self.stats.bytes = len(files), sum(size for _, size in files)
+        # Oldest first: they come again in that order.
+        self._known = {line.id: line.seq for line in reversed(lines) if line.seq > mark.settled}
+        self._seq = max([mark.seq, *(line.seq for line in lines)])
+
+    @property
+    def mark(self) -> SpoolMark:
+        """What the checkpoint after a commit keeps."""
+        awaited = next(iter(self._known.values()), self._seq + 1)
+        return SpoolMark(seq=self._seq, settled=awaited - 1)
+
+    def write(self, samples: Iterable[Sample]) -> None:
+        """Take samples; they are safe once the next `commit` has returned."""
+        for sample in samples:
+            if self._known.pop(sample.id, None) is not None:
+                self.stats.repeated += 1
+            elif len(self._buffer) >= self._buffer_bytes and not self._try_flush():
+                self.stats.dropped += 1
+            else:
+                self._seq += 1
+                self._buffer_seq = self._buffer_seq if self._buffer else self._seq
+                line = msgspec.structs.replace(sample, agent=self._agent, seq=self._seq)
+                self._buffer += encode(line)
+                self.stats.written += 1
+
+    def commit(self) -> None:
+        """Make all that was written durable.
+
+        Raises:
+            SinkError: it is not; the lines are kept for the next commit.
+
+        """
+        try:
+            self._flush()
+            if self._part is not None:
+                self._part.sync()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def tick(self, now: float) -> None:
+        """Let time pass: publish the part file when its age has come.
+
+        Raises:
+            SinkError: as for `commit`.
+
+        """
+        self._now = now
+        # After a clock has stepped back the age is negative, and would be so for long.
+        if self._part is not None and abs(now - self._part.opened_at) >= self._config.roll_s:
+            self._roll()
+
+    def close(self) -> None:
+        """Publish what there is and free the folder, also where publishing fails.
+
+        Raises:
+            SinkError: as for `commit`.
+
+        """
+        try:
+            self._roll()
+        finally:
+            if self._part is not None:
+                os.close(self._part.fd)
+                self._part = None
+            os.close(self._lock)
+
+    @property
+    def _buffer_bytes(self) -> int:
+        return min(_BUFFER_BYTES, self._config.file_bytes)
+
+    def _roll(self) -> None:
+        try:
+            self._flush()
+            self._publish()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _try_flush(self) -> bool:
+        try:
+            self._flush()
+        except OSError:
+            return False
+        return True
+
+    def _flush(self) -> None:
+        if not self._buffer:
+            return
+        size = 0 if self._part is None else self._part.size
+        if size + len(self._buffer) > self._config.file_bytes:
+            self._publish()
+        if self._part is None:
+            self._part = self._open()
+        self._part.append(self._buffer)
+        self._buffer.clear()
+
+    def _open(self) -> _Part:
+        self._stamp = max(self._stamp, folder.file_stamp(self._now))
+        final = self._config.dir / folder.file_name(self._stamp, self._agent, self._buffer_seq)
+        path = folder.part_path(final)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        folder.sync_folder(self._config.dir)
+        return _Part(fd, path, final, self._now)
+
+    def _publish(self) -> None:
+        part = self._part
+        if part is None:
+            return
+        part.sync()
+        part.path.rename(part.final)
+        os.close(part.fd)
+        self._part = None
+        self.stats.files += 1
+        self.stats.bytes += part.size
+        folder.sync_folder(self._config.dir)
+        self._keep_bound()
+
+    def _keep_bound(self) -> None:
+        limit = self._config.max_bytes - self._config.file_bytes  # the next part file's
+        if self.stats.bytes <= limit:
+            return
+        files = folder.published(self._config.dir)  # ingest may have cleaned up
+        total = sum(size for _, size in files)
+        while files and total > limit:
+            name, size = files.pop(0)
+            self.stats.dropped += folder.remove_file(self._config.dir / name)
+            total -= size
+        self.stats.files, self.stats.bytes = len(files), total
+
+    def _failed(self, error: OSError) -> SinkError:
+        return SinkError(f"spool {str(self._config.dir)!r}: {error}")
