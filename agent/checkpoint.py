@@ -1,0 +1,92 @@
+"""What a restart goes on from: one JSON file, replaced whole.
+
+Order: samples are fsynced, then the checkpoint is saved. A crash between the two reads some of a
+log again, and the spool takes nothing twice; the other way round would lose what was not written.
+"""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.errors import SinkError
+from agent.sinks.jsonl_spool import SpoolMark
+from agent.sinks.spool_folder import sync_folder
+from metrics.tracker import TrackerState
+
+VERSION = 1
+_log = logging.getLogger(__name__)
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The tracker's state, the spool's mark, and each source's position by its name."""
+
+    version: int = VERSION
+    spool: SpoolMark = msgspec.field(default_factory=SpoolMark)
+    tracker: TrackerState = msgspec.field(default_factory=TrackerState)
+    sources: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def load(path: Path) -> Checkpoint | None:
+    """Return the checkpoint, None where there is none to go on from.
+
+    A file that cannot be used is kept aside as ``.corrupt`` with a warning: the agent then starts
+    afresh, reads what its sources still have, and equal events keep their ids.
+
+    Raises:
+        SinkError: the file is there and may not be read or moved.
+
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _failed(path, error) from error
+    try:
+        version = msgspec.json.decode(data, type=_Version).version
+        if version == VERSION:
+            return msgspec.json.decode(data, type=Checkpoint)
+        fault = f"version is {version}, this agent knows {VERSION}"
+    except (msgspec.DecodeError, RecursionError) as error:
+        fault = str(error)
+    aside = path.with_name(path.name + ".corrupt")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        raise _failed(path, error) from error
+    _log.warning(
+        "checkpoint_unusable: starting afresh",
+        extra={"path": str(path), "fault": fault, "kept_as": str(aside)},
+    )
+    return None
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace the file; after a crash there is the old one or the new one, whole.
+
+    Raises:
+        SinkError: it cannot be written; the old one stays.
+
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(msgspec.json.encode(checkpoint))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise _failed(path, error) from error
+
+
+def _failed(path: Path, error: OSError) -> SinkError:
+    return SinkError(f"checkpoint {str(path)!r}: {error.strerror}")
