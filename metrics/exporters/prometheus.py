@@ -40,7 +40,7 @@ def render(
     """Return the page and its content type, negotiated by the ``Accept`` header."""
     try:
         encode, content_type = choose_encoder(accept)
-    except ValueError:  # a version that is no number: answer in the plain text format
+    except (TypeError, ValueError):  # the library fails on a version that is no number
         encode, content_type = choose_encoder("")
     collector = ExpositionCollector(exposition, max_series, state_sets=state_sets)
     return encode(collector), content_type

@@ -1,0 +1,263 @@
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.samples import Sample as Series
+
+from aggregation.live import live
+from metrics.catalog import METRICS
+from metrics.exporters.prometheus import render
+from metrics.exposition import AgentStats, Exposition, SinkStats, SourceStats
+from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
+from metrics.snapshot import MemberRow, Snapshot, StatusCounts
+from metrics.status import RebalanceStatus as Status
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "metrics.txt"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+STATS = AgentStats(
+    version="0.1.0",
+    python_version="3.11.0",
+    sources=(
+        SourceStats(
+            name="logs",
+            up=True,
+            read_bytes=1234,
+            signals=9,
+            unparsed=1,
+            lag_s=0.25,
+            errors={"permission": 2},
+        ),
+    ),
+    sinks=(SinkStats(name="spool", written=12, buffered=3, dropped=0, errors=1),),
+    reloads={"success": 1, "failure": 0},
+)
+
+
+def member(client_id: str, group: str = "payments-in") -> Member:
+    return Member(
+        cluster="prod", group=group, client_id=client_id, stream="/var/log/app.log", host="node-1"
+    )
+
+
+def raised(who: Member, status: Status, at: float) -> Signal:
+    return Signal(kind=SignalKind.RAISE, at=at, member=who, source=SourceKind.LOGS, status=status)
+
+
+def synced(who: Member, at: float, streams: FollowUp | None = None) -> Signal:
+    return Signal(
+        kind=SignalKind.SYNC,
+        at=at,
+        member=who,
+        source=SourceKind.LOGS,
+        generation=1,
+        streams_follow_up=streams,
+    )
+
+
+def exposition() -> Exposition:
+    """Return two consumers and a Streams instance that went through known rounds."""
+    calm = replace(member("consumer-1"), member_id="consumer-1-7d", assignor="range")
+    busy = replace(member("consumer-2"), software="apache-kafka-java 3.9.0")
+    thread = member("shop-StreamThread-1-consumer", group="shop")
+    probing = FollowUp(status=Status.ASSIGNMENT_PROBING, at=1002.0, due_at=1600.0)
+    tracker = Tracker(StatusConfig(), lambda group: group.partition("-")[0])
+    for signal in (
+        raised(calm, Status.NEW_MEMBER, 1000.0),
+        synced(calm, 1000.5),
+        raised(busy, Status.COORDINATOR_REQUESTED, 1001.0),
+        raised(busy, Status.STALE_MEMBER, 1001.5),
+        raised(busy, Status.NEW_MEMBER, 1001.75),
+        raised(thread, Status.NEW_MEMBER, 1001.0),
+        synced(thread, 1002.0, probing),
+    ):
+        tracker.apply(signal)
+    snapshot = tracker.snapshot(1010.0)
+    return Exposition(live(snapshot), replace(STATS, tracker=snapshot.counts))
+
+
+def page(shown: Exposition, accept: str = "", limit: int = 1000, *, states: bool = False) -> str:
+    return render(shown, accept, limit, state_sets=states)[0].decode()
+
+
+def hostile(client_id: str) -> Exposition:
+    row = MemberRow(
+        cluster="",
+        app="a",
+        group="g",
+        group_type="classic",
+        client_id=client_id,
+        host="h",
+        status=Status.NEW_MEMBER,
+        peak=Status.NEW_MEMBER,
+        since_at=0.0,
+        counts=StatusCounts({}, {}, {}),
+    )
+    return Exposition(live(Snapshot(at=1.0, consumers=(row,))), STATS)
+
+
+def series(text: str) -> dict[str, list[Series]]:
+    return {family.name: list(family.samples) for family in parse_text(text)}
+
+
+def test_the_page_is_the_golden_one(pytestconfig: pytest.Config) -> None:
+    text = page(exposition())
+
+    if pytestconfig.getoption("--update-golden"):
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_promtool_finds_nothing_to_say(*, states: bool) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        assert os.environ.get("CI") != "true", "promtool (Debian's package prometheus) is missing"
+        pytest.skip("promtool (Debian's package prometheus) is not installed")
+    text = page(exposition(), states=states)
+
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("states", [False, True])
+def test_openmetrics_is_valid_and_shows_the_same(*, states: bool) -> None:
+    body, content_type = render(exposition(), OPENMETRICS, 1000, state_sets=states)
+
+    families = list(parse_openmetrics(body.decode()))  # type: ignore[no-untyped-call]
+    plain = series(page(exposition(), states=states))
+    assert content_type.startswith("application/openmetrics-text; version=1.0.0")
+    assert {sample.name: sample.value for family in families for sample in family.samples} == {
+        sample.name: sample.value for samples in plain.values() for sample in samples
+    }
+
+
+@pytest.mark.parametrize(
+    "accept", ["", "text/html", "*/*;;;", "application/openmetrics-text; version=x"]
+)
+def test_any_other_accept_header_gets_the_text_format(accept: str) -> None:
+    _, content_type = render(exposition(), accept, 1000)
+
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    ['say "hi"', "a\nb", "\\n", "\x00\x01\x1b[31m\r\t\x85\u2028", "x" * 10_240, "é漢😀", ""],
+)
+def test_a_hostile_client_id_comes_back_as_it_was(client_id: str) -> None:
+    text = page(hostile(client_id), OPENMETRICS)
+
+    found = [
+        sample.labels["client_id"]
+        for family in parse_openmetrics(text)  # type: ignore[no-untyped-call]
+        if family.name == "kafka_consumer_rebalance_status"
+        for sample in family.samples
+    ]
+    assert found == [client_id]
+
+
+def test_a_lone_surrogate_does_not_cost_the_page() -> None:
+    assert 'client_id="a?b"' in page(hostile("a\udcffb"))
+
+
+@given(st.text())
+def test_any_client_id_gives_a_page_of_valid_lines(client_id: str) -> None:
+    lines = page(hostile(client_id)).split("\n")
+
+    well_formed = re.compile(
+        r'(# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="([^"\\\n]|\\[\\"n])*",?)*\})? \S+|)'
+    )
+    assert [line for line in lines if not well_formed.fullmatch(line)] == []
+
+
+def test_prometheus_max_by_group_is_the_groups_row() -> None:
+    found = series(page(exposition()))
+
+    members: dict[str, float] = {}
+    for sample in found["kafka_consumer_rebalance_status"]:
+        group = sample.labels["group"]
+        members[group] = max(members.get(group, 0), sample.value)
+    for sample in found["kafka_streams_rebalance_status"]:
+        group = sample.labels["application_id"]
+        members[group] = max(members.get(group, 0), sample.value)
+    groups = {s.labels["group"]: s.value for s in found["kafka_group_rebalance_status"]}
+    assert groups == members == {"payments-in": 4, "shop": 11}
+
+
+def test_a_status_counter_appears_with_its_first_count() -> None:
+    found = series(page(exposition()))
+
+    counted = {
+        (s.labels["client_id"], s.labels["status"]): s.value
+        for s in found["kafka_consumer_rebalance_transitions"]
+        if s.labels["group"] == "payments-in"
+    }
+    assert counted == {
+        ("consumer-1", "NewMember"): 1,
+        ("consumer-2", "CoordinatorRequested"): 1,
+        ("consumer-2", "StaleMember"): 1,
+    }
+
+
+def test_state_sets_hold_one_1_per_row() -> None:
+    found = series(page(exposition(), states=True))
+
+    held = [
+        (s.labels["client_id"], s.labels["status"])
+        for s in found["kafka_consumer_rebalance_status_state"]
+        if s.value == 1
+    ]
+    assert len(found["kafka_consumer_rebalance_status_state"]) == 3 * 11
+    assert held == [
+        ("consumer-1", "None"),
+        ("consumer-2", "StaleMember"),
+        ("shop-StreamThread-1-consumer", "None"),
+    ]
+
+
+def test_the_series_bound_keeps_aggregates_and_counts_what_it_drops() -> None:
+    everything = series(page(exposition()))
+    kafka = sum(len(v) for name, v in everything.items() if name.startswith("kafka_"))
+
+    bounded = series(page(exposition(), limit=4))
+
+    kept = {name: len(v) for name, v in bounded.items() if name.startswith("kafka_")}
+    assert kept == {"kafka_group_rebalance_status": 2, "kafka_app_rebalance_status": 2}
+    assert bounded["rebalance_agent_series_dropped"][0].value == kafka - 4
+
+
+@given(st.integers(min_value=0, max_value=120))
+def test_never_more_series_than_the_bound(limit: int) -> None:
+    found = series(page(exposition(), limit=limit))
+
+    assert sum(len(v) for name, v in found.items() if name.startswith("kafka_")) <= limit
+
+
+def test_every_metric_of_the_catalogue_is_set() -> None:
+    shown = {
+        line.split()[2] for line in page(exposition(), states=True).split("\n") if "# TYPE" in line
+    }
+
+    assert shown == {metric.name for metric in METRICS}
+
+
+def test_a_scrape_changes_nothing() -> None:
+    shown = exposition()
+
+    assert page(shown) == page(shown)
