@@ -30,10 +30,7 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "300",
     "group.min.session.timeout.ms": "1000",
@@ -204,7 +201,12 @@ def _node(node_id: int, proxy_port: int | None) -> Node:
 
 def _properties(node: Node, voters: str, data: Path) -> dict[str, str]:
     plain = f"PLAINTEXT://{HOST}:{node.port}"
+    replicas = str(min(3, voters.count("@")))
     return _SETTINGS | {
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "share.coordinator.state.topic.replication.factor": replicas,
         "node.id": str(node.node_id),
         "controller.quorum.voters": voters,
         "listeners": (

@@ -56,7 +56,8 @@ class Driver:
         return self._process.poll() is None
 
     def send(self, command: str) -> None:
-        """Give a command and do not wait."""
+        """Give a command and do not wait; events that nobody waited for so far are dropped."""
+        self._forget()
         try:
             self._stdin.write(command + "\n")
         except (BrokenPipeError, ValueError) as error:  # ValueError: we have closed it
@@ -77,13 +78,17 @@ class Driver:
         deadline_s = time.monotonic() + timeout_s
         while True:
             event = self._next(deadline_s, start)
+            if event == _END:
+                self._events.put(_END)  # for whoever asks again
+                raise LabError(f"{self.name} ended; wanted {start!r}; {self._last()}")
             if event.startswith(start):
                 return event
-            if event == _END or event.startswith("error"):
-                raise LabError(f"{self.name}: {event or 'ended'}; wanted {start!r}; {self._last()}")
+            if event.startswith("error"):
+                raise LabError(f"{self.name}: {event}; wanted {start!r}; {self._last()}")
 
     def pause(self) -> None:
-        """SIGSTOP: all threads stand still, as on a frozen host."""
+        """SIGSTOP: all threads stand still, as on a frozen host; events so far are dropped."""
+        self._forget()
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -121,6 +126,13 @@ class Driver:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+
+    def _forget(self) -> None:
+        with suppress(Empty):
+            while True:
+                if self._events.get_nowait() == _END:
+                    self._events.put(_END)  # the end stays told
+                    return
 
     def _next(self, deadline_s: float, wanted: str) -> str:
         try:

@@ -9,7 +9,8 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -61,6 +62,17 @@ class Observer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(5.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
 
     def codes(self, client_id: str, wanted: list[int], scope: str = CONSUMER) -> list[int]:
         """Return the codes of the spool's transitions, in order, once they are as wanted.

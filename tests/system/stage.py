@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from agent.lab.clients import Clients
-from agent.lab.process import Driver
-from agent.lab.proxy import FaultProxy
+from agent.lab.lab import Lab
 from tests.system.observer import Observer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
+    """The group and the topic are the test's own; the lab is everyone's."""
+
+    lab: Lab
     clients: Clients
-    admin: Driver
     agent: Observer
-    proxy: FaultProxy
     group: str
     topic: str

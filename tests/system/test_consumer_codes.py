@@ -86,16 +86,16 @@ def test_3_unknown_member_after_a_freeze_longer_than_the_session(stage: Stage) -
 def test_4_stale_member_when_the_group_went_on_without_it(stage: Stage) -> None:
     """A static member that the network holds up keeps its place, but not its generation."""
     hurried = {"session.timeout.ms": "30000", "max.poll.interval.ms": "3000"}
-    through_proxy = {"bootstrap.servers": stage.proxy.address, "group.instance.id": "i1"}
+    through_proxy = {"bootstrap.servers": stage.lab.proxy.address, "group.instance.id": "i1"}
     held = _join(stage, "4.3.0", "m1", hurried | through_proxy)
     other = _join(stage, "4.3.0", "m2", hurried)
     held.wait_for("assigned")
-    stage.proxy.hold()
+    stage.lab.proxy.hold()
     other.do("enforce the held member misses this one")
 
     other.wait_for("assigned")
 
-    stage.proxy.release()
+    stage.lab.proxy.release()
     held.wait_for("assigned")
     _assert_seen(stage, "m1", [1, 0, 4, 0], "StaleMember")
 
@@ -136,7 +136,7 @@ def test_6_user_requested_by_leaving_lingers_in_the_gauge(
 def test_7_metadata_changed_when_partitions_are_added(stage: Stage) -> None:
     client = _join(stage, "3.4.1", "m1")
 
-    stage.admin.do(f"set-partitions {stage.topic} 8")
+    stage.lab.admin.do(f"set-partitions {stage.topic} 8")
 
     client.wait_for("assigned")
     _assert_seen(stage, "m1", [2, 0, 7, 0], "MetadataChanged")
@@ -144,7 +144,7 @@ def test_7_metadata_changed_when_partitions_are_added(stage: Stage) -> None:
 
 def test_8_subscription_changed(stage: Stage) -> None:
     more = f"{stage.topic}-more"
-    stage.admin.do(f"create-topic {more} 4")
+    stage.lab.admin.do(f"create-topic {more} 4")
     client = _join(stage, "2.8.2", "m1")
 
     client.do(f"subscribe {stage.topic} {more}")
@@ -154,9 +154,9 @@ def test_8_subscription_changed(stage: Stage) -> None:
 
 
 def test_9_retry_on_error_while_the_coordinator_loads(stage: Stage) -> None:
-    stage.proxy.fail_next(JOIN_GROUP, _LOADING)
+    stage.lab.proxy.fail_next(JOIN_GROUP, _LOADING)
 
-    _join(stage, "3.9.1", "m1", {"bootstrap.servers": stage.proxy.address})
+    _join(stage, "3.9.1", "m1", {"bootstrap.servers": stage.lab.proxy.address})
 
     _assert_seen(stage, "m1", [9, 0], "RetryOnError")
 

@@ -41,7 +41,7 @@ def test_10_revocation_needed_when_tasks_move(stage: Stage) -> None:
 def test_11_assignment_probing_while_a_warm_up_runs(stage: Stage) -> None:
     """The instance waits for its probing rebalance while its consumer is settled and works."""
     catching_up = {"acceptable.recovery.lag": "0"}
-    stage.admin.do(f"produce {stage.topic} 1000")
+    stage.lab.admin.do(f"produce {stage.topic} 1000")
     _run(stage, "4.3.0", "s1", catching_up)
 
     _run(stage, "4.3.0", "s2", catching_up)
