@@ -1,0 +1,77 @@
+"""The command line: one module per command, imported when it is called."""
+
+import importlib
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from agent.errors import ConfigError, RebalanceAgentError
+
+_HELP = {
+    "run": "Observe the clients beside it: metrics, samples, health.",
+    "demo": "See it all work: a cluster, rebalances, metrics, a report.",
+    "replay": "Read recorded files as if they were live.",
+    "ingest": "Put samples into tables, with Spark.",
+    "report": "Write the trend report from tables, with Spark.",
+    "check-config": "Check a configuration and print what it comes to.",
+    "dialects": "Show the log dialects that are known.",
+    "completion": "Print the completion script for a shell.",
+}
+"""Every command in the order of ``--help``, so that help imports none of them."""
+
+_EXIT_FAULT, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
+
+
+class Commands(click.Group):
+    """Finds a command in the module of its name; a missing module is no command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return [name for name in _HELP if find_spec(_module(name)) is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = getattr(
+            importlib.import_module(_module(cmd_name)), cmd_name.replace("-", "_")
+        )
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _HELP[name]) for name in self.list_commands(ctx)])
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run, and turn what can go wrong into one line on stderr and an exit code."""
+        try:
+            return super().main(*args, **kwargs)
+        except RebalanceAgentError as error:
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(_EXIT_USAGE if isinstance(error, ConfigError) else _EXIT_FAULT)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Invoke the command; Ctrl-C ends it as a shell expects."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(_EXIT_INTERRUPTED)
+
+
+def _module(command: str) -> str:
+    return f"{__name__}.{command.replace('-', '_')}"
+
+
+_EXAMPLES = """\b
+Examples:
+  rebalance-agent demo
+  rebalance-agent run --config.file agent.yaml
+  rebalance-agent replay --source logs app.log
+"""
+
+
+@click.group(cls=Commands, epilog=_EXAMPLES)
+@click.version_option(package_name="kafka-rebalance-agent", prog_name="rebalance-agent")
+def main() -> None:
+    """Say when a Kafka consumer group rebalances, why, who caused it and what it cost."""

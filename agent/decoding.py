@@ -1,0 +1,192 @@
+"""From plain values to frozen dataclasses by their types, and back; errors name the path.
+
+A field ``linger_s: float`` is the key ``linger`` and takes a duration (``30s``, ``1h30m``); a field
+``max_bytes: int`` takes a size (``512MiB``). A field with ``repr=False`` is a secret.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from difflib import get_close_matches
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from agent.errors import ConfigError
+
+_T = TypeVar("_T")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+_BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE = re.compile(r"(\d+) ?([KMGT]iB|B|)")
+
+
+def suggest(wrong: object, known: Iterable[str]) -> str:
+    """Return "did you mean" for a typing error, else what is allowed."""
+    known = sorted(known)
+    close = get_close_matches(str(wrong), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"allowed: {', '.join(known)}"
+
+
+def decode(cls: type[_T], value: object, where: str) -> _T:
+    """Return a dataclass of a mapping.
+
+    Raises:
+        ConfigError: an unknown or missing key, or a value of the wrong type.
+
+    """
+    if not isinstance(value, Mapping):
+        raise _wrong(value, where, "a mapping")
+    known = {_key(field): field for field in fields(cls)}  # type: ignore[arg-type]
+    for key in value:
+        if key not in known:
+            raise ConfigError(f"{join(where, key)}: unknown key; {suggest(key, known)}")
+    hints = get_type_hints(cls)
+    found = {
+        field.name: _field(field, hints[field.name], value[key], join(where, key))
+        for key, field in known.items()
+        if key in value
+    }
+    for key, field in known.items():
+        required = field.default is MISSING and field.default_factory is MISSING
+        if required and field.name not in found:
+            raise ConfigError(f"{join(where, key)}: is missing")
+    return cls(**found)
+
+
+def encode(value: object) -> Any:
+    """Return plain values as the file would have them, secrets hidden."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {_key(f): _encode_field(f, getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, Path) else value
+
+
+def join(where: str, key: object) -> str:
+    """Return the path of a key: ``agent.yaml: web`` and ``web.listen``."""
+    return f"{where}{'' if where.endswith(': ') else '.'}{key}"
+
+
+def _key(field: Field[Any]) -> str:
+    return field.name.removesuffix("_s") if field.name.endswith("_s") else field.name
+
+
+def _field(field: Field[Any], hint: Any, value: object, where: str) -> Any:
+    if field.name.endswith("_s"):
+        return parse_duration(value, where)
+    if field.name.endswith("_bytes"):
+        return parse_size(value, where)
+    return convert(hint, value, where)
+
+
+def _encode_field(field: Field[Any], value: object) -> Any:
+    if not field.repr and value is not None:
+        return "<hidden>"
+    if field.name.endswith("_s") and isinstance(value, int | float):
+        return format_duration(value)
+    if field.name.endswith("_bytes") and isinstance(value, int):
+        return format_size(value)
+    return encode(value)
+
+
+def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911 - a case a type
+    """Return the value as the type hint wants it."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in args:
+            return None
+        return convert(next(arg for arg in args if arg is not NoneType), value, where)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise _wrong(value, where, "a list")
+        return tuple(convert(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _wrong(value, where, "a mapping")
+        return {str(k): convert(args[1], item, join(where, k)) for k, item in value.items()}
+    if hint is Any:
+        return value
+    if isinstance(value, hint):  # or a part that was decoded before
+        return value
+    if isinstance(hint, type) and is_dataclass(hint):
+        return decode(hint, value, where)
+    if issubclass(hint, Enum):
+        return _member(hint, value, where)
+    return _scalar(hint, value, where)
+
+
+def _member(hint: type[Enum], value: object, where: str) -> Enum:
+    known = {str(member.value): member for member in hint}
+    if value not in known:
+        raise ConfigError(f"{where}: unknown {value!r}; {suggest(value, known)}")
+    return known[str(value)]
+
+
+def _scalar(hint: type, value: object, where: str) -> Any:
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint is int and not isinstance(value, bool) and re.fullmatch(r"\d+", str(value)):
+        return int(str(value))  # text, too: ${NAME} gives text
+    if hint is str and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    if hint is Path and isinstance(value, str) and value:
+        return Path(value).expanduser()
+    wanted = {bool: "true or false", int: "a whole number", str: "text", Path: "a path"}
+    raise _wrong(value, where, wanted[hint])
+
+
+def _wrong(value: object, where: str, wanted: str) -> ConfigError:
+    found = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+    return ConfigError(f"{where}: found {found}, wanted {wanted}")
+
+
+def parse_duration(value: object, where: str) -> float:
+    """Return seconds of ``30s``, ``1h30m`` or 0.
+
+    Raises:
+        ConfigError: anything else, a bare number too: its unit would be a guess.
+
+    """
+    if value in (0, "0"):
+        return 0.0
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        raise _wrong(value, where, "a duration such as 30s, 5m or 1h30m")
+    return sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(value))
+
+
+def parse_size(value: object, where: str) -> int:
+    """Return bytes of ``512MiB`` or of a plain number.
+
+    Raises:
+        ConfigError: anything else.
+
+    """
+    match = None if isinstance(value, bool) else _SIZE.fullmatch(str(value))
+    if match is None:
+        raise _wrong(value, where, "a size such as 64KiB or 512MiB")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds as `parse_duration` reads them."""
+    milliseconds, text = round(seconds * 1000), ""
+    for unit in ("h", "m", "s", "ms"):
+        size = round(_SECONDS[unit] * 1000)
+        count, milliseconds = divmod(milliseconds, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+def format_size(size_bytes: int) -> str:
+    """Write bytes as `parse_size` reads them."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size_bytes and size_bytes % _BYTES[unit] == 0:
+            return f"{size_bytes // _BYTES[unit]}{unit}"
+    return str(size_bytes)

@@ -1,0 +1,147 @@
+"""Signals in, samples out: tracker, sink, checkpoint, in an order that a crash cannot break.
+
+Theory of operation. A source hands over signals and the tracker's samples go to the sink, all in
+one synchronous call. A commit makes the samples safe first, then saves the tracker's state with
+every source's position. A crash between the two reads again what was read before, and gives samples
+with the same ids. While the sink fails, the checkpoint stays where it is.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.errors import SinkError
+from agent.sinks.jsonl_spool import JsonlSpool
+from agent.sources.base import Source
+from metrics.exposition import SinkStats
+from metrics.sample import Sample
+from metrics.signals import Signal
+from metrics.tracker import Tracker
+
+log = logging.getLogger(__name__)
+
+_MAX_UNSAVED_S = 5.0
+"""Positions that moved without a sample are saved this often."""
+_SAVE_SHARE = 10.0
+"""A save that took 0.1 s is followed by none for a second: a large state must not fill the loop."""
+
+Positions = dict[str, dict[str, Any]]
+"""Every source's checkpoint, by its name."""
+Save = Callable[["Pipeline"], None]
+
+
+class Pipeline:
+    """One agent's way from signals to safe samples."""
+
+    def __init__(self, *, sink: JsonlSpool, save: Save, clock: Callable[[], float]) -> None:
+        """``save`` writes the checkpoint; it raises SinkError where the disk refuses."""
+        self.sink = sink
+        self._save = save
+        self._clock = clock
+        self._errors = self._committed = 0
+        self._failing = self._uncommitted = self._unsaved = False
+        self._saved_at = self._save_after = 0.0
+        self._saved: Positions = {}
+        self._sampled_at = clock()
+
+    def attach(
+        self,
+        tracker: Tracker,
+        sources: Sequence[Source],
+        watched: Callable[[str], bool],
+        interval_s: float,
+    ) -> None:
+        """Take what a configuration builds; again after a reload."""
+        self.tracker = tracker
+        self.sources = sources
+        self._watched = watched
+        self._interval_s = interval_s
+
+    def emit(self, signals: Sequence[Signal]) -> None:
+        """Take signals in read order."""
+        for signal in signals:
+            if self._watched(signal.member.group):
+                self._record(self.tracker.apply(signal))
+
+    def detach(self, stream: str, at: float) -> None:
+        """Take the end of a stream."""
+        self._record(self.tracker.detach(stream, at))
+
+    def tick(self) -> None:
+        """Let time pass: what is due, then a commit where there is something to commit."""
+        now = self._clock()
+        read_to = min((source.caught_up_to(now) for source in self.sources), default=now)
+        self._record(self.tracker.advance(read_to))
+        deadline = read_to // self._interval_s * self._interval_s
+        if deadline > self._sampled_at:
+            self._sampled_at = deadline
+            self._record(self.tracker.sample(deadline, self._interval_s))
+        self.commit()
+        self._guarded(lambda: self.sink.tick(now))
+
+    def commit(self) -> None:
+        """Make samples safe, then save the checkpoint if anything has moved."""
+        if self._uncommitted:
+            if not self._guarded(self.sink.commit):
+                return
+            self._uncommitted, self._unsaved = False, True
+            self._committed = self.sink.stats.written
+        now = self._clock()
+        overdue = abs(now - self._saved_at) >= _MAX_UNSAVED_S
+        if self._unsaved or overdue:
+            self._checkpoint(now)
+
+    def close(self) -> None:
+        """Commit everything and close the sink."""
+        self._save_after = 0.0
+        self._saved_at = 0.0
+        self.commit()
+        self._guarded(self.sink.close)
+
+    def positions(self) -> Positions:
+        """Return what each source needs to go on exactly here."""
+        return {source.name: source.checkpoint() for source in self.sources}
+
+    @property
+    def sink_stats(self) -> SinkStats:
+        """What the sink has done so far."""
+        stats = self.sink.stats
+        return SinkStats(
+            name="spool",
+            written=stats.written,
+            buffered=stats.written - self._committed,
+            dropped=stats.dropped,
+            errors=self._errors,
+        )
+
+    def _record(self, samples: list[Sample]) -> None:
+        if samples:
+            self.sink.write(samples)
+            self._uncommitted = True
+
+    def _checkpoint(self, now: float) -> None:
+        started = time.monotonic()
+        if started < self._save_after:
+            return
+        positions = self.positions()
+        if self._unsaved or positions != self._saved:
+            if not self._guarded(lambda: self._save(self)):
+                return
+            self._save_after = started + _SAVE_SHARE * (time.monotonic() - started)
+        self._unsaved, self._saved, self._saved_at = False, positions, now
+
+    def _guarded(self, act: Callable[[], None]) -> bool:
+        """Do something that the disk can refuse; tell each change of state once."""
+        try:
+            act()
+        except SinkError as error:
+            self._errors += 1
+            if not self._failing:
+                log.error("samples_not_safe", extra={"error": str(error)})  # noqa: TRY400
+            self._failing = True
+            return False
+        if self._failing:
+            log.info("samples_safe_again")
+        self._failing = False
+        return True

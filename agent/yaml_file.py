@@ -1,0 +1,91 @@
+"""A YAML file as plain values, safely: bounded size, no tags, no aliases, no duplicate keys."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agent.errors import ConfigError
+
+MAX_BYTES = 1024 * 1024
+"""Far above any configuration by hand; a log or a device named by mistake ends here."""
+
+_VARIABLE = re.compile(r"\$(?P<escaped>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, and stricter: a key twice is an error, and so is an alias."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # an alias of aliases grows without bound when it is walked
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases are not taken", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                problem = f"the key {key_node.value!r} stands here twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+def read_yaml(path: Path, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Return the file's mapping with ``${NAME}`` replaced; ``$${NAME}`` stays ``${NAME}``.
+
+    Raises:
+        ConfigError: the file cannot be read, is no YAML mapping, or names an unset variable.
+
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}: is larger than 1 MiB, so it is no configuration")
+    value = _parse(path, content)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: found {type(value).__name__}, wanted a mapping of sections")
+    return {key: _substitute(item, f"{path}: {key}", environ) for key, item in value.items()}
+
+
+def _parse(path: Path, content: bytes) -> Any:
+    try:
+        return yaml.load(content, _Loader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark, problem = error.problem_mark, error.problem or "no YAML"
+        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+        raise ConfigError(f"{path}: {where}{problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"{path}: no YAML: {reason}") from error
+
+
+def _substitute(value: Any, where: str, environ: Mapping[str, str]) -> Any:
+    match value:
+        case str():
+            return _VARIABLE.sub(lambda match: _variable(match, where, environ), value)
+        case list():
+            return [_substitute(v, f"{where}[{i}]", environ) for i, v in enumerate(value)]
+        case dict():
+            return {k: _substitute(v, f"{where}.{k}", environ) for k, v in value.items()}
+        case _:
+            return value
+
+
+def _variable(match: re.Match[str], where: str, environ: Mapping[str, str]) -> str:
+    name = match["name"]
+    if match["escaped"]:
+        return f"${{{name}}}"
+    if name not in environ:
+        raise ConfigError(f"{where}: the environment variable {name!r} is not set")
+    return environ[name]
