@@ -16,10 +16,16 @@ _COOPERATIVE = {
 _LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS
 
 
+def _start(
+    stage: Stage, version: str, client_id: str, properties: Mapping[str, str] | None = None
+) -> Driver:
+    return stage.clients.consumer(version, client_id, stage.group, [stage.topic], properties)
+
+
 def _join(
     stage: Stage, version: str, client_id: str, properties: Mapping[str, str] | None = None
 ) -> Driver:
-    client = stage.clients.consumer(version, client_id, stage.group, [stage.topic], properties)
+    client = _start(stage, version, client_id, properties)
     client.wait_for("assigned")
     return client
 
@@ -167,6 +173,6 @@ def test_10_revocation_needed_holds_the_zero_between_its_two_rounds(
 ) -> None:
     _join(stage, version, "m1", _COOPERATIVE)
 
-    _join(stage, version, "m2", _COOPERATIVE).wait_for("assigned topic")
+    _start(stage, version, "m2", _COOPERATIVE).wait_for("assigned topic")
 
     _assert_seen(stage, "m1", [2, 0, 1, 10, 0], "RevocationNeeded")
