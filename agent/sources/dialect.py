@@ -36,6 +36,7 @@ class Action(StrEnum):
     IGNORE = "ignore"
 
 
+_CAPTURE = re.compile(r"\(\?P<(\w+)>")
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS)
 _RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", *_WITH_STATUS}
 _DIALECT_KEYS = {
@@ -44,7 +45,7 @@ _DIALECT_KEYS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rule:
     """One text of one client and what it does. ``cites`` names the class that prints it."""
 
@@ -101,26 +102,54 @@ class Reading:
     rules: tuple[Rule, ...]
 
     @cached_property
-    def _any(self) -> re.Pattern[str]:
-        """One expression over all rules: it only tells which one matches."""
-        bare = (re.sub(r"\(\?P<\w+>", "(?:", rule.text.pattern) for rule in self.rules)
-        return re.compile("|".join(f"(?P<r{i}>{text})" for i, text in enumerate(bare)))
+    def finder(self) -> re.Pattern[bytes]:
+        """What blocks are searched for: a line that begins to look as if a rule would read it.
+
+        `re` is fast where an expression begins with a literal, so a prefix should begin with its
+        anchor; else the bare anchor is searched, and every line with it is read.
+        """
+        if not self._anchored:
+            return re.compile(re.escape(self.anchor.encode()))
+        texts = "|".join(rule.text.pattern.removesuffix("$") for rule in self.rules)
+        bare = _CAPTURE.sub("(?:", f"{self.prefix.pattern}(?:{texts})")
+        return re.compile(bare.encode())
+
+    @cached_property
+    def _anchored(self) -> bool:
+        return self.prefix.pattern.replace("\\", "").startswith(self.anchor)
+
+    @cached_property
+    def _whole(self) -> tuple[re.Pattern[str], list[tuple[Rule, list[tuple[str, int]]]]]:
+        """The prefix and all rules as one expression, and where it keeps each rule's captures."""
+        texts = (
+            f"(?P<r{i}>{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', rule.text.pattern)})"
+            for i, rule in enumerate(self.rules)
+        )
+        whole = re.compile(f"{self.prefix.pattern}(?:{'|'.join(texts)})")
+        prefix = list(self.prefix.groupindex.items())
+        return whole, [
+            (rule, prefix + [(n, whole.groupindex[f"r{i}_{n}"]) for n in rule.text.groupindex])
+            for i, rule in enumerate(self.rules)
+        ]
 
     def read(self, entry: str) -> Event | None:
         """Return what an entry says, or None where no rule knows it."""
-        prefix = self.prefix.search(entry)
-        if prefix is None:
+        if self._anchored:
+            start = entry.find(self.anchor)
+        else:
+            prefix = self.prefix.search(entry)
+            start = -1 if prefix is None else prefix.start()
+        if start < 0:
             return None
-        text = entry[prefix.end() :]
-        if self.suffix is not None and text.endswith(")"):
-            text = self._strip(text)
-        which = self._any.match(text)
-        if which is None or which.lastgroup is None:
+        if self.suffix is not None and entry.endswith(")"):
+            entry = self._strip(entry)
+        whole, rules = self._whole
+        match = whole.match(entry, start)
+        if match is None or match.lastgroup is None:
             return None
-        rule = self.rules[int(which.lastgroup[1:])]
-        match = rule.text.match(text)
-        captures = prefix.groupdict() | (match.groupdict() if match else {})
-        return Event(rule=rule, captures={k: v for k, v in captures.items() if v is not None})
+        rule, places = rules[int(match.lastgroup[1:])]
+        captures = {name: match[place] for name, place in places if match[place] is not None}
+        return Event(rule=rule, captures=captures)
 
     def _strip(self, text: str) -> str:
         cut = text.rfind(" (")

@@ -26,6 +26,8 @@ _ANSWERS = {
 }
 """Codes of coordinator answers."""
 
+_ATTRIBUTES = ("member_id", "assignor", "cluster")
+
 _LANE_LIMIT = 1_000
 """Signals that wait behind one held sync; beyond that its end was surely missed."""
 
@@ -55,6 +57,8 @@ class Speaker:
     """What is known of one client of the stream."""
 
     member: Member
+    lane: str
+    """Its own client id, or its Streams instance's: who waits behind whose held sync."""
     generation: int | None = None
     held: Waiting | None = None
     left: bool = False
@@ -118,7 +122,7 @@ class Interpreter:
         self.strangers = state["strangers"]
         for speaker in self.speakers.values():  # one object again, not two equal ones
             if speaker.held is not None:
-                lane = self.lanes[self._lane_of(speaker)]
+                lane = self.lanes[speaker.lane]
                 speaker.held = next(w for w in lane if w == speaker.held)
 
     def _speaker(self, event: Event) -> Speaker | None:
@@ -151,19 +155,24 @@ class Interpreter:
                 group_instance_id=instance_id,
                 host=self.host,
             )
-            speaker = Speaker(member=member)
+            thread = streams_thread(client_id)
+            speaker = Speaker(member=member, lane=client_id if thread is None else thread.instance)
         self.speakers[key] = speaker
         if len(self.speakers) > _SPEAKER_LIMIT:
             self.speakers.pop(next(iter(self.speakers)))
         return speaker
 
     def _learn(self, speaker: Speaker, event: Event) -> None:
-        seen, changes = event.captures, dict[str, str]()
-        for name in ("member_id", "assignor", "cluster"):
-            if seen.get(name) and not (name == "cluster" and self.cluster):
-                changes[name] = seen[name]
+        seen, member = event.captures, speaker.member
+        changes = {
+            name: seen[name]
+            for name in _ATTRIBUTES
+            if name in seen
+            and seen[name] != getattr(member, name)
+            and not (name == "cluster" and self.cluster)
+        }
         if changes:
-            speaker.member = replace(speaker.member, **changes)  # type: ignore[arg-type]
+            speaker.member = replace(member, **changes)  # type: ignore[arg-type]
         if "generation" in seen:
             speaker.generation = int(seen["generation"])
         if event.rule.action in {Action.JOIN, Action.LEAVE}:
@@ -216,15 +225,11 @@ class Interpreter:
         while lane and lane[0].ready:
             out.append(lane.popleft().signal)
         if not lane:
-            del self.lanes[self._lane_of(speaker)]
+            del self.lanes[speaker.lane]
         return out
 
     def _lane(self, speaker: Speaker) -> deque[Waiting]:
-        return self.lanes.setdefault(self._lane_of(speaker), deque())
-
-    def _lane_of(self, speaker: Speaker) -> str:
-        thread = streams_thread(speaker.member.client_id)
-        return speaker.member.client_id if thread is None else thread.instance
+        return self.lanes.setdefault(speaker.lane, deque())
 
     def _signal(self, speaker: Speaker, event: Event, at: float, kind: SignalKind) -> Signal:
         action, layer = event.rule.action, None

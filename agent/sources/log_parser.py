@@ -61,8 +61,9 @@ class LogParser:
         self.last_at: float | None = None
         self._dated_at: float | None = None
         self._readings = dialects.readings
-        self._anchors = [reading.anchor.encode() for reading in self._readings]
+        self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
         self._carry, self._skipping = b"", False
+        self._news = False  # a line has told what else to search for, or what no more
 
     @property
     def pending(self) -> int:
@@ -79,12 +80,20 @@ class LogParser:
         ]
 
     def lines(self, data: bytes, arrival_at: float) -> Iterator[Line]:
-        """Yield each line with an anchor, read; for those who want more than signals."""
-        block = self._complete(data)
-        for raw, readings in self._anchored(block):
-            line = self._read(raw, readings, arrival_at)
-            if line is not None:
-                yield line
+        """Yield each line that a rule may read, read; for those who want more than signals."""
+        start = 0
+        if self._carry or self._skipping:  # finish the line that the last piece has begun
+            start = data.find(b"\n") + 1
+            if not start:
+                self._keep(data)
+                return
+            if not self._skipping:
+                joined = self._carry + data[:start]
+                yield from self._search(joined, 0, len(joined), arrival_at)
+            self._carry, self._skipping = b"", False
+        end = data.rfind(b"\n") + 1
+        yield from self._search(data, start, end, arrival_at)
+        self._keep(data[end:])
 
     def flush(self) -> list[Signal]:
         """Return what waits at the end of the stream; a last line without its newline counts."""
@@ -112,22 +121,8 @@ class LogParser:
         self.family, self.last_at = state["family"], state["last_at"]
         self._dated_at = state["dated_at"]
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
+        self._unshown -= self.enabled
         self.interpreter.restore(state["interpreter"])
-
-    def _complete(self, data: bytes) -> bytes:
-        """Return the complete lines; keep the partial last one, within its limit."""
-        end = data.rfind(b"\n") + 1
-        if not end:
-            self._keep(data)
-            return b""
-        if self._skipping:
-            start, self._skipping = data.find(b"\n") + 1, False
-            block = data[start:end]
-        else:
-            block = self._carry + data[:end] if self._carry else data[:end]
-        self._carry = b""
-        self._keep(data[end:])
-        return block
 
     def _keep(self, data: bytes) -> None:
         if self._skipping:
@@ -137,57 +132,62 @@ class LogParser:
             self._carry, self._skipping = b"", True
             self.counts.long += 1
 
-    def _anchored(self, block: bytes) -> Iterator[tuple[bytes, list[Reading]]]:
-        """Yield the lines that an anchor or a line in pieces before them points at."""
-        start, places = 0, self._search(block, 0)
-        while places or self.unwrapper.pending:
-            first = min(places.values(), default=-1)
-            line_start = start if self.unwrapper.pending else block.rfind(b"\n", 0, first) + 1
-            if line_start >= len(block):
-                return
-            end = block.find(b"\n", line_start)
-            found = [i for i, at in places.items() if at < end]
-            before = (self.family, len(self.enabled))
-            yield block[line_start:end], [self._readings[i] for i in found]
-            start = end + 1
-            if before == (self.family, len(self.enabled)):
-                places = self._go_on(block, places, found, start)
-            else:  # the line has told what else to search for
-                places = self._search(block, start)
+    def _search(self, block: bytes, start: int, end: int, arrival_at: float) -> Iterator[Line]:
+        """Read the lines of a block that a finder, or a line in pieces before, points at."""
+        searched = self._searched()
+        ahead = [-1] * len(searched)
+        while start < end:
+            ahead = [
+                at if at >= start else _find(reading, block, start, end)
+                for at, reading in zip(ahead, searched, strict=True)
+            ]
+            first = min(ahead, default=end)
+            if not self.unwrapper.pending:
+                if first == end:
+                    return
+                start = block.rfind(b"\n", start, first) + 1 or start
+            line_end = block.find(b"\n", start)
+            line = self._read(block[start:line_end], searched, arrival_at)
+            start = line_end + 1
+            if line is not None:
+                yield line
+            if self._news:
+                searched, self._news = self._searched(), False
+                ahead = [-1] * len(searched)
 
-    def _search(self, block: bytes, start: int) -> dict[int, int]:
-        """Return where each reading's anchor comes next."""
-        searched = {i: -1 for i, reading in enumerate(self._readings) if self._is_searched(reading)}
-        return self._go_on(block, searched, list(searched), start)
-
-    def _go_on(
-        self, block: bytes, places: dict[int, int], found: list[int], start: int
-    ) -> dict[int, int]:
-        for i in found:
-            at = block.find(self._anchors[i], start)
-            if at < 0:
-                del places[i]
-            else:
-                places[i] = at
-        return places
-
-    def _is_searched(self, reading: Reading) -> bool:
-        ours = self.family in {None, reading.family}
-        return ours and (reading.anchor_after is None or reading.anchor_after in self.enabled)
+    def _searched(self) -> list[Reading]:
+        return [
+            reading
+            for reading in self._readings
+            if self.family in {None, reading.family}
+            and (reading.anchor_after is None or reading.anchor_after in self.enabled)
+        ]
 
     def _read(self, raw: bytes, readings: list[Reading], arrival_at: float) -> Line | None:
         entry = self.unwrapper.unwrap(raw, arrival_at)
         if entry is None:
             return None
         self.counts.lines += 1
-        event = next((e for r in readings or self._readings if (e := r.read(entry.text))), None)
-        if event is None:
-            self.counts.unread += 1
-            return Line(text=entry.text, at=self.last_at or arrival_at, event=None)
-        stamp = self.stamper.find(entry.text, arrival_at)
-        at = self._date(entry.at if stamp is None else stamp, arrival_at)
-        self._bind(event)
-        return Line(text=entry.text, at=at, event=event)
+        for reading in readings:
+            event = reading.read(entry.text)
+            if event is not None:
+                self._bind(reading, event)
+                stamp = self.stamper.find(entry.text, arrival_at)
+                at = self._date(entry.at if stamp is None else stamp, arrival_at)
+                return Line(text=entry.text, at=at, event=event)
+        self.counts.unread += 1
+        return Line(text=entry.text, at=self.last_at or arrival_at, event=None)
+
+    def _bind(self, reading: Reading, event: Event) -> None:
+        """Remember what the line says of the stream: its family, and whose names it shows."""
+        client_id = event.captures.get("client_id", "")
+        for name in self._unshown:
+            if name in client_id:
+                self.enabled.add(name)
+                self._news = True
+        if self._news or self.family is None:
+            self._unshown -= self.enabled
+            self.family, self._news = reading.family, True
 
     def _date(self, stamp: float | None, arrival_at: float) -> float:
         """Return the time of a line; within a stream it never runs back."""
@@ -205,11 +205,7 @@ class LogParser:
         self.last_at = stamp
         return stamp
 
-    def _bind(self, event: Event) -> None:
-        """Remember what the line says of the stream: its family, and whose names it shows."""
-        reading = next(r for r in self._readings if event.rule in r.rules)
-        self.family = reading.family
-        client_id = event.captures.get("client_id", "")
-        for other in self._readings:
-            if other.anchor_after is not None and other.anchor_after in client_id:
-                self.enabled.add(other.anchor_after)
+
+def _find(reading: Reading, block: bytes, start: int, end: int) -> int:
+    match = reading.finder.search(block, start, end)
+    return end if match is None else match.start()
