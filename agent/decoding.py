@@ -113,10 +113,9 @@ def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911
         return {str(k): convert(args[1], item, join(where, k)) for k, item in value.items()}
     if hint is Any:
         return value
-    if isinstance(value, hint):  # or a part that was decoded before
-        return value
     if isinstance(hint, type) and is_dataclass(hint):
-        return decode(hint, value, where)
+        # a part that its owner has decoded already is taken as it is
+        return value if isinstance(value, hint) else decode(hint, value, where)
     if issubclass(hint, Enum):
         return _member(hint, value, where)
     return _scalar(hint, value, where)

@@ -34,14 +34,21 @@ Save = Callable[["Pipeline"], None]
 class Pipeline:
     """One agent's way from signals to safe samples."""
 
-    def __init__(self, *, sink: JsonlSpool, save: Save, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        sink: JsonlSpool,
+        save: Save,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """``save`` writes the checkpoint; it raises SinkError where the disk refuses."""
         self.sink = sink
         self._save = save
-        self._clock = clock
+        self._clock, self._monotonic = clock, monotonic
         self._errors = self._committed = 0
         self._failing = self._uncommitted = self._unsaved = False
-        self._saved_at = self._save_after = 0.0
+        self._save_after = self._look_after = 0.0
         self._saved: Positions = {}
         self._sampled_at = clock()
 
@@ -77,25 +84,23 @@ class Pipeline:
         if deadline > self._sampled_at:
             self._sampled_at = deadline
             self._record(self.tracker.sample(deadline, self._interval_s))
-        self.commit()
-        self._guarded(lambda: self.sink.tick(now))
+        if self.commit():
+            self._guarded(lambda: self.sink.tick(now))
 
-    def commit(self) -> None:
-        """Make samples safe, then save the checkpoint if anything has moved."""
+    def commit(self) -> bool:
+        """Make samples safe, then save the checkpoint if anything has moved; False: not safe."""
         if self._uncommitted:
             if not self._guarded(self.sink.commit):
-                return
+                return False
             self._uncommitted, self._unsaved = False, True
             self._committed = self.sink.stats.written
-        now = self._clock()
-        overdue = abs(now - self._saved_at) >= _MAX_UNSAVED_S
-        if self._unsaved or overdue:
-            self._checkpoint(now)
+        if self._monotonic() >= (self._save_after if self._unsaved else self._look_after):
+            return self._checkpoint()
+        return True
 
     def close(self) -> None:
         """Commit everything and close the sink."""
-        self._save_after = 0.0
-        self._saved_at = 0.0
+        self._save_after = self._look_after = 0.0
         self.commit()
         self._guarded(self.sink.close)
 
@@ -120,16 +125,15 @@ class Pipeline:
             self.sink.write(samples)
             self._uncommitted = True
 
-    def _checkpoint(self, now: float) -> None:
-        started = time.monotonic()
-        if started < self._save_after:
-            return
-        positions = self.positions()
+    def _checkpoint(self) -> bool:
+        started, positions = self._monotonic(), self.positions()
         if self._unsaved or positions != self._saved:
             if not self._guarded(lambda: self._save(self)):
-                return
-            self._save_after = started + _SAVE_SHARE * (time.monotonic() - started)
-        self._unsaved, self._saved, self._saved_at = False, positions, now
+                return False
+            self._save_after = started + _SAVE_SHARE * (self._monotonic() - started)
+        self._unsaved, self._saved = False, positions
+        self._look_after = max(started + _MAX_UNSAVED_S, self._save_after)
+        return True
 
     def _guarded(self, act: Callable[[], None]) -> bool:
         """Do something that the disk can refuse; tell each change of state once."""

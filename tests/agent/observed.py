@@ -1,0 +1,62 @@
+"""A source whose traces a test writes, and signals to write."""
+
+import asyncio
+from typing import Any
+
+from agent.sources.base import Detach, Emit, SourceHealth
+from metrics.signals import Member, Signal, SignalKind, SourceKind
+from metrics.status import RebalanceStatus
+
+
+class ScriptedSource:
+    """Hands over what `say` was given; its position is how many signals that were."""
+
+    kind = "scripted"
+
+    def __init__(self, name: str = "scripted", position: dict[str, Any] | None = None) -> None:
+        self.name = name
+        self.health = SourceHealth()
+        self.position = position or {"said": 0}
+        self.behind_at: float | None = None
+        self.runs = 0
+        self._waiting: list[Signal] = []
+        self._woken = asyncio.Event()
+
+    def say(self, *signals: Signal) -> None:
+        self._waiting += signals
+        self._woken.set()
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        del detach
+        self.runs += 1
+        self.health.up = True
+        while True:
+            signals, self._waiting = self._waiting, []
+            emit(signals)
+            self.position = {"said": self.position["said"] + len(signals)}
+            self._woken.clear()
+            await self._woken.wait()
+
+    def caught_up_to(self, now: float) -> float:
+        return now if self.behind_at is None else self.behind_at
+
+    def checkpoint(self) -> dict[str, Any]:
+        return self.position
+
+
+def member(client_id: str = "c1", group: str = "payments-in") -> Member:
+    return Member(group=group, client_id=client_id, stream="/var/log/app.log", host="node-1")
+
+
+def raised(status: RebalanceStatus, at: float, who: Member | None = None) -> Signal:
+    return Signal(
+        kind=SignalKind.RAISE,
+        at=at,
+        member=who or member(),
+        source=SourceKind.LOGS,
+        status=status,
+    )
+
+
+def synced(at: float, who: Member | None = None) -> Signal:
+    return Signal(kind=SignalKind.SYNC, at=at, member=who or member(), source=SourceKind.LOGS)
