@@ -1,0 +1,99 @@
+"""``rebalance-agent demo``: see it all work, with nothing installed beside it."""
+
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from agent.demo.show import Places, perform, write_report
+from agent.demo.stages import STAGES
+from agent.errors import ConfigError
+
+_WANTED_CODES = 6
+"""What a show has to make visible; fewer is a fault."""
+
+_EPILOG = """\b
+Examples:
+  rebalance-agent demo
+  rebalance-agent demo --no-report --seconds 30
+  rebalance-agent demo --broker kafka --output demo
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--broker",
+    type=click.Choice(list(STAGES)),
+    default="mock",
+    show_default=True,
+    help="mock: librdkafka's cluster and consumers. kafka: a real broker, Java consumers and "
+    "Streams applications (needs Java 17; fetches 400 MB once).",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Go on for at least so long; the whole play is played once in any case.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A new or empty folder for report, tables and spool. Default: a temporary one.",
+)
+@click.option("--keep", is_flag=True, help="Keep the clients' logs and the broker's data too.")
+@click.option("--no-report", is_flag=True, help="Leave Spark out: no tables, no report.")
+def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report: bool) -> None:
+    """Run real consumers that rebalance, an agent that sees why, Spark and the report.
+
+    Uses loopback only. Ctrl-C ends everything that was started.
+    """
+    places = Places(output=_folder(output))
+    try:
+        with _terminable():
+            outcome = perform(STAGES[broker], places, seconds, sys.stdout)
+            click.echo(f"\n{outcome.rebalances} rebalances of {outcome.members} members, by cause:")
+            click.echo("\n".join(outcome.table()) + "\n")
+            if not no_report:
+                write_report(places, lambda text: click.echo(text, err=True))
+    finally:
+        if not keep:
+            for folder in (places.logs, places.output / "lab", places.output / "state"):
+                shutil.rmtree(folder, ignore_errors=True)
+    for name, path in _results(places, keep):
+        click.echo(f"{name + ':':<8} {path}")
+    if len(outcome.codes) < _WANTED_CODES:
+        raise click.ClickException(f"saw {len(outcome.codes)} causes, wanted {_WANTED_CODES}")
+
+
+def _results(places: Places, keep: bool) -> list[tuple[str, Path]]:
+    found = [("report", places.report), ("tables", places.tables), ("spool", places.spool)]
+    if keep:
+        found.append(("logs", places.logs))
+    return [(name, path) for name, path in found if path.exists()]
+
+
+def _folder(output: Path | None) -> Path:
+    if output is None:
+        return Path(tempfile.mkdtemp(prefix="rebalance-demo-"))
+    if output.exists() and any(output.iterdir()):
+        raise ConfigError(f"--output: {str(output)!r} is not empty; wanted a new folder")
+    output.mkdir(parents=True, exist_ok=True)
+    return output.resolve()
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the show as Ctrl-C does, children first."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

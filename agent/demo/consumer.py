@@ -1,0 +1,86 @@
+"""One librdkafka consumer as a process: ``python -P -m agent.demo.consumer LOG KEY=VALUE...``.
+
+Commands come in on stdin, one a line: ``close``, ``unsubscribe``, ``subscribe A B``, ``stall MS``
+(stops polling); ``done COMMAND`` answers each. It tells ``assigned``, ``revoked`` and ``lost``. The
+end of its stdin ends it at once, like a crash: no leave. What librdkafka says goes to LOG.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = "driver.topics"
+_POLL_S = 0.1
+
+
+def main() -> None:
+    """Run until told to close."""
+    log, *pairs = sys.argv[1:]
+    settings = dict(pair.split("=", 1) for pair in pairs)
+    with open(log, "ab", buffering=0) as file:  # noqa: PTH123 - a descriptor is what is wanted
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    topics = settings.pop(TOPICS).split()
+    consumer = Consumer(settings)
+    _subscribe(consumer, topics)
+    commands: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_read, args=(commands,), daemon=True).start()
+    while _serve(consumer, commands):
+        consumer.poll(_POLL_S)
+
+
+def _read(commands: "SimpleQueue[str]") -> None:
+    for line in sys.stdin:
+        commands.put(line.strip())
+    os._exit(0)
+
+
+def _serve(consumer: Consumer, commands: "SimpleQueue[str]") -> bool:
+    """Do the next command, if there is one; return whether to go on."""
+    with suppress(Empty):
+        command, *words = commands.get_nowait().split()
+        match command:
+            case "close":
+                consumer.close()
+            case "unsubscribe":
+                consumer.unsubscribe()
+            case "subscribe":
+                _subscribe(consumer, words)
+            case "stall":
+                time.sleep(int(words[0]) / 1000)
+            case _:
+                _tell(f"error unknown command {command!r}")
+        _tell(f"done {command}")
+        return command != "close"
+    return True
+
+
+def _subscribe(consumer: Consumer, topics: list[str]) -> None:
+    consumer.subscribe(
+        topics,
+        on_assign=_teller("assigned"),
+        on_revoke=_teller("revoked"),
+        on_lost=_teller("lost"),
+    )
+
+
+def _teller(event: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+    return partial(_tell_partitions, event)
+
+
+def _tell_partitions(event: str, _: Consumer, partitions: list[TopicPartition]) -> None:
+    _tell(" ".join([event, *(f"{one.topic}-{one.partition}" for one in partitions)]))
+
+
+def _tell(event: str) -> None:
+    print(event, flush=True)  # noqa: T201 - stdout is the protocol
+
+
+if __name__ == "__main__":
+    main()

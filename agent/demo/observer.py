@@ -1,0 +1,80 @@
+"""The agent under show: ``rebalance-agent run`` as a user would start it."""
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from agent.demo import children
+from agent.lab.broker import free_port
+from agent.lab.errors import LabError
+
+_READY_TIMEOUT_S = 30.0
+_REQUEST_TIMEOUT_S = 5.0
+_STEP_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observer:
+    """A running agent."""
+
+    url: str
+    """Without a path."""
+    spool: Path
+
+    def get(self, path: str) -> str:
+        """Return a page.
+
+        Raises:
+            OSError: the agent does not answer, or not with 200.
+        """
+        with urllib.request.urlopen(self.url + path, timeout=_REQUEST_TIMEOUT_S) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+
+@contextmanager
+def observe(folder: Path, logs: Path) -> Iterator[Observer]:
+    """Run an agent on all logs of a folder; when it is left the agent has drained.
+
+    Raises:
+        LabError: the agent ends or does not get ready.
+    """
+    observer = Observer(url=f"http://127.0.0.1:{free_port()}", spool=folder / "spool")
+    file = folder / "agent.yaml"
+    file.write_text(yaml.safe_dump(_configuration(folder, logs, observer), sort_keys=False))
+    log = folder / "agent.log"
+    with children.child(children.command("run", "-c", file), log) as process:
+        deadline_s = time.monotonic() + _READY_TIMEOUT_S
+        while not _is_ready(observer):
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                last = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+                raise LabError(f"the agent does not get ready:\n{last}")
+            time.sleep(_STEP_S)
+        yield observer
+        children.end(process)
+        if process.returncode:
+            raise LabError(f"the agent ended with exit code {process.returncode}; see {log}")
+
+
+def _is_ready(observer: Observer) -> bool:
+    try:
+        observer.get("/-/ready")
+    except OSError:
+        return False
+    return True
+
+
+def _configuration(folder: Path, logs: Path, observer: Observer) -> dict[str, object]:
+    return {
+        "cluster": {"name": "demo"},
+        "state_dir": str(folder / "state"),
+        "apps": {"shop": ["orders", "payments", "returns"]},
+        "sources": [{"type": "logs", "paths": [str(logs / "*.log")]}],
+        "samples": {"interval": "5s", "spool": {"dir": str(observer.spool), "roll": "10s"}},
+        "web": {"listen": [observer.url.removeprefix("http://")]},
+    }

@@ -1,0 +1,84 @@
+"""The whole show: a stage, an agent that observes it, a live view, and what came of it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from agent.demo import children
+from agent.demo.live_view import LiveView
+from agent.demo.observer import observe
+from agent.demo.outcome import Outcome, read
+from agent.demo.stages import Stage
+
+_SETTLE_S = 1.5
+"""The agent looks for new files and lines at least once a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where everything of a show is."""
+
+    output: Path
+
+    @property
+    def logs(self) -> Path:
+        """The clients' logs."""
+        return self.output / "logs"
+
+    @property
+    def spool(self) -> Path:
+        """What the agent observed."""
+        return self.output / "spool"
+
+    @property
+    def tables(self) -> Path:
+        """What Spark made of it."""
+        return self.output / "tables"
+
+    @property
+    def report(self) -> Path:
+        """The report's page."""
+        return self.output / "report" / "report.html"
+
+
+def perform(stage: Stage, places: Places, seconds: float, out: TextIO) -> Outcome:
+    """Play, observe, drain; return what was observed.
+
+    Raises:
+        LabError: a process did not do as told.
+    """
+    places.logs.mkdir(parents=True)
+    begun_s = time.monotonic()
+
+    def enough() -> bool:
+        return time.monotonic() >= begun_s + seconds
+
+    with observe(places.output, places.logs) as observer:
+        heading = f"rebalance-agent demo  {observer.url}/metrics"
+        out.write(f"metrics: {observer.url}/metrics\n")
+        with (
+            LiveView(lambda: observer.get("/metrics"), out, heading) as view,
+            stage(places.logs, enough) as acts,
+        ):
+            for act in acts:
+                view.caption(act)
+            time.sleep(_SETTLE_S)
+    return read(places.spool)
+
+
+def write_report(places: Places, say: Callable[[str], None]) -> None:
+    """Ingest the spool and write the report, with the commands that a user would use.
+
+    Raises:
+        LabError: one of them failed.
+    """
+    log = places.output / "spark.log"
+    say("ingest: samples into tables (Spark)")
+    children.run(
+        ["ingest", "--from", places.spool, "--tables", places.tables, "--once"],
+        log,
+    )
+    say("report: tables into a page (Spark)")
+    children.run(["report", "--tables", places.tables, "--output", places.report.parent], log)
