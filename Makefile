@@ -1,0 +1,56 @@
+# Everything that a person types. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EXTRAS := wire,kafka,otel,spark,dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-kafka test check lint types imports format mutants bench clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Python 3.11 or newer is needed, $(PYTHON) is {sys.version.split()[0]}; say: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments (Debian: apt install python3-venv)" >&2; exit 1; }
+	@echo "installing into $(VENV) (once, about 1 GB with PySpark) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $(READY)
+
+demo: $(READY) ## real consumers rebalance; gauges, samples, Spark and a report, in about two minutes
+	$(BIN)/rebalance-agent demo
+
+demo-kafka: $(READY) ## the same with a real broker and Java and Streams clients from Maven Central
+	$(BIN)/rebalance-agent demo --broker kafka
+
+test: $(READY) ## all tests, with real brokers and real Java clients
+	$(BIN)/pytest
+
+check: test lint types imports ## what CI runs: make test, then ruff, mypy and import-linter
+
+lint: $(READY) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+imports: $(READY) ## the layers: agent -> aggregation -> metrics
+	$(BIN)/lint-imports --no-cache
+
+format: $(READY) ## bring the code into ruff's format
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format --quiet .
+
+mutants: $(READY) ## break the core on purpose: each mutant must fail a test (long)
+	$(BIN)/mutmut run --max-children 2
+	$(BIN)/mutmut results
+
+bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long)
+	$(BIN)/python benchmarks/log_tail.py
+	$(BIN)/python benchmarks/footprint.py
+
+clean: ## remove what make has made
+	rm -rf $(VENV) mutants build dist .cache .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
