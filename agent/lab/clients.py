@@ -9,7 +9,8 @@ streams
     ``close``, ``add-thread``, ``remove-thread``. It tells ``state RUNNING`` and so on.
 admin
     ``create-topic NAME PARTITIONS``, ``set-partitions NAME COUNT``, ``produce NAME COUNT``,
-    ``remove-members GROUP``, ``close``.
+    ``await NAME COUNT`` (until a topic holds so many records), ``remove-members GROUP``,
+    ``close``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,11 @@ class Clients:
         topic: str,
         properties: Mapping[str, str] | None = None,
     ) -> Driver:
-        """Start a Streams application's instance that counts the topic's keys in a store."""
+        """Start an instance of a Streams application that counts a topic's keys in a store.
+
+        The store's changelog is the topic ``APPLICATION_ID-counts-changelog``.
+
+        """
         state = self._folder / "state" / client_id
         named = {
             "application.id": application_id,

@@ -100,9 +100,11 @@ def _counts(lab: Lab, clients: Clients) -> Iterator[str]:
     lab.admin.do("create-topic clicks 4")
     lab.admin.do("produce clicks 1000")
     patient = {"acceptable.recovery.lag": "0"}
-    for client_id in ("counts-1", "counts-2"):
-        yield f"counts: Streams instance {client_id} starts; the second has to warm up (11)"
-        clients.streams("4.3.0", client_id, "counts", "clicks", patient).wait_for("state RUNNING")
+    yield "counts: a Streams instance starts and fills its store (2)"
+    clients.streams("4.3.0", "counts-1", "counts", "clicks", patient).wait_for("state RUNNING")
+    lab.admin.do("await counts-counts-changelog 1000")
+    yield "counts: a second one starts; it has to warm up before it takes over (11)"
+    clients.streams("4.3.0", "counts-2", "counts", "clicks", patient).wait_for("state RUNNING")
 
 
 def _upgrade(lab: Lab, clients: Clients) -> Iterator[str]:

@@ -43,6 +43,7 @@ def test_11_assignment_probing_while_a_warm_up_runs(stage: Stage) -> None:
     catching_up = {"acceptable.recovery.lag": "0"}
     stage.lab.admin.do(f"produce {stage.topic} 1000")
     _run(stage, "4.3.0", "s1", catching_up)
+    stage.lab.admin.do(f"await {stage.group}-counts-changelog 1000")
 
     _run(stage, "4.3.0", "s2", catching_up)
 

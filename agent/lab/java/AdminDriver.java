@@ -1,15 +1,21 @@
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.List;
 import java.util.Optional;
 import java.util.Properties;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** An operator: makes topics, adds partitions, produces, and removes a group's members. */
+/** An operator: makes topics, adds partitions, produces, waits for records, and removes a group's members. */
 public final class AdminDriver {
     public static void main(String[] arguments) throws Exception {
         Properties properties = Driver.properties(arguments);
@@ -45,6 +51,9 @@ public final class AdminDriver {
             case "produce":
                 produce(properties, words[0], Integer.parseInt(words[1]));
                 break;
+            case "await":
+                await(properties, words[0], Long.parseLong(words[1]));
+                break;
             default:
                 Driver.say("error unknown command " + command.name);
                 return;
@@ -57,6 +66,19 @@ public final class AdminDriver {
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties, text, text)) {
             for (int i = 0; i < count; i++) {
                 producer.send(new ProducerRecord<>(topic, "key-" + i, "value-" + i));
+            }
+        }
+    }
+
+    private static void await(Properties properties, String topic, long count) throws InterruptedException {
+        ByteArrayDeserializer bytes = new ByteArrayDeserializer();
+        try (KafkaConsumer<byte[], byte[]> reader = new KafkaConsumer<>(properties, bytes, bytes)) {
+            List<TopicPartition> partitions = new ArrayList<>();
+            for (PartitionInfo partition : reader.partitionsFor(topic)) {
+                partitions.add(new TopicPartition(topic, partition.partition()));
+            }
+            while (reader.endOffsets(partitions).values().stream().mapToLong(Long::longValue).sum() < count) {
+                Thread.sleep(50);
             }
         }
     }

@@ -5,6 +5,7 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Materialized;
 
 /** A Streams application with one persistent store per partition of driver.topics. */
 public final class StreamsDriver {
@@ -14,7 +15,10 @@ public final class StreamsDriver {
         properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(topic, Consumed.with(Serdes.String(), Serdes.String())).groupByKey().count();
+        builder
+                .stream(topic, Consumed.with(Serdes.String(), Serdes.String()))
+                .groupByKey()
+                .count(Materialized.as("counts"));
 
         KafkaStreams streams = new KafkaStreams(builder.build(), properties);
         streams.setStateListener((next, previous) -> Driver.say("state " + next));
