@@ -1,0 +1,99 @@
+"""Figures as inline SVG that follows the page's colours, light or dark.
+
+Text, rules and gaps are drawn in marker colours that become CSS variables, so a figure needs no
+second version. Labels come from clients: nothing in them is read as markup or mathematics.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
+from io import StringIO
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+WIDTH_IN = 9.2
+ROW_IN = 0.34
+LABEL_MAX_CHARS = 34
+TOP = 12
+"""How many groups or members a plot shows; the table has them all."""
+
+INK, FAINT, GAP, ACCENT = "#010203", "#010204", "#010205", "#010206"
+_VARIABLES = {INK: "--ink", FAINT: "--faint", GAP: "--card", ACCENT: "--accent"}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "ytick.left": False,
+}
+
+
+@contextmanager
+def style(salt: str) -> Iterator[None]:
+    """Draw and render in the report's style; ``salt`` keeps the ids of two figures apart."""
+    with warnings.catch_warnings(), mpl.rc_context(_STYLE):
+        mpl.rcParams["svg.hashsalt"] = salt
+        warnings.simplefilter("ignore", UserWarning)  # glyphs that this machine's font lacks
+        yield
+
+
+def canvas(height_in: float) -> tuple[Figure, Axes]:
+    """Return an empty figure of the page's width."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def bars(labels: Sequence[str]) -> tuple[Figure, Axes]:
+    """Return a figure for horizontal bars, the first on top, and a grid along the values."""
+    figure, axes = canvas(0.75 + ROW_IN * len(labels))
+    axes.set_yticks(range(len(labels)), [readable(label) for label in labels])
+    axes.set_ylim(len(labels) - 0.45, -0.55)
+    axes.grid(axis="x")
+    return figure, axes
+
+
+def readable(text: str, limit: int = LABEL_MAX_CHARS) -> str:
+    """Make one short line of any text: no control characters, the middle left out where long."""
+    line = plain(text)
+    if len(line) <= limit:
+        return line
+    head = limit * 2 // 3
+    return f"{line[:head]}…{line[head + 1 - limit :]}"
+
+
+def plain(text: str) -> str:
+    """Replace what neither XML nor a terminal should get."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def svg(figure: Figure, name: str, alt: str) -> str:
+    """Return the figure as an inline SVG element that scales with the page."""
+    out = StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(?<=<svg)([^>]*?) (?:width|height)="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(?<=<svg)([^>]*?) (?:width|height)="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(alt, quote=True)}"', 1)

@@ -1,0 +1,82 @@
+"""What a section of the report is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+
+from aggregation.spark.report.facts import Facts
+from metrics.palette import COLOURS, UNKNOWN_COLOUR
+from metrics.status import RebalanceStatus
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend."""
+
+    colour: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A plot, its legend, and what it shows in words for who cannot see it."""
+
+    figure: Figure
+    alt: str
+    legend: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One part of the report: a table, written as CSV and Parquet by its name, and a plot of it."""
+
+    name: str
+    title: str
+    note: str
+    """How to read it."""
+    empty: str
+    """What to say where the table has no rows."""
+    table: Callable[[Facts], DataFrame]
+    chart: Callable[[Rows], Chart | None]
+
+
+def cause_key(code: int | None) -> Key:
+    """Return colour and name of a cause; None is one that no agent saw."""
+    if code is None:
+        return Key(UNKNOWN_COLOUR, "cause not seen")
+    status = RebalanceStatus(code)
+    return Key(COLOURS[status], f"{code} {status.label}")
+
+
+def subject(row: Row) -> str:
+    """Name the group or application of a row, with its cluster where there is one."""
+    name = row["group"] if "group" in row else row["app"]
+    return "/".join(part for part in (row["cluster"], name) if part) or "(no name)"
+
+
+def name_of(column: str) -> Column:
+    """Return the name of the status code in a column, null for null."""
+    names = [part for code in RebalanceStatus for part in (F.lit(code.value), F.lit(code.label))]
+    return F.create_map(*names)[F.col(column).cast("int")]
+
+
+def say_seconds(seconds: float) -> str:
+    """Write a length of time for people: ``250 ms``, ``3.5 s``, ``12 min``, ``2.1 h``."""
+    if seconds == 0:
+        return "0"
+    for limit, size, unit in (
+        (1, 0.001, "ms"),
+        (120, 1, "s"),
+        (7200, 60, "min"),
+        (172800, 3600, "h"),
+    ):
+        if seconds < limit:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 86400:.1f} d"
