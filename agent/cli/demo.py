@@ -56,7 +56,7 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
     places = Places(output=_folder(output))
     try:
         with _terminable():
-            outcome = perform(STAGES[broker], places, seconds, sys.stdout)
+            outcome, url = perform(STAGES[broker], places, seconds, sys.stdout)
             click.echo(f"\n{outcome.rebalances} rebalances of {outcome.members} members, by cause:")
             click.echo("\n".join(outcome.table()) + "\n")
             if not no_report:
@@ -65,17 +65,21 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
         if not keep:
             for folder in (places.logs, places.output / "lab", places.output / "state"):
                 shutil.rmtree(folder, ignore_errors=True)
-    for name, path in _results(places, keep):
+    click.echo(f"metrics: were at {url}")
+    for name, path in _results(places):
         click.echo(f"{name + ':':<8} {path}")
     if len(outcome.codes) < _WANTED_CODES:
         raise click.ClickException(f"saw {len(outcome.codes)} causes, wanted {_WANTED_CODES}")
 
 
-def _results(places: Places, keep: bool) -> list[tuple[str, Path]]:
-    found = [("report", places.report), ("tables", places.tables), ("spool", places.spool)]
-    if keep:
-        found.append(("logs", places.logs))
-    return [(name, path) for name, path in found if path.exists()]
+def _results(places: Places) -> list[tuple[str, Path]]:
+    found = {
+        "report": places.report,
+        "tables": places.tables,
+        "spool": places.spool,
+        "logs": places.logs,
+    }
+    return [(name, path) for name, path in found.items() if path.exists()]
 
 
 def _folder(output: Path | None) -> Path:

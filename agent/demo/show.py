@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from agent.demo import children
 from agent.demo.live_view import LiveView
@@ -43,7 +43,14 @@ class Places:
         return self.output / "report" / "report.html"
 
 
-def perform(stage: Stage, places: Places, seconds: float, out: TextIO) -> Outcome:
+class Performance(NamedTuple):
+    """What came of a show, and where its metrics were."""
+
+    outcome: Outcome
+    metrics_url: str
+
+
+def perform(stage: Stage, places: Places, seconds: float, out: TextIO) -> Performance:
     """Play, observe, drain; return what was observed.
 
     Raises:
@@ -55,17 +62,14 @@ def perform(stage: Stage, places: Places, seconds: float, out: TextIO) -> Outcom
     def enough() -> bool:
         return time.monotonic() >= begun_s + seconds
 
-    with observe(places.output, places.logs) as observer:
-        heading = f"rebalance-agent demo  {observer.url}/metrics"
-        out.write(f"metrics: {observer.url}/metrics\n")
-        with (
-            LiveView(lambda: observer.get("/metrics"), out, heading) as view,
-            stage(places.logs, enough) as acts,
-        ):
+    with stage(places.logs, enough) as acts, observe(places.output, places.logs) as observer:
+        url = f"{observer.url}/metrics"
+        heading = f"rebalance-agent demo  {url}"
+        with LiveView(lambda: observer.get("/metrics"), out, heading) as view:
             for act in acts:
                 view.caption(act)
             time.sleep(_SETTLE_S)
-    return read(places.spool)
+    return Performance(read(places.spool), url)
 
 
 def write_report(places: Places, say: Callable[[str], None]) -> None:

@@ -1,0 +1,69 @@
+"""The demo as a user runs it: one whole show, one without Java, one that is interrupted."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+_DEMO = [sys.executable, "-P", "-m", "agent", "demo"]
+_LIMIT_S = 180.0
+
+
+def _path_without_java(folder: Path) -> str:
+    """Return a PATH with everything of the usual one but Java."""
+    folder.mkdir()
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(place).glob("*"):
+            link = folder / program.name
+            if not program.name.startswith(("java", "jdk")) and not link.exists():
+                link.symlink_to(program)
+    return str(folder)
+
+
+def _codes(output: str) -> set[int]:
+    return {int(code) for code in re.findall(r"^ *\d+ +(\d+) [A-Z]\w+$", output, re.MULTILINE)}
+
+
+@pytest.mark.spark
+@pytest.mark.kafka
+def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    environment["PATH"] = _path_without_java(tmp_path / "bin")
+    begun_s = time.monotonic()
+
+    done = subprocess.run(
+        [*_DEMO, "--output", tmp_path / "out"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - begun_s < _LIMIT_S
+    assert len(_codes(done.stdout)) >= 6
+    assert "<svg" in (tmp_path / "out" / "report" / "report.html").read_text()
+
+
+@pytest.mark.kafka
+def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*_DEMO, "--output", tmp_path / "out"], stdout=subprocess.PIPE, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        next(line for line in demo.stdout if "another consumer joins" in line)
+        children = psutil.Process(demo.pid).children(recursive=True)
+
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=60)
+
+    assert len(children) >= 4
+    assert demo.returncode == 130
+    assert psutil.wait_procs(children, timeout=5)[1] == []
