@@ -1,12 +1,11 @@
 """How long rebalances took: of whole groups, and of single members."""
 
-from matplotlib.ticker import FuncFormatter
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.report.facts import Facts
-from aggregation.spark.report.plot import ACCENT, FAINT, TOP, bars
-from aggregation.spark.report.section import Chart, Key, Rows, Section, say_seconds, subject
+from aggregation.spark.report.plot import ACCENT, TOP, bars, log_time_axis, say_seconds
+from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
 from metrics.sample import Scope
 
 _SHARES = {"p50_s": 0.5, "p95_s": 0.95, "p99_s": 0.99}
@@ -43,13 +42,11 @@ def chart(rows: Rows) -> Chart | None:
         axes.plot([values[0], values[-1]], [y, y], color=ACCENT, alpha=0.45, linewidth=3)
         for value, size in zip(values, (8, 6, 4), strict=True):
             axes.plot(value, y, "o", color=ACCENT, markersize=size)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_seconds(value)))
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-    axes.tick_params(axis="x", which="minor", color=FAINT)
+    log_time_axis(axes)
     axes.margins(x=0.08)
     slowest = shown[0]
-    alt = f"Durations per group; {subject(slowest)} has the longest p95, {slowest['p95_s']:.1f} s."
+    longest = say_seconds(slowest["p95_s"])
+    alt = f"Durations per group; {subject(slowest)} has the longest p95, {longest}."
     return Chart(figure, alt, (Key("var(--accent)", "large to small dot: p50, p95, p99"),))
 
 

@@ -63,12 +63,19 @@ def load_facts(
         episodes=members.where(period.holds("started_at")),
         rebalances=group_rebalances(members, wide).where(period.holds("started_at")).persist(),
         observed=observed([_within(transitions, period), _within(samples, period)]).persist(),
-        quarantine=_within(read_table(spark, tables, Table.QUARANTINE), period),
+        quarantine=_asked(read_table(spark, tables, Table.QUARANTINE), first, last),
     )
 
 
 def _within(table: DataFrame, period: Period) -> DataFrame:
     return table.where(F.col("day").between(F.lit(period.first), F.lit(period.last)))
+
+
+def _asked(quarantine: DataFrame, first: date | None, last: date | None) -> DataFrame:
+    """Keep what was written on the asked days: a malformed line has no time of its own."""
+    if first is not None:
+        quarantine = quarantine.where(F.col("day") >= F.lit(first))
+    return quarantine if last is None else quarantine.where(F.col("day") <= F.lit(last))
 
 
 def _period(tables: list[DataFrame], first: date | None, last: date | None) -> Period:

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aggregation.spark.report.plot import readable
+from aggregation.spark.report.plot import readable, say_seconds
 from aggregation.spark.report.quality import GAPS, QUARANTINED
-from aggregation.spark.report.section import Rows, say_seconds, subject
+from aggregation.spark.report.section import Rows, subject
 from aggregation.spark.report.share import say_share, shares
 from aggregation.spark.rollups import Period
 from metrics.status import RebalanceStatus

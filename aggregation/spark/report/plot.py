@@ -15,12 +15,25 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    MultipleLocator,
+    NullLocator,
+)
 
 WIDTH_IN = 9.2
 ROW_IN = 0.34
 LABEL_MAX_CHARS = 34
 TOP = 12
 """How many groups or members a plot shows; the table has them all."""
+
+_TICKS = 7
+_STEPS_S = (
+    *(0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
+    *(3600 * hours for hours in (1, 2, 4, 6, 12, 24, 48, 120, 240, 480, 1000, 2500, 5000, 10000)),
+)
 
 INK, FAINT, GAP, ACCENT = "#010203", "#010204", "#010205", "#010206"
 _VARIABLES = {INK: "--ink", FAINT: "--faint", GAP: "--card", ACCENT: "--accent"}
@@ -68,6 +81,31 @@ def bars(labels: Sequence[str]) -> tuple[Figure, Axes]:
     axes.set_ylim(len(labels) - 0.45, -0.55)
     axes.grid(axis="x")
     return figure, axes
+
+
+def time_axis(axes: Axes, longest_s: float) -> None:
+    """Put the ticks of a linear axis from 0 where people expect them: at 15 min, not at 16.7."""
+    step = next((s for s in _STEPS_S if longest_s / s <= _TICKS), _STEPS_S[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(_TICKS) if longest_s < 1 else MultipleLocator(step))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_seconds(value)))
+
+
+def log_time_axis(axes: Axes) -> None:
+    """Make a logarithmic axis of seconds, with ticks at 1, 2 and 5."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_seconds(value)))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def say_seconds(seconds: float) -> str:
+    """Write a length of time for people: ``250 ms``, ``3.5 s``, ``12 min``, ``2.1 h``."""
+    if seconds == 0:
+        return "0"
+    for limit, size, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min")):
+        if seconds < limit:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 3600:,.1f} h".replace(".0 h", " h")
 
 
 def readable(text: str, limit: int = LABEL_MAX_CHARS) -> str:

@@ -23,7 +23,7 @@ def table(facts: Facts) -> DataFrame:
         .agg(F.count(F.lit(1)).alias("rebalances"))
         .withColumn("cause_name", name_of("cause"))
         .select("day", *facts.keys, "cause", "cause_name", "rebalances")
-        .orderBy("day", *facts.keys, "cause")
+        .orderBy(F.desc("rebalances"), "day", *facts.keys, "cause")
     )
 
 

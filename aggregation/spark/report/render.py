@@ -5,6 +5,7 @@ take for a formula gets an apostrophe in front (the Parquet file has it as it wa
 """
 
 import csv
+import re
 from collections.abc import Callable
 from datetime import date, datetime
 from html import escape
@@ -20,6 +21,7 @@ from aggregation.spark.report import SECTIONS, headline
 from aggregation.spark.report.facts import Facts
 from aggregation.spark.report.plot import plain, readable, style, svg
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key
+from aggregation.spark.report.share import say_share
 from metrics.status import BY_LABEL
 
 PAGE = "report.html"
@@ -102,36 +104,45 @@ def _swatch(key: Key) -> str:
 
 
 def _table(rows: Rows) -> str:
-    names = list(rows[0])
-    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
-    body = "".join(_table_row(row) for row in rows[:ROWS_SHOWN])
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    names = [name for name in rows[0] if f"{name}_name" not in rows[0]]
+    head = "".join(f"<th>{escape(_heading(name))}</th>" for name in names)
+    body = "".join(_table_row(row, names) for row in rows[:ROWS_SHOWN])
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{table}</div>'
 
 
-def _table_row(row: Row) -> str:
-    return f"<tr>{''.join(_cell(name, value) for name, value in row.items())}</tr>"
+def _heading(column: str) -> str:
+    """Name a column in words: its unit in brackets, a code by what it is."""
+    return re.sub(r" s$", " (s)", column.removesuffix("_name").replace("_", " "))
+
+
+def _table_row(row: Row, names: list[str]) -> str:
+    return f"<tr>{''.join(_cell(name, row[name]) for name in names)}</tr>"
 
 
 def _cell(name: str, value: Any) -> str:
     if name.endswith("_name"):
-        code = BY_LABEL.get(value)
-        label = value or "not seen"
-        return f"<td>{_swatch(Key(cause_key(code).colour, label))}</td>"
+        return f"<td>{_swatch(cause_key(BY_LABEL.get(value)))}</td>"
+    if value is None:
+        return '<td class="none">&ndash;</td>'
+    if isinstance(value, str):
+        short = escape(readable(value, _CELL_MAX_CHARS))
+        return f'<td title="{escape(plain(value))}">{short}</td>'
+    return f'<td class="number">{escape(_say(name, value))}</td>'
+
+
+def _say(name: str, value: float | date) -> str:
     match value:
-        case None:
-            return '<td class="none">&ndash;</td>'
-        case int() | float():
-            text = f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
-            return f'<td class="number">{text}</td>'
+        case float() if name.startswith("share"):
+            return say_share(value)
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.3f}"
         case datetime():
-            return f'<td class="time">{value:%Y-%m-%d %H:%M:%S}</td>'
+            return f"{value:%Y-%m-%d %H:%M:%S}"
         case date():
-            return f'<td class="time">{value}</td>'
-        case _:
-            text = str(value)
-            return (
-                f'<td title="{escape(plain(text))}">{escape(readable(text, _CELL_MAX_CHARS))}</td>'
-            )
+            return str(value)
 
 
 def _more(section: Section, rows: int) -> str:

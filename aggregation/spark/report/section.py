@@ -65,18 +65,3 @@ def name_of(column: str) -> Column:
     """Return the name of the status code in a column, null for null."""
     names = [part for code in RebalanceStatus for part in (F.lit(code.value), F.lit(code.label))]
     return F.create_map(*names)[F.col(column).cast("int")]
-
-
-def say_seconds(seconds: float) -> str:
-    """Write a length of time for people: ``250 ms``, ``3.5 s``, ``12 min``, ``2.1 h``."""
-    if seconds == 0:
-        return "0"
-    for limit, size, unit in (
-        (1, 0.001, "ms"),
-        (120, 1, "s"),
-        (7200, 60, "min"),
-        (172800, 3600, "h"),
-    ):
-        if seconds < limit:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 86400:.1f} d"

@@ -36,7 +36,7 @@ def table(facts: Facts) -> DataFrame:
             "observed_s",
             F.when(F.col("observed_s") > 0, share).alias("share"),
         )
-        .orderBy(*by)
+        .orderBy(F.desc("share"), *by)
     )
 
 
@@ -70,7 +70,7 @@ def say_share(value: float) -> str:
     percent = 100 * value
     if 0 < percent < 0.01:
         return "<0.01 %"
-    return f"{percent:.2f} %" if percent < 1 else f"{percent:.1f} %"
+    return f"{percent:.2g} %" if percent < 10 else f"{percent:.0f} %"
 
 
 SECTION = Section(

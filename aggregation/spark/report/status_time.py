@@ -1,18 +1,16 @@
 """How much time members spent in each status."""
 
-from matplotlib.ticker import FuncFormatter
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.report.facts import Facts
-from aggregation.spark.report.plot import GAP, TOP, bars
+from aggregation.spark.report.plot import GAP, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import (
     Chart,
     Rows,
     Section,
     cause_key,
     name_of,
-    say_seconds,
     subject,
 )
 from aggregation.spark.rollups import clip, seconds_between, status_spans
@@ -64,7 +62,7 @@ def chart(rows: Rows) -> Chart | None:
         colour = cause_key(code).colour
         axes.barh(range(len(names)), widths, 0.66, left, color=colour, edgecolor=GAP, linewidth=0.7)
         left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_seconds(value)))
+    time_axis(axes, max(left))
     alt = f"Time in each status above 0; {names[0]} spent the most, {say_seconds(max(left))}."
     return Chart(figure, alt, tuple(cause_key(code) for code in codes))
 
