@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agent.checkpoint import Checkpoint
 from agent.errors import SinkError
 from agent.sinks.jsonl_spool import JsonlSpool
 from agent.sources.base import Source
@@ -28,7 +29,6 @@ _SAVE_SHARE = 10.0
 
 Positions = dict[str, dict[str, Any]]
 """Every source's checkpoint, by its name."""
-Save = Callable[["Pipeline"], None]
 
 
 class Pipeline:
@@ -38,7 +38,7 @@ class Pipeline:
         self,
         *,
         sink: JsonlSpool,
-        save: Save,
+        save: Callable[[Checkpoint], None],
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -128,7 +128,10 @@ class Pipeline:
     def _checkpoint(self) -> bool:
         started, positions = self._monotonic(), self.positions()
         if self._unsaved or positions != self._saved:
-            if not self._guarded(lambda: self._save(self)):
+            checkpoint = Checkpoint(
+                spool=self.sink.mark, tracker=self.tracker.state(), sources=positions
+            )
+            if not self._guarded(lambda: self._save(checkpoint)):
                 return False
             self._save_after = started + _SAVE_SHARE * (self._monotonic() - started)
         self._unsaved, self._saved = False, positions

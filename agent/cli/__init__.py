@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agent.errors import ConfigError, RebalanceAgentError
+from agent.errors import ConfigError, DialectError, RebalanceAgentError
 
 _HELP = {
     "run": "Observe the clients beside it: metrics, samples, health.",
@@ -21,6 +21,8 @@ _HELP = {
 }
 """Every command in the order of ``--help``, so that help imports none of them."""
 
+_OPERATORS = (ConfigError, DialectError)
+"""What the configuration can be blamed for: log rules stand in it, too."""
 _EXIT_FAULT, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 
 
@@ -49,7 +51,7 @@ class Commands(click.Group):
             return super().main(*args, **kwargs)
         except RebalanceAgentError as error:
             click.echo(f"Error: {error}", err=True)
-            sys.exit(_EXIT_USAGE if isinstance(error, ConfigError) else _EXIT_FAULT)
+            sys.exit(_EXIT_USAGE if isinstance(error, _OPERATORS) else _EXIT_FAULT)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke the command; Ctrl-C ends it as a shell expects."""

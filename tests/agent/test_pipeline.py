@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent.checkpoint import Checkpoint
 from agent.errors import SinkError
 from agent.pipeline import Pipeline
 from agent.sinks.jsonl_spool import JsonlSpool, SpoolConfig
@@ -41,10 +42,10 @@ class Bench:
             Tracker(StatusConfig()), [self.source], lambda group: group != "hidden", INTERVAL_S
         )
 
-    def _save(self, pipeline: Pipeline) -> None:
+    def _save(self, checkpoint: Checkpoint) -> None:
         if self.refuses:
             raise SinkError("no space left")
-        self.saved.append({"positions": pipeline.positions(), "on_disk": len(self.on_disk())})
+        self.saved.append({"positions": checkpoint.sources, "on_disk": len(self.on_disk())})
 
     def on_disk(self) -> list[Sample]:
         files = sorted(self.folder.glob(".*.part")) + sorted(self.folder.glob("*.jsonl"))

@@ -1,0 +1,266 @@
+"""The composition root: builds every object, starts every task, ends them in order."""
+
+import asyncio
+import contextlib
+import logging
+import platform
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from agent.checkpoint import Checkpoint
+from agent.checkpoint import load as load_checkpoint
+from agent.checkpoint import save as save_checkpoint
+from agent.config import AgentConfig
+from agent.errors import RebalanceAgentError
+from agent.http_server import Answers, listen, make_app, serve
+from agent.pipeline import Pipeline, Positions
+from agent.sinks.jsonl_spool import JsonlSpool
+from agent.sources.base import Source
+from agent.sources.log_tail import LogSource
+from metrics.exposition import AgentStats, SourceStats
+from metrics.snapshot import Snapshot
+from metrics.tracker import Tracker, TrackerState
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+"""A commit follows a new sample within this time."""
+_CAUGHT_UP_S = 1.0
+_RESTART_S = 5.0
+"""Pause before a source that ended by a bug of ours starts again."""
+
+
+def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
+    """Return the configured sources, each to go on from its position.
+
+    Raises:
+        RebalanceAgentError: a rule or a path in the configuration is wrong.
+
+    """
+    return [
+        LogSource(
+            source,
+            cluster=config.cluster.name,
+            host=config.host,
+            timezone=config.timezone,
+            position=positions.get(source.name),
+        )
+        for source in config.sources
+    ]
+
+
+MakeSources = Callable[[AgentConfig, Positions], list[Source]]
+
+
+class Agent:
+    """One running agent."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        reload_config: Callable[[], AgentConfig],
+        make_sources: MakeSources = make_sources,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Take the spool and the checkpoint over.
+
+        Raises:
+            RebalanceAgentError: the configuration is wrong, or a folder cannot be used.
+
+        """
+        self._config, self._reload_config, self._clock = config, reload_config, clock
+        self._make_sources = make_sources
+        self._version = version("kafka-rebalance-agent")
+        checkpoint_path = config.state_dir / "checkpoint.json"
+        found = load_checkpoint(checkpoint_path) or Checkpoint()
+        sources = make_sources(config, found.sources)
+        sink = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
+        save = partial(save_checkpoint, checkpoint_path)
+        self._pipeline = Pipeline(sink=sink, save=save, clock=clock)
+        self._attach(found.tracker, sources)
+        self._reading: list[asyncio.Task[None]] = []
+        self._caught_up: set[str] = set()
+        self._reloads = Counter({"success": 0, "failure": 0})
+        self._reloading = asyncio.Lock()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until `stop`; then drain: sources end, samples are safe, the spool is published.
+
+        Raises:
+            SourceError: an address cannot be bound.
+
+        """
+        config = self._config
+        try:
+            sockets = listen(config.web.listen)
+            answers = Answers(
+                snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload
+            )
+            web = make_app(config.web, config.limits.series, answers)
+            tasks = [
+                asyncio.create_task(serve(web, sockets), name="web"),
+                asyncio.create_task(self._tick(), name="tick"),
+                asyncio.create_task(self._stopping.wait(), name="stop"),
+            ]
+            self._start_reading()
+            with _signals(self.stop, self._reload_on_signal):
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await _cancel(self._reading)
+            await _cancel(tasks)
+            for task in done:
+                task.result()  # a bug in one of ours ends the agent, after the drain
+        finally:
+            self.close()
+        log.info("stopped")
+
+    def close(self) -> None:
+        """Make everything safe and let go of the spool."""
+        self._pipeline.close()
+
+    def stop(self) -> None:
+        """Begin to drain."""
+        self._stopping.set()
+
+    async def reload(self) -> None:
+        """Read the configuration again and go on with it; a wrong one changes nothing.
+
+        Raises:
+            RebalanceAgentError: the configuration is wrong; the old one stays.
+
+        """
+        async with self._reloading:
+            try:
+                config = self._reload_config()
+                self._make_sources(config, {})
+            except RebalanceAgentError as error:
+                self._reloads["failure"] += 1
+                log.error("reload_failed", extra={"error": str(error)})  # noqa: TRY400
+                raise
+            await _cancel(self._reading)
+            positions = self._pipeline.positions()
+            _tell_restart_only(self._config, config)
+            self._config = config
+            state = self._pipeline.tracker.state()
+            self._attach(state, self._make_sources(config, positions))
+            self._start_reading()
+            self._reloads["success"] += 1
+            log.info("reloaded")
+
+    def waiting_for(self) -> list[str]:
+        """Return the sources that have not started and caught up once."""
+        now = self._clock()
+        for source in self._pipeline.sources:
+            if source.health.up and source.caught_up_to(now) >= now - _CAUGHT_UP_S:
+                self._caught_up.add(source.name)
+        return [s.name for s in self._pipeline.sources if s.name not in self._caught_up]
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        """Return what exporters show now."""
+        snapshot = self._pipeline.tracker.snapshot(self._clock())
+        stats = AgentStats(
+            version=self._version,
+            python_version=platform.python_version(),
+            sources=tuple(_source_stats(source) for source in self._pipeline.sources),
+            sinks=(self._pipeline.sink_stats,),
+            tracker=snapshot.counts,
+            reloads=dict(self._reloads),
+        )
+        return snapshot, stats
+
+    def _attach(self, state: TrackerState, sources: Sequence[Source]) -> None:
+        config = self._config
+        tracker = _make_tracker(config, state)
+        self._pipeline.attach(tracker, sources, config.watched, config.samples.interval_s)
+
+    def _start_reading(self) -> None:
+        self._reading = [
+            asyncio.create_task(self._keep_reading(source), name=source.name)
+            for source in self._pipeline.sources
+        ]
+
+    async def _keep_reading(self, source: Source) -> None:
+        """Run a source; its bug is told and counted, and ends no other source."""
+        while True:
+            try:
+                await source.run(self._pipeline.emit, self._pipeline.detach)
+            except Exception:
+                log.exception("source_failed", extra={"source": source.name})
+            source.health.up = False
+            source.health.errors["ended"] = source.health.errors.get("ended", 0) + 1
+            await asyncio.sleep(_RESTART_S)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._pipeline.tick()
+            self.waiting_for()
+
+    def _reload_on_signal(self) -> None:
+        async def reload() -> None:
+            with contextlib.suppress(RebalanceAgentError):  # logged and counted
+                await self.reload()
+
+        self._reload_task = asyncio.create_task(reload(), name="reload")
+
+
+def _make_tracker(config: AgentConfig, state: TrackerState) -> Tracker:
+    """Return a tracker that goes on from a state, with the applications named anew."""
+    app_of = config.app_of
+    for track in [*(entry.track for entry in state.consumers), *state.instances]:
+        track.app = app_of(track.member.group)
+    for entry in state.groups:
+        entry.key = entry.key._replace(app=app_of(entry.key.group))
+    return Tracker(config.status, app_of, state)
+
+
+def _source_stats(source: Source) -> SourceStats:
+    health = source.health
+    return SourceStats(
+        name=source.name,
+        up=health.up,
+        read_bytes=health.read_bytes,
+        signals=health.signals,
+        unparsed=health.unparsed,
+        lag_s=health.lag_s,
+        errors=dict(health.errors),
+    )
+
+
+def _tell_restart_only(old: AgentConfig, new: AgentConfig) -> None:
+    changed = [
+        name
+        for name, before, after in (
+            ("web", old.web, new.web),
+            ("state_dir", old.state_dir, new.state_dir),
+            ("samples.spool", old.samples.spool, new.samples.spool),
+            ("limits.series", old.limits.series, new.limits.series),
+        )
+        if before != after
+    ]
+    if changed:
+        log.warning("restart_needed", extra={"sections": ",".join(changed)})
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None], reload: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)

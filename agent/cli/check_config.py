@@ -1,0 +1,30 @@
+"""``rebalance-agent check-config``: what a configuration comes to."""
+
+from pathlib import Path
+
+import click
+import yaml
+
+from agent.app import make_sources
+from agent.config import effective, load
+
+
+@click.command(epilog="\b\nExample:\n  rebalance-agent check-config -c agent.yaml\n")
+@click.option(
+    "-c",
+    "--config.file",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="REBALANCE_AGENT_CONFIG_FILE",
+    show_envvar=True,
+    required=True,
+    help="The configuration, in YAML.",
+)
+def check_config(config_file: Path) -> None:
+    """Check a configuration, log rules too, and print it with its defaults, secrets hidden.
+
+    Needs no broker and touches no state.
+    """
+    config = load(config_file)
+    make_sources(config, {})
+    click.echo(yaml.safe_dump(effective(config), sort_keys=False), nl=False)

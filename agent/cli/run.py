@@ -1,0 +1,93 @@
+"""``rebalance-agent run``: the agent itself."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from agent.app import Agent
+from agent.config import AgentConfig, LogFormat, LogLevel, Overrides, load
+from agent.errors import ConfigError
+from agent.log_format import configure
+
+EXAMPLE = """\
+sources:
+  - {type: logs, paths: ["/var/log/app/*.log"]}
+"""
+
+_EPILOG = """\b
+Examples:
+  rebalance-agent run --config.file agent.yaml
+  rebalance-agent run -c agent.yaml --web.listen-address 127.0.0.1:12472
+  kill -HUP <pid>     reads the configuration again
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "-c",
+    "--config.file",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="REBALANCE_AGENT_CONFIG_FILE",
+    show_envvar=True,
+    help="The configuration, in YAML.",
+)
+@click.option(
+    "--web.listen-address",
+    "listen",
+    multiple=True,
+    metavar="HOST:PORT",
+    envvar="REBALANCE_AGENT_WEB_LISTEN_ADDRESS",
+    show_envvar=True,
+    help="Where to listen; may be repeated. Port 0 takes a free one.  [default: :12472]",
+)
+@click.option(
+    "--web.telemetry-path",
+    "telemetry_path",
+    metavar="PATH",
+    envvar="REBALANCE_AGENT_WEB_TELEMETRY_PATH",
+    show_envvar=True,
+    help="Path of the metrics.  [default: /metrics]",
+)
+@click.option(
+    "--log.level",
+    "log_level",
+    type=click.Choice([level.value for level in LogLevel]),
+    envvar="REBALANCE_AGENT_LOG_LEVEL",
+    show_envvar=True,
+    help="What to log.  [default: info]",
+)
+@click.option(
+    "--log.format",
+    "log_format",
+    type=click.Choice([style.value for style in LogFormat]),
+    envvar="REBALANCE_AGENT_LOG_FORMAT",
+    show_envvar=True,
+    help="How to log.  [default: logfmt]",
+)
+def run(
+    config_file: Path | None,
+    listen: tuple[str, ...],
+    telemetry_path: str | None,
+    log_level: str | None,
+    log_format: str | None,
+) -> None:
+    """Observe the clients beside it, and serve metrics, samples and health.
+
+    SIGTERM and Ctrl-C drain, SIGHUP and POST /-/reload read the configuration again. Flags win over
+    the environment, and the environment over the file.
+    """
+    if config_file is None:
+        wanted = "run wants --config.file FILE (or -c); the least that a file holds is:\n\n"
+        raise ConfigError(wanted + EXAMPLE)
+    overrides = Overrides(
+        listen=listen, telemetry_path=telemetry_path, log_level=log_level, log_format=log_format
+    )
+
+    def configured() -> AgentConfig:
+        config = load(config_file, overrides)
+        configure(config.log.level, config.log.format)
+        return config
+
+    asyncio.run(Agent(configured(), configured).run())

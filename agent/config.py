@@ -1,0 +1,289 @@
+"""The agent's configuration: the modules' own configurations, composed from one YAML file.
+
+Order of precedence: the YAML file, then the environment (``REBALANCE_AGENT_*``), then flags. The
+command line resolves the last two, for they name the same things; `Overrides` carries them.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from agent.decoding import decode, encode, join, suggest
+from agent.errors import ConfigError
+from agent.group_rules import GroupsConfig, app_rules, group_filter
+from agent.sinks.jsonl_spool import SpoolConfig
+from agent.sources.log_tail import LogConfig
+from agent.yaml_file import read_yaml
+from metrics.track import StatusConfig
+
+DEFAULT_LISTEN = ":12472"
+
+SOURCES: dict[str, type[LogConfig]] = {"logs": LogConfig}
+"""What can stand at ``sources[].type``, and what the rest of the entry is."""
+
+LATER = {
+    "sources[].type": ("capture", "proxy", "librdkafka_stats", "broker_log", "groups", "http"),
+    "role": ("hub", "standalone"),
+    "": ("hub", "otlp"),
+    "cluster": ("bootstrap_servers", "security"),
+    "samples": ("kafka",),
+    "web": ("config_file",),
+    "limits": ("memory",),
+}
+"""What the full configuration has and this version does not: refused, never silently taken."""
+
+
+class Role(StrEnum):
+    """What the agent sees: beside clients (sidecar)."""
+
+    SIDECAR = "sidecar"
+
+
+class LogLevel(StrEnum):
+    """As stdlib logging has them."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How the agent's own log is written."""
+
+    LOGFMT = "logfmt"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """``name`` overrides the Cluster ID that clients tell."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesConfig:
+    """When periodic samples are taken, and where all samples go."""
+
+    spool: SpoolConfig
+    interval_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class WebConfig:
+    """Where the agent listens, and what its metrics page holds."""
+
+    listen: tuple[str, ...] = (DEFAULT_LISTEN,)
+    telemetry_path: str = "/metrics"
+    state_sets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsConfig:
+    """What exceeds these is counted and left out."""
+
+    members: int = 20_000
+    groups: int = 5_000
+    series: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingConfig:
+    """The agent's own log."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.LOGFMT
+
+
+def _default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "kafka-rebalance-agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """All of it, checked."""
+
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    role: Role = Role.SIDECAR
+    host: str = field(default_factory=socket.gethostname)
+    timezone: str | None = None
+    """For log lines without a zone; None: the machine's."""
+    state_dir: Path = field(default_factory=_default_state_dir)
+    apps: dict[str, Any] = field(default_factory=dict)
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
+    sources: tuple[LogConfig, ...]
+    status: StatusConfig = field(default_factory=StatusConfig)
+    samples: SamplesConfig
+    web: WebConfig = field(default_factory=WebConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    log: LoggingConfig = field(default_factory=LoggingConfig)
+
+    @property
+    def app_of(self) -> Callable[[str], str]:
+        """What names a group's application."""
+        return app_rules(self.apps, "apps")
+
+    @property
+    def watched(self) -> Callable[[str], bool]:
+        """Whether a group is watched."""
+        return group_filter(self.groups, "groups")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What the environment and flags say; empty or None says nothing."""
+
+    listen: tuple[str, ...] = ()
+    telemetry_path: str | None = None
+    log_level: str | None = None
+    log_format: str | None = None
+
+
+def load(
+    path: Path, overrides: Overrides | None = None, environ: Mapping[str, str] = os.environ
+) -> AgentConfig:
+    """Read and check a configuration file.
+
+    Raises:
+        ConfigError: naming the file, the path in it, what was found and what is allowed.
+
+    """
+    document, where = read_yaml(path, environ), f"{path}: "
+    _override(document, overrides or Overrides(), where)
+    _refuse_later(document, where)
+    limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
+    document["sources"] = _sources(document.get("sources"), join(where, "sources"))
+    document["status"] = _status(document.get("status", {}), limits, join(where, "status"))
+    _default_spool(document)
+    try:
+        config = decode(AgentConfig, document, where)
+    except ConfigError as error:  # a section that checks itself does not know the file
+        raise error if str(error).startswith(where) else ConfigError(f"{where}{error}") from error
+    _check(config, where)
+    return config
+
+
+def effective(config: AgentConfig) -> dict[str, Any]:
+    """Return the configuration as the file would have it, secrets hidden."""
+    document: dict[str, Any] = encode(config)
+    kinds = {cls: name for name, cls in SOURCES.items()}
+    document["sources"] = [
+        {"type": kinds[type(source)], **encode(source)} for source in config.sources
+    ]
+    for name in ("members", "groups"):
+        del document["status"][name]
+    return document
+
+
+def _override(document: dict[str, Any], overrides: Overrides, where: str) -> None:
+    for section, key, value in (
+        ("web", "listen", list(overrides.listen) or None),
+        ("web", "telemetry_path", overrides.telemetry_path),
+        ("log", "level", overrides.log_level),
+        ("log", "format", overrides.log_format),
+    ):
+        if value is None:
+            continue
+        found = document.setdefault(section, {})
+        if not isinstance(found, dict):
+            raise ConfigError(f"{join(where, section)}: wanted a mapping")
+        found[key] = value
+
+
+def _default_spool(document: dict[str, Any]) -> None:
+    state_dir = document.get("state_dir", str(_default_state_dir()))
+    samples = document.setdefault("samples", {})
+    spool = samples.setdefault("spool", {}) if isinstance(samples, dict) else None
+    if isinstance(spool, dict) and isinstance(state_dir, str):
+        spool.setdefault("dir", str(Path(state_dir) / "spool"))
+
+
+def _refuse_later(document: dict[str, Any], where: str) -> None:
+    for section, keys in LATER.items():
+        found = document if not section else document.get(section)
+        for key in keys:
+            if found == key:
+                raise ConfigError(f"{join(where, section)}: this version has no {key!r} yet")
+            if isinstance(found, dict) and key in found:
+                path = f"{section}.{key}" if section else key
+                raise ConfigError(f"{join(where, path)}: this version does not have it yet")
+
+
+def _sources(entries: object, where: str) -> list[LogConfig]:
+    if not isinstance(entries, list) or not entries:
+        example = '[{type: logs, paths: ["/var/log/app/*.log"]}]'
+        raise ConfigError(f"{where}: wanted at least one source, such as {example}")
+    sources = [_source(entry, f"{where}[{i}]") for i, entry in enumerate(entries)]
+    names = [source.name for source in sources]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ConfigError(f"{where}[{i}]: reads the same as sources[{names.index(name)}]")
+    return sources
+
+
+def _source(entry: object, where: str) -> LogConfig:
+    if not isinstance(entry, dict) or "type" not in entry:
+        raise ConfigError(f"{where}: wanted a mapping with the key 'type'")
+    kind = entry["type"]
+    if kind in LATER["sources[].type"]:
+        raise ConfigError(f"{where}.type: this version does not have {kind!r} sources yet")
+    if kind not in SOURCES:
+        raise ConfigError(f"{where}.type: unknown source {kind!r}; {suggest(kind, SOURCES)}")
+    rest = {key: value for key, value in entry.items() if key != "type"}
+    try:
+        return decode(SOURCES[kind], rest, where)
+    except ConfigError as error:  # a source that checks itself does not know where it stands
+        raise error if str(error).startswith(where) else ConfigError(f"{where}.{error}") from error
+
+
+def _status(value: object, limits: LimitsConfig, where: str) -> StatusConfig:
+    for name in ("members", "groups"):
+        if isinstance(value, dict) and name in value:
+            raise ConfigError(f"{where}.{name}: unknown key; did you mean 'limits.{name}'?")
+    config = decode(StatusConfig, value, where)
+    return replace(config, members=limits.members, groups=limits.groups)
+
+
+def _check(config: AgentConfig, where: str) -> None:
+    """Check what types do not tell."""
+    app_rules(config.apps, join(where, "apps"))
+    group_filter(config.groups, join(where, "groups"))
+    if config.timezone is not None:
+        _check_zone(config.timezone, join(where, "timezone"))
+    for i, address in enumerate(config.web.listen):
+        parse_address(address, join(where, f"web.listen[{i}]"))
+    if not config.web.telemetry_path.startswith("/") or config.web.telemetry_path == "/":
+        found = repr(config.web.telemetry_path)
+        raise ConfigError(f"{join(where, 'web.telemetry_path')}: found {found}, wanted a path")
+    if config.samples.interval_s < 1:
+        raise ConfigError(f"{join(where, 'samples.interval')}: wanted 1s or more")
+
+
+def _check_zone(name: str, where: str) -> None:
+    if name == "UTC":  # needs no time zone database
+        return
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        wanted = "UTC or an IANA name such as Europe/Berlin"
+        raise ConfigError(f"{where}: found {name!r}, wanted {wanted}") from error
+
+
+def parse_address(text: str, where: str) -> tuple[str, int]:
+    """Return host and port of ``:12472``, ``127.0.0.1:0`` or ``[::1]:12472``; no host is all.
+
+    Raises:
+        ConfigError: it is none of these.
+
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{where}: found {text!r}, wanted host:port such as {DEFAULT_LISTEN}")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,168 @@
+"""What the agent serves: the metrics, health, reload and a small page for people.
+
+Runs in the agent's own event loop. A page is rendered in a thread of its own and written by the
+server as fast as the reader takes it, so neither a large page nor a slow scraper holds up a source.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from agent.config import WebConfig, parse_address
+from agent.errors import RebalanceAgentError, SourceError
+from agent.landing_page import render_page
+from aggregation.live import live
+from metrics.exporters.prometheus import render
+from metrics.exposition import AgentStats, Exposition
+from metrics.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+MAX_CONNECTIONS = 64
+"""A few Prometheus servers and people; more is a fault, and each may hold a page in memory."""
+_KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
+_BACKLOG = 128
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What the server asks of the application."""
+
+    snapshot: Callable[[], tuple[Snapshot, AgentStats]]
+    waiting_for: Callable[[], Sequence[str]]
+    """Names of the sources that have not caught up once; none: ready."""
+    reload: Callable[[], Awaitable[None]]
+    """Raises RebalanceAgentError where the new configuration is wrong."""
+
+
+class _Pages:
+    def __init__(self, config: WebConfig, max_series: int, answers: Answers) -> None:
+        self._config, self._max_series, self._answers = config, max_series, answers
+        # one thread: two large pages at once would only slow each other down
+        self._renderer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+
+    async def metrics(self, request: Request) -> Response:
+        accept, state_sets = request.headers.get("accept", ""), self._config.state_sets
+        body, content_type = await self._rendered(
+            lambda exposition: render(exposition, accept, self._max_series, state_sets=state_sets)
+        )
+        return Response(body, headers={"Content-Type": content_type})
+
+    async def landing(self, _: Request) -> Response:
+        path = self._config.telemetry_path
+        body = await self._rendered(lambda exposition: render_page(exposition, path))
+        return HTMLResponse(body, headers=_PAGE_HEADERS)
+
+    async def healthy(self, _: Request) -> Response:
+        return PlainTextResponse("healthy\n")
+
+    async def ready(self, _: Request) -> Response:
+        waiting = self._answers.waiting_for()
+        if waiting:
+            return PlainTextResponse(f"waiting for {', '.join(waiting)}\n", status_code=503)
+        return PlainTextResponse("ready\n")
+
+    async def reload(self, _: Request) -> Response:
+        try:
+            await self._answers.reload()
+        except RebalanceAgentError as error:
+            return PlainTextResponse(f"{error}\n", status_code=500)
+        return PlainTextResponse("reloaded\n")
+
+    async def _rendered(self, write: Callable[[Exposition], _T]) -> _T:
+        snapshot, stats = self._answers.snapshot()
+        return await asyncio.get_running_loop().run_in_executor(
+            self._renderer, lambda: write(Exposition(live(snapshot), stats))
+        )
+
+
+def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
+    """Return the ASGI application."""
+    pages = _Pages(config, max_series, answers)
+    return Starlette(
+        routes=[
+            Route(config.telemetry_path, pages.metrics),
+            Route("/-/healthy", pages.healthy),
+            Route("/-/ready", pages.ready),
+            Route("/-/reload", pages.reload, methods=["POST"]),
+            Route("/", pages.landing),
+        ]
+    )
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the agent."""
+        yield
+
+
+async def serve(app: Starlette, sockets: list[socket.socket]) -> None:
+    """Serve until cancelled."""
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config)
+    serving = asyncio.ensure_future(server.serve(sockets))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def listen(addresses: Sequence[str]) -> list[socket.socket]:
+    """Bind every address; port 0 takes a free one. The ports are logged as ``listening``.
+
+    Raises:
+        SourceError: an address cannot be bound.
+
+    """
+    bound: list[socket.socket] = []
+    for address in addresses:
+        try:
+            bound.append(_bind(*parse_address(address, "web.listen")))
+        except OSError as error:
+            for each in bound:
+                each.close()
+            raise SourceError(f"cannot listen on {address!r}: {error.strerror}") from error
+    for each in bound:
+        host, port = each.getsockname()[:2]
+        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        log.info("listening", extra={"address": shown})
+    return bound
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(
+            ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)

@@ -1,0 +1,160 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from agent.cli import main
+
+LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
+AGENT = (sys.executable, "-P", "-m", "agent")
+
+
+def call(*args: str, **environ: str) -> Result:
+    return CliRunner().invoke(main, args, env=environ, prog_name="rebalance-agent")
+
+
+def test_help_shows_commands_and_examples() -> None:
+    done = call("--help")
+
+    assert done.exit_code == 0
+    assert re.search(r"^  run +Observe", done.output, re.MULTILINE)
+    assert "rebalance-agent run --config.file agent.yaml" in done.output
+
+
+@pytest.mark.parametrize("name", ["run", "check-config", "completion"])
+def test_every_command_shows_examples(name: str) -> None:
+    done = call(name, "--help")
+
+    assert done.exit_code == 0
+    assert "Example" in done.output
+
+
+def test_run_without_a_file_says_what_it_wants() -> None:
+    done = call("run")
+
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: run wants --config.file FILE")
+    assert "{type: logs, paths: [" in done.stderr
+
+
+def test_a_wrong_file_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("sources: [{type: log}]")
+
+    done = call("run", "-c", str(path))
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    said = f"Error: {path}: sources[0].type: unknown source 'log'; did you mean 'logs'?\n"
+    assert done.stderr == said
+
+
+def test_a_fault_of_the_world_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(LEAST + f"state_dir: {tmp_path}")
+
+    done = subprocess.run(
+        [*AGENT, "run", "-c", str(path), "--web.listen-address", "256.0.0.1:0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Error: cannot listen on '256.0.0.1:0'")
+
+
+def test_a_wrong_log_rule_is_the_operators(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("sources: [{type: logs, paths: [a], dialects: [klingon]}]")
+
+    done = call("check-config", "-c", str(path))
+
+    assert done.exit_code == 2
+    assert "'klingon'" in done.stderr
+
+
+def test_an_unknown_command_is_exit_2() -> None:
+    assert call("runn").exit_code == 2
+
+
+def test_check_config_prints_what_loads_as_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(LEAST + "status: {linger: 90s}")
+
+    done = call("check-config", "-c", str(path))
+
+    assert done.exit_code == 0
+    printed = yaml.safe_load(done.stdout)
+    assert printed["status"]["linger"] == "1m30s"
+    assert printed["sources"][0]["type"] == "logs"
+    path.write_text(done.stdout)
+    assert call("check-config", "-c", str(path)).stdout == done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell: str) -> None:
+    done = call("completion", shell)
+
+    assert done.exit_code == 0
+    assert "_REBALANCE_AGENT_COMPLETE" in done.stdout
+
+
+def test_version_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from agent.cli import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+
+    version, modules = done.stdout.split("\n", 1)
+    assert version == "rebalance-agent, version 0.1.0"
+    heavy = {"yaml", "starlette", "uvicorn", "asyncio", "msgspec", "prometheus_client", "pyspark"}
+    assert heavy.isdisjoint(modules.split())
+
+
+def test_run_serves_until_sigterm(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(f"sources: [{{type: logs, paths: [{tmp_path}/*.log]}}]\nstate_dir: {tmp_path}")
+    command = [*AGENT, "run", "-c", str(path)]
+    environ = os.environ | {
+        "REBALANCE_AGENT_WEB_LISTEN_ADDRESS": "127.0.0.1:0",
+        "REBALANCE_AGENT_LOG_LEVEL": "error",
+        "REBALANCE_AGENT_LOG_FORMAT": "json",
+    }
+
+    with subprocess.Popen(
+        [*command, "--log.level", "info"], env=environ, stderr=subprocess.PIPE, text=True
+    ) as agent:
+        assert agent.stderr is not None
+        first = yaml.safe_load(agent.stderr.readline())
+        agent.send_signal(signal.SIGTERM)
+        _, rest = agent.communicate(timeout=20)
+
+    assert (first["event"], first["address"].startswith("127.0.0.1:")) == ("listening", True)
+    assert agent.returncode == 0
+    assert "Traceback" not in rest
+
+
+def test_ctrl_c_in_a_command_is_130() -> None:
+    code = (
+        "import click; from agent.cli import main\n"
+        "@main.command()\n"
+        "def waits(): raise KeyboardInterrupt\n"
+        "main.get_command = lambda ctx, name: waits\n"
+        "main(['waits'])"
+    )
+
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
+
+    assert (done.returncode, done.stderr) == (130, b"")

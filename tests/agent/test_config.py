@@ -1,0 +1,258 @@
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.cli.run import EXAMPLE
+from agent.config import LogFormat, LogLevel, Overrides, effective, load
+from agent.decoding import (
+    decode,
+    encode,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+)
+from agent.errors import ConfigError
+from metrics.track import StatusConfig
+
+LEAST = """
+sources:
+  - {type: logs, paths: ["/var/log/app/*.log"]}
+"""
+
+FULL = """
+cluster: {name: prod-eu}
+role: sidecar
+host: ${POD_NAME}
+timezone: UTC
+state_dir: /var/lib/rebalance-agent
+apps: {payments: [payments-in, payments-out], "re:^etl-(.+)$": "etl-$1"}
+groups: {include: ["re:.*"], exclude: [_internal]}
+sources:
+  - {type: logs, paths: ["/var/log/app/*.log"], dialects: auto}
+status: {linger: 60s, stale_after: 10m, forget_after: 5m, peak_window: 2m}
+samples: {interval: 15s, spool: {dir: /var/spool/agent, max_bytes: 512MiB, roll: 60s}}
+web: {listen: [":12472"], telemetry_path: /metrics}
+limits: {members: 20000, groups: 5000, series: 100000}
+log: {level: info, format: logfmt}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "agent.yaml"
+
+
+def refusal(file: Path, text: str, **environ: str) -> str:
+    """Return what is said of a wrong file, without the folder that it is in."""
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, environ=environ)
+    return str(caught.value).removeprefix(f"{file.parent}/")
+
+
+def test_sources_alone_are_enough(file: Path) -> None:
+    file.write_text(LEAST)
+
+    config = load(file, environ={})
+
+    assert config.status == StatusConfig()
+    assert config.web.listen == (":12472",)
+    assert config.samples.spool.dir == config.state_dir / "spool"
+    assert config.sources[0].paths == ("/var/log/app/*.log",)
+
+
+def test_the_full_example_is_read(file: Path) -> None:
+    file.write_text(FULL)
+
+    config = load(file, environ={"POD_NAME": "pod-7"})
+
+    assert config.host == "pod-7"
+    assert config.status.stale_after_s == 600
+    assert config.samples.spool.max_bytes == 512 * 1024 * 1024
+    assert config.limits.series == 100_000
+    assert [config.app_of(g) for g in ("payments-in", "etl-7", "other")] == [
+        "payments",
+        "etl-7",
+        "other",
+    ]
+    assert [config.watched(g) for g in ("any", "_internal")] == [True, False]
+
+
+def test_the_effective_configuration_loads_as_itself(file: Path) -> None:
+    file.write_text(FULL)
+    config = load(file, environ={"POD_NAME": "pod-7"})
+
+    file.write_text(yaml.safe_dump(effective(config)))
+
+    assert load(file, environ={}) == config
+
+
+def test_limits_bound_the_tracker(file: Path) -> None:
+    file.write_text(LEAST + "limits: {members: 7, groups: 3}")
+
+    config = load(file, environ={})
+
+    assert (config.status.members, config.status.groups) == (7, 3)
+
+
+def test_overrides_win_over_the_file(file: Path) -> None:
+    file.write_text(LEAST + "log: {level: debug, format: logfmt}")
+    overrides = Overrides(listen=("127.0.0.1:0",), log_level="error", log_format="json")
+
+    config = load(file, overrides, environ={})
+
+    assert config.web.listen == ("127.0.0.1:0",)
+    assert (config.log.level, config.log.format) == (LogLevel.ERROR, LogFormat.JSON)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "sources: wanted at least one source, such as [{type: logs"),
+        ("[1]", "found list, wanted a mapping of sections"),
+        ("a: b: c", "line 1, column 5: mapping values are not allowed here"),
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' stands here twice"),
+        ("a: &x 1\nb: *x", "line 2, column 4: aliases are not taken"),
+        (
+            "a: !!python/object/apply:os.system [id]",
+            "line 1, column 4: could not determine a constructor",
+        ),
+        ("a: \x01", "no YAML: unacceptable character"),
+        (LEAST + "sample: {}", "sample: unknown key; did you mean 'samples'?"),
+        (
+            "sources: [{type: log}]",
+            "sources[0].type: unknown source 'log'; did you mean 'logs'?",
+        ),
+        ("sources: [logs]", "sources[0]: wanted a mapping with the key 'type'"),
+        ("sources: [{type: logs}]", "sources[0].paths: is missing"),
+        (
+            "sources: [{type: logs, paths: [a], path: b}]",
+            "sources[0].path: unknown key; did you mean 'paths'?",
+        ),
+        ("sources: [{type: logs, paths: []}]", "sources[0].paths: found none, wanted at least"),
+        (
+            "sources: [{type: logs, paths: [a]}, {type: logs, paths: [a]}]",
+            "sources[1]: reads the same as sources[0]",
+        ),
+        ("sources: [{type: logs, paths: a}]", "sources[0].paths: found 'a', wanted a list"),
+        (
+            LEAST + "status: {linger: 60}",
+            "status.linger: found 60, wanted a duration such as 30s, 5m or 1h30m",
+        ),
+        (LEAST + "status: {members: 1}", "status.members: unknown key; did you mean 'limits.m"),
+        (LEAST + "status: 5", "status: found 5, wanted a mapping"),
+        (LEAST + "limits: {series: many}", "limits.series: found 'many', wanted a whole number"),
+        (LEAST + "limits: {series: true}", "limits.series: found True, wanted a whole number"),
+        (
+            LEAST + "samples: {spool: {max_bytes: 1GB}}",
+            "samples.spool.max_bytes: found '1GB', wanted a size such as 64KiB or 512MiB",
+        ),
+        (LEAST + "samples: {spool: {roll: 0s}}", "samples.spool.roll: "),
+        (LEAST + "samples: {interval: 1ms}", "samples.interval: wanted 1s or more"),
+        (LEAST + "timezone: Mars/Base", "timezone: found 'Mars/Base', wanted UTC or an IANA"),
+        (LEAST + "log: {level: loud}", "log.level: unknown 'loud'; allowed: debug, error, info"),
+        (LEAST + "web: {listen: ['12472']}", "web.listen[0]: found '12472', wanted host:port"),
+        (LEAST + "web: {listen: [':99999']}", "web.listen[0]: found ':99999', wanted host:port"),
+        (LEAST + "web: {state_sets: yes please}", "web.state_sets: found 'yes please', wanted tr"),
+        (LEAST + "web: {telemetry_path: m}", "web.telemetry_path: found 'm', wanted a path"),
+        (LEAST + "apps: {a: b}", "apps.a: found 'b', wanted a list of groups, or"),
+        (LEAST + "apps: {'re:(': b}", "apps.re:(: 're:(' is no regular expression"),
+        (LEAST + "apps: {'re:a': $1}", "apps.re:a: $1 is wanted, the pattern has 0"),
+        (LEAST + "groups: {include: ['re:[']}", "groups.include: 're:[' is no regular expression"),
+        (LEAST + "host: ${NOT_SET}", "host: the environment variable 'NOT_SET' is not set"),
+    ],
+)
+def test_a_wrong_file_says_where_and_what(file: Path, text: str, said: str) -> None:
+    assert refusal(file, text).startswith(f"agent.yaml: {said}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sources: [{type: capture}]", "sources[0].type: this version does not have 'capture'"),
+        (LEAST + "hub: {}", "hub: this version does not have it yet"),
+        (LEAST + "role: standalone", "role: this version has no 'standalone' yet"),
+        (LEAST + "samples: {kafka: {topic: t}}", "samples.kafka: this version does not have it"),
+        (LEAST + "cluster: {security: {}}", "cluster.security: this version does not have it yet"),
+    ],
+)
+def test_what_comes_later_is_refused(file: Path, text: str, said: str) -> None:
+    assert refusal(file, text).startswith(f"agent.yaml: {said}")
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file"):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_a_file_that_is_no_configuration_is_not_read_whole() -> None:
+    with pytest.raises(ConfigError, match=r"/dev/zero: is larger than 1 MiB"):
+        load(Path("/dev/zero"))
+
+
+def test_deep_nesting_is_an_error_of_the_file(file: Path) -> None:
+    assert refusal(file, "a: " + "[" * 5000).startswith("agent.yaml: ")
+
+
+def test_a_variable_cannot_change_the_structure(file: Path) -> None:
+    file.write_text(LEAST + "host: ${HOST}-$${HOST}")
+
+    config = load(file, environ={"HOST": "a: {b: [*x"})
+
+    assert config.host == "a: {b: [*x-${HOST}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Login:
+    user: str
+    password: str | None = field(default=None, repr=False)
+
+
+def test_secrets_are_hidden() -> None:
+    login = decode(_Login, {"user": "agent", "password": "s3cret"}, "agent.yaml: ")
+
+    assert encode(login) == {"user": "agent", "password": "<hidden>"}
+    assert encode(_Login("agent")) == {"user": "agent", "password": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("1h30m", 5400), ("1.5s", 1.5), ("250ms", 0.25), (0, 0)]
+)
+def test_durations(text: object, seconds: float) -> None:
+    assert parse_duration(text, "here") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "1", "-1s", "1s ", "1 s", None, True, 30, "1e3s"])
+def test_no_durations(text: object) -> None:
+    with pytest.raises(ConfigError, match=r"here: found .*, wanted a duration"):
+        parse_duration(text, "here")
+
+
+@given(st.integers(min_value=0, max_value=10**10))
+def test_a_duration_is_written_as_it_is_read(milliseconds: int) -> None:
+    assert parse_duration(format_duration(milliseconds / 1000), "") == pytest.approx(
+        milliseconds / 1000
+    )
+
+
+@given(st.integers(min_value=0, max_value=2**50))
+def test_a_size_is_written_as_it_is_read(size: int) -> None:
+    assert parse_size(format_size(size), "") == size
+
+
+@given(st.text() | st.integers() | st.none() | st.booleans() | st.floats())
+def test_any_value_is_a_size_or_a_configuration_error(value: object) -> None:
+    with suppress(ConfigError):
+        assert parse_size(value, "here") >= 0
+
+
+def test_the_example_that_run_shows_is_a_configuration(file: Path) -> None:
+    file.write_text(EXAMPLE)
+
+    assert load(file, environ={}).sources

@@ -1,0 +1,184 @@
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from agent.config import WebConfig
+from agent.errors import ConfigError, SourceError
+from agent.http_server import Answers, listen, make_app, serve
+from agent.landing_page import MAX_ROWS
+from metrics.exposition import AgentStats, SourceStats
+from metrics.snapshot import MemberRow, Snapshot, StatusCounts
+from metrics.status import RebalanceStatus as Status
+
+DEADLINE_S = 20.0
+
+
+@dataclass
+class Fake:
+    """What the server asks, with answers that a test sets."""
+
+    rows: tuple[MemberRow, ...] = ()
+    waiting: list[str] = field(default_factory=list)
+    reloads: int = 0
+    wrong: str | None = None
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        source = SourceStats(
+            name="logs", up=True, read_bytes=0, signals=0, unparsed=0, lag_s=0.0, errors={}
+        )
+        stats = AgentStats(version="0.1.0", python_version="3.11.0", sources=(source,))
+        return Snapshot(at=1.0, consumers=self.rows), stats
+
+    def waiting_for(self) -> Sequence[str]:
+        return self.waiting
+
+    async def reload(self) -> None:
+        if self.wrong:
+            raise ConfigError(self.wrong)
+        self.reloads += 1
+
+    @property
+    def answers(self) -> Answers:
+        return Answers(snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload)
+
+
+def row(client_id: str, reason: str | None = None) -> MemberRow:
+    return MemberRow(
+        cluster="",
+        app="a",
+        group="g",
+        group_type="classic",
+        client_id=client_id,
+        host="h",
+        status=Status.NEW_MEMBER,
+        peak=Status.NEW_MEMBER,
+        since_at=0.0,
+        reason=reason,
+        counts=StatusCounts({}, {}, {}),
+    )
+
+
+def ask(fake: Fake, method: str, path: str, **headers: str) -> httpx.Response:
+    async def request() -> httpx.Response:
+        app = make_app(WebConfig(telemetry_path="/m"), 1000, fake.answers)
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://agent") as client:
+            return await client.request(method, path, headers=headers)
+
+    return asyncio.run(request())
+
+
+def test_metrics_are_at_the_telemetry_path() -> None:
+    answer = ask(Fake((row("c1"),)), "GET", "/m")
+
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert 'kafka_consumer_rebalance_status{app="a",client_id="c1",' in answer.text
+
+
+def test_openmetrics_is_negotiated() -> None:
+    answer = ask(Fake(), "GET", "/m", Accept="application/openmetrics-text;version=1.0.0")
+
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert answer.text.endswith("# EOF\n")
+
+
+def test_ready_waits_for_every_source() -> None:
+    waiting = ask(Fake(waiting=["logs", "logs-2"]), "GET", "/-/ready")
+    ready = ask(Fake(), "GET", "/-/ready")
+
+    assert (waiting.status_code, waiting.text) == (503, "waiting for logs, logs-2\n")
+    assert ready.status_code == 200
+
+
+def test_healthy_does_not_wait() -> None:
+    assert ask(Fake(waiting=["logs"]), "GET", "/-/healthy").status_code == 200
+
+
+def test_reload_is_a_post() -> None:
+    fake = Fake()
+
+    answers = [ask(fake, method, "/-/reload").status_code for method in ("GET", "POST")]
+
+    assert (answers, fake.reloads) == ([405, 200], 1)
+
+
+def test_a_failed_reload_says_why() -> None:
+    answer = ask(Fake(wrong="agent.yaml: line 1: no YAML"), "POST", "/-/reload")
+
+    assert (answer.status_code, answer.text) == (500, "agent.yaml: line 1: no YAML\n")
+
+
+def test_the_page_escapes_what_comes_from_outside() -> None:
+    page = ask(Fake((row("<script>alert(1)</script>", '"><img src=x>'),)), "GET", "/")
+
+    assert "<script" not in page.text
+    assert "<img" not in page.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
+    assert "2 NewMember" in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_the_page_says_how_many_rows_it_leaves_out() -> None:
+    rows = tuple(row(f"c{i}") for i in range(MAX_ROWS + 7))
+
+    assert "<p>7 more are in the metrics.</p>" in ask(Fake(rows), "GET", "/").text
+
+
+@asynccontextmanager
+async def served(fake: Fake, *addresses: str) -> AsyncIterator[list[tuple[str, int]]]:
+    sockets = listen(addresses or ("127.0.0.1:0",))
+    bound = [each.getsockname()[:2] for each in sockets]
+    serving = asyncio.create_task(serve(make_app(WebConfig(), 10**6, fake.answers), sockets))
+    try:
+        yield bound
+    finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+
+async def get(address: tuple[str, int], path: str) -> httpx.Response:
+    async with httpx.AsyncClient(timeout=DEADLINE_S) as client:
+        return await client.get(f"http://{address[0]}:{address[1]}{path}")
+
+
+def test_every_listen_address_answers(caplog: pytest.LogCaptureFixture) -> None:
+    async def both() -> tuple[list[int], list[tuple[str, int]]]:
+        async with served(Fake(), "127.0.0.1:0", "127.0.0.1:0") as addresses:
+            codes = [(await get(address, "/-/healthy")).status_code for address in addresses]
+            return codes, addresses
+
+    caplog.set_level("INFO")
+
+    codes, addresses = asyncio.run(both())
+
+    assert codes == [200, 200]
+    logged = [vars(record)["address"] for record in caplog.records if record.msg == "listening"]
+    assert logged == [f"{host}:{port}" for host, port in addresses]
+
+
+def test_a_scraper_that_does_not_read_holds_up_nobody() -> None:
+    async def beside() -> int:
+        fake = Fake(tuple(row(f"{i:05d}" + "x" * 2000) for i in range(3000)))
+        async with served(fake) as (address,):
+            slow = socket.create_connection(address)
+            slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n")
+            answer = await get(address, "/metrics")
+            slow.close()
+            return len(answer.content)
+
+    assert asyncio.run(asyncio.wait_for(beside(), DEADLINE_S)) > 6_000_000
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        with pytest.raises(SourceError, match=f"cannot listen on '{address}': Address already"):
+            listen(["127.0.0.1:0", address])
