@@ -1,0 +1,285 @@
+"""Tails clients' log files: globs in, signals out.
+
+Theory of operation. Paths are looked up again every few seconds, so files may appear later. Files
+of one rotated set are one stream, named by the absolute path without a rotation's suffix. Each one
+has a `Follower`, which knows files, and a `LogParser`, which knows lines. A stream's position is
+the place behind its last complete line; between any two awaits it agrees with what was emitted.
+"""
+
+import asyncio
+import glob
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.errors import ConfigError
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.dialect import choose
+from agent.sources.interpreter import Interpreter
+from agent.sources.log_files import rotation
+from agent.sources.log_follower import Follower
+from agent.sources.log_parser import LogParser
+from agent.sources.open_log import Chunk, NotAFileError, Place
+from metrics.signals import Signal
+
+POLL_S = 0.25
+"""Of a stat() per file; 10 quiet files cost well below 0.1 % of a core."""
+SCAN_S = 5.0
+"""How often paths are looked up, and faults are tried again."""
+GONE_S = 30.0
+"""A file that is away for so long was deleted, not rotated."""
+_HELD_MAX_S = 300.0
+"""Kafka's default max.poll.interval: a sync whose end has not come until then has lost it."""
+
+_log = logging.getLogger(__name__)
+
+
+class ReadFrom(StrEnum):
+    """Where to begin a file that stands there at the start and has no checkpoint."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """One source of type ``logs``."""
+
+    paths: tuple[str, ...]
+    """Globs; ``**`` for any depth."""
+    dialects: Any = "auto"
+    """``auto`` for all, else names."""
+    rules: tuple[dict[str, Any], ...] = ()
+    read_from: ReadFrom = ReadFrom.BEGINNING
+
+    def __post_init__(self) -> None:
+        """Check what types do not tell.
+
+        Raises:
+            ConfigError: no paths.
+
+        """
+        if not self.paths or not all(self.paths):
+            raise ConfigError("paths: found none, wanted at least one file or glob")
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics and in the checkpoint."""
+        return f"logs:{','.join(self.paths)}"
+
+
+@dataclass(slots=True)
+class _Tail:
+    """One stream."""
+
+    stream: str
+    follower: Follower
+    parser: LogParser
+    is_behind: bool = True
+    fault: str | None = None
+    gone_at: float | None = None
+    retry_at: float = 0.0
+
+    def caught_up_to(self, now: float) -> float:
+        if self.is_behind:
+            return self.parser.horizon() or 0.0
+        held_at = self.parser.interpreter.horizon()
+        return now if held_at is None or now > held_at + _HELD_MAX_S else held_at
+
+    def lag_s(self, now: float) -> float:
+        horizon = self.parser.horizon() if self.is_behind else None
+        return 0.0 if horizon is None else max(0.0, now - horizon)
+
+    def position(self) -> dict[str, Any] | None:
+        place = self.follower.place
+        if place is None:
+            return None
+        offset = max(0, place.offset - self.parser.pending)
+        return {
+            "place": msgspec.to_builtins(replace(place, offset=offset)),
+            "parser": self.parser.state(),
+        }
+
+
+class LogSource:
+    """The source of type ``logs``."""
+
+    kind = "logs"
+
+    def __init__(  # noqa: PLR0913 - what the composition root knows
+        self,
+        config: LogConfig,
+        *,
+        cluster: str = "",
+        host: str = "",
+        timezone: str | None = None,
+        position: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds.
+
+        Raises:
+            DialectError: an unknown dialect, or a rule that is wrong.
+
+        """
+        self.name = config.name
+        self.health = SourceHealth()
+        self._config, self._dialects = config, choose(config.dialects, config.rules)
+        self._cluster, self._host, self._timezone = cluster, host, timezone
+        self._clock, self._pause = clock, pause
+        self._tails: dict[str, _Tail] = {}
+        self._positions: dict[str, Any] = dict(position or {})
+        self._scanned_at: float | None = None
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Read until cancelled."""
+        try:
+            while True:
+                behind = self.step(emit, detach)
+                await self._pause(0.0 if behind else POLL_S)
+        finally:
+            for tail in self._tails.values():
+                tail.follower.close()
+
+    def step(self, emit: Emit, detach: Detach) -> bool:
+        """Read at most one block of each stream; return whether one has more."""
+        now = self._clock()
+        if self._scanned_at is None or abs(now - self._scanned_at) >= SCAN_S:
+            self._scan(now, detach)
+            self._scanned_at = now
+        for tail in list(self._tails.values()):
+            if now >= tail.retry_at:
+                self._advance(tail, now, emit, detach)
+        tails = self._tails.values()
+        self.health.up = not tails or any(tail.fault is None for tail in tails)
+        self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
+        return any(tail.is_behind for tail in tails)
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the event time up to which everything has been read."""
+        if self._scanned_at is None:
+            return 0.0
+        return min((tail.caught_up_to(now) for tail in self._tails.values()), default=now)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each stream's place and its parser's state."""
+        found = {stream: tail.position() for stream, tail in self._tails.items()}
+        return self._positions | {k: v for k, v in found.items() if v is not None}
+
+    def _scan(self, now: float, detach: Detach) -> None:
+        paths = _newest(self._config.paths)
+        first = self._scanned_at is None
+        for stream, path in paths.items():
+            tail = self._tails.get(stream)
+            if tail is None:
+                at_end = first and self._config.read_from is ReadFrom.END
+                self._tails[stream] = self._tail(stream, path, at_end=at_end)
+            else:
+                tail.follower.path = path
+        for stream in self._positions.keys() - paths.keys():
+            if Path(stream).exists():  # the configuration does not want it any more
+                del self._positions[stream]
+                detach(stream, now)
+            else:  # on its way from one file to the next, or deleted
+                self._tails[stream] = self._tail(stream, Path(stream))
+
+    def _tail(self, stream: str, path: Path, *, at_end: bool = False) -> _Tail:
+        interpreter = Interpreter(stream=stream, cluster=self._cluster, host=self._host)
+        parser = LogParser(self._dialects, interpreter, self._timezone)
+        position = self._positions.pop(stream, None)
+        if position is None:
+            return _Tail(stream, Follower(path, at_end=at_end), parser)
+        parser.restore(position["parser"])
+        place = msgspec.convert(position["place"], Place)
+        return _Tail(stream, Follower(path, place), parser)
+
+    def _advance(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
+        try:
+            chunk = tail.follower.read(now)
+        except FileNotFoundError:
+            self._miss(tail, now, emit, detach)
+            return
+        except OSError as error:
+            self._fail(tail, error, now)
+            return
+        finally:
+            self._count(tail.follower.faults)
+        if tail.fault is not None:
+            _log.info("log_readable_again", extra={"path": tail.stream})
+        tail.fault = tail.gone_at = None
+        tail.is_behind = tail.follower.is_behind
+        if chunk is not None:
+            self._feed(tail, chunk, emit)
+
+    def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
+        parser, counts = tail.parser, tail.parser.counts
+        unread, long = counts.unread, counts.long
+        signals = []
+        if chunk.starts_file and parser.pending:  # half a line that nothing continues
+            signals = parser.feed(b"\n", chunk.arrival_at)
+        signals += parser.feed(chunk.data, chunk.arrival_at)
+        self.health.read_bytes += len(chunk.data)
+        self.health.unparsed += counts.unread - unread
+        self._count(Counter(long_line=counts.long - long))
+        self._emit(signals, emit)
+
+    def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:
+        if signals:
+            self.health.signals += len(signals)
+            emit(signals)
+
+    def _miss(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
+        """Nothing stands at the path: a rotation has not come to its end, or the file is gone."""
+        tail.is_behind = False
+        tail.gone_at = now if tail.gone_at is None else min(tail.gone_at, now)
+        if now < tail.gone_at + GONE_S:
+            return
+        tail.follower.close()
+        del self._tails[tail.stream]
+        self._emit(tail.parser.flush(), emit)
+        detach(tail.stream, now)
+        _log.info("log_gone", extra={"path": tail.stream})
+
+    def _fail(self, tail: _Tail, error: OSError, now: float) -> None:
+        reason = _reason(error)
+        self._count(Counter([reason]))
+        if tail.fault != reason:
+            _log.warning("log_unreadable", extra={"path": tail.stream, "error": str(error)})
+        tail.fault, tail.is_behind, tail.retry_at = reason, False, now + SCAN_S
+
+    def _count(self, faults: Counter[str]) -> None:
+        for reason, count in faults.items():
+            if count:
+                self.health.errors[reason] = self.health.errors.get(reason, 0) + count
+        faults.clear()
+
+
+def _newest(patterns: Sequence[str]) -> dict[str, Path]:
+    """Return the newest file of each stream; a file under two names is read once."""
+    streams: dict[str, Path] = {}
+    for pattern in patterns:
+        for text in glob.glob(pattern, recursive=True):  # noqa: PTH207 - takes absolute patterns
+            path = Path(text).absolute()
+            if path.suffix == ".gz" or os.path.isdir(path):  # noqa: PTH112 - Path's raises
+                continue
+            found = rotation(path)
+            known = streams.get(str(found.base))
+            if known is None or rotation(known).order < found.order:
+                streams[str(found.base)] = path
+    once = {os.path.realpath(streams[stream]): stream for stream in sorted(streams, reverse=True)}
+    return {stream: streams[stream] for stream in sorted(once.values())}
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "permission"
+    return "not_a_file" if isinstance(error, NotAFileError) else "unreadable"
