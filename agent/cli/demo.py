@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -37,7 +38,7 @@ Examples:
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    default=60.0,
+    default=40.0,
     show_default=True,
     help="Go on for at least so long; the whole play is played once in any case.",
 )
@@ -54,13 +55,15 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
     Uses loopback only. Ctrl-C ends everything that was started.
     """
     places = Places(output=_folder(output))
+    say = partial(click.echo, err=True)
+    say(f"starting the {broker} cluster and an agent")
     try:
         with _terminable():
             outcome, url = perform(STAGES[broker], places, seconds, sys.stdout)
             click.echo(f"\n{outcome.rebalances} rebalances of {outcome.members} members, by cause:")
             click.echo("\n".join(outcome.table()) + "\n")
             if not no_report:
-                write_report(places, lambda text: click.echo(text, err=True))
+                write_report(places, say)
     finally:
         if not keep:
             for folder in (places.logs, places.output / "lab", places.output / "state"):

@@ -16,10 +16,12 @@ def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:
     assert "is not empty" in result.output
 
 
-def test_without_confluent_kafka_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_confluent_kafka_it_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
 
-    result = CliRunner().invoke(main, ["demo"])
+    result = CliRunner().invoke(main, ["demo", "--output", str(tmp_path / "out")])
 
     assert result.exit_code == 1
     assert "pip install 'kafka-rebalance-agent[kafka]'" in result.output
