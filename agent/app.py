@@ -186,11 +186,14 @@ class Agent:
 
     async def _keep_reading(self, source: Source) -> None:
         """Run a source; its bug is told and counted, and ends no other source."""
+        told = ""
         while True:
             try:
                 await source.run(self._pipeline.emit, self._pipeline.detach)
-            except Exception:
-                log.exception("source_failed", extra={"source": source.name})
+            except Exception as error:
+                keys = {"source": source.name, "error": repr(error)}
+                log.exception("source_failed", extra=keys, exc_info=told != repr(error))
+                told = repr(error)
             source.health.up = False
             source.health.errors["ended"] = source.health.errors.get("ended", 0) + 1
             await asyncio.sleep(_RESTART_S)
