@@ -9,7 +9,7 @@ rule is pure: (rules, text) -> `Event` or None. What an event means is the inter
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib import resources
@@ -27,7 +27,9 @@ class Action(StrEnum):
     RAISE = "raise"
     FOLLOW_UP = "follow_up"
     STREAMS = "streams"
+    ANNOUNCE = "announce"
     SYNC = "sync"
+    SETTLE = "settle"
     ASSIGNED = "assigned"
     JOIN = "join"
     LEAVE = "leave"
@@ -37,10 +39,11 @@ class Action(StrEnum):
 
 
 _CAPTURE = re.compile(r"\(\?P<(\w+)>")
-_WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS)
-_RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", *_WITH_STATUS}
+_WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
+_GROUP_TYPES = ("classic", "consumer", "share", "streams")
+_RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", "joined_only", *_WITH_STATUS}
 _DIALECT_KEYS = {
-    "dialect", "family", "client", "versions", "source",
+    "dialect", "family", "client", "versions", "source", "group_type", "beside",
     "anchor", "anchor_after", "prefix", "suffix", "rules",
 }  # fmt: skip
 
@@ -57,6 +60,9 @@ class Rule:
     cites: str = ""
     ends_round: bool = False
     """The sync before it demanded no follow-up: the zero comes first."""
+    group_type: str = "classic"
+    joined_only: bool = False
+    """Other clients print the text too: it counts from a member of a new protocol's group only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,8 @@ class Dialect:
     client: str
     versions: str
     source: str
+    beside: tuple[str, ...]
+    """Dialects whose lines the same client prints as well."""
     anchor: str
     anchor_after: str | None
     prefix: re.Pattern[str]
@@ -84,7 +92,7 @@ class Dialect:
 
     @property
     def codes(self) -> frozenset[RebalanceStatus]:
-        """The codes that this dialect can show."""
+        """The codes that this dialect's own rules can show."""
         shown = {rule.status for rule in self.rules} - {RebalanceStatus.NONE}
         leaves = any(rule.action is Action.LEAVE for rule in self.rules)
         return frozenset(shown | ({RebalanceStatus.USER_REQUESTED} if leaves else set()))
@@ -148,7 +156,7 @@ class Reading:
         if match is None or match.lastgroup is None:
             return None
         rule, places = rules[int(match.lastgroup[1:])]
-        captures = {name: match[place] for name, place in places if match[place] is not None}
+        captures = {name: match[place] for name, place in places if match[place]}
         return Event(rule=rule, captures=captures)
 
     def _strip(self, text: str) -> str:
@@ -245,6 +253,10 @@ def parse(data: Any, where: str) -> Dialect:
     if missing:
         raise DialectError(f"{where}: missing {', '.join(missing)}")
     name, suffix = str(data["dialect"]), data.get("suffix")
+    group_type = str(data.get("group_type", "classic"))
+    if group_type not in _GROUP_TYPES:
+        wanted = ", ".join(_GROUP_TYPES)
+        raise DialectError(f"{where}: group_type: found {group_type!r}, wanted one of {wanted}")
     rules = [_rule(r, name, f"{where}: rules[{i}]") for i, r in enumerate(data["rules"])]
     return Dialect(
         name=name,
@@ -252,11 +264,12 @@ def parse(data: Any, where: str) -> Dialect:
         client=str(data.get("client", name)),
         versions=str(data.get("versions", "")),
         source=str(data.get("source", "")),
+        beside=tuple(data.get("beside", ())),
         anchor=str(data["anchor"]),
         anchor_after=data.get("anchor_after"),
         prefix=_compile(data["prefix"], f"{where}: prefix"),
         suffix=None if suffix is None else _compile(suffix, f"{where}: suffix"),
-        rules=tuple(rules),
+        rules=tuple(replace(rule, group_type=group_type) for rule in rules),
     )
 
 
@@ -268,7 +281,7 @@ def _rule(data: Any, dialect: str, where: str) -> Rule:
         raise DialectError(f"{where}: missing text")
     chosen = [key for key in (*_WITH_STATUS, "does") if key in data]
     if len(chosen) != 1:
-        wanted = "one of raise, follow_up, streams, does"
+        wanted = "one of raise, follow_up, streams, announce, does"
         raise DialectError(f"{where}: found {chosen or 'no action'}, wanted {wanted}")
     action, status = _action(chosen[0], data[chosen[0]], where)
     return Rule(
@@ -279,6 +292,7 @@ def _rule(data: Any, dialect: str, where: str) -> Rule:
         status=status,
         cites=str(data.get("cites", "")),
         ends_round=bool(data.get("ends_round", False)),
+        joined_only=bool(data.get("joined_only", False)),
     )
 
 

@@ -16,17 +16,9 @@ from typing import Any
 import msgspec
 
 from agent.sources.dialect import Action, Event
+from agent.sources.speaker import Speaker, Waiting
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.status import RebalanceStatus
-
-_ANSWERS = {
-    RebalanceStatus.COORDINATOR_REQUESTED,
-    RebalanceStatus.UNKNOWN_MEMBER,
-    RebalanceStatus.STALE_MEMBER,
-}
-"""Codes of coordinator answers."""
-
-_ATTRIBUTES = ("member_id", "assignor", "cluster")
 
 _LANE_LIMIT = 1_000
 """Signals that wait behind one held sync; beyond that its end was surely missed."""
@@ -38,32 +30,11 @@ _KINDS = {
     Action.RAISE: SignalKind.RAISE,
     Action.FOLLOW_UP: SignalKind.RAISE,
     Action.STREAMS: SignalKind.RAISE,
+    Action.SETTLE: SignalKind.SYNC,
     Action.JOIN: SignalKind.JOIN,
     Action.LEAVE: SignalKind.LEAVE,
     Action.FAIL: SignalKind.FAIL,
 }
-
-
-@dataclass(slots=True, kw_only=True)
-class Waiting:
-    """A signal in a lane; a held sync is not ready yet."""
-
-    signal: Signal
-    ready: bool = True
-
-
-@dataclass(slots=True, kw_only=True)
-class Speaker:
-    """What is known of one client of the stream."""
-
-    member: Member
-    lane: str
-    """Its own client id, or its Streams instance's: who waits behind whose held sync."""
-    generation: int | None = None
-    held: Waiting | None = None
-    left: bool = False
-    dropped: bool = False
-    """The poll interval expired and no join has followed: a leave is that drop's own."""
 
 
 @dataclass(slots=True)
@@ -81,20 +52,16 @@ class Interpreter:
 
     def take(self, event: Event, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ripe."""
+        out = self._evict()
         speaker = self._speaker(event)
         if speaker is None:
-            return []
-        self._learn(speaker, event)
-        match event.rule.action:
-            case Action.SYNC:
-                return self._hold(speaker, event, at)
-            case Action.ASSIGNED:
-                return self._release(speaker)
-            case Action.FOLLOW_UP | Action.STREAMS if speaker.held is not None:
-                self._demand(speaker.held, event, at)
-            case action if action in _KINDS and not self._is_outdated(speaker, event):
-                return self._pass(speaker, event, at)
-        return []
+            return out
+        outdated = speaker.is_outdated(event)
+        speaker.learn(event, self.cluster)
+        if speaker.held is not None and speaker.held.signal.kind is SignalKind.RAISE:
+            speaker.held.signal = replace(speaker.held.signal, member=speaker.member)
+            out += self._release(speaker)
+        return out if outdated else out + self._do(speaker, event, at)
 
     def flush(self) -> list[Signal]:
         """Return all that waits, at the end of the stream: held syncs ended as far as was seen."""
@@ -125,28 +92,43 @@ class Interpreter:
                 lane = self.lanes[speaker.lane]
                 speaker.held = next(w for w in lane if w == speaker.held)
 
+    def _do(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+        match event.rule.action:
+            case Action.SYNC:
+                return self._hold(speaker, event, at)
+            case Action.ASSIGNED:
+                return self._release(speaker)
+            case Action.FOLLOW_UP | Action.STREAMS if speaker.held is not None:
+                self._demand(speaker.held, event, at)
+            case Action.ANNOUNCE:
+                speaker.announce(event, at)
+            case action if action in _KINDS:
+                return self._pass(speaker, event, at)
+        return []
+
     def _speaker(self, event: Event) -> Speaker | None:
+        """Find who speaks; a line that names nobody is the only client's, else nobody's."""
         seen, thread = event.captures, event.captures.get("thread")
-        client_id = f"{thread}-consumer" if thread else seen.get("client_id", "")
-        group, instance_id = seen.get("group"), seen.get("instance_id")
-        if thread:
-            speaker = self.speakers.get(client_id)
+        if thread is not None:
+            speaker = self.speakers.get(f"{thread}-consumer")
             self.strangers += speaker is None
             return speaker
+        client_id, group = seen.get("client_id", ""), seen.get("group")
         key = seen.get("handle", client_id)
-        if group is None:  # librdkafka: the group is the one that this handle named before
-            return self.speakers.get(key)
-        if not client_id or group == "null":
+        if group == "null":
             return None
-        return self._meet(key, client_id, group, instance_id)
+        if client_id and group is not None:
+            return self._meet(key, client_id, group, seen.get("instance_id"))
+        if key:  # what such a line leaves out is what its handle named before
+            return self.speakers.get(key)
+        return next(iter(self.speakers.values())) if len(self.speakers) == 1 else None
 
     def _meet(self, key: str, client_id: str, group: str, instance_id: str | None) -> Speaker:
-        """Find or make the client, and put it last; another group or instance id is another one."""
+        """Find or make the client, and put it last; another name, group or id is another one."""
         speaker = self.speakers.pop(key, None)
-        if speaker is None or (speaker.member.group, speaker.member.group_instance_id) != (
-            group,
-            instance_id,
-        ):
+        if speaker is None or not _is_same(speaker.member, client_id, group, instance_id):
+            if speaker is not None and speaker.held is not None:
+                speaker.held.ready = True
             member = Member(
                 cluster=self.cluster,
                 group=group,
@@ -158,36 +140,13 @@ class Interpreter:
             thread = streams_thread(client_id)
             speaker = Speaker(member=member, lane=client_id if thread is None else thread.instance)
         self.speakers[key] = speaker
-        if len(self.speakers) > _SPEAKER_LIMIT:
-            self.speakers.pop(next(iter(self.speakers)))
         return speaker
 
-    def _learn(self, speaker: Speaker, event: Event) -> None:
-        seen, member = event.captures, speaker.member
-        changes = {
-            name: seen[name]
-            for name in _ATTRIBUTES
-            if name in seen
-            and seen[name] != getattr(member, name)
-            and not (name == "cluster" and self.cluster)
-        }
-        if changes:
-            speaker.member = replace(member, **changes)  # type: ignore[arg-type]
-        if "generation" in seen:
-            speaker.generation = int(seen["generation"])
-        if event.rule.action in {Action.JOIN, Action.LEAVE}:
-            speaker.left = event.rule.action is Action.LEAVE
-        if event.rule.action is Action.JOIN or event.rule.status is RebalanceStatus.DROPPED_GROUP:
-            speaker.dropped = event.rule.action is not Action.JOIN
-
-    def _is_outdated(self, speaker: Speaker, event: Event) -> bool:
-        """Tell whether an answer belongs to an older generation, or to the time before a leave."""
-        if speaker.left and event.rule.status in _ANSWERS:
-            return True
-        if speaker.dropped and event.rule.action is Action.LEAVE:  # librdkafka prints both
-            return True
-        sent, current = event.captures.get("sent_generation"), speaker.generation
-        return sent is not None and current is not None and int(sent) < current
+    def _evict(self) -> list[Signal]:
+        """Forget the client that has been silent for longest, where there are too many."""
+        if len(self.speakers) <= _SPEAKER_LIMIT:
+            return []
+        return self._release(self.speakers.pop(next(iter(self.speakers))))
 
     def _hold(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
         out = self._release(speaker)
@@ -214,7 +173,12 @@ class Interpreter:
         done = event.rule.ends_round or event.rule.action in {Action.JOIN, Action.LEAVE}
         out = self._release(speaker) if done else []
         lane = self._lane(speaker)
-        lane.append(Waiting(signal=self._signal(speaker, event, at, _KINDS[event.rule.action])))
+        signal = self._signal(speaker, event, at, _KINDS[event.rule.action])
+        if speaker.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
+            lane.extend(Waiting(signal=cause) for cause in speaker.explain(signal))
+        waiting = Waiting(signal=signal, ready=not speaker.is_nowhere(event))
+        lane.append(waiting)
+        speaker.held = speaker.held if waiting.ready else waiting
         if len(lane) > _LANE_LIMIT:
             for waiting in lane:
                 waiting.ready = True
@@ -245,6 +209,14 @@ class Interpreter:
             generation=speaker.generation,
             streams_follow_up=layer,
         )
+
+
+def _is_same(member: Member, client_id: str, group: str, instance_id: str | None) -> bool:
+    return (member.client_id, member.group, member.group_instance_id) == (
+        client_id,
+        group,
+        instance_id,
+    )
 
 
 def _scheduled(event: Event) -> bool:

@@ -1,0 +1,139 @@
+"""What is known of one client of a log stream, and which of its lines prove nothing.
+
+Theory of operation. A line can be the late echo of something that is over: an answer to a request
+of an older generation or from before a leave, the leave that a poll timeout brings with it, a
+revocation on the way out. `Speaker.is_outdated` says so before `Speaker.learn` takes the line in.
+"""
+
+from dataclasses import dataclass, replace
+
+from agent.sources.dialect import Action, Event
+from metrics.signals import Member, Signal, streams_thread
+from metrics.status import RebalanceStatus
+
+_ATTRIBUTES = ("member_id", "assignor", "cluster")
+
+_ANSWERS = {
+    RebalanceStatus.COORDINATOR_REQUESTED,
+    RebalanceStatus.UNKNOWN_MEMBER,
+    RebalanceStatus.STALE_MEMBER,
+}
+"""Codes of coordinator answers."""
+
+CLASSIC = "classic"
+
+_ANNOUNCED_S = 15.0
+"""How long a changed subscription explains a changed assignment: the target is computed between two
+heartbeats, and brokers allow no longer interval (group.consumer.max.heartbeat.interval.ms)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Waiting:
+    """A signal in a lane; a held sync is not ready yet."""
+
+    signal: Signal
+    ready: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Announced:
+    """A cause that shows only when the assignment changes. ``at`` is Unix seconds."""
+
+    status: RebalanceStatus
+    at: float
+    reason: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Speaker:
+    """One client of the stream."""
+
+    member: Member
+    lane: str
+    """Its own client id, or its Streams instance's: who waits behind whose held sync."""
+    generation: int | None = None
+    held: Waiting | None = None
+    announced: Announced | None = None
+    subscription: str | None = None
+    """The last words about it."""
+    left: bool = False
+    dropped: bool = False
+    """The poll interval expired and no join has followed: the next leave is that drop's own."""
+
+    def is_outdated(self, event: Event) -> bool:
+        """Tell whether the event proves nothing about this client any more."""
+        rule = event.rule
+        if rule.joined_only and (self.member.group_type == CLASSIC or self._is_out(rule.action)):
+            return True
+        if rule.action is Action.LEAVE and self.dropped is not self.left:
+            return True  # the drop's own leave, or a second line about the same leave
+        if self.left and rule.status in _ANSWERS:
+            return True
+        sent, current = event.captures.get("sent_generation"), self.generation
+        return sent is not None and current is not None and int(sent) < current
+
+    def is_nowhere(self, event: Event) -> bool:
+        """Tell whether the client joins before it has told its cluster, which is part of its key.
+
+        The new protocols' clients do; what they print next is the Cluster ID.
+        """
+        joins = event.rule.status is RebalanceStatus.NEW_MEMBER
+        return joins and event.rule.group_type != CLASSIC and not self.member.cluster
+
+    def learn(self, event: Event, own_cluster: str) -> None:
+        """Take in what the event says of the client; ``own_cluster`` is the configured one."""
+        action, status = event.rule.action, event.rule.status
+        self._learn_names(event, own_cluster)
+        if "generation" in event.captures:
+            self.generation = int(event.captures["generation"])
+        joins = action is Action.JOIN or status is RebalanceStatus.NEW_MEMBER
+        if joins or action is Action.LEAVE:
+            self.dropped = self.dropped and not joins and not self.left
+            self.left = not joins
+        elif status is RebalanceStatus.DROPPED_GROUP:
+            self.dropped = True
+
+    def announce(self, event: Event, at: float) -> None:
+        """Keep a cause that shows only when the assignment changes."""
+        reason = event.captures.get("reason")
+        if reason != self.subscription:
+            self.announced = Announced(status=event.rule.status, at=at, reason=reason)
+        self.subscription = reason
+
+    def explain(self, change: Signal) -> list[Signal]:
+        """Return, once, the cause that announced a changed assignment, at the change's time."""
+        announced, self.announced = self.announced, None
+        if announced is None or change.at - announced.at > _ANNOUNCED_S:
+            return []
+        return [replace(change, status=announced.status, reason=announced.reason)]
+
+    def _is_out(self, action: Action) -> bool:
+        return action is not Action.LEAVE and (self.left or self.dropped)
+
+    def _learn_names(self, event: Event, own_cluster: str) -> None:
+        seen, member = event.captures, self.member
+        changes: dict[str, str | None] = {
+            name: seen[name]
+            for name in _ATTRIBUTES
+            if name in seen
+            and seen[name] != getattr(member, name)
+            and not (name == "cluster" and own_cluster)
+        }
+        group_type = _group_type(event, member)
+        if group_type != member.group_type:
+            changes["group_type"] = group_type
+            changes["protocol_type"] = "consumer" if group_type == CLASSIC else None
+        if changes:
+            self.member = replace(member, **changes)  # type: ignore[arg-type]
+
+
+def _group_type(event: Event, member: Member) -> str:
+    """Return the kind of group that the line belongs to; some lines stand in every protocol."""
+    rule = event.rule
+    if rule.group_type == member.group_type or rule.joined_only:
+        return member.group_type
+    if rule.action in {Action.IDENTIFY, Action.ASSIGNED, Action.IGNORE}:
+        return member.group_type
+    if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
+        return "streams"  # KIP-1071 has the words of KIP-848; only the client's name differs
+    return rule.group_type
