@@ -79,7 +79,7 @@ class Observer:
 
         At the deadline they are returned as they are, for the test to show.
         """
-        return self._poll(lambda: self._codes(client_id, scope), wanted.__eq__)
+        return self._poll(lambda: self._codes(client_id, scope), lambda seen: seen == wanted)
 
     def reasons(self, client_id: str, code: int) -> list[str | None]:
         """Return the reasons with which a consumer entered the code."""
@@ -88,7 +88,7 @@ class Observer:
 
     def gauge(self, name: str, wanted: float | None, **labels: str) -> float | None:
         """Return the largest series with these labels, once it is as wanted; None without one."""
-        return self._poll(lambda: self._value(name, labels, max), wanted.__eq__)
+        return self._poll(lambda: self._value(name, labels, max), lambda seen: seen == wanted)
 
     def counter(self, name: str, **labels: str) -> float | None:
         """Return the sum of the series that have these labels; None where there is none."""
