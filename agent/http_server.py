@@ -107,10 +107,18 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.stopping = asyncio.Event()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the agent."""
         yield
+
+    async def main_loop(self) -> None:
+        """Wait to be stopped: uvicorn's own loop wakes ten times a second, the whole night."""
+        await self.stopping.wait()
 
 
 async def serve(app: Starlette, sockets: list[socket.socket]) -> None:
@@ -124,6 +132,7 @@ async def serve(app: Starlette, sockets: list[socket.socket]) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        date_header=False,  # its value comes from the loop that we do without
         limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
@@ -133,7 +142,7 @@ async def serve(app: Starlette, sockets: list[socket.socket]) -> None:
     try:
         await asyncio.shield(serving)
     finally:
-        server.should_exit = True
+        server.stopping.set()
         await serving
 
 
