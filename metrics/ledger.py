@@ -27,7 +27,7 @@ class GroupLedger:
         """Return the group's entry, made if need be, and mark it as the newest."""
         entry = self._entries.pop(key, None) or GroupEntry(key)
         self._entries[key] = entry
-        if len(self._entries) > self._limit:
+        while len(self._entries) > self._limit:
             self._entries.pop(next(iter(self._entries)))
             self.evicted += 1
         return entry

@@ -90,10 +90,13 @@ def parse_time(ts: str) -> float:
     """Read RFC 3339 as Unix seconds.
 
     Raises:
-        ValueError: the text is no RFC 3339 time.
+        ValueError: the text is no RFC 3339 time, or has no zone.
 
     """
-    return datetime.fromisoformat(ts).timestamp()
+    time = datetime.fromisoformat(ts)
+    if time.tzinfo is None:
+        raise ValueError(f"no zone in {ts!r}")
+    return time.timestamp()
 
 
 def digest(*parts: object) -> str:

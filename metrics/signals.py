@@ -59,6 +59,7 @@ class InstanceKey(NamedTuple):
     group: str
     client_id: str
     stream: str
+    """The instance's own ``group.instance.id`` where there is one, else its threads' stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,10 @@ class Member:
         thread = streams_thread(self.client_id)
         if thread is None:
             return None
-        return InstanceKey(self.cluster, self.group, thread.instance, self.stream)
+        # StreamsConfig.getMainConsumerConfigs: a thread's group.instance.id is "<id>-<n>";
+        # https://github.com/apache/kafka/blob/3.9.0/streams/src/main/java/org/apache/kafka/streams/StreamsConfig.java
+        own_id = (self.group_instance_id or "").removesuffix(f"-{thread.thread}")
+        return InstanceKey(self.cluster, self.group, thread.instance, own_id or self.stream)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

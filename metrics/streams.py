@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from metrics.sample import Outcome, Sample, Scope
 from metrics.signals import FollowUp, InstanceKey, Member, MemberKey, streams_thread
 from metrics.status import RebalanceStatus
-from metrics.track import StatusConfig, Track
+from metrics.track import Track
 from metrics.transition import instance_target, stale_at, transition
 
 NONE = RebalanceStatus.NONE
@@ -21,13 +21,11 @@ class Layer:
     """What a thread's last assignment demands of its instance. Instants are Unix seconds."""
 
     status: RebalanceStatus = NONE
-    confirmed_at: float = 0.0
     due_at: float | None = None
     reason: str | None = None
 
     def demand(self, follow_up: FollowUp) -> None:
         """Take a follow-up; only upward."""
-        self.confirmed_at = follow_up.at
         if follow_up.status > self.status:
             self.status, self.reason = follow_up.status, follow_up.reason
         if follow_up.due_at is not None:
@@ -37,9 +35,9 @@ class Layer:
         """Hold nothing: the assignment demanded no immediate follow-up."""
         self.status, self.due_at, self.reason = NONE, None, None
 
-    def stale_at(self, stale_after_s: float) -> float | None:
+    def stale_at(self, confirmed_at: float, stale_after_s: float) -> float | None:
         """Return when the demand is lost if nothing confirms it."""
-        return stale_at(self.status, self.confirmed_at, self.due_at, stale_after_s)
+        return stale_at(self.status, confirmed_at, self.due_at, stale_after_s)
 
 
 @dataclass(slots=True)
@@ -53,8 +51,7 @@ class Instance:
 class Instances:
     """Every Streams instance, by key."""
 
-    def __init__(self, config: StatusConfig, tracks: list[Track]) -> None:
-        self._config = config
+    def __init__(self, tracks: list[Track]) -> None:
         self._by_key: dict[InstanceKey, Instance] = {}
         for track in tracks:
             key = track.member.instance_key
@@ -81,6 +78,8 @@ class Instances:
                 since_at=thread.since_at,
                 last_at=thread.last_at,
                 confirmed_at=thread.confirmed_at,
+                moved_at=thread.moved_at,
+                moved_by=thread.source,
             )
             self._by_key[key] = Instance(own, {})
         self._by_key[key].threads[thread.member.key] = (thread, layer)
@@ -93,6 +92,18 @@ class Instances:
             if not instance.threads and thread.member.instance_key is not None:
                 del self._by_key[thread.member.instance_key]
 
+    def track_of(self, thread: Track) -> Track | None:
+        """Return the track of the thread's instance; None for a plain consumer."""
+        instance = self._find(thread.member)
+        return None if instance is None else instance.track
+
+    def meet(self, thread: Track, at: float) -> None:
+        """Let the instance know that one of its threads has spoken."""
+        track = self.track_of(thread)
+        if track is not None:
+            track.meet(replace(thread.member, member_id=None), thread.source, at)
+            track.generation, track.confirmed_at = thread.generation, thread.confirmed_at
+
     def follow(
         self, thread: Track, at: float, reason: str | None, outcome: Outcome | None = None
     ) -> list[Sample]:
@@ -100,30 +111,24 @@ class Instances:
         instance = self._find(thread.member)
         if instance is None:
             return []
-        track, wanted = self._refresh(instance, thread), self._target(instance)
-        to = transition(track.status, wanted)
+        track = instance.track
+        to = transition(track.status, self._target(instance))
         if to is track.status:
             return []
-        track.left_at = at if outcome is Outcome.LEFT else None
-        return [track.move(to, at, reason, outcome if to is NONE else None)]
+        sample = track.move(to, at, reason, outcome if to is NONE else None)
+        track.left_at = track.since_at if outcome is Outcome.LEFT else None
+        return [sample]
 
-    def lose(self, thread: Track, at: float) -> list[Sample]:
+    def lose(self, thread: Track, at: float, reason: str) -> list[Sample]:
         """Drop an instance's status when what held it was lost."""
         instance = self._find(thread.member)
         if instance is None or instance.track.status is NONE or self._target(instance) is not NONE:
             return []
-        return [instance.track.lose(at)]
+        return [instance.track.lose(at, reason)]
 
     def _find(self, member: Member) -> Instance | None:
         key = member.instance_key
         return None if key is None else self._by_key.get(key)
-
-    def _refresh(self, instance: Instance, thread: Track) -> Track:
-        track = instance.track
-        track.member = replace(thread.member, member_id=None)
-        track.generation, track.source = thread.generation, thread.source
-        track.confirmed_at, track.known = thread.confirmed_at, True
-        return track
 
     def _target(self, instance: Instance) -> RebalanceStatus:
         threads = instance.threads.values()

@@ -48,6 +48,10 @@ class Track:
     since_at: float
     last_at: float
     confirmed_at: float
+    moved_at: float
+    """The own time of what set the status, which `since_at` may be later than."""
+    moved_by: SourceKind
+    """The source of it: between sources time rules, within one the read order."""
     status: RebalanceStatus = NONE
     known: bool = True
     """False after a status was lost: no series until the next signal."""
@@ -62,19 +66,28 @@ class Track:
     rebalances: dict[RebalanceStatus, int] = field(default_factory=dict)
     transitions: dict[RebalanceStatus, int] = field(default_factory=dict)
     seconds: dict[RebalanceStatus, float] = field(default_factory=dict)
+    event_ts: str = ""
+    """The clock of ids: as `last_at`, but without periodic samples, which a second reading of the
+    same events need not have."""
     ordinals: dict[str, int] = field(default_factory=dict)
-    """How often each base of an id was used at ``last_at``."""
+    """How often each base of an id was used at ``event_ts``."""
+
+    def meet(self, member: Member, source: SourceKind, at: float) -> None:
+        """Take who speaks; what was lost is known again, and the time between is nobody's."""
+        self.member, self.source = member, source
+        if not self.known:
+            self.known, self.since_at = True, self.clock(at)
 
     def move(
         self, to: RebalanceStatus, at: float, reason: str | None, outcome: Outcome | None = None
     ) -> Sample:
         """Change the status and return the transition; opens or closes the episode."""
         before = self.status
-        at = self._leave_status(at)
+        self._leave_status(at)
         if before is NONE:
-            self.episode = digest(*self._identity(), "episode", at)[:_EPISODE_HEX_DIGITS]
-            self.episode_at, self.highest = at, NONE
-        self.status, self.reason, self.known = to, clip(reason), True
+            self.episode = self._name(SampleKind.EPISODE, at, NONE, None)[:_EPISODE_HEX_DIGITS]
+            self.episode_at, self.highest = self.since_at, NONE
+        self.status, self.reason = to, clip(reason)
         sample = self.record(
             SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
         )
@@ -86,12 +99,12 @@ class Track:
             self.highest = max(self.highest, to)
         return sample
 
-    def lose(self, at: float) -> Sample:
+    def lose(self, at: float, reason: str) -> Sample:
         """Drop a status that nothing has confirmed: recorded as lost, never as an end."""
         before = self.status
-        at = self._leave_status(at)
+        self._leave_status(at)
         self.status, self.known, self.reason = NONE, False, None
-        sample = self.record(SampleKind.LOST, at, from_=before, to=None, reason="not confirmed")
+        sample = self.record(SampleKind.LOST, at, from_=before, to=None, reason=reason)
         self.episode = None
         return sample
 
@@ -108,11 +121,10 @@ class Track:
     ) -> Sample:
         """Return a sample of this track; equal events at one instant get ordinals."""
         member, consumer = self.member, self.scope is Scope.CONSUMER
-        ts = format_time(self.clock(at))
         return Sample(
-            id=self._name(kind, ts, from_, to),
+            id=self._name(kind, at, from_, to),
             kind=kind,
-            ts=ts,
+            ts=format_time(self.clock(at)),
             cluster=member.cluster,
             app=self.app,
             group=member.group,
@@ -136,38 +148,31 @@ class Track:
 
     def clock(self, at: float) -> float:
         """Return ``at``, or the last recorded time where the clock ran back."""
-        if at > self.last_at:
-            self.last_at = at
-            self.ordinals = {}
+        self.last_at = max(self.last_at, at)
         return self.last_at
 
     def stale_at(self, config: StatusConfig) -> float | None:
         """Return when the status is lost if nothing confirms it; None if never."""
         return stale_at(self.status, self.confirmed_at, None, config.stale_after(self.member))
 
-    def shown(self, now: float, config: StatusConfig) -> RebalanceStatus:
-        """Return what a gauge shows: a leave's 6 lingers, for scrapes and the group's max."""
-        if self.status is NONE and self.left_at is not None:
-            lingers = now < self.left_at + config.linger_s
-            return RebalanceStatus.USER_REQUESTED if lingers else NONE
-        return self.status
-
-    def _identity(self) -> tuple[str, ...]:
-        member = self.member
-        stream = member.key.stream if self.scope is Scope.CONSUMER else member.stream
-        return (member.cluster, member.group, self.scope, self.client_id, stream)
-
     def _name(
-        self, kind: SampleKind, ts: str, from_: RebalanceStatus | None, to: RebalanceStatus | None
+        self, kind: SampleKind, at: float, from_: RebalanceStatus | None, to: RebalanceStatus | None
     ) -> str:
-        base = digest(*self._identity(), kind, ts, from_, to)
+        """Make an id; equal events at one instant get ordinals, a deadline comes but once."""
+        member, ts = self.member, format_time(at)
+        key = member.key if self.scope is Scope.CONSUMER else member.instance_key
+        if kind is SampleKind.SAMPLE:
+            return digest(self.scope, *(key or ()), kind, ts, from_, to)
+        if ts > self.event_ts:
+            self.event_ts, self.ordinals = ts, {}
+        base = digest(self.scope, *(key or ()), kind, self.event_ts, from_, to)
         ordinal = self.ordinals.get(base, 0)
         self.ordinals[base] = ordinal + 1
         return digest(base, ordinal)
 
-    def _leave_status(self, at: float) -> float:
+    def _leave_status(self, at: float) -> None:
+        self.moved_at, self.moved_by = at, self.source
         at = self.clock(at)
         self.seconds[self.status] = self.seconds.get(self.status, 0.0) + at - self.since_at
         self.steps = remember(self.steps, self.status, at)
         self.since_at = at
-        return at

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from metrics.ledger import GroupEntry, GroupLedger
+from metrics.rows import member_row
 from metrics.sample import Outcome, Sample, SampleKind, Scope
-from metrics.signals import MemberKey, Signal, SignalKind
-from metrics.snapshot import GroupKey, MemberRow, Snapshot, StatusCounts
+from metrics.signals import FollowUp, MemberKey, Signal, SignalKind
+from metrics.snapshot import GroupKey, Snapshot
 from metrics.status import RebalanceStatus
 from metrics.streams import Instances, Layer
 from metrics.track import StatusConfig, Track
@@ -25,6 +26,9 @@ from metrics.transition import peak, transition
 
 NONE = RebalanceStatus.NONE
 USER_REQUESTED = RebalanceStatus.USER_REQUESTED
+
+_BYSTANDERS = {SignalKind.SEEN, SignalKind.NOTE}
+"""Say nothing of the member's status: they undo, confirm and begin nothing, and are never late."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +39,8 @@ class Consumer:
     layer: Layer
     joining: bool = False
     """A join was sent at status 0 and nothing has told why."""
+    attached: bool = True
+    """Its source lives; without one it stays only until its status has ended or is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,7 @@ class Tracker:
         self._config = config
         self._app_of = app_of
         self._consumers = {entry.track.member.key: entry for entry in state.consumers}
-        self._instances = Instances(config, state.instances)
+        self._instances = Instances(state.instances)
         for entry in state.consumers:
             self._instances.enlist(entry.track, entry.layer)
         self._ledger = GroupLedger(config.groups, state.groups)
@@ -70,21 +76,19 @@ class Tracker:
     def apply(self, signal: Signal) -> list[Sample]:
         """Take one signal and return what it changed, in order."""
         entry = self._entry(signal)
-        track = entry.track
-        if signal.source is not track.source and signal.at < track.since_at:
+        if _is_late(entry.track, signal):
             self._counts["late"] += 1
             return []
-        out = self._expire(entry, signal.at)
+        out = self._make_room(signal.at) + self._expire(entry, signal.at)
         self._meet(entry, signal)
         return out + self._take(entry, signal)
 
     def advance(self, now: float) -> list[Sample]:
-        """Let time pass: drop what is stale as lost, forget members that left."""
+        """Let time pass: drop what is stale as lost, forget members that have gone."""
         out: list[Sample] = []
         for key, entry in list(self._consumers.items()):
             out += self._expire(entry, now)
-            left_at = entry.track.left_at
-            if left_at is not None and now >= left_at + self._config.forget_after_s:
+            if self._is_gone(entry, now):
                 self._forget(key)
         return out
 
@@ -92,12 +96,12 @@ class Tracker:
         """Drop what only the stream kept alive: its file has gone, its connection was closed."""
         out: list[Sample] = []
         for key, entry in list(self._consumers.items()):
-            track = entry.track
-            if track.member.stream != stream:
+            if entry.track.member.stream != stream:
                 continue
-            if track.status is RebalanceStatus.DROPPED_GROUP:
-                out += [track.lose(at), *self._instances.lose(track, at)]
-            if track.status is NONE and entry.layer.status is NONE:
+            entry.attached = False
+            if entry.track.status is RebalanceStatus.DROPPED_GROUP:
+                out += self._lose(entry.track, at, "its source has ended")
+            if self._is_gone(entry, at):
                 self._forget(key)
         return out
 
@@ -121,8 +125,12 @@ class Tracker:
         tracks = [track for track in self._tracks() if track.known]
         return Snapshot(
             at=now,
-            consumers=tuple(self._row(t, now) for t in tracks if t.scope is Scope.CONSUMER),
-            instances=tuple(self._row(t, now) for t in tracks if t.scope is Scope.STREAMS),
+            consumers=tuple(
+                member_row(t, now, self._config) for t in tracks if t.scope is Scope.CONSUMER
+            ),
+            instances=tuple(
+                member_row(t, now, self._config) for t in tracks if t.scope is Scope.STREAMS
+            ),
             groups=tuple(entry.key for entry in self._ledger.entries),
             durations=self._ledger.durations(),
             counts=dict(self._counts),
@@ -140,7 +148,6 @@ class Tracker:
     def _take(  # noqa: PLR0911 - a table of one line each
         self, entry: Consumer, signal: Signal
     ) -> list[Sample]:
-        track = entry.track
         match signal.kind:
             case SignalKind.RAISE:
                 return self._raise(entry, signal)
@@ -151,39 +158,38 @@ class Tracker:
             case SignalKind.FAIL:
                 return self._settle(entry, signal, Outcome.FAILED)
             case SignalKind.JOIN:
-                entry.joining = entry.joining or track.status is NONE
+                entry.joining = entry.track.status is NONE
                 return []
             case SignalKind.NOTE:
-                return [self._mask(track, signal.status, signal.at, signal.reason)]
+                return [self._note(entry.track, signal.status or None, signal.at, signal.reason)]
             case SignalKind.SEEN:
                 return []
             case _:
                 assert_never(signal.kind)
 
     def _raise(self, entry: Consumer, signal: Signal) -> list[Sample]:
-        track, at, reason = entry.track, signal.at, signal.reason
-        out = self._lift(track, signal.status, at, reason)
-        if signal.streams_follow_up is not None:
-            entry.layer.demand(signal.streams_follow_up)
-        return out + self._instances.follow(track, at, reason)
+        track, layer = entry.track, signal.streams_follow_up
+        entry.joining = False
+        out = self._lift(track, signal.status, signal.at, signal.reason)
+        if layer is not None:
+            return out + self._demand(entry, layer)
+        return out + self._instances.follow(track, signal.at, signal.reason)
 
     def _sync(self, entry: Consumer, signal: Signal) -> list[Sample]:
         track, own, layer = entry.track, signal.follow_up, signal.streams_follow_up
-        probing = layer is not None and layer.status is RebalanceStatus.ASSIGNMENT_PROBING
+        # 11 is raised after the zero: this rebalance has ended, the probing one is pending
+        at_once = layer is not None and layer.status is not RebalanceStatus.ASSIGNMENT_PROBING
+        out = self._count_unexplained(entry, signal.at)
         if own is not None:
-            out = self._lift(track, own.status, own.at, own.reason)
+            out += self._lift(track, own.status, own.at, own.reason)
         else:
-            out = self._end(entry, signal, Outcome.SYNCED)
-            if layer is None or probing:
+            out += self._end(track, signal, Outcome.SYNCED)
+        if not at_once:
+            if own is None:
                 entry.layer.clear()
-        entry.joining = False
-        if layer is None:
             at, reason = (signal.at, None) if own is None else (own.at, own.reason)
-            return out + self._instances.follow(track, at, reason, Outcome.SYNCED)
-        if probing:  # raised after the zero: the rebalance has ended, the probing one is pending
-            out += self._instances.follow(track, signal.at, None, Outcome.SYNCED)
-        entry.layer.demand(layer)
-        return out + self._instances.follow(track, layer.at, layer.reason)
+            out += self._instances.follow(track, at, reason, Outcome.SYNCED)
+        return out if layer is None else out + self._demand(entry, layer)
 
     def _leave(self, entry: Consumer, signal: Signal) -> list[Sample]:
         out = self._lift(entry.track, USER_REQUESTED, signal.at, signal.reason)
@@ -193,10 +199,23 @@ class Tracker:
         return out
 
     def _settle(self, entry: Consumer, signal: Signal, outcome: Outcome) -> list[Sample]:
-        out = self._end(entry, signal, outcome)
+        out = self._end(entry.track, signal, outcome)
         entry.joining = False
         entry.layer.clear()
         return out + self._instances.follow(entry.track, signal.at, signal.reason, outcome)
+
+    def _demand(self, entry: Consumer, follow_up: FollowUp) -> list[Sample]:
+        """Raise the streams layer, or record on the instance what its higher status masks."""
+        track, (status, at, reason) = (
+            entry.track,
+            (follow_up.status, follow_up.at, follow_up.reason),
+        )
+        entry.layer.demand(follow_up)
+        moved = self._instances.follow(track, at, reason)
+        instance = self._instances.track_of(track)
+        if moved or instance is None:
+            return moved
+        return [self._mask(instance, status, at, reason)]
 
     def _lift(
         self, track: Track, status: RebalanceStatus, at: float, reason: str | None
@@ -210,34 +229,47 @@ class Tracker:
 
     def _mask(self, track: Track, status: RebalanceStatus, at: float, reason: str | None) -> Sample:
         self._counts["suppressed"] += 1
+        return self._note(track, status, at, reason)
+
+    def _note(
+        self, track: Track, status: RebalanceStatus | None, at: float, reason: str | None
+    ) -> Sample:
         return track.record(SampleKind.SIGNAL, at, from_=track.status, to=status, reason=reason)
 
-    def _end(self, entry: Consumer, signal: Signal, outcome: Outcome) -> list[Sample]:
-        """Bring the consumer to 0; a round at 0 that nothing explained is counted."""
-        track = entry.track
-        if track.status is not NONE:
-            sample = track.move(NONE, signal.at, signal.reason, outcome)
-            self._ledger.observe(self._group(track), track.last_at - track.episode_at)
-            return [sample]
-        if not entry.joining or outcome is not Outcome.SYNCED:
+    def _count_unexplained(self, entry: Consumer, at: float) -> list[Sample]:
+        if not entry.joining:
             return []
+        entry.joining = False
         self._counts["unexplained"] += 1
-        reason = "joined without a visible cause"
-        return [track.record(SampleKind.SIGNAL, signal.at, from_=NONE, to=None, reason=reason)]
+        return [self._note(entry.track, None, at, "joined without a visible cause")]
+
+    def _end(self, track: Track, signal: Signal, outcome: Outcome) -> list[Sample]:
+        if track.status is NONE:
+            return []
+        sample = track.move(NONE, signal.at, signal.reason, outcome)
+        self._ledger.observe(self._group(track), track.since_at - track.episode_at)
+        return [sample]
 
     def _expire(self, entry: Consumer, now: float) -> list[Sample]:
         track, layer, out = entry.track, entry.layer, list[Sample]()
-        limit_s = self._config.stale_after(track.member)
         stale = track.stale_at(self._config)
         if stale is not None and stale <= now:
-            out += [track.lose(stale), *self._instances.lose(track, stale)]
-            self._counts["lost"] += 1
-        stale = layer.stale_at(limit_s)
+            out += self._lose(track, stale, "not confirmed")
+        stale = layer.stale_at(track.confirmed_at, self._config.stale_after(track.member))
         if stale is not None and stale <= now:
-            layer.clear()
-            out += self._instances.lose(track, stale)
-            self._counts["lost"] += 1
+            out += self._lose_layer(entry, stale, "not confirmed")
         return out
+
+    def _lose(self, track: Track, at: float, reason: str) -> list[Sample]:
+        lost = [track.lose(at, reason), *self._instances.lose(track, at, reason)]
+        self._counts["lost"] += len(lost)
+        return lost
+
+    def _lose_layer(self, entry: Consumer, at: float, reason: str) -> list[Sample]:
+        entry.layer.clear()
+        lost = self._instances.lose(entry.track, at, reason)
+        self._counts["lost"] += len(lost)
+        return lost
 
     def _entry(self, signal: Signal) -> Consumer:
         """Find or make the consumer, and put it last: the longest silent is evicted first."""
@@ -253,24 +285,45 @@ class Tracker:
                 since_at=signal.at,
                 last_at=signal.at,
                 confirmed_at=signal.at,
+                moved_at=signal.at,
+                moved_by=signal.source,
             )
             entry = Consumer(track=track, layer=Layer())
             self._instances.enlist(track, entry.layer)
         self._consumers[key] = entry
-        if len(self._consumers) > self._config.members:
-            self._forget(next(iter(self._consumers)))
-            self._counts["evicted"] += 1
         return entry
+
+    def _make_room(self, at: float) -> list[Sample]:
+        """Evict the longest silent members; a status goes as lost, not without a word."""
+        out, reason = list[Sample](), "evicted: too many members"
+        while len(self._consumers) > self._config.members:
+            key, entry = next(iter(self._consumers.items()))
+            if entry.track.status is not NONE:
+                out += self._lose(entry.track, at, reason)
+            out += self._lose_layer(entry, at, reason)
+            self._forget(key)
+            self._counts["evicted"] += 1
+        return out
 
     def _meet(self, entry: Consumer, signal: Signal) -> None:
         track = entry.track
-        track.member, track.source, track.known = signal.member, signal.source, True
-        track.confirmed_at = max(track.confirmed_at, signal.at)
+        track.meet(signal.member, signal.source, signal.at)
+        entry.attached = True
         if signal.generation is not None:
             track.generation = signal.generation
-        if signal.kind not in {SignalKind.SEEN, SignalKind.NOTE}:
+        if signal.kind not in _BYSTANDERS:
+            track.confirmed_at = max(track.confirmed_at, signal.at)
             track.left_at = None
+        self._instances.meet(track, signal.at)
         self._ledger.see(self._group(track))
+
+    def _is_gone(self, entry: Consumer, now: float) -> bool:
+        """Tell whether a member that left has had its time, or one without a source its end."""
+        left_at = entry.track.left_at
+        if left_at is not None:
+            return now >= left_at + self._config.forget_after_s
+        at_rest = entry.track.status is NONE and entry.layer.status is NONE
+        return at_rest and not entry.attached
 
     def _forget(self, key: MemberKey) -> None:
         self._instances.dismiss(self._consumers.pop(key).track)
@@ -282,28 +335,9 @@ class Tracker:
         member = track.member
         return GroupKey(member.cluster, track.app, member.group, member.group_type)
 
-    def _row(self, track: Track, now: float) -> MemberRow:
-        member, status = track.member, track.shown(now, self._config)
-        instance = member.instance_key if track.scope is Scope.CONSUMER else None
-        held_s = max(0.0, now - track.since_at)
-        seconds = track.seconds | {track.status: track.seconds.get(track.status, 0.0) + held_s}
-        return MemberRow(
-            cluster=member.cluster,
-            app=track.app,
-            group=member.group,
-            group_type=member.group_type,
-            client_id=track.client_id,
-            host=member.host,
-            status=status,
-            peak=peak(status, track.steps, now, self._config.peak_window_s),
-            since_at=track.since_at,
-            reason=track.reason,
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            protocol_type=member.protocol_type,
-            assignor=member.assignor,
-            software=member.software,
-            generation=track.generation,
-            instance=None if instance is None else instance.client_id,
-            counts=StatusCounts(dict(track.rebalances), dict(track.transitions), seconds),
-        )
+
+def _is_late(track: Track, signal: Signal) -> bool:
+    """Tell whether a signal is older than what it would undo, which another source has told."""
+    if signal.kind in _BYSTANDERS or signal.source is track.moved_by:
+        return False
+    return signal.at < track.moved_at
