@@ -38,7 +38,7 @@ Examples:
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    default=40.0,
+    default=30.0,
     show_default=True,
     help="Go on for at least so long; the whole play is played once in any case.",
 )
