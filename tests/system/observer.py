@@ -81,6 +81,13 @@ class Observer:
         """
         return self._poll(lambda: self._codes(client_id, scope), lambda seen: seen == wanted)
 
+    def all_codes(self, wanted: set[int]) -> set[int]:
+        """Return what any consumer or instance went to, once it is as wanted."""
+        return self._poll(
+            lambda: {row["to"] for row in self._rows() if row["kind"] == "transition"},
+            lambda seen: seen == wanted,
+        )
+
     def reasons(self, client_id: str, code: int) -> list[str | None]:
         """Return the reasons with which a consumer entered the code."""
         rows = self._transitions(client_id, CONSUMER)
@@ -118,17 +125,16 @@ class Observer:
         return [row["to"] for row in self._transitions(client_id, scope)]
 
     def _transitions(self, client_id: str, scope: str) -> list[dict[str, Any]]:
-        lines = [
-            json.loads(line)
-            for path in sorted(self._spool.glob("*.jsonl"))
-            for line in path.read_text().splitlines()
-        ]
-        rows = [
+        return [
             row
-            for row in lines
+            for row in self._rows()
             if row["kind"] == "transition"
             and (row["scope"], row["client_id"]) == (scope, client_id)
         ]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        texts = [path.read_text() for path in self._spool.glob("*.jsonl")]
+        rows = [json.loads(line) for text in texts for line in text.splitlines()]
         return sorted(rows, key=lambda row: row["seq"])
 
     def _poll(self, look: Callable[[], _T], enough: Callable[[_T], bool]) -> _T:

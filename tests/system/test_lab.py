@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import psutil
@@ -55,3 +56,12 @@ def test_nothing_outlives_a_killed_program(cache: Path, tmp_path: Path) -> None:
         [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=15.0
     )
     assert alive == []
+
+
+def test_a_cluster_id_may_begin_with_a_dash(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(bytes=b"\xfb" * 16))
+
+    with Cluster(tmp_path, cache) as cluster:
+        assert cluster.brokers[0].address == cluster.bootstrap
