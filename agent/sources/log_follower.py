@@ -30,13 +30,18 @@ class Follower:
         self._place, self._at_end = place, at_end
         self._log: OpenLog | None = None
         self._next: deque[OpenLog] = deque()
+        # Where the file before ended, while nothing is read of this one: an empty file has no head
+        # to know it by, and its first bytes may be those of a later one.
+        self._before: Place | None = None
         self._idle = False
         self._seen = (-1, -1)
 
     @property
     def place(self) -> Place | None:
         """How far the stream was read; None where nothing was opened yet."""
-        return self._place if self._log is None else self._log.place
+        if self._log is None:
+            return self._place
+        return (self._before if self._log.offset == 0 else None) or self._log.place
 
     def read(self, now: float) -> Chunk | None:
         """Return the next block; None where nothing is new at Unix seconds ``now``.
@@ -98,20 +103,31 @@ class Follower:
             if log.size > log.offset:
                 return True
             raise
-        if (found.st_dev, found.st_ino) != (log.device, log.inode):
-            if log.size <= log.offset:  # in this order: see above
-                if found.st_size == 0:
-                    return False
-                self._resume(log.place, finished=True)
-            return True
+        moved = (found.st_dev, found.st_ino) != (log.device, log.inode)
         seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
-        if seen == self._seen:
+        if not moved and seen == self._seen:
             return False
         if not log.is_unchanged():
             self.faults["truncated"] += 1
             self._resume(log.place)
             return True
-        return log.size > log.offset
+        return self._look_on(log, found.st_size, moved=moved)
+
+    def _look_on(self, log: OpenLog, size: int, *, moved: bool) -> bool:
+        """Find out whether the file goes on, or the one of ``size`` at the path comes after it."""
+        before = self._before if log.offset == 0 else None
+        if before is not None:  # the first bytes: which file they are in, the set tells
+            if size == log.size == 0:
+                return False
+            self._before = None
+            self._resume(before, finished=True)
+            return True
+        if log.size > log.offset:
+            return True
+        if moved and size > 0:
+            self._resume(log.place, finished=True)
+            return True
+        return False
 
     def _resume(self, place: Place, *, finished: bool = False) -> bool:
         """Go to what comes after ``place``; return whether its file was found."""
@@ -150,6 +166,8 @@ class Follower:
 
     def _switch(self, log: OpenLog) -> None:
         if self._log is not None:
+            if self._log.offset:
+                self._before = self._log.place
             self._log.close()
         self._log, self._seen = log, (-1, -1)
 

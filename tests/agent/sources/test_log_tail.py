@@ -204,6 +204,17 @@ def test_copytruncate_loses_nothing_that_was_copied(bench: Bench) -> None:
     assert bench.errors == {"truncated": 1}
 
 
+def test_two_copytruncates_with_an_empty_file_between_lose_nothing(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    bench.copytruncate()
+    bench.read()
+    bench.append(lines(2))
+    bench.copytruncate()
+    bench.append(lines(3))
+    assert bench.read() == [2, 3]
+
+
 def test_a_truncated_file_that_has_grown_past_the_offset_is_noticed(bench: Bench) -> None:
     bench.append(lines(1))
     bench.read()
