@@ -84,7 +84,7 @@ class Dialect:
     source: str
     beside: tuple[str, ...]
     """Dialects whose lines the same client prints as well."""
-    anchor: str
+    anchors: tuple[str, ...]
     anchor_after: str | None
     prefix: re.Pattern[str]
     suffix: re.Pattern[str] | None
@@ -142,17 +142,13 @@ class Reading:
 
     def read(self, entry: str) -> Event | None:
         """Return what an entry says, or None where no rule knows it."""
-        if self._anchored:
-            start = entry.find(self.anchor)
-        else:
-            prefix = self.prefix.search(entry)
-            start = -1 if prefix is None else prefix.start()
+        start = entry.find(self.anchor) if self._anchored else 0
         if start < 0:
             return None
         if self.suffix is not None and entry.endswith(")"):
             entry = self._strip(entry)
         whole, rules = self._whole
-        match = whole.match(entry, start)
+        match = whole.match(entry, start) if self._anchored else whole.search(entry)
         if match is None or match.lastgroup is None:
             return None
         rule, places = rules[int(match.lastgroup[1:])]
@@ -177,17 +173,18 @@ class Dialects:
         """The dialects joined by anchor and prefix, in the order of their files."""
         groups: dict[tuple[str, str], list[Dialect]] = {}
         for dialect in self.all:
-            groups.setdefault((dialect.anchor, dialect.prefix.pattern), []).append(dialect)
+            for anchor in dialect.anchors:
+                groups.setdefault((anchor, dialect.prefix.pattern), []).append(dialect)
         return tuple(
             Reading(
                 family=first.family,
-                anchor=first.anchor,
+                anchor=anchor,
                 anchor_after=first.anchor_after,
                 prefix=first.prefix,
                 suffix=first.suffix,
                 rules=_specific_first(group),
             )
-            for group in groups.values()
+            for (anchor, _), group in groups.items()
             for first in group[:1]
         )
 
@@ -252,7 +249,7 @@ def parse(data: Any, where: str) -> Dialect:
     missing = sorted({"dialect", "family", "anchor", "prefix", "rules"} - set(data))
     if missing:
         raise DialectError(f"{where}: missing {', '.join(missing)}")
-    name, suffix = str(data["dialect"]), data.get("suffix")
+    name, anchor, suffix = str(data["dialect"]), data["anchor"], data.get("suffix")
     group_type = str(data.get("group_type", "classic"))
     if group_type not in _GROUP_TYPES:
         wanted = ", ".join(_GROUP_TYPES)
@@ -265,7 +262,7 @@ def parse(data: Any, where: str) -> Dialect:
         versions=str(data.get("versions", "")),
         source=str(data.get("source", "")),
         beside=tuple(data.get("beside", ())),
-        anchor=str(data["anchor"]),
+        anchors=tuple(map(str, anchor if isinstance(anchor, list) else [anchor])),
         anchor_after=data.get("anchor_after"),
         prefix=_compile(data["prefix"], f"{where}: prefix"),
         suffix=None if suffix is None else _compile(suffix, f"{where}: suffix"),
