@@ -145,7 +145,9 @@ class SpoolIngest:
         """Clean up after a killed run and start the stream."""
         for table in Table:
             shutil.rmtree(self._config.tables / table / "_temporary", ignore_errors=True)
+        # `inspect` has looked at the files and tells; a broken one is read as far as it goes
         self._spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+        self._spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
         lines = (
             self._spark.readStream.format("text")
             .option("lineSep", "\n")
@@ -193,10 +195,6 @@ class SpoolIngest:
         began_at, done = monotonic(), self.done
         files = inspect(self._config.checkpoint, batch)
         self._report(files)
-        # a broken file is read as far as it goes, and is in the quarantine as a whole
-        lines.sparkSession.conf.set(
-            "spark.sql.files.ignoreCorruptFiles", str(bool(files.broken)).lower()
-        )
         parsed = parse(lines).persist()
         try:
             total = parsed.agg(

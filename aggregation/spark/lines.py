@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
@@ -82,14 +83,15 @@ def _time(ts: str) -> datetime:
 
 
 def read_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Turn lines (``value`` as bytes, ``file``, ``changed_on``) into rows; blank lines are skipped.
+    """Turn lines (``value`` as bytes, ``file``, ``changed_on``) into rows.
 
-    A record has its own columns, a malformed line ``fault``, ``text`` and the file's day.
+    Blank lines are skipped. A record has its own columns, a malformed line ``fault``, ``text`` and
+    the file's day; ``file`` comes as Spark writes it, with escapes as in a URL.
     """
     rows = []
     for line, file, changed_on in zip(*(column.to_pylist() for column in batch), strict=True):
         if line.strip():
-            rows.append({"file": file, **_row(line, changed_on)})
+            rows.append({"file": unquote(file), **_row(line, changed_on)})
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 

@@ -122,7 +122,7 @@ def _table_row(row: Row, names: list[str]) -> str:
 
 def _cell(name: str, value: Any) -> str:
     if name.endswith("_name"):
-        return f"<td>{_swatch(cause_key(BY_LABEL.get(value)))}</td>"
+        return f'<td class="code">{_swatch(cause_key(BY_LABEL.get(value)))}</td>'
     if value is None:
         return '<td class="none">&ndash;</td>'
     if isinstance(value, str):

@@ -1,0 +1,52 @@
+"""One Spark session for all tests that need one."""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from aggregation.spark.lines import read_line
+from aggregation.spark.schema import RECORD
+from aggregation.spark.session import spark_session
+from metrics.sample import Sample, encode
+
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Many small jobs never earn back what the second compiler costs."""
+
+Frame = Callable[[Sequence[Sample]], DataFrame]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pass over the sockets that pyspark leaves to the garbage collector."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+@pytest.fixture(autouse=True)
+def _collect_sockets() -> Iterator[None]:
+    """Let them go here, and not in somebody else's test."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", QUICK_JVM)
+        with spark_session("tests", lambda _: None) as session:
+            yield session
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> Frame:
+    """Make the table of some samples, by the way that their lines take."""
+
+    def make(samples: Sequence[Sample]) -> DataFrame:
+        rows = [read_line(encode(sample)) for sample in samples]
+        ordered = [tuple(row[name] for name in RECORD.fieldNames()) for row in rows]
+        return spark.createDataFrame(ordered, RECORD)
+
+    return make

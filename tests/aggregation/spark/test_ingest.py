@@ -1,0 +1,194 @@
+"""Each record reaches the tables once, whatever the spool looks like."""
+
+import gzip
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from aggregation.spark.errors import SparkJobError
+from aggregation.spark.ingest import IngestConfig, SpoolIngest, append, unseen
+from aggregation.spark.lock import table_lock
+from aggregation.spark.schema import Table, read_table
+from metrics.sample import Sample, SampleKind, Scope, encode
+from metrics.status import RebalanceStatus as S
+from tests.aggregation.spark.conftest import Frame
+from tests.aggregation.spark.histories import (
+    DAY_S,
+    START_AT,
+    Client,
+    chunks,
+    rebalance,
+    write_lines,
+    write_spool,
+)
+
+pytestmark = pytest.mark.spark
+
+
+class Ingest:
+    """Runs an ingest to its end, in the tests' session."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.spool, self.tables = spark, folder / "spool", folder / "tables"
+        self.said: list[str] = []
+        self.spool.mkdir()
+
+    def run(self) -> SpoolIngest:
+        config = IngestConfig(spool=self.spool, tables=self.tables, once=True)
+        job = SpoolIngest(self.spark, config, self.said.append)
+        job.wait(job.start(), lambda: False)
+        return job
+
+    def ids(self, table: Table) -> list[str]:
+        return [row.id for row in read_table(self.spark, self.tables, table).collect()]
+
+
+@pytest.fixture
+def ingest(spark: SparkSession, tmp_path: Path) -> Ingest:
+    return Ingest(spark, tmp_path)
+
+
+def history() -> list[Sample]:
+    """Write records of every kind, on two days."""
+    members = [Client(group="g", client_id=f"c{n}") for n in range(3)]
+    for at in (START_AT + 10, START_AT + DAY_S - 1, START_AT + DAY_S + 50):
+        rebalance(members, at, S.NEW_MEMBER, 4.0)
+    first = members[0]
+    first.sample(START_AT + 100)
+    first.sample(START_AT + DAY_S + 100)
+    first.record(START_AT + 101, kind=SampleKind.SIGNAL, from_=0, to=1)
+    first.record(START_AT + 102, kind=SampleKind.LOST, from_=1, to=None)
+    first.record(START_AT + 103, kind=SampleKind.EPISODE, scope=Scope.GROUP, client_id=None)
+    return [sample for member in members for sample in member.written]
+
+
+def test_every_id_is_there_once_over_runs_files_and_copies(ingest: Ingest) -> None:
+    samples = history()
+    for number, part in enumerate(chunks(samples, 5)):
+        write_spool(ingest.spool, part * 2, name=f"a{number}", compress=number % 2 == 0)
+    ingest.run()
+    write_spool(ingest.spool, samples, name="copy of all", compress=True)
+    last = ingest.run()
+    wanted = {kind: [s.id for s in samples if s.kind is kind] for kind in SampleKind}
+    assert sorted(wanted.pop(SampleKind.SAMPLE)) == sorted(ingest.ids(Table.SAMPLES))
+    assert sorted(itertools.chain(*wanted.values())) == sorted(ingest.ids(Table.TRANSITIONS))
+    assert (len(samples), 1) == (last.done.known, last.done.files)
+
+
+def test_values_arrive_unchanged_and_partitioned_by_day(ingest: Ingest) -> None:
+    samples = history()
+    write_spool(ingest.spool, samples)
+    ingest.run()
+    found = [
+        row.asDict()
+        for table in (Table.TRANSITIONS, Table.SAMPLES)
+        for row in read_table(ingest.spark, ingest.tables, table).collect()
+    ]
+    written = {sample.id: msgspec.to_builtins(sample) for sample in samples}
+    for row in found:
+        row["ts"] = f"{row['ts']:%Y-%m-%dT%H:%M:%S.%fZ}"
+        assert written[row["id"]] | {"extra": None, "day": row["day"]} == row
+        assert row["ts"].startswith(str(row["day"]))
+    folders = {path.name for path in (ingest.tables / Table.TRANSITIONS).iterdir()}
+    assert {"day=2025-11-24", "day=2025-11-25"} == folders
+
+
+def test_malformed_lines_are_quarantined_once_with_file_and_reason(ingest: Ingest) -> None:
+    body = b"".join(map(encode, history()))
+    write_lines(ingest.spool, body + b'{"torn\n\n\xff\n{"torn\n', name="a b%20")
+    ingest.run()
+    (ingest.tables / "_checkpoints").rename(ingest.tables / "_forgotten")
+    again = ingest.run()
+    rows = read_table(ingest.spark, ingest.tables, Table.QUARANTINE).collect()
+    assert sorted((row.file, row.reason, row.text, row.lines) for row in rows) == [
+        ("a b%20.jsonl", "Input data was truncated", '{"torn', 2),
+        ("a b%20.jsonl", "not UTF-8 at byte 0", "�", 1),
+    ]
+    assert len(history()) == len(ingest.ids(Table.TRANSITIONS) + ingest.ids(Table.SAMPLES))
+    assert again.done.malformed == 3
+
+
+def test_unknown_fields_are_kept(ingest: Ingest) -> None:
+    line = encode(Client(group="g", client_id="c").move(START_AT, 2)).rstrip()
+    write_lines(ingest.spool, line[:-1] + b',"cost":{"s":1.5}}\n', name="new")
+    ingest.run()
+    (row,) = read_table(ingest.spark, ingest.tables, Table.TRANSITIONS).collect()
+    assert row.extra == '{"cost":{"s":1.5}}'
+
+
+def test_broken_gz_is_taken_as_far_as_it_goes_and_told(ingest: Ingest) -> None:
+    samples = [Client(group="g", client_id=f"c{n}").move(START_AT, 2) for n in range(5000)]
+    whole = gzip.compress(b"".join(map(encode, samples)))
+    ingest.spool.joinpath("cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    ingest.spool.joinpath("junk.jsonl.gz").write_bytes(b"junk")
+    write_spool(ingest.spool, history())
+    job = ingest.run()
+    files = read_table(ingest.spark, ingest.tables, Table.QUARANTINE).collect()
+    broken = {row.file for row in files if row.text is None}
+    assert {"cut.jsonl.gz", "junk.jsonl.gz"} == broken
+    assert 100 < job.done.appended[Table.TRANSITIONS] < 5000
+    assert any("cut.jsonl.gz: the compressed file is broken" in said for said in ingest.said)
+
+
+def test_file_that_went_before_it_was_read_is_told(ingest: Ingest) -> None:
+    write_spool(ingest.spool, history(), name="stays")
+    gone = write_spool(ingest.spool, history(), name="goes")
+    config = IngestConfig(spool=ingest.spool, tables=ingest.tables, once=True)
+    job = SpoolIngest(ingest.spark, config, ingest.said.append)
+    take, job._take = job._take, lambda lines, batch: (gone.unlink(), take(lines, batch))[1]  # type: ignore[method-assign, func-returns-value]
+    job.wait(job.start(), lambda: False)
+    assert (job.done.files, job.done.missing) == (1, 1)
+    assert "goes.jsonl was removed from the spool before it was read" in ingest.said
+
+
+def test_other_files_and_folders_are_left_alone(ingest: Ingest) -> None:
+    write_lines(ingest.spool, b"x\n", name=".hidden")
+    ingest.spool.joinpath("notes.txt").write_text("x\n")
+    write_spool(ingest.spool / "sub", history())
+    assert ingest.run().done.lines == 0
+    assert ingest.ids(Table.TRANSITIONS) == []
+
+
+def test_folder_names_are_not_patterns(spark: SparkSession, tmp_path: Path) -> None:
+    odd = tmp_path / "a [x] {b}*?"
+    odd.mkdir()
+    ingest = Ingest(spark, odd)
+    write_spool(ingest.spool, history(), name="2025-11-24T00:00:00Z")
+    ingest.run()
+    counts = Counter(ingest.ids(Table.TRANSITIONS) + ingest.ids(Table.SAMPLES))
+    assert (len(history()), {1}) == (len(counts), set(counts.values()))
+
+
+def test_unreadable_leftovers_of_a_killed_run_are_removed(ingest: Ingest) -> None:
+    left = ingest.tables / Table.TRANSITIONS / "_temporary" / "0"
+    left.mkdir(parents=True)
+    ingest.run()
+    assert not left.parent.exists()
+
+
+def test_append_twice_is_append_once(frame: Frame, tmp_path: Path) -> None:
+    rows = frame(history())
+    first = append(rows, tmp_path, Table.TRANSITIONS)
+    second = append(rows, tmp_path, Table.TRANSITIONS)
+    assert (len(history()), 0) == (first, second)
+
+
+def test_unseen_keeps_one_row_per_new_id(frame: Frame) -> None:
+    samples = history()
+    new = unseen(frame(samples + samples), frame(samples[:4]))
+    assert sorted(s.id for s in samples[4:]) == sorted(row.id for row in new.collect())
+
+
+def test_lock_is_for_one(tmp_path: Path) -> None:
+    said: list[str] = []
+    with (
+        table_lock(tmp_path, said.append),
+        pytest.raises(SparkJobError, match="another ingest is writing"),
+        table_lock(tmp_path, said.append, patience_s=0.0),
+    ):
+        pass
+    assert said == []
