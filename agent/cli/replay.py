@@ -9,10 +9,11 @@ import click
 
 from agent.replay import as_text, in_order
 from agent.replay import replay as run_replay
-from agent.sources.dialect import Dialects, choose
+from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_files import Recording, recordings
 from agent.sources.log_parser import Line, LogParser
+from agent.sources.reading import Dialects
 from metrics.sample import SampleKind, encode, format_time
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker

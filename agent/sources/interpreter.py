@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.dialect import Action, Event
+from agent.sources.reading import Action, Event
 from agent.sources.speaker import Speaker, Waiting
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.status import RebalanceStatus

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent.sources.dialect import Dialects, Event, Reading
 from agent.sources.envelope import Unwrapper
 from agent.sources.interpreter import Interpreter
+from agent.sources.reading import Dialects, Event, Reading
 from agent.sources.stamps import Stamper
 from metrics.signals import Signal
 

@@ -7,7 +7,7 @@ revocation on the way out. `Speaker.is_outdated` says so before `Speaker.learn` 
 
 from dataclasses import dataclass, replace
 
-from agent.sources.dialect import Action, Event
+from agent.sources.reading import Action, Event
 from metrics.signals import Member, Signal, streams_thread
 from metrics.status import RebalanceStatus
 

@@ -1,0 +1,191 @@
+"""What reads a line: rules, the dialects that own them, and the expression that they make.
+
+Theory of operation. Dialects of one family read the same stream together, because an application
+may mix versions and a text that two versions share means the same. A line is read in three steps: a
+literal *anchor* finds it in a block of bytes, the *prefix* tells who speaks, and the first *rule*
+whose text matches behind the prefix tells what. That is pure: (rules, text) -> `Event` or None.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from metrics.status import RebalanceStatus
+
+_CAPTURE = re.compile(r"\(\?P<(\w+)>")
+
+USERS = "config"
+"""The dialect of rules that stand in the configuration."""
+
+
+class Action(StrEnum):
+    """What a rule does; the YAML key, or the value of ``does``."""
+
+    RAISE = "raise"
+    FOLLOW_UP = "follow_up"
+    STREAMS = "streams"
+    ANNOUNCE = "announce"
+    SYNC = "sync"
+    SETTLE = "settle"
+    ASSIGNED = "assigned"
+    JOIN = "join"
+    LEAVE = "leave"
+    FAIL = "fail"
+    IDENTIFY = "identify"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rule:
+    """One text of one client and what it does. ``cites`` names the class that prints it."""
+
+    name: str
+    dialect: str
+    text: re.Pattern[str]
+    action: Action
+    status: RebalanceStatus = RebalanceStatus.NONE
+    cites: str = ""
+    ends_round: bool = False
+    """The sync before it demanded no follow-up: the zero comes first."""
+    group_type: str = "classic"
+    joined_only: bool = False
+    """Other clients print the text too: it counts from a member of a new protocol's group only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What one line said: the rule that read it and what the rule captured."""
+
+    rule: Rule
+    captures: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """One client's words over a range of versions."""
+
+    name: str
+    family: str
+    client: str
+    versions: str
+    source: str
+    group_type: str
+    beside: tuple[str, ...]
+    """Dialects whose lines the same client prints as well."""
+    anchors: tuple[str, ...]
+    anchor_after: str | None
+    prefix: re.Pattern[str]
+    suffix: re.Pattern[str] | None
+    rules: tuple[Rule, ...]
+
+    @property
+    def codes(self) -> frozenset[RebalanceStatus]:
+        """The codes that this dialect's own rules can show."""
+        shown = {rule.status for rule in self.rules} - {RebalanceStatus.NONE}
+        leaves = any(rule.action is Action.LEAVE for rule in self.rules)
+        return frozenset(shown | ({RebalanceStatus.USER_REQUESTED} if leaves else set()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Dialects that share one anchor and prefix, read as one."""
+
+    family: str
+    anchor: str
+    anchor_after: str | None
+    prefix: re.Pattern[str]
+    suffix: re.Pattern[str] | None
+    rules: tuple[Rule, ...]
+
+    @cached_property
+    def finder(self) -> re.Pattern[bytes]:
+        """What blocks are searched for: a line that begins to look as if a rule would read it.
+
+        `re` is fast where an expression begins with a literal, so a prefix should begin with its
+        anchor; else the bare anchor is searched, and every line with it is read.
+        """
+        if not self._anchored:
+            return re.compile(re.escape(self.anchor.encode()))
+        texts = "|".join(rule.text.pattern.removesuffix("$") for rule in self.rules)
+        bare = _CAPTURE.sub("(?:", f"{self.prefix.pattern}(?:{texts})")
+        return re.compile(bare.encode())
+
+    @cached_property
+    def _anchored(self) -> bool:
+        return self.prefix.pattern.replace("\\", "").startswith(self.anchor)
+
+    @cached_property
+    def _whole(self) -> tuple[re.Pattern[str], list[tuple[Rule, list[tuple[str, int]]]]]:
+        """The prefix and all rules as one expression, and where it keeps each rule's captures."""
+        texts = (
+            f"(?P<r{i}>{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', rule.text.pattern)})"
+            for i, rule in enumerate(self.rules)
+        )
+        whole = re.compile(f"{self.prefix.pattern}(?:{'|'.join(texts)})")
+        prefix = list(self.prefix.groupindex.items())
+        return whole, [
+            (rule, prefix + [(n, whole.groupindex[f"r{i}_{n}"]) for n in rule.text.groupindex])
+            for i, rule in enumerate(self.rules)
+        ]
+
+    def read(self, entry: str) -> Event | None:
+        """Return what an entry says, or None where no rule knows it."""
+        start = entry.find(self.anchor) if self._anchored else 0
+        if start < 0:
+            return None
+        if self.suffix is not None and entry.endswith(")"):
+            entry = self._strip(entry)
+        whole, rules = self._whole
+        match = whole.match(entry, start) if self._anchored else whole.search(entry)
+        if match is None or match.lastgroup is None:
+            return None
+        rule, places = rules[int(match.lastgroup[1:])]
+        captures = {name: match[place] for name, place in places if match[place]}
+        return Event(rule=rule, captures=captures)
+
+    def _strip(self, text: str) -> str:
+        cut = text.rfind(" (")
+        if cut >= 0 and self.suffix is not None and self.suffix.fullmatch(text, cut):
+            return text[:cut]
+        return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialects:
+    """All dialects that a source reads."""
+
+    all: tuple[Dialect, ...] = field(default=())
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """The dialects joined by anchor and prefix, in the order of their files."""
+        groups: dict[tuple[str, str], list[Dialect]] = {}
+        for dialect in self.all:
+            for anchor in dialect.anchors:
+                groups.setdefault((anchor, dialect.prefix.pattern), []).append(dialect)
+        return tuple(
+            Reading(
+                family=first.family,
+                anchor=anchor,
+                anchor_after=first.anchor_after,
+                prefix=first.prefix,
+                suffix=first.suffix,
+                rules=_specific_first(group),
+            )
+            for (anchor, _), group in groups.items()
+            for first in group[:1]
+        )
+
+
+def _specific_first(dialects: Sequence[Dialect]) -> tuple[Rule, ...]:
+    """Order the rules of several dialects: the user's first, each one's catch-all last."""
+    rules = [rule for dialect in dialects for rule in dialect.rules]
+    return tuple(sorted(rules, key=_rank))
+
+
+def _rank(rule: Rule) -> int:
+    if rule.dialect == USERS:
+        return 0
+    return 2 if rule.text.pattern.endswith(": (?P<reason>.*)") else 1
