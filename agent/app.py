@@ -96,28 +96,31 @@ class Agent:
             SourceError: an address cannot be bound.
 
         """
-        config = self._config
         try:
-            sockets = listen(config.web.listen)
-            answers = Answers(
-                snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload
-            )
-            web = make_app(config.web, config.limits.series, answers)
-            tasks = [
-                asyncio.create_task(serve(web, sockets), name="web"),
-                asyncio.create_task(self._tick(), name="tick"),
-                asyncio.create_task(self._stopping.wait(), name="stop"),
-            ]
-            self._start_reading()
             with _signals(self.stop, self._reload_on_signal):
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            await _cancel(self._reading)
-            await _cancel(tasks)
-            for task in done:
-                task.result()  # a bug in one of ours ends the agent, after the drain
+                await self._run()
         finally:
             self.close()
         log.info("stopped")
+
+    async def _run(self) -> None:
+        config = self._config
+        sockets = listen(config.web.listen)
+        answers = Answers(snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload)
+        web = make_app(config.web, config.limits.series, answers)
+        tasks = [
+            asyncio.create_task(serve(web, sockets), name="web"),
+            asyncio.create_task(self._tick(), name="tick"),
+            asyncio.create_task(self._stopping.wait(), name="stop"),
+        ]
+        self._start_reading()
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        self.stop()
+        async with self._reloading:  # a reload that has begun comes to its end
+            await _cancel(self._reading)
+        await _cancel(tasks)
+        for task in done:
+            task.result()  # a bug in one of ours ends the agent, after the drain
 
     def close(self) -> None:
         """Make everything safe and let go of the spool."""
@@ -135,6 +138,8 @@ class Agent:
 
         """
         async with self._reloading:
+            if self._stopping.is_set():
+                return
             try:
                 config = self._reload_config()
                 self._make_sources(config, {})
