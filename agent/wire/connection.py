@@ -1,0 +1,226 @@
+"""One client's connection to one broker: bytes of both directions in, requests and answers out.
+
+Theory of operation. Sans I/O: proxy, capture and pcap feed the same object. A direction is *in
+step* when it is known where frames start. It is out of step after a start in mid-stream or a loss
+inside a frame that was wanted; then each piece (a TCP segment, as a rule the start of a frame) is
+tried, and the first that looks like a frame of this connection is where it goes on. What cannot be
+read makes the connection opaque: counted, and silent from then on. Nothing here raises.
+"""
+
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.errors import DecodeError
+from agent.wire.apis import APIS, UnknownVersionError, read_answer, read_request
+from agent.wire.correlation import Correlation
+from agent.wire.framing import FRAME_LIMIT, Framer
+from agent.wire.messages import Node
+
+_REQUEST = struct.Struct(">ihhih")
+"""Length, API key, version, correlation id, length of the client id."""
+_ANSWER = struct.Struct(">ii")
+_REQUEST_BYTES_MAX = 256 << 20
+"""No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
+_API_KEY_MAX, _VERSION_MAX = 255, 31
+"""Far above the highest API key (93) and version (18) of Kafka 4.3."""
+_ANSWERED = frozenset(key for key, api in APIS.items() if api.answer is not None)
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """What is known of a connection, and how far its two directions were read."""
+
+    client: Node
+    server: Node
+    counts: Counter[str]
+    in_step: bool = True
+    """Seen from its first byte."""
+    client_id: str | None = None
+    software: str | None = None
+    """What ApiVersions said, such as ``apache-kafka-java 4.3.0``; kept by the interpreter."""
+    gaps: int = 0
+    """How often bytes were lost whose meaning is therefore not known."""
+    opaque: bool = False
+    speakers: dict[str, Any] = field(default_factory=dict)
+    """Who speaks here, by group; kept by the interpreter."""
+    _correlation: "Correlation[Request]" = field(default_factory=Correlation)
+    _requests: Framer = field(init=False)
+    _answers: Framer = field(init=False)
+    _spoken: bool = False
+    """A request was seen; what does not look like one later is a raw SASL token."""
+    _requests_in_step: bool = field(init=False)
+    _answers_in_step: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._requests = Framer(8, self._wants_request)
+        self._answers = Framer(4, self._wants_answer)
+        self._requests_in_step = self._answers_in_step = self.in_step
+
+    def sent(self, data: bytes, at: float) -> "list[Request]":
+        """Take bytes of the client; return the requests that are complete."""
+        if self.opaque or not (self._requests_in_step or self._find_request(data)):
+            return []
+        try:
+            frames = self._requests.feed(data)
+        except DecodeError:
+            self._blind("frame" if self._spoken else "foreign")
+            return []
+        return [request for frame in frames for request in self._request(frame, at)]
+
+    def received(self, data: bytes, at: float) -> "list[Answer]":
+        """Take bytes of the broker; return the answers that are complete and were wanted."""
+        if self.opaque or not (self._answers_in_step or self._find_answer(data)):
+            return []
+        try:
+            frames = self._answers.feed(data)
+        except DecodeError:
+            self._blind("frame")
+            return []
+        return [answer for frame in frames for answer in self._answer(frame, at)]
+
+    def lose_sent(self, size_bytes: int) -> None:
+        """Pass over bytes of the client that were never seen."""
+        if not self._requests.lose(size_bytes):
+            self._requests_in_step = False
+            self._miss()
+
+    def lose_received(self, size_bytes: int) -> None:
+        """Pass over bytes of the broker that were never seen."""
+        if not self._answers.lose(size_bytes):
+            self._answers_in_step = False
+            self._miss()
+
+    def _wants_request(self, head: bytes, size: int) -> bool:
+        if not self._spoken:
+            if not _is_plausible(size, *_HEAD.unpack(head)):
+                raise DecodeError("the first bytes are no Kafka request")
+            self._spoken = True
+        return head[0] == 0 and head[1] in APIS and self._fits(size)
+
+    def _wants_answer(self, head: bytes, size: int) -> bool:
+        return _INT32.unpack(head)[0] in self._correlation and self._fits(size)
+
+    def _fits(self, size: int) -> bool:
+        self.counts["oversized"] += size > FRAME_LIMIT
+        return size <= FRAME_LIMIT
+
+    def _request(self, frame: bytes, at: float) -> "list[Request]":
+        api_key, version, correlation_id = _HEAD.unpack_from(frame)
+        try:
+            client_id, message = read_request(api_key, version, frame)
+        except UnknownVersionError:
+            self.counts[f"version_{api_key}_{version}"] += 1
+            return []
+        except DecodeError:
+            self._blind("request")
+            return []
+        self.client_id = client_id
+        request = Request(self, api_key, version, at, message)
+        if api_key in _ANSWERED:
+            self._correlation.ask(correlation_id, request)
+        return [request]
+
+    def _answer(self, frame: bytes, at: float) -> "list[Answer]":
+        request = self._correlation.answer(_INT32.unpack_from(frame)[0])
+        if request is None:
+            return []
+        try:
+            message = read_answer(request.api_key, request.version, frame)
+        except UnknownVersionError:
+            self.counts[f"version_{request.api_key}_{request.version}"] += 1
+            return []
+        except DecodeError:
+            self._blind("answer")
+            return []
+        return [Answer(request, message, at)]
+
+    def _find_request(self, data: bytes) -> bool:
+        if looks_like_request(data) and self.client_id in {None, _client_id(data)}:
+            self._requests_in_step = True
+        return self._requests_in_step
+
+    def _find_answer(self, data: bytes) -> bool:
+        if len(data) >= _ANSWER.size and _ANSWER.unpack_from(data)[1] in self._correlation:
+            self._answers_in_step = True
+        return self._answers_in_step
+
+    def _miss(self) -> None:
+        self.gaps += 1
+        self.counts["gap"] += 1
+
+    def _blind(self, why: str) -> None:
+        self.opaque = True
+        self.counts[f"opaque_{why}"] += 1
+        self._requests.reset()
+        self._answers.reset()
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request that was read. ``at`` is when its last byte was seen (Unix seconds)."""
+
+    connection: Connection
+    api_key: int
+    version: int
+    at: float
+    message: Any
+    """A class of `agent.wire.messages`; None where only the answer is wanted."""
+    context: Any = None
+    """What its reader wants to find again with the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer and what it answers."""
+
+    request: Request
+    message: Any
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The connection has ended."""
+
+    connection: Connection
+    at: float
+
+
+Event = Request | Answer | Closed
+
+_HEAD = struct.Struct(">hhi")
+_INT32 = struct.Struct(">i")
+
+
+def looks_like_request(data: bytes) -> bool:
+    """Tell whether a request starts here: a header with a client id, within Kafka's limits."""
+    if len(data) < _REQUEST.size:
+        return False
+    size, api_key, version, correlation_id, id_size = _REQUEST.unpack_from(data)
+    return (
+        _is_plausible(size, api_key, version, correlation_id)
+        and size >= _REQUEST.size - 4 + id_size
+        and _client_id(data) is not None
+    )
+
+
+def _is_plausible(size: int, api_key: int, version: int, correlation_id: int) -> bool:
+    return (
+        size <= _REQUEST_BYTES_MAX
+        and 0 <= api_key <= _API_KEY_MAX
+        and 0 <= version <= _VERSION_MAX
+        and correlation_id >= 0
+    )
+
+
+def _client_id(data: bytes) -> str | None:
+    """Read the client id of a request's first bytes; None if there is no readable one."""
+    size = _REQUEST.unpack_from(data)[4]
+    if not 0 < size <= len(data) - _REQUEST.size:
+        return None
+    try:
+        return data[_REQUEST.size : _REQUEST.size + size].decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,130 @@
+"""Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups: one heartbeat tells all.
+
+What sets which code: semantics of the status, sections 3 and 4. A member's target is what the
+broker gave it last; it has settled when a heartbeat that reports the target was accepted. Share
+groups report nothing: there the next accepted heartbeat settles.
+"""
+
+from agent.wire.error_codes import Meaning, meaning, name
+from agent.wire.messages import GroupHeartbeat, GroupHeartbeatAnswer, Partitions
+from agent.wire.speakers import Speaker
+from metrics.signals import FollowUp, Signal, SignalKind
+from metrics.status import RebalanceStatus
+
+_SHARE = "share"
+_NOTHING: Partitions = frozenset()
+
+
+def sent(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]:
+    """Return what the request itself tells: a join, a leave, another subscription."""
+    if heartbeat.epoch < 0:  # -1, or -2 of a static member that will be back
+        return speaker.leave(at, None)
+    out = _joins(speaker, at) if heartbeat.epoch == 0 else _changes(speaker, heartbeat, at)
+    if heartbeat.subscription is not None:
+        speaker.subscription = heartbeat.subscription
+    if heartbeat.owned is not None:
+        speaker.reported = heartbeat.owned
+    if heartbeat.endpoint is not None:
+        speaker.moved = speaker.endpoint not in {None, heartbeat.endpoint}
+        speaker.endpoint = heartbeat.endpoint
+    return out
+
+
+def _joins(speaker: Speaker, at: float) -> list[Signal]:
+    speaker.left = False
+    if speaker.fenced:  # it was a member: the round began with its 3 or 4
+        return speaker.seen(at)
+    return speaker.raise_(RebalanceStatus.NEW_MEMBER, at, "joins with member epoch 0")
+
+
+def _changes(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]:
+    before, now = speaker.subscription, heartbeat.subscription
+    if before is None or now is None or before == now:
+        return []
+    return speaker.raise_(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
+
+
+def answered(
+    speaker: Speaker,
+    heartbeat: GroupHeartbeat,
+    sent_at: float,
+    answer: GroupHeartbeatAnswer,
+    at: float,
+) -> list[Signal]:
+    """Return what the answer tells: an error, another target, or that the member has settled."""
+    if answer.error:
+        return _error(speaker, answer, at)
+    if heartbeat.epoch == 0:
+        speaker.fenced = False
+    speaker.generation = answer.epoch
+    endpoint = _endpoint(speaker, answer, at)
+    if answer.target is not None and answer.target != speaker.target:
+        return endpoint + _retarget(speaker, answer, at)
+    if _is_settled(speaker, sent_at):
+        return endpoint + _settle(speaker, at)
+    return endpoint + speaker.seen(at)
+
+
+def _retarget(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Signal]:
+    before, target = speaker.target, answer.target or _NOTHING
+    taken = active(speaker.reported or before or _NOTHING) - active(target)
+    speaker.target, speaker.target_at, speaker.warmups = target, at, answer.warmups
+    out: list[Signal] = []
+    if before is not None and not speaker.heard:
+        out += speaker.raise_(
+            RebalanceStatus.COORDINATOR_REQUESTED, at, f"new assignment in epoch {answer.epoch}"
+        )
+    if taken:
+        out += speaker.raise_(
+            RebalanceStatus.REVOCATION_NEEDED, at, f"the assignment takes {len(taken)} away"
+        )
+    return out or speaker.seen(at)
+
+
+def active(partitions: Partitions) -> Partitions:
+    """Leave a Streams member's standby and warm-up tasks out: nothing stops for them."""
+    return frozenset(each for each in partitions if each[0][0] not in {"s", "w"})
+
+
+def _is_settled(speaker: Speaker, sent_at: float) -> bool:
+    """Tell whether the heartbeat that was accepted acknowledges all that the broker has given."""
+    if speaker.target_at is None:
+        return bool(speaker.heard)  # what changed no target: the heartbeat was accepted
+    if sent_at < speaker.target_at:
+        return False
+    return speaker.member.group_type == _SHARE or speaker.reported == speaker.target
+
+
+def _settle(speaker: Speaker, at: float) -> list[Signal]:
+    speaker.target_at = None
+    speaker.heard.clear()
+    layer = None
+    if speaker.warmups:
+        layer = FollowUp(
+            status=RebalanceStatus.ASSIGNMENT_PROBING, at=at, reason="warm-up tasks are assigned"
+        )
+    return [speaker.signal(SignalKind.SYNC, at, streams_follow_up=layer)]
+
+
+def _endpoint(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Signal]:
+    """Return the 13 of a member whose new endpoint the group takes up."""
+    before, speaker.endpoint_epoch = speaker.endpoint_epoch, answer.endpoint_epoch
+    if not speaker.moved or before is None or (answer.endpoint_epoch or 0) <= before:
+        return []
+    speaker.moved = False
+    reason = f"new host endpoint {speaker.endpoint}"
+    layer = FollowUp(status=RebalanceStatus.ENDPOINT_UPDATE, at=at, reason=reason)
+    return [speaker.signal(SignalKind.RAISE, at, reason=reason, streams_follow_up=layer)]
+
+
+def _error(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Signal]:
+    reason = f"heartbeat answered {name(answer.error)}"
+    match meaning(answer.error):
+        case RebalanceStatus() as status:
+            speaker.fenced = True
+            speaker.target = speaker.target_at = speaker.reported = None
+            return speaker.raise_(status, at, reason)
+        case Meaning.FATAL | Meaning.FENCED:
+            return speaker.fail(at, reason)
+        case _:  # the coordinator loads or moves: no rebalance
+            return speaker.seen(at)

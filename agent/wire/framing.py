@@ -1,0 +1,124 @@
+"""Bytes in any pieces in, Kafka frames out; one framer a direction of a connection.
+
+Theory of operation. A frame is a length and that many bytes. Its head (the first bytes after the
+length) tells whether anyone wants it; the body of any other frame is skipped by its length and
+never stored, so a claim of 2 GiB costs nothing. What is stored is one wanted frame, and of it no
+more than has arrived.
+"""
+
+import struct
+from collections.abc import Callable
+
+from agent.errors import DecodeError
+
+FRAME_LIMIT = 8 << 20
+"""Bytes that one should want at most: a JoinGroup answer to the leader of 1,000 Streams members of
+4 KiB each fits twice."""
+_LENGTH = struct.Struct(">i")
+
+
+class Framer:
+    """Cuts one direction of a connection into frames."""
+
+    __slots__ = ("_buffer", "_head", "_need", "_skip", "_wanted")
+
+    def __init__(self, head_bytes: int, wanted: Callable[[bytes, int], bool]) -> None:
+        """Cut frames whose first ``head_bytes`` (and length) satisfy ``wanted``."""
+        self._head = _LENGTH.size + head_bytes
+        self._wanted = wanted
+        self._skip = 0
+        self._buffer = bytearray()
+        self._need = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the wanted frames that are complete now, without their length.
+
+        Raises:
+            DecodeError: a length that no frame has; the stream is not Kafka's or was misread.
+
+        """
+        frames: list[bytes] = []
+        at, end = 0, len(data)
+        while at < end:
+            if self._skip:
+                step = min(self._skip, end - at)
+                self._skip -= step
+                at += step
+            elif self._buffer:
+                at = self._collect(data, at, frames)
+            else:
+                at = self._start(data, at, frames)
+        return frames
+
+    def lose(self, size_bytes: int) -> bool:
+        """Pass over bytes that were never seen; False if the place in the stream is lost."""
+        if size_bytes <= self._skip:
+            self._skip -= size_bytes
+            return True
+        self.reset()
+        return False
+
+    def reset(self) -> None:
+        """Expect a frame's start next."""
+        self._skip, self._need = 0, 0
+        self._buffer.clear()
+
+    def _start(self, data: bytes, at: int, frames: list[bytes]) -> int:
+        """Read a frame whose first byte is at ``at``; return where to go on."""
+        end = len(data)
+        if end - at < self._head:
+            self._buffer += data[at : at + _LENGTH.size]
+            self._need = _LENGTH.size
+            return self._grow(at + len(self._buffer), frames)
+        size = self._size(data, at)
+        body = at + _LENGTH.size
+        if size < self._head - _LENGTH.size:
+            self._skip = size
+            return body
+        wanted = self._wanted(data[body : at + self._head], size)
+        if body + size <= end:
+            if wanted:
+                frames.append(data[body : body + size])
+        elif wanted:
+            self._buffer += data[at:]
+            self._need = _LENGTH.size + size
+        else:
+            self._skip = body + size - end
+        return min(body + size, end)
+
+    def _collect(self, data: bytes, at: int, frames: list[bytes]) -> int:
+        """Complete the length, the head and the body of a frame that came in pieces."""
+        step = min(self._need - len(self._buffer), len(data) - at)
+        self._buffer += data[at : at + step]
+        return self._grow(at + step, frames)
+
+    def _grow(self, at: int, frames: list[bytes]) -> int:
+        """Decide what the buffered frame needs next; passes ``at`` on."""
+        buffer = self._buffer
+        if len(buffer) < self._need:
+            return at
+        size = self._size(buffer, 0)
+        if len(buffer) == _LENGTH.size:
+            self._expect_head(size)
+        elif len(buffer) == self._head and not self._wanted(bytes(buffer[_LENGTH.size :]), size):
+            self._skip = _LENGTH.size + size - self._head
+            buffer.clear()
+        elif len(buffer) == _LENGTH.size + size:
+            frames.append(bytes(buffer[_LENGTH.size :]))
+            buffer.clear()
+        else:
+            self._need = _LENGTH.size + size
+        return at
+
+    def _expect_head(self, size: int) -> None:
+        if size < self._head - _LENGTH.size:  # a raw SASL token: older than SaslAuthenticate
+            self._skip = size
+            self._buffer.clear()
+        else:
+            self._need = self._head
+
+    def _size(self, data: bytes | bytearray, at: int) -> int:
+        size: int = _LENGTH.unpack_from(data, at)[0]
+        if size < 0:
+            raise DecodeError(f"a frame of {size} bytes")
+        return size

@@ -1,0 +1,204 @@
+"""Requests and answers in, signals out: the one place that knows members and protocols together.
+
+Theory of operation. Each request finds its member (`agent.wire.speakers`), is read for what it says
+itself, and leaves its member and the member's life with the answer to come. An answer to what was
+asked before a leave, or in an older generation, is void: it tells of a time that is over.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agent.wire import classic, consumer_group
+from agent.wire.connection import Answer, Closed, Connection, Event, Request
+from agent.wire.messages import (
+    ClientSoftware,
+    Cluster,
+    Commit,
+    Coordinators,
+    Errors,
+    FindCoordinator,
+    GroupHeartbeat,
+    GroupHeartbeatAnswer,
+    Heartbeat,
+    InGroup,
+    Join,
+    JoinAnswer,
+    Leave,
+    Leaver,
+    Node,
+    Sync,
+    SyncAnswer,
+)
+from agent.wire.speakers import Speaker, Speakers
+from metrics.signals import Signal, SignalKind
+
+_COORDINATORS_LIMIT = 5_000
+_UUID_CHARACTERS = 36
+_JOIN_GROUP_KEY_TYPE = 0
+
+
+class Asked(NamedTuple):
+    """What a request leaves for its answer."""
+
+    speaker: Speaker
+    life: int
+
+
+@dataclass(slots=True)
+class Interpreter:
+    """Gives the signals of every member that a decoder sees."""
+
+    cluster: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
+    coordinators: OrderedDict[str, Node] = field(default_factory=OrderedDict)
+    """Who coordinates a group, as FindCoordinator's answers say."""
+    speakers: Speakers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.speakers = Speakers(cluster=self.cluster)
+
+    def take(self, event: Event) -> list[Signal]:
+        """Take one event; return what it tells of members, in order."""
+        match event:
+            case Request():
+                return self._request(event)
+            case Answer():
+                return self._answer(event)
+            case Closed(connection=connection):
+                self.speakers.leave_connection(connection)
+                return []
+
+    def _request(self, request: Request) -> list[Signal]:
+        match request.message:
+            case ClientSoftware(name=name, version=version):
+                request.connection.software = f"{name} {version}".strip() or None
+            case Join() as join:
+                return self._join(request, join)
+            case GroupHeartbeat() as heartbeat:
+                return self._group_heartbeat(request, heartbeat)
+            case Leave() as leave:
+                return [
+                    signal
+                    for leaver in leave.leavers
+                    for signal in self._leave(request, leave.group, leaver)
+                ]
+            case InGroup() as message if message.member_id and message.generation >= 0:
+                speaker = self.speakers.meet(
+                    request, message.group, message.member_id, message.instance_id
+                )
+                request.context = Asked(speaker, speaker.life)
+        return []
+
+    def _join(self, request: Request, join: Join) -> list[Signal]:
+        known = request.connection.speakers.get(join.group)
+        assignor = None if known is None else known.member.assignor
+        metadata = classic.read_metadata(join, assignor, self.counts)
+        process_id = None if metadata[1] is None else metadata[1].process_id
+        speaker = self.speakers.meet(
+            request, join.group, join.member_id, join.instance_id, process_id
+        )
+        timeout_ms = join.rebalance_timeout_ms
+        speaker.learn(
+            protocol_type=join.protocol_type,
+            group_type="classic",
+            max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
+        )
+        speaker.gaps = request.connection.gaps
+        request.context = Asked(speaker, speaker.life)
+        return classic.join_sent(speaker, join, metadata, request.at)
+
+    def _group_heartbeat(self, request: Request, heartbeat: GroupHeartbeat) -> list[Signal]:
+        speaker = self.speakers.meet(
+            request,
+            heartbeat.group,
+            heartbeat.member_id,
+            heartbeat.instance_id,
+            heartbeat.process_id,
+        )
+        timeout_ms = heartbeat.rebalance_timeout_ms
+        speaker.learn(
+            group_type=heartbeat.group_type,
+            max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
+        )
+        signals = consumer_group.sent(speaker, heartbeat, request.at)
+        request.context = Asked(speaker, speaker.life)
+        return signals
+
+    def _leave(self, request: Request, group: str, leaver: Leaver) -> list[Signal]:
+        speaker = self._own(request.connection, group, leaver)
+        if speaker is None:
+            return self._removed(request, group, leaver)
+        return classic.left(speaker, leaver, request.at)
+
+    def _own(self, connection: Connection, group: str, leaver: Leaver) -> Speaker | None:
+        """Return who leaves by itself; None if someone else (an admin) makes it leave."""
+        here: Speaker | None = connection.speakers.get(group)
+        named = self.speakers.named(group, leaver.member_id)
+        if here is not None and (
+            here is named
+            or (leaver.instance_id and leaver.instance_id == here.member.group_instance_id)
+        ):
+            return here
+        client_id = connection.client_id or ""
+        if named is not None:
+            return named if named.member.client_id == client_id else None
+        return here if leaver.member_id.startswith(f"{client_id}-") else None
+
+    def _removed(self, request: Request, group: str, leaver: Leaver) -> list[Signal]:
+        """Note why an admin removed a member: nobody's code, but it explains the group."""
+        victim = self.speakers.named(group, leaver.member_id)
+        if victim is None:
+            self.counts["removed_unknown"] += 1
+            return []
+        return [victim.signal(SignalKind.NOTE, request.at, reason=leaver.reason)]
+
+    def _answer(self, answer: Answer) -> list[Signal]:
+        request, asked = answer.request, answer.request.context
+        match request.message, answer.message:
+            case _, Cluster(cluster_id=str() as cluster_id):
+                self.speakers.learn_cluster(request.connection.server, cluster_id)
+            case FindCoordinator() as find, Coordinators() as found:
+                self._find(find, found)
+        if not isinstance(asked, Asked):
+            return []
+        speaker = asked.speaker.merged_into or asked.speaker
+        return [] if asked.life < speaker.life else self._tell(speaker, answer)
+
+    def _tell(self, speaker: Speaker, answer: Answer) -> list[Signal]:
+        request, at = answer.request, answer.at
+        match request.message, answer.message:
+            case Join(), JoinAnswer() as joined:
+                speaker = self.speakers.name(speaker, joined.member_id)
+                return classic.join_answered(speaker, joined, at)
+            case GroupHeartbeat() as heartbeat, GroupHeartbeatAnswer() as beat:
+                speaker = self.speakers.name(speaker, beat.member_id)
+                return consumer_group.answered(speaker, heartbeat, request.at, beat, at)
+            case InGroup() as asked, message if asked.generation >= (speaker.generation or 0):
+                return self._tell_in_group(speaker, asked, answer, message)
+        return []
+
+    def _tell_in_group(
+        self, speaker: Speaker, asked: InGroup, answer: Answer, message: object
+    ) -> list[Signal]:
+        match asked, message:
+            case Sync(), SyncAnswer() as synced:
+                return classic.sync_answered(speaker, synced, self.counts, answer.at)
+            case Heartbeat(), Errors(errors=errors):
+                if not any(errors) and self._has_lost_sync(speaker, answer.request):
+                    return classic.heartbeat_after_loss(speaker, answer.at)
+                return classic.in_group_answered(speaker, asked, errors, "Heartbeat", answer.at)
+            case Commit(), Errors(errors=errors):
+                return classic.in_group_answered(speaker, asked, errors, "OffsetCommit", answer.at)
+        return []
+
+    def _has_lost_sync(self, speaker: Speaker, request: Request) -> bool:
+        return speaker.unsynced and request.connection.gaps > speaker.gaps
+
+    def _find(self, find: FindCoordinator, found: Coordinators) -> None:
+        if find.key_type != _JOIN_GROUP_KEY_TYPE:
+            return
+        for key, node in found.nodes.items():
+            self.coordinators[key or find.keys[0]] = node
+            if len(self.coordinators) > _COORDINATORS_LIMIT:
+                self.coordinators.popitem(last=False)

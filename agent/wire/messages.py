@@ -1,0 +1,152 @@
+"""The group protocols' messages, one shape for all versions.
+
+Source: https://kafka.apache.org/protocol. What a version does not have is None or empty. Error
+codes stay numbers: a broker may be newer than we are.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Partition = tuple[Any, int]
+"""A topic (name or id) or subtopology, and a number."""
+Partitions = frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSoftware:
+    """ApiVersions: what the client says it is."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinator:
+    """Asks who coordinates groups (``key_type`` 0) or transactions."""
+
+    key_type: int
+    keys: tuple[str, ...]
+
+
+class Node(NamedTuple):
+    """A broker's address."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinators:
+    """FindCoordinator's answer; keys without a coordinator are left out. Below v4 the key is ''."""
+
+    nodes: dict[str, Node]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Metadata's or DescribeCluster's answer."""
+
+    cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    group: str
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    """Name and embedded metadata, the most wanted first."""
+    rebalance_timeout_ms: int | None
+    """A Java consumer's max.poll.interval."""
+    reason: str | None
+    says_why: bool
+    """The version carries a reason (KIP-800), though the first join has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinAnswer:
+    error: int
+    generation: int
+    protocol: str | None
+    leader: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InGroup:
+    """SyncGroup, Heartbeat, OffsetCommit: who asks, in which generation."""
+
+    group: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync(InGroup):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncAnswer:
+    error: int
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat(InGroup):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit(InGroup):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """An answer that is nothing but errors; OffsetCommit's stand by partition."""
+
+    errors: frozenset[int]
+
+
+class Leaver(NamedTuple):
+    """A member that leaves, or is made to."""
+
+    member_id: str
+    instance_id: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    group: str
+    leavers: tuple[Leaver, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHeartbeat:
+    """Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups. None is "unchanged"."""
+
+    group_type: str
+    group: str
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    rebalance_timeout_ms: int | None
+    subscription: frozenset[str] | None
+    owned: Partitions | None
+    process_id: str | None
+    endpoint: Node | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHeartbeatAnswer:
+    error: int
+    reason: str | None
+    member_id: str | None
+    epoch: int
+    target: Partitions | None
+    warmups: bool
+    endpoint_epoch: int | None

@@ -1,0 +1,290 @@
+"""Who is who on the wire: members, joined over their connections and their member ids.
+
+Theory of operation. A connection belongs to one client, and a client joins a group once. A member
+is found by its member id, else by the connection, else it is the member of the same client id, host
+and group whose connections have all gone (it came back, or its process did); else it is new. Its
+stream is the client's end of the first connection that it was seen on; for a Kafka Streams thread
+it is that of its instance: the process id, or what the instance's other threads have.
+"""
+
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass, field, replace
+
+from agent.wire.connection import Connection, Request
+from agent.wire.messages import Node, Partitions
+from agent.wire.streams_userdata import SubscriptionInfo
+from metrics.signals import (
+    FollowUp,
+    Member,
+    MemberKey,
+    Signal,
+    SignalKind,
+    SourceKind,
+    streams_thread,
+)
+from metrics.status import RebalanceStatus
+
+SPEAKERS_LIMIT = 20_000
+"""Members remembered; the longest silent goes first."""
+_SERVERS_LIMIT = 1_000
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Speaker:
+    """What is known of one member."""
+
+    member: Member
+    process_id: str | None = None
+    connections: set[Connection] = field(default_factory=set)
+    merged_into: "Speaker | None" = None
+    """The same member, where two connections turn out to carry it (a proxy's both sides)."""
+    generation: int | None = None
+    """The generation, or the member epoch."""
+    heard: set[RebalanceStatus] = field(default_factory=set)
+    """The causes of this round that were passed on: each is told once."""
+    life: int = 0
+    """How often it has left: what was asked in an earlier life is void."""
+    left: bool = False
+    # classic protocol
+    topics: frozenset[str] | None = None
+    owned: Partitions = frozenset()
+    streams: SubscriptionInfo | None = None
+    demand: RebalanceStatus = RebalanceStatus.NONE
+    """The follow-up that the last assignment asked the Streams instance for."""
+    unsynced: bool = False
+    gaps: int = 0
+    """The connection's losses when this round's join was sent."""
+    # consumer, share and streams groups
+    subscription: frozenset[str] | None = None
+    reported: Partitions | None = None
+    target: Partitions | None = None
+    target_at: float | None = None
+    """When an assignment came that is not acknowledged yet (Unix seconds)."""
+    warmups: bool = False
+    fenced: bool = False
+    endpoint: Node | None = None
+    endpoint_epoch: int | None = None
+    moved: bool = False
+    """Its endpoint has changed, and the group does not know yet."""
+
+    def signal(  # noqa: PLR0913 - one argument a column that differs
+        self,
+        kind: SignalKind,
+        at: float,
+        *,
+        status: RebalanceStatus = RebalanceStatus.NONE,
+        reason: str | None = None,
+        follow_up: FollowUp | None = None,
+        streams_follow_up: FollowUp | None = None,
+    ) -> Signal:
+        """Return a signal of this member."""
+        return Signal(
+            kind=kind,
+            at=at,
+            member=self.member,
+            source=SourceKind.WIRE,
+            status=status,
+            reason=reason,
+            generation=self.generation,
+            follow_up=follow_up,
+            streams_follow_up=streams_follow_up,
+        )
+
+    def seen(self, at: float) -> list[Signal]:
+        """Return that it lives."""
+        return [self.signal(SignalKind.SEEN, at)]
+
+    def raise_(
+        self, status: RebalanceStatus, at: float, reason: str | None, layer: FollowUp | None = None
+    ) -> list[Signal]:
+        """Return a cause; told again in the same round it only confirms."""
+        if status in self.heard:
+            return self.seen(at)
+        self.heard.add(status)
+        return [
+            self.signal(SignalKind.RAISE, at, status=status, reason=reason, streams_follow_up=layer)
+        ]
+
+    def fail(self, at: float, reason: str) -> list[Signal]:
+        """Return that the round has failed for good."""
+        self.heard.clear()
+        return [self.signal(SignalKind.FAIL, at, reason=reason)]
+
+    def leave(self, at: float, reason: str | None) -> list[Signal]:
+        """Return that the user made it leave; once, however many connections show it."""
+        if self.left:
+            return self.seen(at)
+        self.retire()
+        self.heard.clear()
+        return [self.signal(SignalKind.LEAVE, at, reason=reason)]
+
+    def retire(self) -> None:
+        """Forget what holds only while it is a member."""
+        self.left = True
+        self.life += 1
+        self.topics, self.owned, self.demand = None, frozenset(), RebalanceStatus.NONE
+        self.subscription = self.reported = self.target = self.target_at = None
+
+    def learn(self, **changes: str | float | None) -> None:
+        """Change what the member is known by; None changes nothing."""
+        known = {
+            name: value
+            for name, value in changes.items()
+            if value is not None and getattr(self.member, name) != value
+        }
+        if known:
+            self.member = replace(self.member, **known)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True, kw_only=True)
+class Speakers:
+    """Every member, and how it is found."""
+
+    cluster: str = ""
+    """The configured name; without one the Cluster ID of Metadata is taken."""
+    _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
+    _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
+    _by_client: defaultdict[tuple[str, str, str], list[Speaker]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """By group, client id (of the Streams instance, for its threads) and host."""
+    _clusters: OrderedDict[Node, str] = field(default_factory=OrderedDict)
+
+    def named(self, group: str, member_id: str) -> Speaker | None:
+        """Return the member with this id, if it was met."""
+        return self._by_member_id.get((group, member_id))
+
+    def learn_cluster(self, server: Node, cluster_id: str) -> None:
+        """Remember which cluster a broker is of."""
+        self._clusters[server] = cluster_id
+        if len(self._clusters) > _SERVERS_LIMIT:
+            self._clusters.popitem(last=False)
+
+    def meet(
+        self,
+        request: Request,
+        group: str,
+        member_id: str,
+        instance_id: str | None,
+        process_id: str | None = None,
+    ) -> Speaker:
+        """Return who sent a request of a group: found, or new."""
+        connection = request.connection
+        speaker = self._find(connection, group, member_id, instance_id)
+        if speaker is None:
+            speaker = self._add(connection, group, instance_id, process_id)
+        self._by_key.move_to_end(speaker.member.key)
+        connection.speakers[group] = speaker
+        speaker.connections.add(connection)
+        if speaker.process_id is None:
+            speaker.process_id = process_id
+        speaker.learn(software=connection.software)
+        return self.name(speaker, member_id)
+
+    def name(self, speaker: Speaker, member_id: str | None) -> Speaker:
+        """Give a member its id; return the one that has it already, if there is one."""
+        if not member_id or member_id == speaker.member.member_id:
+            return speaker
+        group = speaker.member.group
+        other = self._by_member_id.get((group, member_id))
+        if other is not None and other is not speaker:
+            self._merge(speaker, other)
+            return other
+        self._by_member_id.pop((group, speaker.member.member_id or ""), None)
+        self._by_member_id[group, member_id] = speaker
+        speaker.learn(member_id=member_id)
+        return speaker
+
+    def leave_connection(self, connection: Connection) -> None:
+        """Take a connection from those who spoke on it."""
+        for speaker in connection.speakers.values():
+            speaker.connections.discard(connection)
+        connection.speakers.clear()
+
+    def _find(
+        self, connection: Connection, group: str, member_id: str, instance_id: str | None
+    ) -> Speaker | None:
+        client_id = connection.client_id or ""
+        found = self._by_member_id.get((group, member_id)) if member_id else None
+        if found is not None and found.member.client_id == client_id:
+            return found
+        found = _on(connection, group)
+        if found is not None and found.member.group_instance_id == instance_id:
+            return found
+        for speaker in reversed(self._by_client[_client(group, client_id, connection.client.host)]):
+            member = speaker.member
+            if (member.client_id, member.group_instance_id) != (client_id, instance_id):
+                continue
+            if not speaker.connections:
+                return speaker
+        return None
+
+    def _add(
+        self, connection: Connection, group: str, instance_id: str | None, process_id: str | None
+    ) -> Speaker:
+        host, client_id = connection.client.host, connection.client_id or ""
+        kin = self._by_client[_client(group, client_id, host)]
+        member = Member(
+            cluster=self._cluster_of(connection.server),
+            group=group,
+            client_id=client_id,
+            stream=self._stream(connection, kin, process_id),
+            group_instance_id=instance_id,
+            host=host,
+        )
+        if instance_id is not None and member.key in self._by_key:  # static: wherever it runs
+            return self._by_key[member.key]
+        while member.key in self._by_key:  # the same port again
+            member = replace(member, stream=f"{member.stream}+")
+        speaker = Speaker(member=member, process_id=process_id)
+        self._by_key[member.key] = speaker
+        kin.append(speaker)
+        if len(self._by_key) > SPEAKERS_LIMIT:
+            self._forget(next(iter(self._by_key.values())))
+        return speaker
+
+    def _stream(self, connection: Connection, kin: list[Speaker], process_id: str | None) -> str:
+        if streams_thread(connection.client_id or ""):
+            for thread in kin:
+                if process_id is None or thread.process_id in {None, process_id}:
+                    return thread.member.stream
+            if kin and not any(thread.connections for thread in kin):
+                return kin[-1].member.stream  # the process has started again
+            if process_id is not None:
+                return process_id
+        return f"{connection.client.host}:{connection.client.port}"
+
+    def _cluster_of(self, server: Node) -> str:
+        if self.cluster:
+            return self.cluster
+        known = set(self._clusters.values())
+        return self._clusters.get(server) or (known.pop() if len(known) == 1 else "")
+
+    def _merge(self, speaker: Speaker, other: Speaker) -> None:
+        connections = set(speaker.connections)
+        self._forget(speaker)
+        speaker.merged_into = other
+        other.connections |= connections
+        for connection in connections:
+            connection.speakers[other.member.group] = other
+
+    def _forget(self, speaker: Speaker) -> None:
+        member = speaker.member
+        for connection in speaker.connections:
+            connection.speakers.pop(member.group, None)
+        del self._by_key[member.key]
+        self._by_member_id.pop((member.group, member.member_id or ""), None)
+        client = _client(member.group, member.client_id, member.host)
+        self._by_client[client].remove(speaker)
+        if not self._by_client[client]:
+            del self._by_client[client]
+
+
+def _on(connection: Connection, group: str) -> Speaker | None:
+    speaker: Speaker | None = connection.speakers.get(group)
+    return speaker
+
+
+def _client(group: str, client_id: str, host: str) -> tuple[str, str, str]:
+    thread = streams_thread(client_id)
+    return group, client_id if thread is None else thread.instance, host
