@@ -33,14 +33,14 @@ Examples:
     default="mock",
     show_default=True,
     help="mock: librdkafka's cluster and consumers. kafka: a real broker, Java consumers and "
-    "Streams applications (needs Java 17; fetches 400 MB once).",
+    "Streams applications (needs Java 17; fetches 320 MB once).",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
-    help="Go on for at least so long; the whole play is played once in any case.",
+    help="mock: repeat the play until so much time has passed.",
 )
 @click.option(
     "--output",

@@ -13,7 +13,9 @@ import pytest
 
 _DEMO = [sys.executable, "-P", "-m", "agent", "demo"]
 _LIMIT_S = 180.0
-"""What the whole demo may take."""
+"""What the whole demo may take where nothing else runs."""
+_BUSY_LOAD = 3.0
+"""Runnable processes a core beyond which a time tells nothing; the demo alone stays below 2."""
 
 
 def _path_without_java(folder: Path) -> str:
@@ -31,6 +33,19 @@ def _codes(output: str) -> set[int]:
     return {int(code) for code in re.findall(r"^ *\d+ +(\d+) [A-Z]\w+$", output, re.MULTILINE)}
 
 
+def _run(output: Path, *options: str, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [*_DEMO, "--output", output, *options],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.mark.spark
 @pytest.mark.kafka
 def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> None:
@@ -38,19 +53,21 @@ def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> 
     environment["PATH"] = _path_without_java(tmp_path / "bin")
     begun_s = time.monotonic()
 
-    done = subprocess.run(
-        [*_DEMO, "--output", tmp_path / "out"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    printed = _run(tmp_path / "out", environment=environment)
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - begun_s < _LIMIT_S
-    assert len(_codes(done.stdout)) >= 6
+    took_s = time.monotonic() - begun_s
+    assert took_s < _LIMIT_S or os.getloadavg()[0] > _BUSY_LOAD * (os.cpu_count() or 1)
+    assert len(_codes(printed)) >= 6
     assert "<svg" in (tmp_path / "out" / "report" / "report.html").read_text()
+
+
+@pytest.mark.kafka
+@pytest.mark.jvm
+@pytest.mark.usefixtures("cache")
+def test_with_a_real_broker_the_demo_shows_every_code(tmp_path: Path) -> None:
+    printed = _run(tmp_path / "out", "--broker", "kafka", "--no-report")
+
+    assert _codes(printed) == set(range(1, 14))
 
 
 @pytest.mark.kafka
