@@ -1,6 +1,7 @@
 """What is kept per group when its members are gone: that it exists, and its episodes' durations."""
 
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field
 
 from metrics.snapshot import DURATION_BUCKETS_S, Durations, GroupKey
@@ -18,10 +19,11 @@ class GroupEntry:
 class GroupLedger:
     """Groups in the order in which they were last seen; the oldest goes when there are too many."""
 
-    def __init__(self, limit: int, entries: list[GroupEntry]) -> None:
+    def __init__(self, limit: int, entries: list[GroupEntry], counts: Counter[str]) -> None:
+        """``counts`` is the tracker's: what goes is counted there as ``groups_evicted``."""
         self._limit = limit
         self._entries = {entry.key: entry for entry in entries}
-        self.evicted = 0
+        self._counts = counts
 
     def see(self, key: GroupKey) -> GroupEntry:
         """Return the group's entry, made if need be, and mark it as the newest."""
@@ -29,7 +31,7 @@ class GroupLedger:
         self._entries[key] = entry
         while len(self._entries) > self._limit:
             self._entries.pop(next(iter(self._entries)))
-            self.evicted += 1
+            self._counts["groups_evicted"] += 1
         return entry
 
     def observe(self, key: GroupKey, duration_s: float) -> None:

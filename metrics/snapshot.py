@@ -73,4 +73,4 @@ class Snapshot:
     """Every group ever seen: a group whose members are gone stays, at 0."""
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    """What the tracker counted: suppressed, unexplained, late, lost, evicted."""
+    """What the tracker counted: suppressed, unexplained, late, lost, evicted, groups_evicted."""

@@ -52,11 +52,9 @@ class Instances:
     """Every Streams instance, by key."""
 
     def __init__(self, tracks: list[Track]) -> None:
-        self._by_key: dict[InstanceKey, Instance] = {}
-        for track in tracks:
-            key = track.member.instance_key
-            if key is not None:
-                self._by_key[key] = Instance(track, {})
+        self._by_key: dict[InstanceKey, Instance] = {
+            key: Instance(track, {}) for track in tracks if (key := track.member.instance_key)
+        }
 
     @property
     def tracks(self) -> list[Track]:
@@ -78,8 +76,6 @@ class Instances:
                 since_at=thread.since_at,
                 last_at=thread.last_at,
                 confirmed_at=thread.confirmed_at,
-                moved_at=thread.moved_at,
-                moved_by=thread.source,
             )
             self._by_key[key] = Instance(own, {})
         self._by_key[key].threads[thread.member.key] = (thread, layer)

@@ -5,6 +5,7 @@ a track, so a clock that steps back moves nothing into the past.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from metrics.sample import Outcome, Sample, SampleKind, Scope, clip, digest, format_time
 from metrics.signals import Member, SourceKind
@@ -36,6 +37,14 @@ class StatusConfig:
         return 2 * member.max_poll_interval_s
 
 
+class Told(NamedTuple):
+    """Who told something: between two of them time rules, for one alone the read order."""
+
+    at: float
+    source: SourceKind
+    stream: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Track:
     """What is known of one consumer or Streams instance. Instants are Unix seconds."""
@@ -48,16 +57,16 @@ class Track:
     since_at: float
     last_at: float
     confirmed_at: float
-    moved_at: float
-    """The own time of what set the status, which `since_at` may be later than."""
-    moved_by: SourceKind
-    """The source of it: between sources time rules, within one the read order."""
     status: RebalanceStatus = NONE
     known: bool = True
     """False after a status was lost: no series until the next signal."""
     reason: str | None = None
     generation: int | None = None
     steps: Staircase = ()
+    moved: Told | None = None
+    """What set the status; its own time, which `since_at` may be later than."""
+    settled: Told | None = None
+    """What ended the last episode."""
     left_at: float | None = None
     """When the member last left by itself; None once it is back."""
     episode: str | None = None
@@ -92,6 +101,7 @@ class Track:
             SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
         )
         if to is NONE:
+            self.settled = self.moved
             self.rebalances[self.highest] = self.rebalances.get(self.highest, 0) + 1
             self.episode = None
         else:
@@ -103,7 +113,7 @@ class Track:
         """Drop a status that nothing has confirmed: recorded as lost, never as an end."""
         before = self.status
         self._leave_status(at)
-        self.status, self.known, self.reason = NONE, False, None
+        self.status, self.known, self.reason, self.settled = NONE, False, None, self.moved
         sample = self.record(SampleKind.LOST, at, from_=before, to=None, reason=reason)
         self.episode = None
         return sample
@@ -171,7 +181,7 @@ class Track:
         return digest(base, ordinal)
 
     def _leave_status(self, at: float) -> None:
-        self.moved_at, self.moved_by = at, self.source
+        self.moved = Told(at, self.source, self.member.stream)
         at = self.clock(at)
         self.seconds[self.status] = self.seconds.get(self.status, 0.0) + at - self.since_at
         self.steps = remember(self.steps, self.status, at)

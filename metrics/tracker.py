@@ -70,8 +70,8 @@ class Tracker:
         self._instances = Instances(state.instances)
         for entry in state.consumers:
             self._instances.enlist(entry.track, entry.layer)
-        self._ledger = GroupLedger(config.groups, state.groups)
         self._counts = Counter(state.counts)
+        self._ledger = GroupLedger(config.groups, state.groups, self._counts)
 
     def apply(self, signal: Signal) -> list[Sample]:
         """Take one signal and return what it changed, in order."""
@@ -285,8 +285,6 @@ class Tracker:
                 since_at=signal.at,
                 last_at=signal.at,
                 confirmed_at=signal.at,
-                moved_at=signal.at,
-                moved_by=signal.source,
             )
             entry = Consumer(track=track, layer=Layer())
             self._instances.enlist(track, entry.layer)
@@ -337,7 +335,12 @@ class Tracker:
 
 
 def _is_late(track: Track, signal: Signal) -> bool:
-    """Tell whether a signal is older than what it would undo, which another source has told."""
-    if signal.kind in _BYSTANDERS or signal.source is track.moved_by:
+    """Tell whether a signal is older than what it would undo, which another source has told.
+
+    A raise undoes nothing but a zero: in which order two sources raise is all one.
+    """
+    undone = track.settled if signal.kind is SignalKind.RAISE else track.moved
+    if undone is None or signal.kind in _BYSTANDERS:
         return False
-    return signal.at < track.moved_at
+    is_same = (undone.source, undone.stream) == (signal.source, signal.member.stream)
+    return not is_same and signal.at < undone.at

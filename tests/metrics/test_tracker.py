@@ -513,6 +513,35 @@ class TestOrder:
 
         assert codes(samples) == [5]
 
+    def test_two_streams_of_a_static_member_are_two_sources(self, tracker: Tracker) -> None:
+        another = replace(STATIC, stream="another.log")
+
+        samples = run(tracker, raised(1, 10.0, STATIC), synced(9.9, another))
+
+        assert codes(samples) == [1]
+
+    def test_source_reads_on_after_its_own_zero_in_read_order(self, tracker: Tracker) -> None:
+        samples = run(
+            tracker,
+            raised(1, 9.0),
+            synced(10.0),
+            raised(1, 11.0, source=SourceKind.WIRE),
+            raised(2, 9.5),
+        )
+
+        assert codes(samples) == [1, 0, 1, 2]
+
+    def test_older_signal_does_not_undo_a_loss(self, tracker: Tracker) -> None:
+        tracker.apply(raised(1, 10.0))
+        tracker.advance(10.0 + STALE_S)
+
+        assert run(tracker, raised(1, 9.0 + STALE_S, source=SourceKind.WIRE)) == []
+
+    def test_signal_before_anything_has_moved_is_not_late(self, tracker: Tracker) -> None:
+        samples = run(tracker, joined(10.0), raised(2, 9.999, source=SourceKind.WIRE))
+
+        assert codes(samples) == [2]
+
     def test_source_that_moved_the_status_last_rules(self, tracker: Tracker) -> None:
         samples = run(
             tracker,
@@ -532,13 +561,10 @@ class TestOrder:
         assert codes(samples) == [1, 0]
 
     def test_late_signal_confirms_nothing(self, tracker: Tracker) -> None:
-        run(tracker, raised(1, 10.0), raised(2, 100.0), raised(1, 99.0, source=SourceKind.WIRE))
+        run(tracker, raised(1, 10.0), synced(100.0), raised(2, 110.0, source=SourceKind.WIRE))
 
-        (row,) = tracker.snapshot(101.0).consumers
-        assert row.counts.transitions == {
-            Status.COORDINATOR_REQUESTED: 1,
-            Status.NEW_MEMBER: 1,
-        }
+        assert run(tracker, synced(105.0)) == []
+        assert codes(tracker.advance(110.0 + STALE_S)) == [None]
 
     def test_note_is_never_late(self, tracker: Tracker) -> None:
         note = signal(SignalKind.NOTE, 9.0, source=SourceKind.WIRE, reason="ops")
@@ -695,7 +721,9 @@ class TestBounds:
 
         run(tracker, seen(1.0), seen(2.0, replace(C2, group="other")))
 
-        assert [key.group for key in tracker.snapshot(3.0).groups] == ["other"]
+        snapshot = tracker.snapshot(3.0)
+        assert [key.group for key in snapshot.groups] == ["other"]
+        assert snapshot.counts == {"groups_evicted": 1}
 
 
 class TestIdentity:

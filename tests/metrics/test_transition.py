@@ -22,7 +22,7 @@ from metrics.transition import (
     stale_at,
     transition,
 )
-from tests.metrics.given import codes, raised, run, seen, signal_lists, synced
+from tests.metrics.given import codes, raised, run, seen, signal, signal_lists, synced
 
 statuses = st.sampled_from(Status)
 causes = st.sampled_from([status for status in Status if status is not NONE])
@@ -145,21 +145,36 @@ class TestLaw4Order:
 
         assert codes(samples) == [cause, 0 if step < stale_s or cause == 5 else None]
 
-    @given(st.sampled_from([SignalKind.RAISE, SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL]))
-    def test_between_sources_older_moves_nothing(self, kind: SignalKind) -> None:
+    @given(st.sampled_from([SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL]), st.booleans())
+    def test_between_sources_older_undoes_no_status(self, kind: SignalKind, late: bool) -> None:
         tracker = Tracker(StatusConfig())
-        run(tracker, raised(2, 10.0))
-        late = Signal(
-            kind=kind,
-            at=9.999,
-            member=raised(2, 10.0).member,
-            source=SourceKind.WIRE,
-            status=Status.RETRY_ON_ERROR,
-        )
+        tracker.apply(raised(2, 10.0))
 
-        before = tracker.snapshot(11.0)
-        assert tracker.apply(late) == []
-        assert tracker.snapshot(11.0).consumers == before.consumers
+        tracker.apply(signal(kind, 9.999 if late else 10.0, source=SourceKind.WIRE))
+
+        (row,) = tracker.snapshot(11.0).consumers
+        assert (row.counts.rebalances == {}) is late
+
+    @given(causes.filter(lambda cause: cause <= 10), st.booleans())
+    def test_between_sources_older_undoes_no_zero(self, cause: Status, late: bool) -> None:
+        tracker = Tracker(StatusConfig())
+        run(tracker, raised(2, 9.0), synced(10.0))
+
+        tracker.apply(raised(cause, 9.999 if late else 10.0, source=SourceKind.WIRE))
+
+        (row,) = tracker.snapshot(11.0).consumers
+        assert row.status is (NONE if late else cause)
+
+    @given(consumer_statuses.filter(bool), consumer_statuses.filter(bool))
+    def test_in_which_order_two_sources_raise_is_all_one(self, one: Status, two: Status) -> None:
+        log, wire = raised(one, 10.001), raised(two, 10.0, source=SourceKind.WIRE)
+        trackers = [Tracker(StatusConfig()) for _ in range(2)]
+
+        run(trackers[0], log, wire)
+        run(trackers[1], wire, log)
+
+        rows = [tracker.snapshot(11.0).consumers[0] for tracker in trackers]
+        assert [row.status for row in rows] == [max(one, two)] * 2
 
 
 class TestLaw5TimesNeverRunBack:
@@ -234,6 +249,17 @@ class TestLaw8StreamsOverrideIsAMax:
 
     def test_layer_overrides_even_a_higher_consumer(self) -> None:
         assert instance_target([Status(10)], [Status(11)]) is Status(10)
+
+    @given(signal_lists)
+    def test_instance_is_at_zero_when_all_of_it_is(self, signals: list[Signal]) -> None:
+        tracker = Tracker(StatusConfig())
+        for each in signals:
+            tracker.apply(each)
+            state = tracker.state()
+            threads = [entry for entry in state.consumers if entry.track.member.instance_key]
+            held = [max(entry.track.status, entry.layer.status) for entry in threads]
+            for own in state.instances:
+                assert (own.status is NONE) is (max(held) is NONE)
 
     @given(signal_lists)
     def test_instance_is_never_below_its_consumers(self, signals: list[Signal]) -> None:
