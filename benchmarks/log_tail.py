@@ -1,0 +1,234 @@
+"""From a log file to signals, beside mtail and grep: MB/s of one core, and the ratios.
+
+Two logs are made: an application's with 0.1 % Kafka client lines, and one where every line is a
+Kafka client's (a recorded session of a Kafka 4.3 consumer, again and again). Ours is the whole path
+of `LogSource`: file, tail, parser, interpreter, signals. Its start (imports, dialects) is not
+counted; the peers' is, and takes milliseconds. Rounds are interleaved, so that other load meets all
+alike.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+MIB = 1 << 20
+ANCHOR = "[Consumer "
+START_AT = datetime(2026, 11, 21, 6, 33, 44, tzinfo=UTC)
+SESSION = Path(__file__).with_name("client_session.log")
+OTHER = [
+    "INFO Order {n} of customer {m} accepted in {k} ms (com.example.orders.OrderService)",
+    "DEBUG cache lookup key=customer:{m} hit=true age={k} (com.example.cache.LocalCache)",
+    'INFO 10.1.{k}.7 "GET /api/v1/orders/{n} HTTP/1.1" 200 {m} (com.example.web.AccessLog)',
+    "WARN Slow query took {k} ms: select id from orders where customer = {m} (com.example.Pool)",
+    "INFO Handed batch {n} of {k} records to the writer, offset {m} (com.example.etl.Writer)",
+]
+MTAIL_PATTERNS = [
+    "Request joining group due to: group is already rebalancing",
+    "Request joining group due to: need to re-join with the given member-id",
+    "Request joining group due to: encountered UNKNOWN_MEMBER_ID",
+    "Request joining group due to: encountered ILLEGAL_GENERATION",
+    "Request joining group due to: rebalance failed due to",
+    "Request joining group due to: cached metadata has changed",
+    "Request joining group due to: subscription has changed",
+    "Request joining group due to: need to revoke partitions",
+    "Request joining group due to: consumer pro-actively leaving",
+    "sending LeaveGroup request to coordinator .* due to the consumer is being closed",
+    "sending LeaveGroup request to coordinator .* due to the consumer unsubscribed",
+    "consumer poll timeout has expired",
+    "\\(Re-\\)joining group",
+    "Successfully joined group with generation",
+    "Successfully synced group in generation",
+    "Adding newly assigned partitions",
+    "Revoke previously assigned partitions",
+    "Attempt to heartbeat failed since group is rebalancing",
+    "Requested to schedule immediate rebalance",
+    "Triggering the followup rebalance scheduled for",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The least ratio of our MB/s to a peer's."""
+
+    log: str
+    peer: str
+    ratio: float
+
+
+OTHERS, CLIENTS = "mostly other lines", "client lines only"
+WANTED = [Wanted(OTHERS, "mtail", 40), Wanted(OTHERS, "grep -F", 0.8), Wanted(CLIENTS, "mtail", 5)]
+Tool = Callable[[Path], float]
+"""Reads a log and returns the CPU seconds that it took."""
+
+
+class CaughtUp(Exception):  # noqa: N818 - no error
+    """Everything has been read."""
+
+
+def stamped(number: int, text: str) -> str:
+    at = START_AT + timedelta(milliseconds=number)
+    return f"[{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d}] {text}"
+
+
+def client_lines() -> Iterator[str]:
+    """Yield the recorded session without end; the stamps go on."""
+    for number, line in enumerate(itertools.cycle(SESSION.read_text("utf-8").splitlines(True))):
+        yield stamped(number, line.partition("] ")[2]) if line.startswith("[2") else line
+
+
+def other_lines() -> Iterator[str]:
+    clients = (line for line in client_lines() if ANCHOR in line)
+    for number in itertools.count(1):
+        text = OTHER[number % len(OTHER)].format(n=number, m=number * 7919 % 99991, k=number % 251)
+        yield stamped(number, text + "\n") if number % 1000 else next(clients)
+
+
+def write_log(path: Path, size: int, lines: Iterator[str]) -> None:
+    with path.open("w", encoding="utf-8", buffering=MIB) as file:
+        written = 0
+        while written < size:
+            written += file.write(next(lines))
+
+
+async def read_ours(path: Path) -> dict[str, float]:
+    """Read a file to its end as the agent does; return what that took."""
+    from agent.sources.log_tail import LogConfig, LogSource  # noqa: PLC0415 - not counted
+
+    async def pause(seconds: float) -> None:
+        if seconds:
+            raise CaughtUp
+        await asyncio.sleep(0)
+
+    source = LogSource(LogConfig(paths=(str(path),)), timezone="UTC", pause=pause)
+    started = time.process_time()
+    with contextlib.suppress(CaughtUp):
+        await source.run(lambda _signals: None, lambda _stream, _at: None)
+    health = source.health
+    cpu_s = time.process_time() - started
+    return {"cpu_s": cpu_s, "signals": health.signals, "bytes": health.read_bytes}
+
+
+def cpu_of(command: list[str]) -> tuple[float, bytes]:
+    """Run a command; return its CPU seconds and its output."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | {"LC_ALL": "C"}
+    ) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{command[0]} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, output
+
+
+def ours(path: Path) -> float:
+    _, output = cpu_of([sys.executable, str(Path(__file__).absolute()), "--ours", str(path)])
+    found = json.loads(output)
+    assert found["bytes"] == path.stat().st_size
+    assert found["signals"] > 0
+    return float(found["cpu_s"])
+
+
+def mtail(programs: Path) -> Tool:
+    counters = "".join(f"counter c{i}\n" for i in range(len(MTAIL_PATTERNS)))
+    rules = "".join(f"/{text}/ {{\n  c{i}++\n}}\n" for i, text in enumerate(MTAIL_PATTERNS))
+    (programs / "rebalance.mtail").write_text(counters + rules)
+    options = [
+        "--one_shot",
+        "--one_shot_format",
+        "prometheus",
+        "--port",
+        "0",
+        "--address",
+        "127.0.0.1",
+        "--progs",
+        str(programs),
+    ]
+
+    def run(path: Path) -> float:
+        seconds, output = cpu_of(["mtail", *options, "--logs", str(path)])
+        found = re.findall(rb"^c\d+{.*} (\d+)", output, re.MULTILINE)
+        assert any(map(int, found)), "mtail has counted nothing"
+        return seconds
+
+    return run
+
+
+def grep(path: Path) -> float:
+    # -c: with its output in /dev/null, grep would stop at the first match.
+    return cpu_of(["grep", "-F", "-c", ANCHOR, str(path)])[0]
+
+
+def measure(path: Path, tools: dict[str, Tool], rounds: int) -> dict[str, list[float]]:
+    """Return each tool's MB/s of a core, a value a round."""
+    megabytes = path.stat().st_size / 1e6
+    grep(path)  # the file is in the page cache from here on
+    speeds: dict[str, list[float]] = {name: [] for name in tools}
+    for _ in range(rounds):
+        for name, run in tools.items():
+            speeds[name].append(megabytes / max(run(path), 1e-3))
+    return speeds
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"{min(values):9.2f} {statistics.median(values):9.2f} {max(values):9.2f}"
+
+
+def tell(log: str, speeds: dict[str, list[float]]) -> bool:
+    """Print one log's figures; return whether the median of every ratio is as wanted."""
+    print(f"\n{log}: MB/s of a core (min, median, max)")
+    for name, values in speeds.items():
+        print(f"  {name:16}{spread(values)}")
+    met = True
+    for wanted in WANTED:
+        if wanted.log != log:
+            continue
+        ratios = [a / b for a, b in zip(speeds["ours"], speeds[wanted.peer], strict=True)]
+        ok = statistics.median(ratios) >= wanted.ratio
+        print(
+            f"  ours / {wanted.peer:9}{spread(ratios)}   wanted {wanted.ratio}:",
+            "met" if ok else "MISSED",
+        )
+        met = met and ok
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="logs of a tenth, three rounds")
+    parser.add_argument("--ours", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.ours:
+        json.dump(asyncio.run(read_ours(chosen.ours)), sys.stdout)
+        return 0
+    if shutil.which("mtail") is None:
+        sys.exit("mtail is missing; it is a Debian package: apt-get install mtail")
+    size, rounds = (40 * MIB, 3) if chosen.short else (400 * MIB, 5)
+    with tempfile.TemporaryDirectory() as name:
+        path, programs = Path(name) / "app.log", Path(name) / "programs"
+        programs.mkdir()
+        tools = {"ours": ours, "grep -F": grep, "mtail": mtail(programs)}
+        write_log(path, size, other_lines())
+        met = [tell(OTHERS, measure(path, tools, rounds))]
+        write_log(path, size // 4, client_lines())
+        met += [tell(CLIENTS, measure(path, tools, rounds))]
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
