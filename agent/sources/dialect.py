@@ -62,6 +62,17 @@ def choose(names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()) 
     return Dialects(all=tuple(known[name] for name in wanted))
 
 
+def codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[RebalanceStatus]:
+    """Return what a client of this dialect can show, by its own rules and those beside them."""
+    beside = (
+        rule
+        for other in known
+        for rule in other.rules
+        if other.name in dialect.beside or f"{other.name}/{rule.name}" in dialect.beside
+    )
+    return frozenset(rule.shows for rule in (*dialect.rules, *beside)) - {RebalanceStatus.NONE}
+
+
 def parse(data: Any, where: str) -> Dialect:
     """Read one dialect as YAML gave it.
 

@@ -53,6 +53,12 @@ class Rule:
     joined_only: bool = False
     """Other clients print the text too: it counts from a member of a new protocol's group only."""
 
+    @property
+    def shows(self) -> RebalanceStatus:
+        """The code that it can show, or NONE."""
+        leaves = self.action is Action.LEAVE
+        return RebalanceStatus.USER_REQUESTED if leaves else self.status
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -73,19 +79,12 @@ class Dialect:
     source: str
     group_type: str
     beside: tuple[str, ...]
-    """Dialects whose lines the same client prints as well."""
+    """What the same client prints as well: other dialects, or ``dialect/rule`` for one rule."""
     anchors: tuple[str, ...]
     anchor_after: str | None
     prefix: re.Pattern[str]
     suffix: re.Pattern[str] | None
     rules: tuple[Rule, ...]
-
-    @property
-    def codes(self) -> frozenset[RebalanceStatus]:
-        """The codes that this dialect's own rules can show."""
-        shown = {rule.status for rule in self.rules} - {RebalanceStatus.NONE}
-        leaves = any(rule.action is Action.LEAVE for rule in self.rules)
-        return frozenset(shown | ({RebalanceStatus.USER_REQUESTED} if leaves else set()))
 
 
 @dataclass(frozen=True, kw_only=True)

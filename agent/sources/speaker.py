@@ -92,6 +92,8 @@ class Speaker:
             self.left = not joins
         elif status is RebalanceStatus.DROPPED_GROUP:
             self.dropped = True
+        elif action is Action.FAIL and self.member.group_type != CLASSIC:
+            self.left = True  # FATAL is out of the group: closing leaves nothing
 
     def announce(self, event: Event, at: float) -> None:
         """Keep a cause that shows only when the assignment changes."""
