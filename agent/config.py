@@ -232,6 +232,8 @@ def _source(entry: object, where: str) -> LogConfig:
     if not isinstance(entry, dict) or "type" not in entry:
         raise ConfigError(f"{where}: wanted a mapping with the key 'type'")
     kind = entry["type"]
+    if not isinstance(kind, str):
+        raise ConfigError(f"{where}.type: wanted one of: {', '.join(SOURCES)}")
     if kind in LATER["sources[].type"]:
         raise ConfigError(f"{where}.type: this version does not have {kind!r} sources yet")
     if kind not in SOURCES:
@@ -257,6 +259,8 @@ def _check(config: AgentConfig, where: str) -> None:
     group_filter(config.groups, join(where, "groups"))
     if config.timezone is not None:
         _check_zone(config.timezone, join(where, "timezone"))
+    if not config.web.listen:
+        raise ConfigError(f"{join(where, 'web.listen')}: wanted at least one address")
     for i, address in enumerate(config.web.listen):
         parse_address(address, join(where, f"web.listen[{i}]"))
     if not config.web.telemetry_path.startswith("/") or config.web.telemetry_path == "/":

@@ -16,6 +16,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from agent.errors import ConfigError
 
 _T = TypeVar("_T")
+_SHOWN_CHARS = 80
+"""Of a wrong value: enough to find it by."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
@@ -123,9 +125,9 @@ def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911
 
 def _member(hint: type[Enum], value: object, where: str) -> Enum:
     known = {str(member.value): member for member in hint}
-    if value not in known:
-        raise ConfigError(f"{where}: unknown {value!r}; {suggest(value, known)}")
-    return known[str(value)]
+    if not isinstance(value, str) or value not in known:
+        raise ConfigError(f"{where}: unknown {_shown(value)}; {suggest(value, known)}")
+    return known[value]
 
 
 def _scalar(hint: type, value: object, where: str) -> Any:
@@ -142,8 +144,12 @@ def _scalar(hint: type, value: object, where: str) -> Any:
 
 
 def _wrong(value: object, where: str, wanted: str) -> ConfigError:
+    return ConfigError(f"{where}: found {_shown(value)}, wanted {wanted}")
+
+
+def _shown(value: object) -> str:
     found = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
-    return ConfigError(f"{where}: found {found}, wanted {wanted}")
+    return found if len(found) <= _SHOWN_CHARS else f"{found[:_SHOWN_CHARS]}…"
 
 
 def parse_duration(value: object, where: str) -> float:

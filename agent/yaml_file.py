@@ -29,6 +29,9 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                mark = key_node.start_mark
+                raise yaml.MarkedYAMLError(problem="wanted a plain key", problem_mark=mark)
             if key_node.value in seen:
                 problem = f"the key {key_node.value!r} stands here twice"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)

@@ -129,6 +129,9 @@ def test_overrides_win_over_the_file(file: Path) -> None:
             "sources: [{type: log}]",
             "sources[0].type: unknown source 'log'; did you mean 'logs'?",
         ),
+        ("? [a]\n: b", "line 1, column 3: wanted a plain key"),
+        ("sources: [{type: [logs]}]", "sources[0].type: wanted one of: logs"),
+        (LEAST + "log: {level: [info]}", "log.level: unknown list; "),
         ("sources: [logs]", "sources[0]: wanted a mapping with the key 'type'"),
         ("sources: [{type: logs}]", "sources[0].paths: is missing"),
         (
@@ -157,6 +160,8 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         (LEAST + "samples: {interval: 1ms}", "samples.interval: wanted 1s or more"),
         (LEAST + "timezone: Mars/Base", "timezone: found 'Mars/Base', wanted UTC or an IANA"),
         (LEAST + "log: {level: loud}", "log.level: unknown 'loud'; allowed: debug, error, info"),
+        (LEAST + "status: " + "x" * 999, f"status: found '{'x' * 79}…, wanted a mapping"),
+        (LEAST + "web: {listen: []}", "web.listen: wanted at least one address"),
         (LEAST + "web: {listen: ['12472']}", "web.listen[0]: found '12472', wanted host:port"),
         (LEAST + "web: {listen: [':99999']}", "web.listen[0]: found ':99999', wanted host:port"),
         (LEAST + "web: {state_sets: yes please}", "web.state_sets: found 'yes please', wanted tr"),
@@ -256,3 +261,23 @@ def test_the_example_that_run_shows_is_a_configuration(file: Path) -> None:
     file.write_text(EXAMPLE)
 
     assert load(file, environ={}).sources
+
+
+_SECTIONS = ["apps", "cluster", "groups", "host", "limits", "log", "role", "samples", "sources"]
+_KEYS = ["dir", "interval", "linger", "listen", "paths", "re:(a)", "series", "spool", "type"]
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("logs"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*_SECTIONS, "status", "timezone", "web"]), _values))
+def test_any_document_is_a_configuration_or_an_error_that_names_the_file(
+    tmp_path_factory: pytest.TempPathFactory, document: dict[str, object]
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "agent.yaml"
+    file.write_text(yaml.safe_dump({"sources": [{"type": "logs", "paths": ["a"]}]} | document))
+
+    with suppress(ConfigError):
+        load(file, environ={})
