@@ -1,0 +1,86 @@
+import json
+from importlib import resources
+
+import yaml
+from click.testing import CliRunner
+
+from agent.cli.dialects import dialects
+from agent.sources.dialect import built_in
+from metrics.status import BY_LABEL, RebalanceStatus
+
+_FOLDER = resources.files("agent.sources") / "dialects"
+_FILES = [
+    yaml.safe_load(file.read_text("utf-8"))
+    for file in _FOLDER.iterdir()
+    if file.name.endswith(".yaml")
+]
+
+
+def _code(rule: dict[str, str]) -> int | None:
+    for key in ("raise", "follow_up", "streams", "announce"):
+        if key in rule:
+            return int(BY_LABEL[rule[key]])
+    return 6 if rule["does"] == "leave" else None
+
+
+def _written(file: dict[str, object]) -> set[int]:
+    """What the rules of a file and of those that it names say, read from the YAML alone."""
+    beside = file.get("beside", [])
+    assert isinstance(beside, list)
+    found = {
+        _code(rule)
+        for other in _FILES
+        for rule in other["rules"]
+        if other is file
+        or other["dialect"] in beside
+        or f"{other['dialect']}/{rule['rule']}" in beside
+    }
+    return {code for code in found if code is not None}
+
+
+def _printed(*arguments: str) -> str:
+    result = CliRunner().invoke(dialects, arguments)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_the_table_marks_what_the_rules_say() -> None:
+    head, *rows = _printed().split("\n\n")[0].splitlines()
+
+    marked = {
+        name: {int(code) for code, mark in zip(head.split()[1:], marks, strict=True) if mark == "x"}
+        for name, *marks in map(str.split, rows)
+    }
+
+    assert marked == {file["dialect"]: _written(file) for file in _FILES}
+
+
+def test_the_json_says_the_same_as_the_table() -> None:
+    rows = json.loads(_printed("--format", "json"))
+
+    assert {row["dialect"]: set(row["codes"]) for row in rows} == {
+        file["dialect"]: _written(file) for file in _FILES
+    }
+
+
+def test_the_table_explains_each_code() -> None:
+    legend = _printed().split("\n\n")[1].splitlines()
+
+    assert [line.split()[1].rstrip(":") for line in legend] == [
+        code.label for code in RebalanceStatus if code
+    ]
+
+
+def test_what_a_dialect_names_beside_it_exists() -> None:
+    known = built_in()
+    names = {dialect.name for dialect in known}
+    names |= {f"{dialect.name}/{rule.name}" for dialect in known for rule in dialect.rules}
+
+    assert {name for dialect in known for name in dialect.beside} <= names
+
+
+def test_every_dialect_names_its_versions_and_its_source() -> None:
+    for dialect in built_in():
+        assert dialect.versions, dialect.name
+        assert dialect.source.startswith("https://github.com/"), dialect.name
+        assert all(rule.cites for rule in dialect.rules), dialect.name
