@@ -78,7 +78,7 @@ def _member_info(live: Live) -> Iterable[Point]:
             row.client_id,
             row.member_id or "",
             row.group_instance_id or "",
-            row.protocol_type or "",
+            row.group_type,  # as the client's group.protocol has it
             row.assignor or "",
             row.software or "",
             row.cluster,
