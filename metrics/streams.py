@@ -22,18 +22,16 @@ class Layer:
 
     status: RebalanceStatus = NONE
     due_at: float | None = None
-    reason: str | None = None
 
     def demand(self, follow_up: FollowUp) -> None:
         """Take a follow-up; only upward."""
-        if follow_up.status > self.status:
-            self.status, self.reason = follow_up.status, follow_up.reason
+        self.status = max(self.status, follow_up.status)
         if follow_up.due_at is not None:
             self.due_at = follow_up.due_at
 
     def clear(self) -> None:
         """Hold nothing: the assignment demanded no immediate follow-up."""
-        self.status, self.due_at, self.reason = NONE, None, None
+        self.status, self.due_at = NONE, None
 
     def stale_at(self, confirmed_at: float, stale_after_s: float) -> float | None:
         """Return when the demand is lost if nothing confirms it."""
@@ -84,7 +82,7 @@ class Instances:
         """Forget a thread, and the instance with its last one."""
         instance = self._find(thread.member)
         if instance is not None:
-            instance.threads.pop(thread.member.key, None)
+            del instance.threads[thread.member.key]
             if not instance.threads and thread.member.instance_key is not None:
                 del self._by_key[thread.member.instance_key]
 

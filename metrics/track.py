@@ -76,8 +76,7 @@ class Track:
     transitions: dict[RebalanceStatus, int] = field(default_factory=dict)
     seconds: dict[RebalanceStatus, float] = field(default_factory=dict)
     event_ts: str = ""
-    """The clock of ids: as `last_at`, but without periodic samples, which a second reading of the
-    same events need not have."""
+    """The clock of ids: `last_at` without periodic samples, which another reading need not have."""
     ordinals: dict[str, int] = field(default_factory=dict)
     """How often each base of an id was used at ``event_ts``."""
 
@@ -172,7 +171,7 @@ class Track:
         member, ts = self.member, format_time(at)
         key = member.key if self.scope is Scope.CONSUMER else member.instance_key
         if kind is SampleKind.SAMPLE:
-            return digest(self.scope, *(key or ()), kind, ts, from_, to)
+            return digest(self.scope, *(key or ()), kind, ts, to)
         if ts > self.event_ts:
             self.event_ts, self.ordinals = ts, {}
         base = digest(self.scope, *(key or ()), kind, self.event_ts, from_, to)

@@ -206,16 +206,13 @@ class Tracker:
 
     def _demand(self, entry: Consumer, follow_up: FollowUp) -> list[Sample]:
         """Raise the streams layer, or record on the instance what its higher status masks."""
-        track, (status, at, reason) = (
-            entry.track,
-            (follow_up.status, follow_up.at, follow_up.reason),
-        )
+        at, reason = follow_up.at, follow_up.reason
         entry.layer.demand(follow_up)
-        moved = self._instances.follow(track, at, reason)
-        instance = self._instances.track_of(track)
+        moved = self._instances.follow(entry.track, at, reason)
+        instance = self._instances.track_of(entry.track)
         if moved or instance is None:
             return moved
-        return [self._mask(instance, status, at, reason)]
+        return [self._mask(instance, follow_up.status, at, reason)]
 
     def _lift(
         self, track: Track, status: RebalanceStatus, at: float, reason: str | None

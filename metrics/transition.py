@@ -29,7 +29,7 @@ def instance_target(
 
     The result still goes through the only-upward rule of the instance.
     """
-    return max(layers, default=NONE) or max(consumers, default=NONE)
+    return max([NONE, *layers]) or max([NONE, *consumers])
 
 
 class Held(NamedTuple):
@@ -55,7 +55,7 @@ def peak(
 ) -> RebalanceStatus:
     """Return the highest status held at any instant of [now - window_s, now]."""
     recent = (step.status for step in steps if step.left_at >= now - window_s)
-    return max(current, max(recent, default=NONE))
+    return max([current, *recent])
 
 
 def stale_at(

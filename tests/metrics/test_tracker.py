@@ -278,6 +278,11 @@ class TestDropped:
         assert samples[0].reason == "its source has ended"
         assert gauge(tracker, 20.0) is None
 
+    def test_end_of_its_source_loses_every_member_of_it(self, tracker: Tracker) -> None:
+        run(tracker, raised(5, 10.0), raised(5, 10.0, STATIC))
+
+        assert codes(tracker.detach("c1.log", 20.0)) == [None, None]
+
 
 class TestFailed:
     """Fatal join and sync errors."""
@@ -340,8 +345,13 @@ class TestJoin:
     def test_it_is_counted_when_its_sync_demands_a_revocation(self, tracker: Tracker) -> None:
         samples = run(tracker, joined(10.0), synced(11.0, own=demand(10, 11.1)))
 
-        assert codes(samples) == [10]
+        assert [each.to for each in samples] == [None, 10]
         assert tracker.snapshot(12.0).counts == {"unexplained": 1}
+
+    def test_every_one_is_counted(self, tracker: Tracker) -> None:
+        run(tracker, joined(10.0), synced(11.0), joined(12.0), synced(13.0))
+
+        assert tracker.snapshot(13.0).counts == {"unexplained": 2}
 
     def test_leave_settles_it(self, tracker: Tracker) -> None:
         run(tracker, joined(10.0), left(11.0), synced(12.0))
@@ -379,6 +389,14 @@ class TestStale:
 
         assert samples[0].episode == samples[1].episode is not None
 
+    def test_what_comes_after_it_does_not(self, tracker: Tracker) -> None:
+        tracker.apply(raised(1, 10.0))
+        tracker.advance(1e4)
+
+        (note,) = tracker.apply(signal(SignalKind.NOTE, 2e4))
+
+        assert note.episode is None
+
     def test_lost_is_no_completed_rebalance(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 10.0), seen(11.0 + STALE_S))
 
@@ -394,10 +412,9 @@ class TestStale:
         assert tracker.sample(1e4, 15.0) == []
 
     def test_lost_is_counted(self, tracker: Tracker) -> None:
-        run(tracker, raised(1, 10.0), raised(1, 11.0, C2))
+        run(tracker, raised(1, 10.0), raised(1, 11.0, C2), seen(12.0, STATIC))
 
-        tracker.advance(1e4)
-
+        assert codes(tracker.advance(1e4)) == [None, None]
         assert tracker.snapshot(1e4).counts["lost"] == 2
 
     def test_next_signal_brings_the_series_back(self, tracker: Tracker) -> None:
@@ -454,8 +471,8 @@ class TestStale:
     def test_end_of_a_quiet_members_stream_ends_its_series(self, tracker: Tracker) -> None:
         run(tracker, seen(10.0), seen(10.0, C2))
 
-        assert tracker.detach("c1.log", 11.0) == []
-        assert (gauge(tracker, 11.0), gauge(tracker, 11.0, C2)) == (None, 0)
+        assert tracker.detach("c2.log", 11.0) == []
+        assert (gauge(tracker, 11.0), gauge(tracker, 11.0, C2)) == (0, None)
 
     def test_rebalance_outlives_its_stream_until_it_is_stale(self, tracker: Tracker) -> None:
         tracker.apply(raised(1, 10.0))
@@ -787,7 +804,7 @@ class TestIdentity:
             assignor="stream",
             software="java 4.3.0",
             group_type="consumer",
-            protocol_type=None,
+            protocol_type="connect",
         )
         tracker.apply(replace(raised(1, 10.0, member, reason="its words"), generation=7))
 
@@ -795,7 +812,7 @@ class TestIdentity:
 
         assert (row.cluster, row.app, row.group, row.group_type) == ("k", "g", "g", "consumer")
         assert (row.client_id, row.host, row.instance) == (T1.client_id, "h", "s")
-        assert (row.member_id, row.group_instance_id, row.protocol_type) == ("m-1", "i3", None)
+        assert (row.member_id, row.group_instance_id, row.protocol_type) == ("m-1", "i3", "connect")
         assert (row.assignor, row.software, row.generation) == ("stream", "java 4.3.0", 7)
         assert (row.status, row.peak, row.since_at, row.reason) == (1, 1, 10.0, "its words")
 
