@@ -35,7 +35,7 @@ def live(snapshot: Snapshot) -> Live:
         instances=_merged(snapshot.instances, _instance_labels),
         members=snapshot.consumers,
         groups=_groups(rows, snapshot.groups),
-        apps=_apps(rows),
+        apps=_apps(rows, snapshot.groups),
         durations=_durations(snapshot.durations),
     )
 
@@ -109,8 +109,13 @@ def _groups(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[G
     )
 
 
-def _apps(rows: tuple[MemberRow, ...]) -> tuple[AppRow, ...]:
-    by_app = _grouped(rows, lambda row: (row.cluster, row.app))
+def _apps(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[AppRow, ...]:
+    """Return one row per application; one whose groups are known stays like them, at 0."""
+    newest = {(key.cluster, key.group, key.group_type): key.app for key in known}
+    by_app: dict[tuple[str, str], list[MemberRow]] = {
+        (cluster, app): [] for (cluster, _, _), app in newest.items()
+    }
+    by_app |= _grouped(rows, lambda row: (row.cluster, row.app))
     return tuple(
         AppRow(cluster=cluster, app=app, status=_status(rows), peak=_peak(rows))
         for (cluster, app), rows in by_app.items()

@@ -78,13 +78,13 @@ def test_a_group_is_the_max_of_members_and_instances() -> None:
     )
 
 
-def test_a_known_group_without_members_stays_at_zero_and_its_app_has_no_row() -> None:
+def test_a_known_group_without_members_stays_at_zero_and_so_does_its_app() -> None:
     rows = live(Snapshot(at=1.0, groups=(GroupKey("k", "a", "g", "classic"),)))
 
     assert rows.groups == (
         GroupRow(cluster="k", group="g", group_type="classic", status=NONE, peak=NONE),
     )
-    assert rows.apps == ()
+    assert rows.apps == (AppRow(cluster="k", app="a", status=NONE, peak=NONE),)
 
 
 def test_a_group_whose_app_was_renamed_is_one_row() -> None:
@@ -93,6 +93,7 @@ def test_a_group_whose_app_was_renamed_is_one_row() -> None:
     rows = live(Snapshot(at=1.0, consumers=(row(Status.NEW_MEMBER),), groups=known))
 
     assert [(each.group, each.status) for each in rows.groups] == [("g", Status.NEW_MEMBER)]
+    assert [(each.app, each.status) for each in rows.apps] == [("a", Status.NEW_MEMBER)]
 
 
 def test_an_app_is_the_max_over_its_groups() -> None:
