@@ -120,7 +120,7 @@ def _rule(data: Any, dialect: str, group_type: str, where: str) -> Rule:
     chosen = [key for key in (*_WITH_STATUS, "does") if key in data]
     if len(chosen) != 1:
         wanted = "one of raise, follow_up, streams, announce, does"
-        raise DialectError(f"{where}: found {chosen or 'no action'}, wanted {wanted}")
+        raise DialectError(f"{where}: found {' and '.join(chosen) or 'no action'}, wanted {wanted}")
     action, status = _action(chosen[0], data[chosen[0]], where)
     return Rule(
         name=str(data.get("rule", "rule")),
