@@ -1,0 +1,571 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.sources import interpreter as module
+from agent.sources.interpreter import Interpreter
+from metrics.signals import Signal, SignalKind
+from tests.agent.sources.spoken import (
+    ARRIVAL_AT,
+    ASSIGNED,
+    CLOSED,
+    DIALECTS,
+    FIRST_AT,
+    JOINING,
+    REBALANCING,
+    log,
+    parser,
+    says,
+    signals,
+    synced,
+    thread_says,
+    told,
+)
+
+ONE, TWO = "s-StreamThread-1", "s-StreamThread-2"
+REVOKE = "Request joining group due to: need to revoke partitions [t-0] as indicated by the current"
+PROBING = "Requested to schedule probing rebalance for 1795243000694 ms."
+VERSION = "Requested to schedule immediate rebalance due to version probing."
+TASKS = (
+    "Requested to schedule immediate rebalance for new tasks to be safely revoked from"
+    " current owner."
+)
+ENDPOINT = (
+    "Requested to schedule immediate rebalance to update group with new host endpoint = localhost:2"
+)
+
+
+def of_thread(text: str, thread: str = ONE) -> str:
+    return says(text, client_id=f"{thread}-consumer")
+
+
+def member(states: str, epoch: int = 3) -> str:
+    before, after = states.split()
+    return says(f"Member m-1 with epoch {epoch} transitioned from {before} to {after}.")
+
+
+NEW = [member("UNSUBSCRIBED JOINING", 0), says("Cluster ID: x"), member("JOINING RECONCILING")]
+SETTLED = [*NEW, member("RECONCILING ACKNOWLEDGING"), member("ACKNOWLEDGING STABLE")]
+
+
+class TestHeldSync:
+    def test_a_sync_is_held_until_the_partitions_are_assigned(self) -> None:
+        reader = parser()
+
+        held = reader.feed(log(says(REBALANCING), says(JOINING), says(synced(2))), ARRIVAL_AT)
+        rest = reader.feed(log(says(ASSIGNED)), ARRIVAL_AT)
+
+        assert (told(held), told(rest)) == (["1", "join"], ["sync"])
+
+    def test_a_held_sync_keeps_its_own_time(self) -> None:
+        (sync,) = signals(says(synced(2)), says("Lost nothing"), says(ASSIGNED))
+
+        assert (sync.at, sync.generation) == (FIRST_AT, 2)
+
+    def test_a_sync_is_held_by_the_horizon(self) -> None:
+        reader = parser()
+        reader.feed(log(says(JOINING), says(synced(2)), says(REBALANCING)), ARRIVAL_AT)
+
+        assert reader.horizon() == FIRST_AT + 1
+
+    @pytest.mark.parametrize("end", [JOINING, CLOSED, synced(3)])
+    def test_a_sync_whose_end_was_missed_ends_with_what_cannot_come_before(self, end: str) -> None:
+        found = signals(says(synced(2)), says(end))
+
+        assert told(found)[0] == "sync"
+        assert len(found) == 2
+
+    def test_the_end_of_the_stream_ends_a_sync(self) -> None:
+        assert told(signals(says(synced(2)), says(REVOKE))) == ["sync+10"]
+
+    def test_a_follow_up_is_part_of_the_sync_before_it(self) -> None:
+        found = signals(says(synced(2)), says(REVOKE), says(ASSIGNED), says(JOINING))
+
+        assert told(found) == ["sync+10", "join"]
+        follow_up = found[0].follow_up
+        assert follow_up is not None
+        assert follow_up.at == FIRST_AT + 1
+        assert str(follow_up.reason).startswith("need to revoke partitions")
+
+    @pytest.mark.parametrize(
+        "follow_ups",
+        [
+            (of_thread(REVOKE), thread_says(TASKS)),
+            (thread_says(TASKS), of_thread(REVOKE)),
+        ],
+    )
+    def test_follow_ups_come_in_any_order(self, follow_ups: tuple[str, str]) -> None:
+        found = signals(of_thread(synced(2)), *follow_ups, of_thread(ASSIGNED))
+
+        assert told(found) == ["sync+10~10"]
+
+    def test_a_mismatch_with_the_subscription_is_the_next_rounds_cause(self) -> None:
+        mismatch = (
+            "Request joining group due to: received assignment [a] does not match the current"
+            " subscription [b]; it is likely that the subscription has changed"
+        )
+
+        found = signals(says(synced(2)), says(mismatch), says(JOINING), says(synced(3)))
+
+        assert told(found) == ["sync", "8", "join", "sync"]
+
+
+class TestLanes:
+    def test_a_held_sync_holds_back_the_other_threads_of_its_instance(self) -> None:
+        reader = parser()
+        before = reader.feed(
+            log(of_thread(synced(2)), of_thread(REBALANCING, TWO), of_thread(synced(3), TWO)),
+            ARRIVAL_AT,
+        )
+        other = reader.feed(log(of_thread(ASSIGNED, TWO)), ARRIVAL_AT)
+        own = reader.feed(log(of_thread(ASSIGNED)), ARRIVAL_AT)
+
+        assert (told(before), told(other), told(own)) == ([], [], ["sync", "1", "sync"])
+
+    def test_a_held_sync_holds_back_no_other_client(self) -> None:
+        reader = parser()
+
+        found = reader.feed(log(says(synced(2)), says(REBALANCING, client_id="d")), ARRIVAL_AT)
+
+        assert told(found) == ["1"]
+
+    def test_a_lane_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_LANE_LIMIT", 3)
+
+        found = parser().feed(log(says(synced(2)), *[says(REBALANCING)] * 3), ARRIVAL_AT)
+
+        assert told(found) == ["sync", "1", "1", "1"]
+
+
+class TestStreams:
+    @pytest.mark.parametrize(
+        ("line", "word"),
+        [(TASKS, "~10"), (PROBING, "~11"), (VERSION, "~12"), (ENDPOINT, "~13")],
+    )
+    def test_the_streams_layer_speaks_of_its_own_consumers_sync(self, line: str, word: str) -> None:
+        found = signals(of_thread(synced(2)), thread_says(line), of_thread(ASSIGNED))
+
+        assert told(found) == [f"sync{word}"]
+
+    def test_a_probing_rebalance_has_its_time(self) -> None:
+        text = (
+            "Requested to schedule next probing rebalance at 2026-11-21 06:38:10,982 Z to try for"
+            " a more balanced assignment."
+        )
+
+        found = signals(of_thread(synced(2)), thread_says(text), of_thread(ASSIGNED))
+
+        layer = found[0].streams_follow_up
+        assert layer is not None
+        assert layer.due_at == pytest.approx(1795243090.982)
+
+    def test_an_unreadable_time_of_a_probing_rebalance_is_none(self) -> None:
+        text = "Requested to schedule next probing rebalance at noon Z to try for"
+        text += " a more balanced assignment."
+
+        found = signals(of_thread(synced(2)), thread_says(text), of_thread(ASSIGNED))
+
+        layer = found[0].streams_follow_up
+        assert layer is not None
+        assert layer.due_at is None
+
+    def test_a_thread_whose_consumer_has_not_spoken_is_counted(self) -> None:
+        reader = parser()
+
+        found = reader.feed(log(of_thread(JOINING), thread_says(TASKS, TWO)), ARRIVAL_AT)
+
+        assert (told(found), reader.interpreter.strangers) == (["join"], 1)
+
+    def test_the_followup_of_now_is_the_consumers_6_and_no_code_of_the_instance(self) -> None:
+        text = "Request joining group due to: triggered followup rebalance scheduled for 0"
+
+        assert told(signals(of_thread(text))) == ["6"]
+
+    def test_the_followup_of_a_time_is_11_on_the_instance(self) -> None:
+        text = "Request joining group due to: triggered followup rebalance scheduled for 1795243000"
+
+        assert told(signals(of_thread(text))) == ["6~11"]
+
+
+class TestNoCause:
+    """Semantics, section 4a: what is not a cause, as far as a log shows it."""
+
+    def test_pro_actively_leaving_follows_every_leave(self) -> None:
+        left = "Request joining group due to: consumer pro-actively leaving the group"
+
+        assert told(signals(says(JOINING), says(CLOSED), says(left))) == ["join", "leave"]
+
+    def test_a_required_member_id_is_2_and_not_9(self) -> None:
+        text = (
+            "Request joining group due to: rebalance failed due to 'x' (MemberIdRequiredException)"
+        )
+
+        assert told(signals(says(text))) == ["2"]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Group coordinator x is unavailable or invalid due to cause: session timed out",
+            "Group coordinator x is unavailable or invalid due to cause: error NOT_COORDINATOR",
+            "Discovered group coordinator x (id: 1 rack: null)",
+            "Request joining group due to: rebalance failed due to 'null' (DisconnectException)",
+            "FindCoordinator request hit fatal exception",
+        ],
+    )
+    def test_a_lost_coordinator_is_looked_up_again(self, text: str) -> None:
+        assert signals(says(text)) == []
+
+    def test_a_fenced_instance_dies_without_a_code(self) -> None:
+        text = (
+            "Request joining group due to: encountered FENCED_INSTANCE_ID from HEARTBEAT response"
+        )
+
+        assert told(signals(says(text))) == ["fail"]
+
+    def test_an_admins_removal_is_the_victims_3(self) -> None:
+        why = "encountered UNKNOWN_MEMBER_ID from OFFSET_COMMIT response"
+
+        assert told(signals(says(f"Request joining group due to: {why}"))) == ["3"]
+
+    def test_a_static_members_start_and_stop_have_no_code(self) -> None:
+        found = signals(says(JOINING), says(synced(1)), says(ASSIGNED), says("Metrics closed"))
+
+        assert told(found) == ["join", "sync"]
+
+    def test_the_answer_to_a_stale_request_starts_nothing(self) -> None:
+        text = (
+            "Attempt to heartbeat with stale Generation{generationId=1, memberId='c-1',"
+            " protocol='range'} and group instance id Optional.empty failed due to"
+            " ILLEGAL_GENERATION, ignoring the error"
+        )
+
+        assert signals(says(synced(2)), says(ASSIGNED), says(text))[1:] == []
+
+    @pytest.mark.parametrize(("sent", "words"), [(1, ["sync"]), (2, ["sync", "3"])])
+    def test_a_commits_answer_counts_for_its_own_generation(
+        self, sent: int, words: list[str]
+    ) -> None:
+        text = (
+            f"OffsetCommit failed with Generation{{generationId={sent}, memberId='c-1',"
+            " protocol='range'}: The coordinator is not aware of this member."
+        )
+
+        assert told(signals(says(synced(2)), says(ASSIGNED), says(text))) == words
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "Request joining group due to: encountered UNKNOWN_MEMBER_ID from HEARTBEAT response",
+            "Request joining group due to: encountered ILLEGAL_GENERATION from HEARTBEAT response",
+            REBALANCING,
+        ],
+    )
+    def test_an_answer_after_a_leave_starts_nothing(self, answer: str) -> None:
+        assert told(signals(says(JOINING), says(CLOSED), says(answer))) == ["join", "leave"]
+
+    def test_an_answer_after_the_next_join_counts(self) -> None:
+        found = signals(says(CLOSED), says(JOINING), says(REBALANCING))
+
+        assert told(found) == ["leave", "join", "1"]
+
+    @pytest.mark.parametrize(
+        "reason",
+        ["rebalance enforced by user", "group is already rebalancing, said Ann", "(x)", "日本語"],
+    )
+    def test_any_text_that_is_not_the_clients_own_was_typed_by_a_user(self, reason: str) -> None:
+        (found,) = signals(says(f"Request joining group due to: {reason}"))
+
+        assert (found.status, found.reason) == (6, reason)
+
+    def test_a_client_without_a_group_is_nobody(self) -> None:
+        assert signals(says(JOINING, group="null")) == []
+
+    def test_a_leader_speaks_of_others(self) -> None:
+        text = "Requesting followup rebalance be scheduled immediately by m due to tasks changing"
+
+        found = signals(of_thread(synced(2)), thread_says(text), of_thread(ASSIGNED))
+
+        assert told(found) == ["sync"]
+
+    def test_a_classic_consumer_revokes_and_subscribes_without_a_cause(self) -> None:
+        """Up to 2.3 a rejoin printed the words that mean 10 in the consumer protocol."""
+        found = signals(
+            says(JOINING),
+            says("Revoking previously assigned partitions [t-0]"),
+            says("Subscribed to topic(s): a"),
+            says("Completed leaving the group"),
+        )
+
+        assert told(found) == ["join"]
+
+
+class TestNewProtocols:
+    def test_a_member_joins_and_settles(self) -> None:
+        found = signals(*SETTLED)
+
+        assert told(found) == ["2", "sync"]
+        assert {signal.member.group_type for signal in found} == {"consumer"}
+        assert {signal.member.protocol_type for signal in found} == {None}
+        assert found[1].generation == 3
+
+    def test_who_joins_waits_for_the_name_of_its_cluster(self) -> None:
+        reader = parser()
+
+        first = reader.feed(log(NEW[0]), ARRIVAL_AT)
+        then = reader.feed(log(NEW[1]), ARRIVAL_AT)
+
+        assert first == []
+        assert [(signal.at, signal.member.cluster) for signal in then] == [(FIRST_AT, "x")]
+
+    def test_who_joins_a_configured_cluster_does_not_wait(self) -> None:
+        assert told(parser(cluster="prod").feed(log(NEW[0]), ARRIVAL_AT)) == ["2"]
+
+    def test_what_is_taken_away_is_10(self) -> None:
+        found = signals(
+            *SETTLED,
+            member("STABLE RECONCILING"),
+            says("Revoking previously assigned partitions [t-0]"),
+            member("RECONCILING ACKNOWLEDGING"),
+            member("ACKNOWLEDGING STABLE"),
+        )
+
+        assert told(found)[2:] == ["1", "10", "sync"]
+
+    def test_what_is_given_back_on_the_way_out_is_no_cause(self) -> None:
+        found = signals(
+            *SETTLED,
+            member("STABLE PREPARE_LEAVING"),
+            says("Revoking previously assigned partitions [t-0]"),
+            member("PREPARE_LEAVING LEAVING", -1),
+            member("LEAVING UNSUBSCRIBED", -1),
+            says("Completed leaving the group"),
+        )
+
+        assert told(found)[2:] == ["leave"]
+
+    def test_the_leave_of_a_poll_timeout_is_not_the_users(self) -> None:
+        found = signals(
+            *SETTLED,
+            says("Consumer poll timeout has expired. This means the time between"),
+            member("STABLE PREPARE_LEAVING"),
+            member("LEAVING STALE", -1),
+            member("STALE JOINING", 0),
+            member("JOINING STABLE", 4),
+            member("STABLE PREPARE_LEAVING", 4),
+        )
+
+        assert told(found)[2:] == ["5", "join", "sync", "leave"]
+
+    def test_who_closes_after_a_poll_timeout_leaves_for_good(self) -> None:
+        found = signals(
+            *SETTLED,
+            says("Consumer poll timeout has expired. This means the time between"),
+            member("STABLE PREPARE_LEAVING"),
+            says("Completed leaving the group"),
+            says("Completed leaving the group"),
+        )
+
+        assert told(found)[2:] == ["5", "leave"]
+
+    @pytest.mark.parametrize(
+        ("text", "code"),
+        [
+            ("ConsumerGroupHeartbeatRequest failed because member m-1 is unknown. in 9ms: x", "3"),
+            ("GroupHeartbeatRequest failed for member m-1 because epoch 2 is fenced. in 0ms", "4"),
+        ],
+    )
+    def test_a_fenced_member_comes_back(self, text: str, code: str) -> None:
+        found = signals(
+            *SETTLED,
+            says(text),
+            member("STABLE FENCED"),
+            member("FENCED JOINING", 0),
+            member("JOINING RECONCILING"),
+            member("RECONCILING STABLE"),
+        )
+
+        assert told(found)[2:] == [code, "join", "sync"]
+
+    @pytest.mark.parametrize("why", ["is still loading", "is incorrect", "is not available"])
+    def test_a_coordinator_that_does_not_answer_is_no_cause(self, why: str) -> None:
+        text = f"ConsumerGroupHeartbeatRequest failed because the group coordinator x {why}. Will"
+
+        assert told(signals(*SETTLED, says(text)))[2:] == []
+
+    def test_a_fatal_error_fails_and_its_close_is_no_leave(self) -> None:
+        closed = says("Completed leaving the group")
+
+        assert told(signals(*SETTLED, member("STABLE FATAL"), closed))[2:] == ["fail"]
+
+    def test_a_changed_subscription_explains_the_change_that_follows(self) -> None:
+        found = signals(
+            *SETTLED, says("Subscribed to topic(s): a, b"), member("STABLE RECONCILING")
+        )
+
+        assert told(found)[2:] == ["8", "1"]
+        assert (found[2].reason, found[2].at) == ("Subscribed to topic(s): a, b", found[3].at)
+
+    def test_the_same_subscription_again_explains_nothing(self) -> None:
+        again = says("Subscribed to topic(s): a, b")
+        changed = [again, member("STABLE RECONCILING"), member("RECONCILING STABLE")]
+
+        assert told(signals(*SETTLED, *changed, *changed))[2:] == ["8", "1", "sync", "1", "sync"]
+
+    def test_a_changed_subscription_explains_nothing_later(self) -> None:
+        quiet = [says("Lost nothing")] * 20
+
+        found = signals(
+            *SETTLED, says("Subscribed to topic(s): b"), *quiet, member("STABLE RECONCILING")
+        )
+
+        assert told(found)[2:] == ["1"]
+
+    def test_a_share_consumer_is_of_a_share_group(self) -> None:
+        share = [line.replace("[Consumer", "[ShareConsumer") for line in SETTLED]
+
+        found = signals(*share)
+
+        assert told(found) == ["2", "sync"]
+        assert {signal.member.group_type for signal in found} == {"share"}
+
+    def test_a_streams_thread_is_of_a_streams_group(self) -> None:
+        streams = [line.replace("clientId=c", f"clientId={ONE}-consumer") for line in SETTLED]
+        revoking = of_thread("Revoking previously assigned active tasks 0_2")
+        unknown = of_thread("StreamsGroupHeartbeatRequest failed because member m is unknown. in 9")
+
+        found = signals(*streams, revoking, unknown)
+
+        assert told(found) == ["2", "sync", "10", "3"]
+        assert {signal.member.group_type for signal in found} == {"streams"}
+
+    def test_a_client_that_goes_back_to_the_classic_protocol_is_classic_again(self) -> None:
+        found = signals(*SETTLED, says(JOINING))
+
+        assert (found[-1].member.group_type, found[-1].member.protocol_type) == (
+            "classic",
+            "consumer",
+        )
+
+
+class TestPython:
+    UUID = "0a1b2c3d-0000-1111-2222-0123456789ab"
+
+    def test_kafka_python_names_its_client_in_its_member_id(self) -> None:
+        found = signals(
+            f"Received member id m-1-{self.UUID} for group g; will retry join-group",
+            f"Successfully joined group g <Generation 2 (member_id: m-1-{self.UUID},"
+            " protocol: range)>",
+            "Setting newly assigned partitions {} for group g",
+            "Consumer poll timeout has expired. This means",
+            f"Leaving consumer group g (member m-1-{self.UUID}).",
+        )
+
+        assert told(found) == ["2", "join", "sync", "5"]
+        assert {signal.member.client_id for signal in found} == {"m-1"}
+
+    def test_a_cooperative_follow_up_holds_the_zero(self) -> None:
+        found = signals(
+            f"Received member id m-{self.UUID} for group g; will retry join-group",
+            "Cooperative rebalance complete for group g: owned=set(), assigned=set(),"
+            " revoked={TopicPartition(topic='t', partition=0)}, added=set()",
+            "Cooperative rebalance complete for group g: owned=set(), assigned=set(),"
+            " revoked=set(), added=set()",
+        )
+
+        assert told(found) == ["2", "10", "sync"]
+
+    def test_a_line_that_names_nobody_is_the_only_clients(self) -> None:
+        joined = [
+            f"Joined group '{group}' (generation 1) with member_id m-{self.UUID}" for group in "gh"
+        ]
+
+        one = signals(joined[0], "LeaveGroup request succeeded")
+        two = signals(*joined, "LeaveGroup request succeeded")
+
+        assert (told(one), told(two)) == (["join", "leave"], ["join", "join"])
+
+    def test_who_has_not_said_its_name_is_nobody(self) -> None:
+        assert signals("Heartbeat failed for group g because it is rebalancing") == []
+
+
+class TestIdentity:
+    def test_a_stranger_under_the_same_name_is_another_one(self) -> None:
+        first, second = signals(says(synced(2)), says(JOINING, group="h"))
+
+        assert (first.kind, first.member.group) == (SignalKind.SYNC, "g")
+        assert (second.member.group, second.generation) == ("h", None)
+
+    def test_the_member_learns_its_names(self) -> None:
+        found = signals(says("Cluster ID: abc"), says(synced(7)), says(ASSIGNED))
+
+        member = found[0].member
+        assert (member.cluster, member.member_id, member.assignor) == ("abc", "c-1", "range")
+        assert found[0].generation == 7
+
+    def test_a_configured_cluster_stays(self) -> None:
+        (found,) = parser(cluster="prod").feed(
+            log(says("Cluster ID: abc"), says(REBALANCING)), ARRIVAL_AT
+        )
+
+        assert found.member.cluster == "prod"
+
+    def test_clients_are_bounded_and_the_longest_silent_goes_with_its_sync(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "_SPEAKER_LIMIT", 2)
+        reader = parser()
+
+        found = reader.feed(
+            log(says(synced(2), "a"), *(says(JOINING, name) for name in "bcd")), ARRIVAL_AT
+        )
+
+        assert [signal.member.client_id for signal in found] == ["b", "c", "a", "d"]
+        assert len(reader.interpreter.speakers) <= 3
+        assert reader.horizon() == reader.last_at
+
+
+STORY = [
+    says(JOINING),
+    says(synced(1)),
+    says(REVOKE),
+    of_thread(synced(4)),
+    thread_says(PROBING),
+    of_thread(REBALANCING, TWO),
+    says(ASSIGNED),
+    says("Consumer poll timeout has expired. x"),
+    of_thread(ASSIGNED),
+    of_thread(synced(5), TWO),
+    *(line.replace("clientId=c", "clientId=n") for line in SETTLED),
+    says("Subscribed to topic(s): a", "n"),
+    member("STABLE RECONCILING").replace("clientId=c", "clientId=n"),
+    says(CLOSED),
+    says(REBALANCING),
+]
+
+
+def take(reader: Interpreter, line: str) -> list[Signal]:
+    events = (reading.read(line) for reading in DIALECTS.readings)
+    event = next((event for event in events if event is not None), None)
+    return [] if event is None else reader.take(event, FIRST_AT + STORY.index(line))
+
+
+def whole_story() -> list[Signal]:
+    reader = Interpreter(stream="s")
+    return [signal for line in STORY for signal in take(reader, line)] + reader.flush()
+
+
+@given(st.integers(0, len(STORY)), st.integers(0, len(STORY)))
+def test_a_restart_at_any_point_changes_nothing(one: int, two: int) -> None:
+    first, second = sorted((one, two))
+    reader, found = Interpreter(stream="s"), list[Signal]()
+
+    for piece in (STORY[:first], STORY[first:second], STORY[second:]):
+        state = json.loads(json.dumps(reader.state()))  # as a checkpoint keeps it
+        reader = Interpreter(stream="s")
+        reader.restore(state)
+        found += [signal for line in piece for signal in take(reader, line)]
+    found += reader.flush()
+
+    assert found == whole_story()
