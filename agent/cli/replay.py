@@ -3,10 +3,12 @@
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import click
 
+from agent.errors import ConfigError
 from agent.replay import as_text, in_order
 from agent.replay import replay as run_replay
 from agent.sources.dialect import choose
@@ -15,6 +17,7 @@ from agent.sources.log_files import Recording, recordings
 from agent.sources.log_parser import Line, LogParser
 from agent.sources.reading import Dialects
 from metrics.sample import SampleKind, encode, format_time
+from metrics.signals import Signal
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 
@@ -26,15 +29,16 @@ Examples:
   rebalance-agent replay --source logs --format text app.log.2.gz app.log.1 app.log
   kubectl logs payments-0 | rebalance-agent replay --source logs -
   rebalance-agent replay --source logs --explain-line app.log
+  tcpdump -U -w - port 9092 | rebalance-agent replay --source pcap -
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @click.option(
     "--source",
-    type=click.Choice(["logs"]),
+    type=click.Choice(["logs", "pcap"]),
     required=True,
-    help="What the files are: logs of clients.",
+    help="What the files are: logs of clients, or captures (pcap, pcapng) of their traffic.",
 )
 @click.option(
     "--format",
@@ -65,9 +69,12 @@ def replay(  # noqa: PLR0913 - one argument an option
     """Read recorded files as if they were live, with the recorded times as the clock.
 
     Prints transitions, ordered by time. Rotated files of one log (app.log.2.gz, app.log.1, app.log)
-    are one stream, the oldest first. `-` is stdin.
+    are one stream, the oldest first; all captures are one. `-` is stdin.
     """
-    del source  # the only one of this version
+    printed = set(SampleKind) if signals else _PRINTED
+    if source == "pcap":
+        _print([_captured(paths, cluster)], output, printed)
+        return
     chosen = choose(dialects or "auto")
     recorded = recordings(paths)
     if explain_line:
@@ -78,12 +85,27 @@ def replay(  # noqa: PLR0913 - one argument an option
         in_order(_parser(chosen, recording.stream, cluster, timezone), _watched(recording))
         for recording in recorded
     ]
-    printed = set(SampleKind) if signals else _PRINTED
+    _print(streams, output, printed)
+
+
+def _print(streams: list[Iterator[Signal]], output: str, printed: set[SampleKind]) -> None:
     for sample in run_replay(streams, Tracker(StatusConfig())):
         if sample.kind in printed:
             click.echo(
                 encode(sample) if output == "jsonl" else as_text(sample), nl=output == "text"
             )
+
+
+def _captured(paths: tuple[str, ...], cluster: str) -> Iterator[Signal]:
+    """Yield what captures tell; say at the end what in them could not be read."""
+    try:
+        from agent.sources.pcap_file import signals  # noqa: PLC0415 - needs the extra "wire"
+    except ImportError as error:
+        raise ConfigError(f"replay --source pcap: {error}; install the extra 'wire'") from error
+    counts = Counter[str]()
+    yield from signals(paths, cluster, counts)
+    if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:
+        click.echo(f"not read: {', '.join(unread)}", err=True)
 
 
 def _parser(dialects: Dialects, stream: str, cluster: str, timezone: str | None) -> LogParser:

@@ -11,6 +11,7 @@ import heapq
 import struct
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from agent.errors import SourceError
 from agent.wire.interpret import Interpreter
-from agent.wire.packets import read_segment
+from agent.wire.packets import knows_link, read_segment
 from agent.wire.sessions import Sessions
 from metrics.signals import Signal
 
@@ -56,17 +57,20 @@ class Interface(NamedTuple):
     unit_s: float
 
 
-def signals(paths: Iterable[str], cluster: str = "") -> Iterator[Signal]:
+def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterator[Signal]:
     """Yield what the captures tell, by time. Several files are one capture, cut or side by side.
+
+    ``counts`` takes what could not be read, by a short reason.
 
     Raises:
         SourceError: a file that cannot be read, or is no capture.
 
     """
-    sessions, interpreter = Sessions(), Interpreter(cluster=cluster)
+    sessions, interpreter = Sessions(counts), Interpreter(cluster, counts)
     captures = [packets(path) for path in paths]
     for packet in heapq.merge(*captures, key=attrgetter("at")):
         segment = read_segment(packet.link_type, packet.data)
+        counts["unknown_link_type"] += not knows_link(packet.link_type)
         if segment is not None:
             for event in sessions.push(segment, packet.at):
                 yield from interpreter.take(event)

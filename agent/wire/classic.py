@@ -154,8 +154,9 @@ def in_group_answered(
     return speaker.seen(at)
 
 
-def heartbeat_after_loss(speaker: Speaker, at: float) -> list[Signal]:
+def heartbeat_after_loss(speaker: Speaker, request: InGroup, at: float) -> list[Signal]:
     """Return the end of a round whose SyncGroup was lost: the member's heartbeats are accepted."""
+    speaker.generation = request.generation
     return _synced(speaker, at, None, None)
 
 

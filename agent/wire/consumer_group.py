@@ -57,27 +57,35 @@ def answered(
     if heartbeat.epoch == 0:
         speaker.fenced = False
     speaker.generation = answer.epoch
-    endpoint = _endpoint(speaker, answer, at)
+    out = _endpoint(speaker, answer, at)
     if answer.target is not None and answer.target != speaker.target:
-        return endpoint + _retarget(speaker, answer, at)
-    if _is_settled(speaker, sent_at):
-        return endpoint + _settle(speaker, at)
-    return endpoint + speaker.seen(at)
+        return out + _retarget(speaker, heartbeat, answer, at)
+    if (
+        speaker.target_at is None and speaker.heard
+    ):  # nothing new yet: the next accepted one ends it
+        speaker.target_at = at
+    elif speaker.target_at is not None and sent_at >= speaker.target_at and _has_reported(speaker):
+        return out + _settle(speaker, at)
+    return out + speaker.seen(at)
 
 
-def _retarget(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Signal]:
+def _retarget(
+    speaker: Speaker, heartbeat: GroupHeartbeat, answer: GroupHeartbeatAnswer, at: float
+) -> list[Signal]:
     before, target = speaker.target, answer.target or _NOTHING
-    taken = active(speaker.reported or before or _NOTHING) - active(target)
-    speaker.target, speaker.target_at, speaker.warmups = target, at, answer.warmups
+    speaker.target, speaker.warmups = target, answer.warmups
+    if before is None and not speaker.heard and heartbeat.subscription is not None:
+        return speaker.seen(at)  # joined in mid-stream: a full heartbeat repeats what it has
+    owned = before if speaker.reported is None else speaker.reported
+    taken = active(owned or _NOTHING) - active(target)
+    speaker.target_at = at
     out: list[Signal] = []
-    if before is not None and not speaker.heard:
-        out += speaker.raise_(
-            RebalanceStatus.COORDINATOR_REQUESTED, at, f"new assignment in epoch {answer.epoch}"
-        )
+    if not speaker.heard:
+        reason = f"new assignment in epoch {answer.epoch}"
+        out += speaker.raise_(RebalanceStatus.COORDINATOR_REQUESTED, at, reason)
     if taken:
-        out += speaker.raise_(
-            RebalanceStatus.REVOCATION_NEEDED, at, f"the assignment takes {len(taken)} away"
-        )
+        reason = f"the new assignment takes {len(taken)} away"
+        out += speaker.raise_(RebalanceStatus.REVOCATION_NEEDED, at, reason)
     return out or speaker.seen(at)
 
 
@@ -86,12 +94,7 @@ def active(partitions: Partitions) -> Partitions:
     return frozenset(each for each in partitions if each[0][0] not in {"s", "w"})
 
 
-def _is_settled(speaker: Speaker, sent_at: float) -> bool:
-    """Tell whether the heartbeat that was accepted acknowledges all that the broker has given."""
-    if speaker.target_at is None:
-        return bool(speaker.heard)  # what changed no target: the heartbeat was accepted
-    if sent_at < speaker.target_at:
-        return False
+def _has_reported(speaker: Speaker) -> bool:
     return speaker.member.group_type == _SHARE or speaker.reported == speaker.target
 
 

@@ -185,15 +185,18 @@ class Interpreter:
             case Sync(), SyncAnswer() as synced:
                 return classic.sync_answered(speaker, synced, self.counts, answer.at)
             case Heartbeat(), Errors(errors=errors):
-                if not any(errors) and self._has_lost_sync(speaker, answer.request):
-                    return classic.heartbeat_after_loss(speaker, answer.at)
+                if not any(errors) and self._has_lost_sync(speaker, asked, answer.request):
+                    return classic.heartbeat_after_loss(speaker, asked, answer.at)
                 return classic.in_group_answered(speaker, asked, errors, "Heartbeat", answer.at)
             case Commit(), Errors(errors=errors):
                 return classic.in_group_answered(speaker, asked, errors, "OffsetCommit", answer.at)
         return []
 
-    def _has_lost_sync(self, speaker: Speaker, request: Request) -> bool:
-        return speaker.unsynced and request.connection.gaps > speaker.gaps
+    def _has_lost_sync(self, speaker: Speaker, asked: InGroup, request: Request) -> bool:
+        """Tell whether an accepted heartbeat shows the end of a round that was not seen."""
+        known = speaker.generation
+        lost = speaker.unsynced and request.connection.gaps > speaker.gaps
+        return lost or (known is not None and asked.generation > known)
 
     def _find(self, find: FindCoordinator, found: Coordinators) -> None:
         if find.key_type != _JOIN_GROUP_KEY_TYPE:

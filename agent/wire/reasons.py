@@ -1,8 +1,9 @@
 """What the Reason of a JoinGroup or LeaveGroup says (KIP-800).
 
-The texts are the Java client's own, read in its sources from 3.2 to 4.3 (AbstractCoordinator,
-ConsumerCoordinator, ClassicKafkaConsumer, Kafka Streams' StreamThread, Connect's
-WorkerCoordinator). Any other text was typed by a user.
+The texts are the clients' own: the Java client's, read in its sources from 3.2 to 4.3
+(AbstractCoordinator, ConsumerCoordinator, ClassicKafkaConsumer, Kafka Streams' StreamThread,
+Connect's WorkerCoordinator), and franz-go's from 1.5 to 1.20 (pkg/kgo/consumer_group.go);
+librdkafka, kafka-python and aiokafka give none. Any other text was typed by a user.
 """
 
 import re
@@ -50,6 +51,20 @@ _FIXED = [
         ),
         ("need to revoke partitions and re-join", RebalanceStatus.REVOCATION_NEEDED),
         ("consumer pro-actively leaving the group", NONE),  # 5 or 6 came just before
+        ("beginning to manage the group lifecycle", NONE),
+        ("rejoining from normal rebalance", RebalanceStatus.COORDINATOR_REQUESTED),
+        ("rejoining after we previously errored and backed off", NONE),
+        (
+            "(cooperative rejoin )?after revoking what we lost from a rebalance",
+            RebalanceStatus.REVOCATION_NEEDED,
+        ),
+        (
+            "rejoining because we are the leader and noticed .*|leader detected that partitions .*",
+            RebalanceStatus.METADATA_CHANGED,
+        ),
+        ("rejoining because there are more topics .*", RebalanceStatus.SUBSCRIPTION_CHANGED),
+        ("instance group leader restarted and .*", RebalanceStatus.SUBSCRIPTION_CHANGED),
+        ("rejoin from PurgeFetchTopics", RebalanceStatus.SUBSCRIPTION_CHANGED),
     )
 ]
 _DROPPED = {"consumer poll timeout has expired.", "worker poll timeout has expired."}

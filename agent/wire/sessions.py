@@ -36,9 +36,9 @@ class Session:
 class Sessions:
     """Follows the connections of one capture; segments in, requests and answers out."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        """What could not be read, by a short reason."""
+    def __init__(self, counts: Counter[str]) -> None:
+        """Follow nothing yet; ``counts`` takes what could not be read, by a short reason."""
+        self.counts = counts
         self._sessions: OrderedDict[tuple[bytes, bytes], Session] = OrderedDict()
         self._stuck: dict[tuple[bytes, bytes], Session] = {}
         self._servers: OrderedDict[bytes, None] = OrderedDict()
