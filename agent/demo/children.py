@@ -1,14 +1,17 @@
 """Our own commands as child processes that never outlive us in peace: SIGTERM, then SIGKILL."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from agent.lab.errors import LabError
 
 _END_TIMEOUT_S = 15.0
+# of short jobs: without the optimizing compiler Spark takes 33 s of CPU instead of 60
+_SHORT_JOBS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -17,12 +20,12 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def run(arguments: Sequence[str | Path], log: Path) -> None:
-    """Run one of our commands to its end, what it says into a log.
+    """Run one of our commands on Spark to its end, what it says into a log.
 
     Raises:
         LabError: it failed; with its last words.
     """
-    with child(command(*arguments), log) as process:
+    with child(command(*arguments), log, _SHORT_JOBS | dict(os.environ)) as process:
         code = process.wait()
     if code:
         last = log.read_text(errors="replace").splitlines()[-5:]
@@ -30,11 +33,18 @@ def run(arguments: Sequence[str | Path], log: Path) -> None:
 
 
 @contextmanager
-def child(arguments: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def child(
+    arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a process; it has a session of its own, so that a Ctrl-C is ours to pass on."""
     with log.open("ab") as out:
         process = subprocess.Popen(  # noqa: S603
-            arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=environment,
+            start_new_session=True,
         )
     try:
         yield process

@@ -40,7 +40,7 @@ class Play:
         self._cluster = cluster
         self._consumers = consumers
         self._cast: dict[str, Driver] = {}
-        self._audits = 1
+        self._pass = 1
 
     def acts(self, until: Callable[[], bool]) -> Iterator[str]:
         """Play all; repeat the middle until told that it is enough.
@@ -73,12 +73,11 @@ class Play:
         self._settle()
 
     def _change(self) -> Iterator[str]:
-        self._audits += 1
+        self._pass += 1
         yield "orders: a consumer subscribes to one more topic (8); audit: a topic appears (7)"
-        self._cluster.create_topic(f"audit-{self._audits}", 4)
-        more = f"orders returns-{self._audits}"
-        self._cluster.create_topic(f"returns-{self._audits}", 4)
-        self._cast["orders-2"].do(f"subscribe {more}")
+        for topic in ("audit", "extra"):
+            self._cluster.create_topic(f"{topic}-{self._pass}", 4)
+        self._cast["orders-2"].do(f"subscribe orders extra-{self._pass}")
 
     def _freeze(self) -> Iterator[str]:
         yield "orders: a host freezes (3); payments: a consumer is stuck in one record (5)"
