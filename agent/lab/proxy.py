@@ -77,14 +77,21 @@ class FaultProxy:
         self.close()
 
     def _accept(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError):  # the listener is closed
             while True:
-                client, _ = self._server.accept()
-                broker = socket.create_connection((HOST, self.upstream))
-                self._sockets += [client, broker]
-                kinds: dict[int, tuple[int, int]] = {}
-                for job in (self._requests, self._answers):
-                    Thread(target=job, args=(client, broker, kinds), daemon=True).start()
+                self._join(self._server.accept()[0])
+
+    def _join(self, client: socket.socket) -> None:
+        self._sockets.append(client)
+        try:
+            broker = socket.create_connection((HOST, self.upstream))
+        except OSError:
+            client.close()
+            return
+        self._sockets.append(broker)
+        kinds: dict[int, tuple[int, int]] = {}
+        for job in (self._requests, self._answers):
+            Thread(target=job, args=(client, broker, kinds), daemon=True).start()
 
     def _requests(
         self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]

@@ -28,6 +28,8 @@ def _assert_seen(stage: Stage, client_id: str, codes: list[int], status: float =
     assert stage.agent.codes(client_id, codes, STREAMS) == codes
     assert _status(stage, client_id, status) == status
     assert _status(stage, client_id, max(codes), "_peak") == max(codes)
+    stage.agent.stop()
+    assert stage.agent.codes(client_id, codes, STREAMS) == codes
 
 
 def test_10_revocation_needed_when_tasks_move(stage: Stage) -> None:
@@ -47,10 +49,11 @@ def test_11_assignment_probing_while_a_warm_up_runs(stage: Stage) -> None:
 
     _run(stage, "4.3.0", "s2", catching_up)
 
-    _assert_seen(stage, "s1", [2, 0, 1, 0, 11], status=11.0)
+    assert _status(stage, "s1", 11.0) == 11.0
     consumer = "s1-StreamThread-1-consumer"
     gauge = "kafka_consumer_rebalance_status"
     assert stage.agent.gauge(gauge, 0.0, client_id=consumer) == 0.0
+    _assert_seen(stage, "s1", [2, 0, 1, 0, 11], status=11.0)
 
 
 def test_12_version_probing_beside_an_older_version(stage: Stage) -> None:

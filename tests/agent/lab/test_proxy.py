@@ -107,3 +107,17 @@ def test_the_end_of_one_side_ends_the_other(client: socket.socket, broker: socke
     broker.close()
 
     assert client.recv(1) == b""
+
+
+def test_without_a_broker_a_client_is_refused_and_may_come_again(
+    proxy: FaultProxy, upstream: socket.socket
+) -> None:
+    port, proxy.upstream = proxy.upstream, 1
+    with socket.create_connection((HOST, proxy.port), timeout=10.0) as refused:
+        assert refused.recv(1) == b""
+
+    proxy.upstream = port
+
+    upstream.settimeout(10.0)
+    with socket.create_connection((HOST, proxy.port), timeout=10.0):
+        upstream.accept()[0].close()
