@@ -19,7 +19,7 @@ def sent(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]
     """Return what the request itself tells: a join, a leave, another subscription."""
     if heartbeat.epoch < 0:  # -1, or -2 of a static member that will be back
         return speaker.leave(at, None)
-    out = _joins(speaker, at) if heartbeat.epoch == 0 else _changes(speaker, heartbeat, at)
+    out = (_joins if heartbeat.epoch == 0 else _changes)(speaker, heartbeat, at)
     if heartbeat.subscription is not None:
         speaker.subscription = heartbeat.subscription
     if heartbeat.owned is not None:
@@ -30,9 +30,10 @@ def sent(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]
     return out
 
 
-def _joins(speaker: Speaker, at: float) -> list[Signal]:
+def _joins(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]:
+    was_member = bool(heartbeat.member_id and speaker.generation) and not speaker.left
     speaker.left = False
-    if speaker.fenced:  # it was a member: the round began with its 3 or 4
+    if was_member:  # its 3 or 4 began the round, or was lost
         return speaker.seen(at)
     return speaker.raise_(RebalanceStatus.NEW_MEMBER, at, "joins with member epoch 0")
 
@@ -54,8 +55,6 @@ def answered(
     """Return what the answer tells: an error, another target, or that the member has settled."""
     if answer.error:
         return _error(speaker, answer, at)
-    if heartbeat.epoch == 0:
-        speaker.fenced = False
     speaker.generation = answer.epoch
     out = _endpoint(speaker, answer, at)
     if answer.target is not None and answer.target != speaker.target:
@@ -74,13 +73,15 @@ def _retarget(
 ) -> list[Signal]:
     before, target = speaker.target, answer.target or _NOTHING
     speaker.target, speaker.warmups = target, answer.warmups
-    if before is None and not speaker.heard and heartbeat.subscription is not None:
+    if before is None and not speaker.heard and heartbeat.epoch and heartbeat.subscription:
         return speaker.seen(at)  # joined in mid-stream: a full heartbeat repeats what it has
     owned = before if speaker.reported is None else speaker.reported
     taken = active(owned or _NOTHING) - active(target)
     speaker.target_at = at
     out: list[Signal] = []
-    if not speaker.heard:
+    if heartbeat.epoch == 0 and not speaker.heard:  # the error that made it join was not seen
+        out.append(speaker.signal(SignalKind.JOIN, at))
+    elif not speaker.heard:
         reason = f"new assignment in epoch {answer.epoch}"
         out += speaker.raise_(RebalanceStatus.COORDINATOR_REQUESTED, at, reason)
     if taken:
@@ -124,7 +125,6 @@ def _error(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Si
     reason = f"heartbeat answered {name(answer.error)}"
     match meaning(answer.error):
         case RebalanceStatus() as status:
-            speaker.fenced = True
             speaker.target = speaker.target_at = speaker.reported = None
             return speaker.raise_(status, at, reason)
         case Meaning.FATAL | Meaning.FENCED:

@@ -174,7 +174,7 @@ class Interpreter:
             case GroupHeartbeat() as heartbeat, GroupHeartbeatAnswer() as beat:
                 speaker = self.speakers.name(speaker, beat.member_id)
                 return consumer_group.answered(speaker, heartbeat, request.at, beat, at)
-            case InGroup() as asked, message if asked.generation >= (speaker.generation or 0):
+            case InGroup() as asked, message if not _is_outdated(speaker, asked):
                 return self._tell_in_group(speaker, asked, answer, message)
         return []
 
@@ -205,3 +205,11 @@ class Interpreter:
             self.coordinators[key or find.keys[0]] = node
             if len(self.coordinators) > _COORDINATORS_LIMIT:
                 self.coordinators.popitem(last=False)
+
+
+def _is_outdated(speaker: Speaker, asked: InGroup) -> bool:
+    """Tell whether a request was sent in an older generation, or as an earlier member."""
+    known = speaker.generation
+    return (known is not None and asked.generation < known) or (
+        asked.member_id != speaker.member.member_id
+    )

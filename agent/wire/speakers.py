@@ -61,7 +61,6 @@ class Speaker:
     target_at: float | None = None
     """When an assignment came that is not acknowledged yet (Unix seconds)."""
     warmups: bool = False
-    fenced: bool = False
     endpoint: Node | None = None
     endpoint_epoch: int | None = None
     moved: bool = False
@@ -193,6 +192,7 @@ class Speakers:
         self._by_member_id.pop((group, speaker.member.member_id or ""), None)
         self._by_member_id[group, member_id] = speaker
         speaker.learn(member_id=member_id)
+        speaker.generation = None
         return speaker
 
     def leave_connection(self, connection: Connection) -> None:
