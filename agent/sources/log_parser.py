@@ -62,7 +62,7 @@ class LogParser:
         self._dated_at: float | None = None
         self._readings = dialects.readings
         self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
-        self._carry, self._skipping = b"", False
+        self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._news = False  # a line has told what else to search for, or what no more
 
     @property
@@ -81,7 +81,7 @@ class LogParser:
 
     def lines(self, data: bytes, arrival_at: float) -> Iterator[Line]:
         """Yield each line that a rule may read, read; for those who want more than signals."""
-        start = 0
+        self._arrival_at, start = arrival_at, 0
         if self._carry or self._skipping:  # finish the line that the last piece has begun
             start = data.find(b"\n") + 1
             if not start:
@@ -97,7 +97,7 @@ class LogParser:
 
     def flush(self) -> list[Signal]:
         """Return what waits at the end of the stream; a last line without its newline counts."""
-        last = self.feed(b"\n", self.last_at or 0.0) if self._carry else []
+        last = self.feed(b"\n", self._arrival_at) if self._carry else []
         return last + self.interpreter.flush()
 
     def horizon(self) -> float | None:
@@ -164,6 +164,9 @@ class LogParser:
         ]
 
     def _read(self, raw: bytes, readings: list[Reading], arrival_at: float) -> Line | None:
+        if len(raw) > LINE_LIMIT:
+            self.counts.long += 1
+            return None
         entry = self.unwrapper.unwrap(raw, arrival_at)
         if entry is None:
             return None
