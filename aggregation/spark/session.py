@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _NEEDED = ("pyspark", "pyarrow", "pandas", "matplotlib")
 
 _JVM_END_S = 20
+_JAVA_ERROR = re.compile(r"^(?:Caused by: |: )(?:[\w$]+\.)+([\w$]+: .+)$", re.MULTILINE)
 
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
@@ -75,30 +76,43 @@ def spark_session(
         SparkJobError: Spark did not start, or a query failed; names the log file.
 
     """
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - of the extra [spark]
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - of the extra [spark]
+    from pyspark.errors import PySparkException  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
         return
-    log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - the JVM writes to it; kept on failure
-        prefix="rebalance-agent-spark-", suffix=".log", delete=False
-    )
+    handle, name_of_log = tempfile.mkstemp(prefix="rebalance-agent-spark-", suffix=".log")
+    log = Path(name_of_log)
     try:
-        spark = _start(name, say, log.fileno(), keep_fds)
-        try:
-            yield spark
-        finally:
-            _stop(spark)
-    except PySparkException as error:
-        raise SparkJobError(f"Spark failed: {_first_line(error)} (its log: {log.name})") from error
-    except SparkJobError:
-        raise
+        with os.fdopen(handle, "wb") as file, _started(name, say, file.fileno(), keep_fds) as spark:
+            try:
+                yield spark
+            except (PySparkException, Py4JError) as error:  # its text needs the JVM alive
+                raise _SparkError(_gist(str(error))) from error
+    except (_SparkError, PySparkException, Py4JError) as error:
+        raise SparkJobError(f"Spark failed: {_gist(str(error))} (its log: {log})") from error
     except BaseException:
-        Path(log.name).unlink(missing_ok=True)
+        log.unlink()
         raise
-    Path(log.name).unlink(missing_ok=True)
+    log.unlink()
+
+
+class _SparkError(Exception):
+    """What Spark said, in text."""
+
+
+@contextmanager
+def _started(
+    name: str, say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+) -> "Iterator[SparkSession]":
+    spark = _start(name, say, log_fd, keep_fds)
+    try:
+        yield spark
+    finally:
+        _stop(spark)
 
 
 def _start(
@@ -169,5 +183,7 @@ def _environ(variables: dict[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+def _gist(text: str) -> str:
+    """Find the line that says most in what Spark tells: the innermost Java error, or the first."""
+    causes = _JAVA_ERROR.findall(text)
+    return causes[-1] if causes else text.strip().partition("\n")[0]

@@ -86,7 +86,6 @@ def _period(tables: list[DataFrame], first: date | None, last: date | None) -> P
     period = Period(first or days[0], last or days[-1])
     if not any(period.first <= day <= period.last for day in days):
         raise SparkJobError(
-            f"no records from {period.first} to {period.last}: "
-            f"the tables hold {days[0]} to {days[-1]} (UTC)"
+            f"no records on the asked days: the tables hold {days[0]} to {days[-1]} (UTC)"
         )
     return period

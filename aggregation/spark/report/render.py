@@ -7,7 +7,7 @@ take for a formula gets an apostrophe in front (the Parquet file has it as it wa
 import csv
 import re
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from html import escape
 from pathlib import Path
 from string import Template
@@ -38,11 +38,19 @@ def write_report(facts: Facts, output: Path, say: Callable[[str], None]) -> Path
     for number, section in enumerate(SECTIONS, 1):
         say(f"{number}/{len(SECTIONS)} {section.title}")
         frame = section.table(facts)
-        tables[section.name] = [row.asDict() for row in frame.collect()]
+        tables[section.name] = [_in_utc(row.asDict()) for row in frame.collect()]
         _write_tables(tables[section.name], to_arrow_schema(frame.schema), output / section.name)
     page = output / PAGE
     page.write_text(_page(tables, facts), encoding="utf-8", errors="replace")
     return page
+
+
+def _in_utc(row: Row) -> Row:
+    """Give instants their zone: pyspark collects them in the machine's, without saying so."""
+    return {
+        name: value.astimezone(UTC) if isinstance(value, datetime) else value
+        for name, value in row.items()
+    }
 
 
 def _write_tables(rows: Rows, schema: pa.Schema, stem: Path) -> None:

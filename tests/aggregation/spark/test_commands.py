@@ -48,7 +48,8 @@ def test_killed_between_table_and_checkpoint_each_id_is_there_once(tmp_path: Pat
         write_spool(spool, part, name=f"s{number}", compress=number % 2 == 0)
     arguments = ("ingest", "--from", spool, "--tables", tables, "--once")
 
-    with subprocess.Popen(command(*arguments), stderr=subprocess.DEVNULL) as first:
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command(*arguments), stderr=subprocess.DEVNULL, env=env) as first:
         _wait_for_rows(first, tables / "transitions")
         first.send_signal(signal.SIGKILL)
     committed = list(tables.glob("_checkpoints/*/commits/0"))
@@ -112,6 +113,21 @@ def test_wrong_usage_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr
+
+
+def test_what_spark_cannot_do_is_exit_1_and_one_sentence(tmp_path: Path) -> None:
+    spool, tables = tmp_path / "spool", tmp_path / "tables"
+    write_spool(spool, fleet(2, days=1, sampled_every_s=7200).samples)
+    tables.mkdir()
+    tables.joinpath("samples").write_text("in the way")
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+
+    done = run("ingest", "--from", spool, "--tables", tables, "--once", env=env)
+
+    *_, last = done.stderr.splitlines()
+    assert (done.returncode, last.startswith("Error: Spark failed: ")) == (1, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert [tmp_path / last.rpartition("/")[2].rstrip(")")] == list(tmp_path.glob("*.log"))
 
 
 def test_importing_the_commands_imports_no_spark() -> None:

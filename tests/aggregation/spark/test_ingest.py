@@ -13,7 +13,7 @@ from aggregation.spark.errors import SparkJobError
 from aggregation.spark.ingest import IngestConfig, SpoolIngest, append, unseen
 from aggregation.spark.lock import table_lock
 from aggregation.spark.schema import Table, read_table
-from metrics.sample import Sample, SampleKind, Scope, encode
+from metrics.sample import Sample, SampleKind, Scope, encode, format_time
 from metrics.status import RebalanceStatus as S
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import (
@@ -90,7 +90,7 @@ def test_values_arrive_unchanged_and_partitioned_by_day(ingest: Ingest) -> None:
     ]
     written = {sample.id: msgspec.to_builtins(sample) for sample in samples}
     for row in found:
-        row["ts"] = f"{row['ts']:%Y-%m-%dT%H:%M:%S.%fZ}"
+        row["ts"] = format_time(row["ts"].timestamp())
         assert written[row["id"]] | {"extra": None, "day": row["day"]} == row
         assert row["ts"].startswith(str(row["day"]))
     folders = {path.name for path in (ingest.tables / Table.TRANSITIONS).iterdir()}

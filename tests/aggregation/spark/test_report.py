@@ -146,9 +146,17 @@ def test_text_of_clients_is_never_markup_nor_formula(week_report: Reports) -> No
     assert EVIL in table["group"].to_pylist()
 
 
+def test_instants_are_utc_wherever_the_machine_is(week_report: Reports) -> None:
+    (row,) = [row for row in week_report.rows("triggers") if row["group"] == "'" + EVIL]
+    assert row["last_at"] == "2025-11-24T00:08:20.000000Z"
+    table = pq.read_table(week_report.output / "triggers.parquet")
+    ends = dict(zip(table["group"].to_pylist(), table["last_at"].to_pylist(), strict=True))
+    assert ends[EVIL].timestamp() == START_AT + 500
+
+
 def test_faults_of_the_data_are_told(week_report: Reports) -> None:
     found = {row["check"]: row["found"] for row in week_report.rows("quality")}
-    assert (found["gaps"], found["episodes without an end"]) == ("1", "1")
+    assert (found["gaps"], found["episodes cut short"]) == ("1", "1")
 
 
 def test_period_cuts_and_its_margins_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
