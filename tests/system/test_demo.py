@@ -5,17 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 _DEMO = [sys.executable, "-P", "-m", "agent", "demo"]
-_LIMIT_S = 180.0
-"""What the whole demo may take where nothing else runs."""
-_BUSY_LOAD = 3.0
-"""Runnable processes a core beyond which a time tells nothing; the demo alone stays below 2."""
 
 
 def _path_without_java(folder: Path) -> str:
@@ -51,12 +46,9 @@ def _run(output: Path, *options: str, environment: dict[str, str] | None = None)
 def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environment["PATH"] = _path_without_java(tmp_path / "bin")
-    begun_s = time.monotonic()
 
     printed = _run(tmp_path / "out", environment=environment)
 
-    took_s = time.monotonic() - begun_s
-    assert took_s < _LIMIT_S or os.getloadavg()[0] > _BUSY_LOAD * (os.cpu_count() or 1)
     assert len(_codes(printed)) >= 6
     assert "<svg" in (tmp_path / "out" / "report" / "report.html").read_text()
 
