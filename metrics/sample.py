@@ -83,7 +83,7 @@ def encode(sample: Sample) -> bytes:
 
 def format_time(at: float) -> str:
     """Write Unix seconds as RFC 3339 UTC with microseconds."""
-    return datetime.fromtimestamp(round(at, 6), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(ts: str) -> float:

@@ -8,7 +8,7 @@ stays at 6 until all of it is at zero (semantics.md 2).
 from dataclasses import dataclass, replace
 
 from metrics.sample import Outcome, Sample, Scope
-from metrics.signals import FollowUp, InstanceKey, Member, MemberKey, streams_thread
+from metrics.signals import FollowUp, InstanceKey, Member, MemberKey
 from metrics.status import RebalanceStatus
 from metrics.track import Track
 from metrics.transition import instance_target, stale_at, transition
@@ -61,14 +61,14 @@ class Instances:
 
     def enlist(self, thread: Track, layer: Layer) -> None:
         """Make a consumer one of its instance's threads; plain consumers are passed over."""
-        key, parts = thread.member.instance_key, streams_thread(thread.client_id)
-        if key is None or parts is None:
+        key = thread.member.instance_key
+        if key is None:
             return
         if key not in self._by_key:
             own = Track(
                 scope=Scope.STREAMS,
                 member=thread.member,
-                client_id=parts.instance,
+                client_id=key.client_id,
                 app=thread.app,
                 source=thread.source,
                 since_at=thread.since_at,

@@ -129,7 +129,7 @@ class Track:
         peak: RebalanceStatus | None = None,
     ) -> Sample:
         """Return a sample of this track; equal events at one instant get ordinals."""
-        member, consumer = self.member, self.scope is Scope.CONSUMER
+        member = self.member
         return Sample(
             id=self._name(kind, at, from_, to),
             kind=kind,
@@ -141,8 +141,8 @@ class Track:
             protocol_type=member.protocol_type,
             scope=self.scope,
             client_id=self.client_id,
-            member_id=member.member_id if consumer else None,
-            group_instance_id=member.group_instance_id if consumer else None,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id if self.scope is Scope.CONSUMER else None,
             host=member.host,
             from_=from_,
             to=to,

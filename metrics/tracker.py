@@ -251,7 +251,7 @@ class Tracker:
         track, layer, out = entry.track, entry.layer, list[Sample]()
         stale = track.stale_at(self._config)
         if stale is not None and stale <= now:
-            out += self._lose(track, stale, "not confirmed")
+            out = self._lose(track, stale, "not confirmed")
         stale = layer.stale_at(track.confirmed_at, self._config.stale_after(track.member))
         if stale is not None and stale <= now:
             out += self._lose_layer(entry, stale, "not confirmed")

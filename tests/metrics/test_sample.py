@@ -1,3 +1,4 @@
+import time
 from dataclasses import fields, replace
 
 import msgspec
@@ -50,11 +51,12 @@ SAMPLE = Sample(
 def ids(member: Member, source: SourceKind = SourceKind.LOGS) -> list[str]:
     """Return the ids of one fixed history of the member."""
     signals = [
-        raised(1, 10.0, member, source=source),
-        raised(1, 10.0, member, source=source),
+        *[raised(1, 10.0, member, source=source)] * 4,
         synced(11.0, member, source=source),
     ]
-    return [each.id for each in run(Tracker(StatusConfig()), *signals)]
+    tracker = Tracker(StatusConfig())
+    samples = run(tracker, *signals) + tracker.sample(15.0, 15.0)
+    return [each.id for each in samples]
 
 
 class TestCodec:
@@ -101,9 +103,17 @@ class TestId:
         assert ids(C1) == [
             "e181f9c33ad0305da58f8ed6f26661ff",
             "f0d6c48f55fb2a6c1e5d1924ed406b3a",
+            "86df9aa6bda6a25163d058dd27c5ff51",
+            "5a952ef40dd9268bcf1379cb7ce756a2",
             "336c269fe54df900f5df638ce4789a1f",
+            "3afc3a6d8704b4eb5c2fb482a3fbb13d",
         ]
-        assert ids(T1)[-1] == "58944e06f413340b0df3e87a6ba55583"
+        assert ids(T1)[-1] == "5dd819afdf9028b9b6a56bdbbd29c166"
+
+    def test_names_of_episodes_are_stable_too(self) -> None:
+        samples = run(Tracker(StatusConfig()), raised(1, 10.0, T1))
+
+        assert [each.episode for each in samples] == ["0e6f21fda3fcdb0a", "fd42cf065bdd2047"]
 
     def test_has_32_hex_digits(self) -> None:
         assert {len(bytes.fromhex(name)) for name in ids(C1)} == {16}
@@ -156,6 +166,15 @@ class TestId:
 class TestTime:
     def test_is_written_in_utc_with_microseconds(self) -> None:
         assert format_time(1795242711.4) == "2026-11-21T06:31:51.400000Z"
+
+    def test_does_not_hang_on_the_machines_zone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", "Asia/Kolkata")
+            time.tzset()
+            text = format_time(1795242711.4)
+        time.tzset()
+
+        assert text == "2026-11-21T06:31:51.400000Z"
 
     def test_is_read_in_any_zone(self) -> None:
         assert parse_time("2026-11-21T07:31:51.400000+01:00") == 1795242711.4

@@ -397,6 +397,13 @@ class TestStale:
 
         assert note.episode is None
 
+    def test_nothing_after_an_end_belongs_to_the_episode(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 10.0), synced(11.0))
+
+        (note,) = tracker.apply(signal(SignalKind.NOTE, 12.0))
+
+        assert note.episode is None
+
     def test_lost_is_no_completed_rebalance(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 10.0), seen(11.0 + STALE_S))
 
@@ -515,7 +522,8 @@ class TestOrder:
         samples = run(tracker, raised(1, 10.0), synced(9.9, source=SourceKind.WIRE))
 
         assert codes(samples) == [1]
-        assert tracker.snapshot(11.0).counts == {"late": 1}
+        assert tracker.apply(synced(9.8, source=SourceKind.WIRE)) == []
+        assert tracker.snapshot(11.0).counts == {"late": 2}
 
     def test_signal_of_another_source_at_the_same_time_moves(self, tracker: Tracker) -> None:
         assert codes(run(tracker, raised(1, 10.0), synced(10.0, source=SourceKind.WIRE))) == [1, 0]
@@ -722,16 +730,20 @@ class TestBounds:
         samples = tracker.apply(seen(11.0))
 
         assert codes(samples, Scope.STREAMS) == [None]
+        assert samples[0].reason == "evicted: too many members"
         assert tracker.snapshot(12.0).instances == ()
 
     def test_smaller_bound_after_a_reload_holds(self) -> None:
         tracker = Tracker(CONFIG)
-        run(tracker, seen(1.0), seen(2.0, C2), seen(3.0, STATIC), seen(4.0, T1))
+        run(tracker, raised(1, 1.0), raised(1, 2.0, C2), seen(3.0, STATIC), seen(4.0, T1))
 
         tracker = Tracker(StatusConfig(members=2), state=tracker.state())
-        tracker.apply(seen(5.0, T1))
+        samples = tracker.apply(seen(5.0, T1))
 
-        assert [row.client_id for row in tracker.snapshot(5.0).consumers] == ["c3", T1.client_id]
+        assert [each.client_id for each in samples] == ["c1", "c2"]
+        snapshot = tracker.snapshot(5.0)
+        assert [row.client_id for row in snapshot.consumers] == ["c3", T1.client_id]
+        assert snapshot.counts["evicted"] == 2
 
     def test_groups_are_bounded(self) -> None:
         tracker = Tracker(StatusConfig(groups=1))
@@ -817,11 +829,11 @@ class TestIdentity:
         assert (row.status, row.peak, row.since_at, row.reason) == (1, 1, 10.0, "its words")
 
     def test_sample_tells_who_it_is(self, tracker: Tracker) -> None:
-        member = replace(STATIC, member_id="m-1", group_type="classic", protocol_type="connect")
+        member = replace(STATIC, member_id="m-1", group_type="share", protocol_type="connect")
 
         (sample,) = tracker.apply(raised(1, 10.0, member))
 
-        assert (sample.cluster, sample.group, sample.group_type) == ("k", "g", "classic")
+        assert (sample.cluster, sample.group, sample.group_type) == ("k", "g", "share")
         assert (sample.protocol_type, sample.scope, sample.source) == (
             "connect",
             Scope.CONSUMER,
