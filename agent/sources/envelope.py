@@ -11,7 +11,7 @@ the head of `Entry.text` goes before `Entry.at`.
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,8 +34,7 @@ _TIMES = ("@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime")
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line as the application meant it."""
 
     text: str

@@ -5,7 +5,7 @@ behind nothing but what layouts print before it (a level, ``[thread]``, a proces
 a syslog or compose prefix, colours), and within the first 160 characters: enough for the longest
 thread name with a level beside it, and a date that a message talks about is not taken. Every form
 is one pattern with a key (all of it up to the minute), seconds, a fraction and a tail (zone, AM or
-PM), so a line in the minute of the line before costs one match and one addition.
+PM), so a line that begins as the line before did, up to the minute, costs a short match.
 
 What a stamp leaves out is taken from the arrival: the latest year or day that does not lie in its
 future. A log with times of day alone that spans more than a day before its arrival cannot be dated.
@@ -15,6 +15,7 @@ is now; one that a clock jumped over is read with the offset from before the jum
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from agent.errors import ConfigError
@@ -46,15 +47,26 @@ _EPOCH_MIN_S, _EPOCH_MAX_S = 1_000_000_000, 4_102_444_800
 _ZONE_MAX_S = 18 * _HOUR_S  # java.time.ZoneOffset
 
 
-def _form(to_the_minute: str, separator: str = ":", tail: str = _ZONE) -> re.Pattern[str]:
-    return re.compile(
-        rf"{_HEAD}(?P<key>{to_the_minute}){separator}{_SECOND}{tail}(?![\d:])", re.ASCII
-    )
+class _Form(NamedTuple):
+    """A form of stamp: all of it, and what follows where a line begins as the one before did."""
+
+    whole: re.Pattern[str]
+    rest: re.Pattern[str]
+
+
+def _form(to_the_minute: str, separator: str = ":", tail: str = _ZONE) -> _Form:
+    rest = rf"{_SECOND}{tail}(?![\d:])"
+    whole = rf"{_HEAD}(?P<key>{to_the_minute}){separator}{rest}"
+    return _Form(re.compile(whole, re.ASCII), re.compile(rest, re.ASCII))
 
 
 _NO_TAIL = r"(?P<tail>)"
-_EPOCH = re.compile(
-    rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])", re.ASCII
+_NEVER = re.compile("(?!)")
+_EPOCH = _Form(
+    re.compile(
+        rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])", re.ASCII
+    ),
+    _NEVER,  # it has no minutes
 )
 _FORMS = (
     # log4j, Logback and Spring Boot, Python logging, ISO 8601, slog, Go's log
@@ -72,7 +84,9 @@ _FORMS = (
         tail=r"[ \u202f](?P<tail>[AP]M)",
     ),
     # syslog, where its text has no better stamp
-    _form(rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=_NO_TAIL),
+    _form(rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=_NO_TAIL)._replace(
+        rest=_NEVER
+    ),
     _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
     _form(_CLOCK, tail=_NO_TAIL),  # Logback's default
 )
@@ -102,24 +116,24 @@ class Stamper:
         """
         self._zone = None if timezone is None else _zone(timezone)
         self._form = _FORMS[0]
-        self._key: tuple[str, str | None] = ("", None)
+        self._start = ""
+        self._key = ""
+        self._tail: str | None = None
         self._minute_at = 0.0
         self._valid_until = 0.0
         self._last_at: float | None = None
 
     def find(self, text: str, arrival_at: float) -> float | None:
         """Return the stamp in the head of ``text`` as Unix seconds, None if there is none."""
-        match = self._form.match(text, 0, _HEAD_CHARS)
-        if match is None:
-            for form in _FORMS:
-                match = form.match(text, 0, _HEAD_CHARS)
-                if match is not None:
-                    self._form = form
-                    break
-            else:
-                return None
+        if arrival_at < self._valid_until and text.startswith(self._start):
+            rest = self._form.rest.match(text, len(self._start), _HEAD_CHARS)
+            if rest is not None:
+                second, fraction, tail = rest.groups()
+                if tail == self._tail:
+                    self._last_at = self._minute_at + _seconds(second, fraction)
+                    return self._last_at
         try:
-            at = self._read(match, arrival_at)
+            at = self._find(text, arrival_at)
         except ValueError:  # no such date
             self._valid_until = 0.0
             return None
@@ -127,15 +141,21 @@ class Stamper:
             self._last_at = at
         return at
 
-    def _read(self, match: re.Match[str], arrival_at: float) -> float | None:
-        if match.re is _EPOCH:
-            return from_epoch(float(match["epoch"]))
-        key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
-        if self._key != (key, tail) or not arrival_at < self._valid_until:
-            self._minute_at = self._minute(match, tail, arrival_at)
-            self._key = (key, tail)
-        seconds = float(f"{second}.{fraction}") if fraction else float(second)
-        return self._minute_at + seconds
+    def _find(self, text: str, arrival_at: float) -> float | None:
+        for form in (self._form, *_FORMS):
+            match = form.whole.match(text, 0, _HEAD_CHARS)
+            if match is None:
+                continue
+            self._form = form
+            if form is _EPOCH:
+                return from_epoch(float(match["epoch"]))
+            key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
+            if (self._key, self._tail) != (key, tail) or not arrival_at < self._valid_until:
+                self._minute_at = self._minute(match, tail, arrival_at)
+                self._key, self._tail = key, tail
+            self._start = text[: match.start("second")]
+            return self._minute_at + _seconds(second, fraction)
+        return None
 
     def _minute(self, match: re.Match[str], tail: str | None, arrival_at: float) -> float:
         # An hour: the key of a time of day comes again tomorrow.
@@ -196,6 +216,10 @@ class Stamper:
             if at <= limit_at:
                 return at
         raise ValueError
+
+
+def _seconds(second: str, fraction: str | None) -> float:
+    return float(f"{second}.{fraction}") if fraction else float(second)
 
 
 def _month(text: str) -> int:
