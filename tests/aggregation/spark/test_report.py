@@ -156,7 +156,7 @@ def test_instants_are_utc_wherever_the_machine_is(week_report: Reports) -> None:
 
 def test_faults_of_the_data_are_told(week_report: Reports) -> None:
     found = {row["check"]: row["found"] for row in week_report.rows("quality")}
-    assert (found["gaps"], found["episodes cut short"]) == ("1", "1")
+    assert (found["gaps"], found["episodes cut short"]) == ("1", "2")
 
 
 def test_period_cuts_and_its_margins_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
