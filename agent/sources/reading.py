@@ -88,32 +88,21 @@ class Dialect:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """Dialects that share one anchor and prefix, read as one."""
+class Voice:
+    """Rules behind one prefix."""
 
-    family: str
-    anchor: str
-    anchor_after: str | None
     prefix: re.Pattern[str]
-    suffix: re.Pattern[str] | None
     rules: tuple[Rule, ...]
 
-    @cached_property
-    def finder(self) -> re.Pattern[bytes]:
-        """What blocks are searched for: a line that begins to look as if a rule would read it.
-
-        `re` is fast where an expression begins with a literal, so a prefix should begin with its
-        anchor; else the bare anchor is searched, and every line with it is read.
-        """
-        if not self._anchored:
-            return re.compile(re.escape(self.anchor.encode()))
-        texts = "|".join(rule.text.pattern.removesuffix("$") for rule in self.rules)
-        bare = _CAPTURE.sub("(?:", f"{self.prefix.pattern}(?:{texts})")
-        return re.compile(bare.encode())
-
-    @cached_property
-    def _anchored(self) -> bool:
-        return self.prefix.pattern.replace("\\", "").startswith(self.anchor)
+    def read(self, entry: str, start: int) -> Event | None:
+        """Return what an entry says from ``start`` on, or None where no rule knows it."""
+        whole, rules = self._whole
+        match = whole.search(entry, start)
+        if match is None or match.lastgroup is None:
+            return None
+        rule, places = rules[int(match.lastgroup[1:])]
+        captures = {name: match[place] for name, place in places if match[place]}
+        return Event(rule=rule, captures=captures)
 
     @cached_property
     def _whole(self) -> tuple[re.Pattern[str], list[tuple[Rule, list[tuple[str, int]]]]]:
@@ -129,20 +118,49 @@ class Reading:
             for i, rule in enumerate(self.rules)
         ]
 
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Dialects that share one anchor: found in one pass."""
+
+    family: str
+    anchor: str
+    anchor_after: str | None
+    suffix: re.Pattern[str] | None
+    voices: tuple[Voice, ...]
+
+    @cached_property
+    def finder(self) -> re.Pattern[bytes]:
+        """What blocks are searched for: a line that begins to look as if a rule would read it.
+
+        `re` is fast where an expression begins with a literal, so a prefix should begin with its
+        anchor; else the bare anchor is searched, and every line with it is read.
+        """
+        head = self._head
+        if not head:
+            return re.compile(re.escape(self.anchor.encode()))
+        voices = (
+            voice.prefix.pattern.removeprefix(head)
+            + f"(?:{'|'.join(rule.text.pattern.removesuffix('$') for rule in voice.rules)})"
+            for voice in self.voices
+        )
+        return re.compile(_CAPTURE.sub("(?:", f"{head}(?:{'|'.join(voices)})").encode())
+
+    @cached_property
+    def _head(self) -> str:
+        """The anchor as every prefix begins with it, or nothing."""
+        head = self.anchor.replace("[", r"\[")
+        return head if all(v.prefix.pattern.startswith(head) for v in self.voices) else ""
+
     def read(self, entry: str) -> Event | None:
         """Return what an entry says, or None where no rule knows it."""
-        start = entry.find(self.anchor) if self._anchored else 0
+        start = entry.find(self.anchor)
         if start < 0:
             return None
         if self.suffix is not None and entry.endswith(")"):
             entry = self._strip(entry)
-        whole, rules = self._whole
-        match = whole.match(entry, start) if self._anchored else whole.search(entry)
-        if match is None or match.lastgroup is None:
-            return None
-        rule, places = rules[int(match.lastgroup[1:])]
-        captures = {name: match[place] for name, place in places if match[place]}
-        return Event(rule=rule, captures=captures)
+        events = (voice.read(entry, start if self._head else 0) for voice in self.voices)
+        return next((event for event in events if event is not None), None)
 
     def _strip(self, text: str) -> str:
         cut = text.rfind(" (")
@@ -159,23 +177,32 @@ class Dialects:
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:
-        """The dialects joined by anchor and prefix, in the order of their files."""
-        groups: dict[tuple[str, str], list[Dialect]] = {}
+        """The dialects joined by anchor, in the order of their files."""
+        groups: dict[str, list[Dialect]] = {}
         for dialect in self.all:
             for anchor in dialect.anchors:
-                groups.setdefault((anchor, dialect.prefix.pattern), []).append(dialect)
+                groups.setdefault(anchor, []).append(dialect)
         return tuple(
             Reading(
-                family=first.family,
+                family=group[0].family,
                 anchor=anchor,
-                anchor_after=first.anchor_after,
-                prefix=first.prefix,
-                suffix=first.suffix,
-                rules=_specific_first(group),
+                anchor_after=group[0].anchor_after,
+                suffix=group[0].suffix,
+                voices=_voices(group),
             )
-            for (anchor, _), group in groups.items()
-            for first in group[:1]
+            for anchor, group in groups.items()
         )
+
+
+def _voices(dialects: Sequence[Dialect]) -> tuple[Voice, ...]:
+    prefixes = {dialect.prefix.pattern: dialect.prefix for dialect in dialects}
+    return tuple(
+        Voice(
+            prefix=prefix,
+            rules=_specific_first([d for d in dialects if d.prefix.pattern == pattern]),
+        )
+        for pattern, prefix in prefixes.items()
+    )
 
 
 def _specific_first(dialects: Sequence[Dialect]) -> tuple[Rule, ...]:
