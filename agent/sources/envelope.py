@@ -77,7 +77,7 @@ class Unwrapper:
         found = _decode(text)
         if found is None:
             return Entry(text, None)
-        log, stream = found.get("log"), found.get("stream")
+        log, stream = found.get("log"), _first_text(found, ("stream",))
         if isinstance(log, str) and stream in {"stdout", "stderr"}:  # Docker, also with more fields
             at = self._time(found, arrival_at)
             last = log.endswith("\n") or len(log) < _DOCKER_PIECE_MIN_CHARS

@@ -145,6 +145,7 @@ def test_pieces_without_end_are_bounded() -> None:
         '{"level": "INFO"}',
         '{"message": {"nested": true}}',
         '{"log": 5, "stream": "stdout"}',
+        '{"log": {}, "stream": {}}',
         "{} and more",
     ],
 )
@@ -165,6 +166,10 @@ def test_what_is_no_envelope_is_a_plain_line(line: str) -> None:
 )
 def test_json_without_a_readable_time_has_none(time: dict[str, object]) -> None:
     assert unwrap(as_json(message=TEXT, **time)) == Entry(TEXT, None)
+
+
+def test_a_stream_that_is_no_text_is_not_dockers() -> None:
+    assert unwrap(as_json(log="x", stream={})) == Entry("x", None)
 
 
 def test_invalid_utf8_is_replaced() -> None:
