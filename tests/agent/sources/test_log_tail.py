@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agent.errors import ConfigError, DialectError
 from agent.sources.log_tail import GONE_S, SCAN_S, LogConfig, LogSource, ReadFrom
+from agent.sources.open_log import BLOCK_BYTES
 from metrics.signals import Signal
 
 START_AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC).timestamp()
@@ -474,7 +475,7 @@ def test_junk_is_survived_and_raises_nothing(bench: Bench, junk: bytes) -> None:
 
 
 def test_a_source_is_caught_up_when_everything_is_read(bench: Bench) -> None:
-    bench.append(lines(1) + b"x" * (1 << 20) + b"\n" + lines(2))
+    bench.append(lines(1) + b"x" * BLOCK_BYTES + b"\n" + lines(2))
     assert bench.source.caught_up_to(bench.now) == 0.0
     bench.source.step(bench.emit, bench.detach)
     assert bench.source.caught_up_to(bench.now) == START_AT + 1
@@ -485,7 +486,7 @@ def test_a_source_is_caught_up_when_everything_is_read(bench: Bench) -> None:
 
 def test_a_position_agrees_with_what_was_emitted(bench: Bench) -> None:
     """Whatever instant a crash chooses, nothing is lost nor read twice."""
-    data = b"".join(line(number) + b"x" * 100_000 + b"\n" for number in range(1, 20))
+    data = b"".join(line(number) + b"x" * 300_000 + b"\n" for number in range(1, 20))
     bench.append(data)
     numbers: list[int] = []
     for _ in range(100):
