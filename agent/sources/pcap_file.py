@@ -70,8 +70,9 @@ def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterato
     captures = [packets(path) for path in paths]
     for packet in heapq.merge(*captures, key=attrgetter("at")):
         segment = read_segment(packet.link_type, packet.data)
-        counts["unknown_link_type"] += not knows_link(packet.link_type)
-        if segment is not None:
+        if segment is None:
+            counts["link_type"] += not knows_link(packet.link_type)
+        else:
             for event in sessions.push(segment, packet.at):
                 yield from interpreter.take(event)
     for event in sessions.flush():

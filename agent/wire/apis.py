@@ -56,6 +56,8 @@ def read_request(api_key: int, version: int, frame: bytes) -> tuple[str, Message
         DecodeError: odd bytes, or (`UnknownVersionError`) an API version without a schema.
 
     """
+    if not 0 <= version <= VERSION_MAX:
+        raise DecodeError(f"API {api_key} in version {version}")
     half = APIS[api_key].request
     buffer = Buffer(frame)
     buffer.take(_REQUEST_HEAD_BYTES)
@@ -86,6 +88,8 @@ def read_answer(api_key: int, version: int, frame: bytes) -> Message:
     return half.build(layout.read(buffer), version)
 
 
+VERSION_MAX = 31
+"""Far above any version (Kafka 4.3 has 18 of Fetch): beyond it the bytes are misread."""
 _REQUEST_HEAD_BYTES = 8
 """API key, version, correlation id."""
 _KIP_800 = 8
@@ -106,15 +110,15 @@ def _software(seen: Fields, _version: int) -> ClientSoftware:
 
 
 def _find(seen: Fields, _version: int) -> FindCoordinator:
-    keys = seen.get("coordinator_keys") or [seen.get("key") or ""]
-    return FindCoordinator(key_type=seen.get("key_type", 0), keys=tuple(keys))
+    keys = seen["coordinator_keys"] or () if "coordinator_keys" in seen else [seen["key"]]
+    return FindCoordinator(key_type=seen.get("key_type", 0), keys=tuple(key or "" for key in keys))
 
 
 def _coordinators(seen: Fields, _version: int) -> Coordinators:
-    rows = seen.get("coordinators")
-    rows = [{"key": "", **seen}] if rows is None else rows
+    rows = seen["coordinators"] or () if "coordinators" in seen else [{"key": "", **seen}]
+    found = (row for row in rows if not row["error_code"])
     return Coordinators(
-        nodes={row["key"]: Node(row["host"], row["port"]) for row in rows if not row["error_code"]}
+        nodes={row["key"] or "": Node(row["host"] or "", row["port"]) for row in found}
     )
 
 
@@ -177,8 +181,7 @@ def _error(seen: Fields, _version: int) -> Errors:
 
 
 def _leave(seen: Fields, _version: int) -> Leave:
-    rows = seen.get("members")
-    rows = [seen] if rows is None else rows
+    rows = seen["members"] or () if "members" in seen else [seen]
     leavers = (
         Leaver(row["member_id"] or "", row.get("group_instance_id"), row.get("reason") or None)
         for row in rows
@@ -232,7 +235,9 @@ def _owned(seen: Fields) -> Partitions | None:
 def _partitions(topics: list[Fields] | None) -> Partitions | None:
     if topics is None:
         return None
-    return frozenset((each["topic_id"], number) for each in topics for number in each["partitions"])
+    return frozenset(
+        (each["topic_id"], number) for each in topics for number in each["partitions"] or ()
+    )
 
 
 def _tasks(seen: Fields) -> Partitions | None:
@@ -243,7 +248,7 @@ def _tasks(seen: Fields) -> Partitions | None:
         ((kind, each["subtopology_id"]), number)
         for kind, tasks in zip("asw", kinds, strict=True)
         for each in tasks or ()
-        for number in each["partitions"]
+        for number in each["partitions"] or ()
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import DecodeError
-from agent.wire.apis import APIS, UnknownVersionError, read_answer, read_request
+from agent.wire.apis import APIS, VERSION_MAX, UnknownVersionError, read_answer, read_request
 from agent.wire.correlation import Correlation
 from agent.wire.framing import FRAME_LIMIT, Framer
 from agent.wire.messages import Node
@@ -23,8 +23,8 @@ _REQUEST = struct.Struct(">ihhih")
 _ANSWER = struct.Struct(">ii")
 _REQUEST_BYTES_MAX = 256 << 20
 """No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
-_API_KEY_MAX, _VERSION_MAX = 255, 31
-"""Far above the highest API key (93) and version (18) of Kafka 4.3."""
+_API_KEY_MAX = 255
+"""Far above the highest of Kafka 4.3 (93)."""
 _ANSWERED = frozenset(key for key, api in APIS.items() if api.answer is not None)
 
 
@@ -103,7 +103,8 @@ class Connection:
         return _INT32.unpack(head)[0] in self._correlation and self._fits(size)
 
     def _fits(self, size: int) -> bool:
-        self.counts["oversized"] += size > FRAME_LIMIT
+        if size > FRAME_LIMIT:
+            self.counts["oversized"] += 1
         return size <= FRAME_LIMIT
 
     def _request(self, frame: bytes, at: float) -> "list[Request]":
@@ -210,7 +211,7 @@ def _is_plausible(size: int, api_key: int, version: int, correlation_id: int) ->
     return (
         size <= _REQUEST_BYTES_MAX
         and 0 <= api_key <= _API_KEY_MAX
-        and 0 <= version <= _VERSION_MAX
+        and 0 <= version <= VERSION_MAX
         and correlation_id >= 0
     )
 

@@ -96,6 +96,9 @@ def active(partitions: Partitions) -> Partitions:
 
 
 def _has_reported(speaker: Speaker) -> bool:
+    """Tell whether an accepted heartbeat leaves nothing to acknowledge."""
+    if speaker.target is None:  # joined in mid-stream; a new member has to wait for its first one
+        return RebalanceStatus.NEW_MEMBER not in speaker.heard
     return speaker.member.group_type == _SHARE or speaker.reported == speaker.target
 
 
@@ -116,6 +119,7 @@ def _endpoint(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list
     if not speaker.moved or before is None or (answer.endpoint_epoch or 0) <= before:
         return []
     speaker.moved = False
+    speaker.heard.add(RebalanceStatus.ENDPOINT_UPDATE)
     reason = f"new host endpoint {speaker.endpoint}"
     layer = FollowUp(status=RebalanceStatus.ENDPOINT_UPDATE, at=at, reason=reason)
     return [speaker.signal(SignalKind.RAISE, at, reason=reason, streams_follow_up=layer)]

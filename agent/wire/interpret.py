@@ -202,7 +202,7 @@ class Interpreter:
         if find.key_type != _JOIN_GROUP_KEY_TYPE:
             return
         for key, node in found.nodes.items():
-            self.coordinators[key or find.keys[0]] = node
+            self.coordinators[key or "".join(find.keys[:1])] = node
             if len(self.coordinators) > _COORDINATORS_LIMIT:
                 self.coordinators.popitem(last=False)
 

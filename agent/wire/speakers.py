@@ -24,8 +24,6 @@ from metrics.signals import (
 )
 from metrics.status import RebalanceStatus
 
-SPEAKERS_LIMIT = 20_000
-"""Members remembered; the longest silent goes first."""
 _SERVERS_LIMIT = 1_000
 
 
@@ -141,6 +139,8 @@ class Speakers:
 
     cluster: str = ""
     """The configured name; without one the Cluster ID of Metadata is taken."""
+    limit: int = 20_000
+    """Members remembered; the longest silent goes first."""
     _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
     _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
     _by_client: defaultdict[tuple[str, str, str], list[Speaker]] = field(
@@ -239,7 +239,7 @@ class Speakers:
         speaker = Speaker(member=member, process_id=process_id)
         self._by_key[member.key] = speaker
         kin.append(speaker)
-        if len(self._by_key) > SPEAKERS_LIMIT:
+        if len(self._by_key) > self.limit:
             self._forget(next(iter(self._by_key.values())))
         return speaker
 

@@ -18,6 +18,8 @@ from metrics.signals import FollowUp
 from metrics.status import RebalanceStatus
 
 KNOWN_VERSION = 11
+_VERSION_MAX = 99
+"""Beyond it the bytes are something else."""
 _NAMED_TOPOLOGIES = 10
 _NEVER_MS = (1 << 63) - 1
 """Long.MAX_VALUE: no follow-up."""
@@ -120,7 +122,7 @@ def _now(status: RebalanceStatus, at: float, reason: str) -> FollowUp:
 
 def _version(buffer: Buffer) -> int:
     version = buffer.int32()
-    if version < 1:
+    if not 1 <= version <= _VERSION_MAX:
         raise DecodeError(f"Kafka Streams' user data in version {version}")
     return version
 

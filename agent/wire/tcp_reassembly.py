@@ -50,7 +50,8 @@ class Half:
     next: int | None = None
     """Where the next byte to deliver stands; None before anything was seen."""
     acked: int = 0
-    """What the other end said to have received."""
+    """What the other end said to have received, and when it said so (Unix seconds)."""
+    acked_at: float = 0.0
     waiting: list[Waiting] = field(default_factory=list)
 
     def position(self, seq: int) -> int:
@@ -71,7 +72,7 @@ class Stream:
     def push(self, direction: int, segment: Segment, at: float) -> list[Piece]:
         """Take a segment; return what can be delivered now."""
         half, peer = self.halves[direction], self.halves[1 - direction]
-        ack = self._acknowledge(peer, segment)
+        ack = self._acknowledge(peer, segment, at)
         if half.next is None:
             half.next = (segment.seq + bool(segment.flags & SYN)) % _RANGE
         if not (segment.data or segment.missing or segment.flags & FIN):
@@ -83,14 +84,16 @@ class Stream:
         waits = bool(half.waiting or peer.waiting)
         if not waits:
             self.stuck_at = None
-        elif out or self.stuck_at is None:
-            self.stuck_at = at
+        else:
+            if out or self.stuck_at is None:
+                self.stuck_at = at
+            out += self.expire(at)
         return out
 
     def expire(self, at: float) -> list[Piece]:
         """Give up what will not come any more at Unix seconds ``at``."""
         out: list[Piece] = []
-        while self.stuck_at is not None and self._is_hopeless(at - self.stuck_at):
+        while self.stuck_at is not None and self._is_hopeless(self.stuck_at, at):
             out += self._give_up()
         return out
 
@@ -101,13 +104,14 @@ class Stream:
             out += self._give_up()
         return out
 
-    def _acknowledge(self, peer: Half, segment: Segment) -> int:
+    def _acknowledge(self, peer: Half, segment: Segment, at: float) -> int:
         if not segment.flags & ACK:
             return peer.next or 0
         if peer.next is None:
             peer.next = segment.ack
         ack = peer.position(segment.ack)
-        peer.acked = max(peer.acked, ack)
+        if ack > peer.acked:
+            peer.acked, peer.acked_at = ack, at
         return ack
 
     def _drain(self) -> list[Piece]:
@@ -137,17 +141,14 @@ class Stream:
             if first.last:
                 out.append(Piece(direction, b"", 0))
 
-    def _is_hopeless(self, waited_s: float) -> bool:
+    def _is_hopeless(self, stuck_at: float, at: float) -> bool:
         segments = [waiting for half in self.halves for waiting in half.waiting]
         if len(segments) > _WAITING_SEGMENTS or sum(len(s.data) for s in segments) > WAITING_BYTES:
             return True
-        return waited_s >= (LOST_AFTER_S if self._was_received() else RESENT_WITHIN_S)
-
-    def _was_received(self) -> bool:
-        """Tell whether the other end has what is missing here."""
-        direction, _ = self._hole()
-        half = self.halves[direction]
-        return half.acked > (half.next or 0)
+        half = self.halves[self._hole()[0]]
+        if half.acked > (half.next or 0):  # the other end has it: it will not come again
+            return at - min(stuck_at, half.acked_at) >= LOST_AFTER_S
+        return at - stuck_at >= RESENT_WITHIN_S
 
     def _hole(self) -> tuple[int, int]:
         """Return the direction in which something is missing, and up to where."""
