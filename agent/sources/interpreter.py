@@ -235,13 +235,13 @@ def _follow_up(event: Event, at: float) -> FollowUp:
 
 
 def _due_at(event: Event) -> float | None:
-    """Read a scheduled time; 0 is "at once" and has none."""
+    """Read a scheduled time; 0 is "at once"."""
     if "due_ms" in event.captures:
-        return int(event.captures["due_ms"]) / 1000 or None
+        return int(event.captures["due_ms"]) / 1000
     if "due" in event.captures:  # Utils.toLogDateTimeFormat: "2026-11-21 06:38:10,982 Z"
         text = event.captures["due"].replace(",", ".").replace(" Z", "+00:00")
         try:
-            return datetime.fromisoformat(text).timestamp() or None
+            return datetime.fromisoformat(text).timestamp()
         except ValueError:
             return None
     return None

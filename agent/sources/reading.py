@@ -51,7 +51,7 @@ class Rule:
     """The sync before it demanded no follow-up: the zero comes first."""
     group_type: str = "classic"
     joined_only: bool = False
-    """Other clients print the text too: it counts from a member of a new protocol's group only."""
+    """Others print the text too: it counts only from one that is seen to be a member, by protocol."""
 
     @property
     def shows(self) -> RebalanceStatus:

@@ -7,7 +7,7 @@ revocation on the way out. `Speaker.is_outdated` says so before `Speaker.learn` 
 
 from dataclasses import dataclass, replace
 
-from agent.sources.reading import Action, Event
+from agent.sources.reading import Action, Event, Rule
 from metrics.signals import Member, Signal, streams_thread
 from metrics.status import RebalanceStatus
 
@@ -63,7 +63,7 @@ class Speaker:
     def is_outdated(self, event: Event) -> bool:
         """Tell whether the event proves nothing about this client any more."""
         rule = event.rule
-        if rule.joined_only and (self.member.group_type == CLASSIC or self._is_out(rule.action)):
+        if rule.joined_only and not self._is_in(rule):
             return True
         if rule.action is Action.LEAVE and self.dropped is not self.left:
             return True  # the drop's own leave, or a second line about the same leave
@@ -109,8 +109,14 @@ class Speaker:
             return []
         return [replace(change, status=announced.status, reason=announced.reason)]
 
-    def _is_out(self, action: Action) -> bool:
-        return action is not Action.LEAVE and (self.left or self.dropped)
+    def _is_in(self, rule: Rule) -> bool:
+        """Tell whether this is a member, as far as a line in the words of the rule's protocol goes."""
+        if rule.action is not Action.LEAVE and (self.left or self.dropped):
+            return False
+        classic = self.member.group_type == CLASSIC
+        if rule.group_type == CLASSIC:
+            return classic and self.generation is not None
+        return not classic
 
     def _learn_names(self, event: Event, own_cluster: str) -> None:
         seen, member = event.captures, self.member

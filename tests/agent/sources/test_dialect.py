@@ -4,7 +4,7 @@ import pytest
 
 from agent.errors import DialectError
 from agent.sources.dialect import built_in, choose, codes, parse
-from agent.sources.reading import Action, Event
+from agent.sources.reading import Action, Dialects, Event
 from metrics.status import RebalanceStatus
 
 MINIMAL = {"dialect": "d", "family": "f", "anchor": "[X ", "prefix": r"\[X \] ", "rules": []}
@@ -197,6 +197,17 @@ def test_codes_count_a_leave_and_what_stands_beside() -> None:
     shown = [{int(code) for code in codes(dialect, [first])} for dialect in (first, one, both)]
 
     assert shown == [{2, 6}, {2}, {2, 6}]
+
+
+def test_the_catch_all_of_one_dialect_hides_no_text_of_another() -> None:
+    catches: dict[str, Any] = {"rule": "any", "text": "a: (?P<reason>.*)", "does": "fail"}
+    first = parse(MINIMAL | {"rules": [catches]}, "a")
+    second = parse(MINIMAL | {"rules": [{"rule": "b", "text": "a: b", "does": "join"}]}, "b")
+
+    (reading,) = Dialects(all=(first, second)).readings
+    events = [reading.read(f"[X ] a: {text}") for text in "bc"]
+
+    assert [event.rule.name for event in events if event is not None] == ["b", "any"]
 
 
 def test_all_shipped_dialects_are_loaded_in_the_order_of_their_names() -> None:
