@@ -88,6 +88,9 @@ STATUSES_LOST = Metric(
 MEMBERS_EVICTED = Metric(
     "rebalance_agent_members_evicted_total", COUNTER, (), "Members dropped for limits.members."
 )
+GROUPS_EVICTED = Metric(
+    "rebalance_agent_groups_evicted_total", COUNTER, (), "Groups dropped for limits.groups."
+)
 SAMPLES_WRITTEN = Metric(
     "rebalance_agent_samples_written_total", COUNTER, ("sink",), "Samples that the sink took."
 )

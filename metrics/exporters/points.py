@@ -107,6 +107,7 @@ _AGENT: dict[Metric, Callable[[AgentStats], Iterable[Point]]] = {
     catalog.JOINS_UNEXPLAINED: _counted("unexplained"),
     catalog.STATUSES_LOST: _counted("lost"),
     catalog.MEMBERS_EVICTED: _counted("evicted"),
+    catalog.GROUPS_EVICTED: _counted("groups_evicted"),
     catalog.SAMPLES_WRITTEN: lambda a: [Point((s.name,), s.written) for s in a.sinks],
     catalog.SAMPLES_BUFFERED: lambda a: [Point((s.name,), s.buffered) for s in a.sinks],
     catalog.SAMPLES_DROPPED: lambda a: [Point((s.name,), s.dropped) for s in a.sinks],
