@@ -110,7 +110,7 @@ class Speaker:
         return [replace(change, status=announced.status, reason=announced.reason)]
 
     def _is_in(self, rule: Rule) -> bool:
-        """Tell whether this is a member, as far as a line in the words of the rule's protocol goes."""
+        """Tell whether this was seen to be a member, in the rule's protocol."""
         if rule.action is not Action.LEAVE and (self.left or self.dropped):
             return False
         classic = self.member.group_type == CLASSIC

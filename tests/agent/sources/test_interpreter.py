@@ -397,6 +397,11 @@ class TestNewProtocols:
 
         assert told(found)[2:] == [code, "join", "sync"]
 
+    def test_what_3_8_says_of_its_heartbeats_has_no_end_that_it_would_tell(self) -> None:
+        text = "GroupHeartbeatRequest failed because member m-1 is unknown. in 9ms: x"
+
+        assert signals(says("Subscribed to topic(s): a"), says(text)) == []
+
     @pytest.mark.parametrize("why", ["is still loading", "is incorrect", "is not available"])
     def test_a_coordinator_that_does_not_answer_is_no_cause(self, why: str) -> None:
         text = f"ConsumerGroupHeartbeatRequest failed because the group coordinator x {why}. Will"
@@ -543,9 +548,7 @@ STORY = [
     thread_says(PROBING),
     of_thread(REBALANCING, TWO),
     says(ASSIGNED),
-    says(
-        "Member c-1 sending LeaveGroup request to coordinator x due to consumer poll timeout has expired."
-    ),
+    says(CLOSED.replace("the consumer is being closed", "consumer poll timeout has expired.")),
     of_thread(ASSIGNED),
     of_thread(synced(5), TWO),
     *(line.replace("clientId=c", "clientId=n") for line in SETTLED),
