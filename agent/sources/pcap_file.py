@@ -13,18 +13,16 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from agent.errors import SourceError
 from agent.wire.interpret import Interpreter
 from agent.wire.packets import knows_link, read_segment
 from agent.wire.sessions import Sessions
 from metrics.signals import Signal
-
-if TYPE_CHECKING:
-    import io
 
 _GZIP = b"\x1f\x8b"
 _PCAP = {
@@ -87,22 +85,36 @@ def packets(path: str) -> Iterator[Packet]:
 
     """
     try:
-        with _open(path) as file:
+        with ExitStack() as stack:
+            file = sys.stdin.buffer if path == "-" else stack.enter_context(Path(path).open("rb"))
             magic = file.read(4)
-            if magic in _PCAP:
-                yield from _pcap(file, *_PCAP[magic])
-            elif magic == _PCAPNG:
-                yield from _pcapng(file)
-            elif magic:
-                raise SourceError(f"{path}: no pcap or pcapng file; it starts with {magic!r}")
+            if magic[:2] == _GZIP:
+                whole = cast("BinaryIO", _Rewound(file, magic))
+                file = cast("BinaryIO", stack.enter_context(gzip.open(whole)))
+                magic = file.read(4)
+            yield from _read(path, file, magic)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{path}: {error}") from error
 
 
-def _open(path: str) -> BinaryIO:
-    raw = sys.stdin.buffer if path == "-" else Path(path).open("rb")  # noqa: SIM115 - the caller's
-    file = cast("io.BufferedReader", raw)
-    return gzip.open(file) if file.peek(2)[:2] == _GZIP else file  # type: ignore[return-value]
+class _Rewound:
+    """A file whose first bytes were looked at already; stdin cannot seek."""
+
+    def __init__(self, file: BinaryIO, head: bytes) -> None:
+        self._file, self._head = file, head
+
+    def read(self, size: int) -> bytes:
+        head, self._head = self._head[:size], self._head[size:]
+        return head or self._file.read(size)
+
+
+def _read(path: str, file: BinaryIO, magic: bytes) -> Iterator[Packet]:
+    if magic in _PCAP:
+        yield from _pcap(file, *_PCAP[magic])
+    elif magic == _PCAPNG:
+        yield from _pcapng(file)
+    elif magic:
+        raise SourceError(f"{path}: no pcap or pcapng file; it starts with {magic!r}")
 
 
 def _pcap(file: BinaryIO, order: str, unit_s: float) -> Iterator[Packet]:

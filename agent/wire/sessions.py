@@ -70,6 +70,16 @@ class Sessions:
             for event in self._read(session, session.stream.flush())
         ]
 
+    def expire(self, at: float) -> list[Event]:
+        """Give up what will not come any more at Unix seconds ``at``, where no segment tells it."""
+        self._now = max(self._now, at)
+        return self._tick(self._now)
+
+    def forget(self, one: bytes, other: bytes) -> list[Event]:
+        """Follow a connection no longer; what it sends later has no beginning."""
+        session = self._sessions.pop((min(one, other), max(one, other)), None)
+        return [] if session is None else self._end(session)
+
     def _feed(self, session: Session, direction: int, segment: Segment, at: float) -> list[Event]:
         if session.ended:
             return []

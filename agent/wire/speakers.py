@@ -195,6 +195,14 @@ class Speakers:
         speaker.generation = None
         return speaker
 
+    def is_connected(self, stream: str) -> bool:
+        """Tell whether a member of this stream has a connection."""
+        return any(
+            speaker.connections
+            for speaker in self._by_key.values()
+            if speaker.member.stream == stream
+        )
+
     def leave_connection(self, connection: Connection) -> None:
         """Take a connection from those who spoke on it."""
         for speaker in connection.speakers.values():

@@ -1,0 +1,174 @@
+"""Every version of every message that is decoded reads what kio's writers wrote."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.index import api_key_map, schema_name_map
+
+from agent.wire import messages as m
+from agent.wire.apis import APIS, read_answer, read_request
+from tests.agent.wire import frames as f
+
+TOPIC = UUID(int=3)
+JOIN = {
+    "group_id": "g",
+    "member_id": "a",
+    "protocol_type": "consumer",
+    "protocols": ({"name": "range", "metadata": b"\1"}, {"name": "x", "metadata": b""}),
+    "reason": "because",
+}
+IN_GROUP = {"group_id": "g", "member_id": "a", "generation_id": 4, "group_instance_id": "i"}
+
+
+def versions(api_key: int) -> list[int]:
+    return sorted(schema_name_map[api_key_map[api_key]])
+
+
+def each(*api_keys: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("api_key", "version"), [(key, v) for key in api_keys for v in versions(key)]
+    )
+
+
+def ask(api_key: int, version: int, **values: Any) -> Any:
+    return read_request(api_key, version, f.request(api_key, version, 1, "me", **values)[4:])
+
+
+def tell(api_key: int, version: int, **values: Any) -> Any:
+    return read_answer(api_key, version, f.answer(api_key, version, 1, **values)[4:])
+
+
+@each(*APIS)
+def test_an_empty_message_is_read(api_key: int, version: int) -> None:
+    client_id, _ = ask(api_key, version)
+    tell(api_key, version)
+
+    assert client_id == "me"
+
+
+@each(f.JOIN_GROUP)
+def test_join(api_key: int, version: int) -> None:
+    joined = tell(
+        api_key, version, error_code=27, generation_id=3, protocol_name="p", member_id="a"
+    )
+
+    assert ask(api_key, version, **JOIN)[1] == m.Join(
+        group="g",
+        member_id="a",
+        instance_id=None,
+        protocol_type="consumer",
+        protocols=(("range", b"\1"), ("x", b"")),
+        rebalance_timeout_ms=0 if version >= 1 else None,
+        reason="because" if version >= 8 else None,
+        says_why=version >= 8,
+    )
+    assert joined == m.JoinAnswer(error=27, generation=3, protocol="p", leader="", member_id="a")
+
+
+@each(f.SYNC_GROUP, f.HEARTBEAT, f.OFFSET_COMMIT)
+def test_in_group(api_key: int, version: int) -> None:
+    message = ask(api_key, version, **IN_GROUP, generation_id_or_member_epoch=4)[1]
+
+    first_with_instance = {f.SYNC_GROUP: 3, f.HEARTBEAT: 3, f.OFFSET_COMMIT: 7}[api_key]
+    assert (message.group, message.generation, message.member_id) == ("g", 4, "a")
+    assert message.instance_id == ("i" if version >= first_with_instance else None)
+
+
+@each(f.SYNC_GROUP)
+def test_sync_answer(api_key: int, version: int) -> None:
+    assert tell(api_key, version, error_code=25, assignment=b"abc") == m.SyncAnswer(
+        error=25, assignment=b"abc"
+    )
+
+
+@each(f.OFFSET_COMMIT)
+def test_commit_answer(api_key: int, version: int) -> None:
+    parts = ({"partition_index": 0, "error_code": 0}, {"partition_index": 1, "error_code": 25})
+    topics = ({"name": "t", "topic_id": TOPIC, "partitions": parts},)
+
+    assert tell(api_key, version, topics=topics) == m.Errors(errors=frozenset({0, 25}))
+
+
+@each(f.LEAVE_GROUP)
+def test_leave(api_key: int, version: int) -> None:
+    member = {"member_id": "a", "group_instance_id": "i", "reason": "bye"}
+    message = ask(api_key, version, group_id="g", member_id="a", members=(member,))[1]
+
+    assert message == m.Leave(
+        group="g",
+        leavers=(m.Leaver("a", "i" if version >= 3 else None, "bye" if version >= 5 else None),),
+    )
+
+
+@each(f.FIND_COORDINATOR)
+def test_find_coordinator(api_key: int, version: int) -> None:
+    found = {"host": "h", "port": 9}
+    rows = ({"key": "g", **found}, {"key": "x", "error_code": 15})
+    answer = tell(api_key, version, **found, coordinators=rows)
+
+    assert ask(api_key, version, key="g", coordinator_keys=("g",))[1].keys == ("g",)
+    assert answer == m.Coordinators(nodes={"g" if version >= 4 else "": m.Node("h", 9)})
+
+
+@each(f.METADATA, f.DESCRIBE_CLUSTER)
+def test_cluster(api_key: int, version: int) -> None:
+    answer = tell(
+        api_key, version, cluster_id="c", brokers=({"host": "h", "port": 1, "rack": "r"},)
+    )
+
+    knows = api_key == f.DESCRIBE_CLUSTER or version >= 2
+    assert answer == m.Cluster(cluster_id="c" if knows else None)
+
+
+@each(f.CONSUMER_HEARTBEAT)
+def test_consumer_group_heartbeat(api_key: int, version: int) -> None:
+    parts = ({"topic_id": TOPIC, "partitions": (0, 2)},)
+    asked = ask(
+        api_key,
+        version,
+        group_id="g",
+        member_id="a",
+        member_epoch=2,
+        subscribed_topic_names=("t",),
+        subscribed_topic_regex="r.*",
+        topic_partitions=parts,
+    )[1]
+    told = tell(api_key, version, member_epoch=3, assignment={"topic_partitions": parts})
+
+    partitions = frozenset({(TOPIC.bytes, 0), (TOPIC.bytes, 2)})
+    assert asked.subscription == {"t", "re:r.*"} if version else {"t"}
+    assert (asked.owned, told.target, told.epoch) == (partitions, partitions, 3)
+
+
+def test_a_heartbeat_that_reports_nothing_differs_from_one_that_owns_nothing() -> None:
+    def owned(value: Any) -> Any:
+        return ask(f.CONSUMER_HEARTBEAT, 1, topic_partitions=value)[1].owned
+
+    assert (owned(None), owned(())) == (None, frozenset())
+
+
+@each(f.STREAMS_HEARTBEAT)
+def test_streams_group_heartbeat(api_key: int, version: int) -> None:
+    task = ({"subtopology_id": "1", "partitions": (5,)},)
+    asked = ask(
+        api_key,
+        version,
+        process_id="p",
+        user_endpoint={"host": "h", "port": 65535},
+        active_tasks=task,
+    )[1]
+    told = tell(
+        api_key, version, standby_tasks=task, warmup_tasks=task, endpoint_information_epoch=7
+    )
+
+    assert (asked.process_id, asked.endpoint) == ("p", m.Node("h", 65535))
+    assert asked.owned == {(("a", "1"), 5)}
+    assert told.target == {(("s", "1"), 5), (("w", "1"), 5)}
+    assert (told.warmups, told.endpoint_epoch) == (True, 7)
+
+
+def test_software() -> None:
+    message = ask(18, 3, client_software_name="kgo", client_software_version="1")[1]
+
+    assert message == m.ClientSoftware(name="kgo", version="1")
