@@ -51,7 +51,7 @@ class Rule:
     """The sync before it demanded no follow-up: the zero comes first."""
     group_type: str = "classic"
     joined_only: bool = False
-    """Others print the text too: it counts from one that was seen to be a member of the protocol."""
+    """Others print the text too: it counts from one that was seen to be a member by protocol."""
 
     @property
     def shows(self) -> RebalanceStatus:

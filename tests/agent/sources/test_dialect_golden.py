@@ -15,18 +15,24 @@ from metrics.status import RebalanceStatus
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
 _FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.log"))
+_DIALECTS = choose("auto")
 _ARRIVAL_AT = 1_900_000_000.0
-_PIECES = (1 << 20, 997)
-"""Bytes at once: whole, and cut within lines."""
 
 Row = dict[str, Any]
 
 
-def _signals(folder: Path, piece: int = 1 << 20) -> list[Signal]:
-    parser = LogParser(choose("auto"), Interpreter(stream="input.log"), "UTC")
-    data = (folder / "input.log").read_bytes()
-    pieces = (data[start : start + piece] for start in range(0, len(data), piece))
-    return [s for part in pieces for s in parser.feed(part, _ARRIVAL_AT)] + parser.flush()
+def _log(folder: Path) -> bytes:
+    return (folder / "input.log").read_bytes()
+
+
+def _parser() -> LogParser:
+    return LogParser(_DIALECTS, Interpreter(stream="input.log"), "UTC")
+
+
+def _read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:
+    parser = _parser()
+    pieces = (data[start : start + piece_bytes] for start in range(0, len(data), piece_bytes))
+    return [s for piece in pieces for s in parser.feed(piece, _ARRIVAL_AT)] + parser.flush()
 
 
 def _rows(signals: list[Signal]) -> Iterator[Row]:
@@ -63,34 +69,54 @@ def _shown(signals: list[Signal]) -> set[RebalanceStatus]:
     return {s.status for s in signals if s.status} | {f.status for f in follow_ups} | left
 
 
-@pytest.mark.parametrize("piece", _PIECES)
 @pytest.mark.parametrize("folder", _FOLDERS, ids=lambda folder: folder.name)
-def test_the_recorded_clients_are_read_as_they_acted(
-    folder: Path, piece: int, request: pytest.FixtureRequest
-) -> None:
-    expected = folder / "expected.jsonl"
-    rows = list(_rows(_signals(folder, piece)))
+class TestDialectContract:
+    """What holds for every dialect; a new folder is found by itself."""
 
-    if request.config.getoption("--update-golden"):
-        expected.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    def test_the_recorded_clients_are_read_as_they_acted(
+        self, folder: Path, request: pytest.FixtureRequest
+    ) -> None:
+        expected = folder / "expected.jsonl"
+        rows = list(_rows(_read(_log(folder))))
 
-    assert rows == [json.loads(line) for line in expected.read_text().splitlines()]
+        if request.config.getoption("--update-golden"):
+            expected.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
+        assert rows == [json.loads(line) for line in expected.read_text().splitlines()]
 
-@pytest.mark.parametrize("folder", _FOLDERS, ids=lambda folder: folder.name)
-def test_a_recording_says_how_it_was_made(folder: Path) -> None:
-    assert (folder / "README.md").read_text().startswith("# ")
+    def test_pieces_change_nothing(self, folder: Path) -> None:
+        data = _log(folder)
+
+        assert _read(data, piece_bytes=997) == _read(data)
+
+    def test_junk_between_the_lines_changes_nothing(self, folder: Path) -> None:
+        junk = b"\n\xff\xfe\x00 [Consumer clientId=, roup \xe6\x97\n{\n"
+
+        assert _read(_log(folder).replace(b"\n", junk)) == _read(_log(folder))
+
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+    def test_a_restart_changes_nothing(self, folder: Path, share: float) -> None:
+        data = _log(folder)
+        cut = data.index(b"\n", int(len(data) * share)) + 1
+        before, after = _parser(), _parser()
+
+        found = before.feed(data[:cut], _ARRIVAL_AT)
+        after.restore(json.loads(json.dumps(before.state())))
+        found += after.feed(data[cut:], _ARRIVAL_AT) + after.flush()
+
+        assert found == _read(data)
+
+    def test_the_recording_says_how_it_was_made(self, folder: Path) -> None:
+        assert (folder / "README.md").read_text().startswith("# ")
+
+    def test_no_code_is_shown_that_the_dialect_does_not_own_to(self, folder: Path) -> None:
+        known = built_in()
+        dialect = next(dialect for dialect in known if dialect.name == folder.name)
+
+        shown = _shown(_read(_log(folder)))
+
+        assert shown <= codes(dialect, known)
 
 
 def test_every_dialect_is_recorded() -> None:
     assert {folder.name for folder in _FOLDERS} == {dialect.name for dialect in built_in()}
-
-
-@pytest.mark.parametrize("folder", _FOLDERS, ids=lambda folder: folder.name)
-def test_no_code_comes_from_a_dialect_that_says_it_cannot_show_it(folder: Path) -> None:
-    known = built_in()
-    dialect = next(dialect for dialect in known if dialect.name == folder.name)
-
-    shown = _shown(_signals(folder))
-
-    assert shown <= codes(dialect, known)
