@@ -137,6 +137,17 @@ class TestLanes:
 
         assert told(found) == ["sync", "1", "1", "1"]
 
+    def test_a_sync_that_was_let_go_is_not_taken_up_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "_LANE_LIMIT", 1)
+        before, after = parser(), parser()
+        before.feed(log(says(synced(2)), says(REBALANCING)), ARRIVAL_AT)
+
+        after.restore(json.loads(json.dumps(before.state())))
+
+        assert told(after.feed(log(says(ASSIGNED), says(JOINING)), ARRIVAL_AT)) == ["join"]
+
 
 class TestStreams:
     @pytest.mark.parametrize(
