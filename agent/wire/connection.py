@@ -80,6 +80,16 @@ class Connection:
             return []
         return [answer for frame in frames for answer in self._answer(frame, at)]
 
+    @property
+    def unwanted_sent(self) -> int | None:
+        """How many bytes of the client come next that need not be seen; None: all of them."""
+        return None if self.opaque else self._requests.unwanted
+
+    @property
+    def unwanted_received(self) -> int | None:
+        """How many bytes of the broker come next that need not be seen; None: all of them."""
+        return None if self.opaque else self._answers.unwanted
+
     def lose_sent(self, size_bytes: int) -> None:
         """Pass over bytes of the client that were never seen."""
         if not self._requests.lose(size_bytes):

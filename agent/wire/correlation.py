@@ -34,6 +34,10 @@ class Correlation(Generic[_T]):
             self._pending.popitem(last=False)
             self.dropped += 1
 
+    def peek(self, correlation_id: int) -> _T:
+        """Return the request of an answer that is not complete yet, and forget nothing."""
+        return self._pending[correlation_id]
+
     def answer(self, correlation_id: int) -> _T | None:
         """Return the request of an answer, and forget it with all that came before it."""
         if correlation_id not in self._pending:

@@ -13,8 +13,6 @@ from agent.wire.connection import Closed, Connection, Event, looks_like_request
 from agent.wire.packets import ACK, RST, SYN, Segment, node
 from agent.wire.tcp_reassembly import Piece, Stream
 
-SESSIONS_LIMIT = 10_000
-"""Connections that are followed at once; the one that was silent longest goes."""
 _SERVERS_LIMIT = 10_000
 _TICK_S = 0.1
 
@@ -36,9 +34,13 @@ class Session:
 class Sessions:
     """Follows the connections of one capture; segments in, requests and answers out."""
 
-    def __init__(self, counts: Counter[str]) -> None:
-        """Follow nothing yet; ``counts`` takes what could not be read, by a short reason."""
+    def __init__(self, counts: Counter[str], limit: int = 10_000) -> None:
+        """Follow up to ``limit`` connections; the one that was silent longest goes.
+
+        ``counts`` takes what could not be read, by a short reason.
+        """
         self.counts = counts
+        self._limit = limit
         self._sessions: OrderedDict[tuple[bytes, bytes], Session] = OrderedDict()
         self._stuck: dict[tuple[bytes, bytes], Session] = {}
         self._servers: OrderedDict[bytes, None] = OrderedDict()
@@ -58,7 +60,7 @@ class Sessions:
         if session is None:
             if not segment.data:
                 return out
-            session = self._add(key)
+            session = self._add(key, out)
         self._sessions.move_to_end(key)
         return out + self._feed(session, direction, segment, at)
 
@@ -105,17 +107,16 @@ class Sessions:
             return session
         if session is not None:
             out += self._read(session, session.stream.flush()) + self._end(session)
-        session = self._add(key)
+        session = self._add(key, out)
         session.first_seq = first_seq
         self._orient(session, client, in_step=True)
         return session
 
-    def _add(self, key: tuple[bytes, bytes]) -> Session:
-        self._stuck.pop(key, None)
+    def _add(self, key: tuple[bytes, bytes], out: list[Event]) -> Session:
         session = self._sessions[key] = Session(key)
-        if len(self._sessions) > SESSIONS_LIMIT:
-            forgotten, _ = self._sessions.popitem(last=False)
-            self._stuck.pop(forgotten, None)
+        if len(self._sessions) > self._limit:
+            _, forgotten = self._sessions.popitem(last=False)
+            out += self._end(forgotten)
             self.counts["session_evicted"] += 1
         return session
 
@@ -133,7 +134,8 @@ class Sessions:
             return []
         session.ended = True
         self._stuck.pop(session.endpoints, None)
-        return [] if session.connection is None else [Closed(session.connection, self._now)]
+        connection, session.connection = session.connection, None
+        return [] if connection is None else [Closed(connection, self._now)]
 
     def _tick(self, at: float) -> list[Event]:
         """Give up losses in the connections that wait, every now and then."""

@@ -30,6 +30,11 @@ class Dialogue:
         self._send(1, b"", SYN)
         self._send(0, b"")
 
+    def opened(self) -> list[Timed]:
+        """Open the connection; return the handshake."""
+        self.open()
+        return self.segments
+
     def close(self) -> None:
         self._send(0, b"", FIN)
         self._send(1, b"", FIN)

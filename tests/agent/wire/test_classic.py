@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from agent.wire.messages import Node
 from metrics.signals import SignalKind
 from metrics.status import RebalanceStatus as Status
-from tests.agent.wire.frames import LEAVE_GROUP, OFFSET_COMMIT
+from tests.agent.wire.frames import FIND_COORDINATOR, LEAVE_GROUP, OFFSET_COMMIT
 from tests.agent.wire.talk import Talk, Wire, told
 
 SYNC, JOIN = [("sync", 0)], [("join", 0)]
@@ -312,6 +313,17 @@ class TestLosses:
         talk.heartbeat(error=27)
 
         assert told(talk.heartbeat(generation=3)) == SYNC
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_coordinators_are_learned(talk: Talk, version: int) -> None:
+    talk.ask(FIND_COORDINATOR, version, key="g", coordinator_keys=("g",))
+    found = {"key": "g", "host": "b2", "port": 9093}
+    talk.tell(host="b2", port=9093, coordinators=(found,))
+    talk.ask(FIND_COORDINATOR, version, key="x", key_type=1, coordinator_keys=("x",))
+    talk.tell(host="b3", port=9093, coordinators=({**found, "key": "x"},))
+
+    assert talk.wire.interpreter.coordinators == {"g": Node("b2", 9093)}
 
 
 def test_the_member_is_known_by_all_that_was_seen(talk: Talk) -> None:

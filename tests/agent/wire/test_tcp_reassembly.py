@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.replay import replay
-from agent.wire.connection import Event
+from agent.wire.connection import Closed, Event
 from agent.wire.interpret import Interpreter
 from agent.wire.packets import ACK, RST, SYN, Segment
 from agent.wire.sessions import Sessions
@@ -210,6 +210,17 @@ class TestSessions:
         stamps = [event.at for event in events]
 
         assert stamps == sorted(stamps)
+
+    def test_the_longest_silent_connection_goes_when_there_are_too_many(self) -> None:
+        sessions = Sessions(Counter(), limit=2)
+        clients = [bytes([10, 0, 0, number]) + CLIENT[4:] for number in range(3)]
+        timed = [each for client in clients for each in Dialogue(client=client).opened()]
+        events = [event for at, segment in timed for event in sessions.push(segment, at)]
+
+        assert [event.connection.client.host for event in events if isinstance(event, Closed)] == [
+            "10.0.0.0"
+        ]
+        assert sessions.counts == {"session_evicted": 1}
 
     def test_what_is_not_kafka_is_counted(self) -> None:
         counts = Counter[str]()
