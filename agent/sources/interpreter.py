@@ -1,12 +1,12 @@
 """From what lines say to signals: the meaning of one log stream, client by client.
 
-Theory of operation. In the classic protocol, what a sync demands is printed *after* "Successfully synced", with an unbounded
-delay (the user's own revoke callback runs in between), so the sync is held until the client's
-"Adding newly assigned partitions": every completed join prints it, and every follow-up stands
-before it. While a sync is held, later signals of the same consumer, and of the other threads of the
-same Streams instance, wait behind it in their lane, so that an instance sees `2, 0, 2` in the order
-of events. The new protocols' clients print their membership states, and nothing has to be held but
-the join of one that has not told its cluster yet.
+Theory of operation. In the classic protocol, what a sync demands is printed *after* "Successfully
+synced", with an unbounded delay (the user's own revoke callback runs in between), so the sync is
+held until the client's "Adding newly assigned partitions": every completed join prints it, and
+every follow-up stands before it. While a sync is held, later signals of the same consumer, and of
+the other threads of the same Streams instance, wait behind it in their lane, so that an instance
+sees `2, 0, 2` in the order of events. In the new protocols nothing is held but the join of a client
+that has not told its cluster yet.
 """
 
 from collections import deque
