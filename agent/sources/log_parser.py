@@ -64,6 +64,7 @@ class LogParser:
         self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._news = False  # a line has told what else to search for, or what no more
+        self._choose()
 
     @property
     def pending(self) -> int:
@@ -122,6 +123,7 @@ class LogParser:
         self._dated_at = state["dated_at"]
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
         self._unshown -= self.enabled
+        self._choose()
         self.interpreter.restore(state["interpreter"])
 
     def _keep(self, data: bytes) -> None:
@@ -134,36 +136,38 @@ class LogParser:
 
     def _search(self, block: bytes, start: int, end: int, arrival_at: float) -> Iterator[Line]:
         """Read the lines of a block that a finder, or a line in pieces before, points at."""
-        searched = self._searched()
-        ahead = [-1] * len(searched)
+        ahead = [-1] * len(self._finders)
         while start < end:
-            ahead = [
-                at if at >= start else _find(reading, block, start, end)
-                for at, reading in zip(ahead, searched, strict=True)
-            ]
-            first = min(ahead, default=end)
             if not self.unwrapper.pending:
+                for i, finder in enumerate(self._finders):
+                    if ahead[i] < start:
+                        match = finder.search(block, start, end)
+                        ahead[i] = end if match is None else match.start()
+                first = min(ahead, default=end)
                 if first == end:
                     return
                 start = block.rfind(b"\n", start, first) + 1 or start
             line_end = block.find(b"\n", start)
-            line = self._read(block[start:line_end], searched, arrival_at)
+            line = self._read(block[start:line_end], arrival_at)
             start = line_end + 1
             if line is not None:
                 yield line
             if self._news:
-                searched, self._news = self._searched(), False
-                ahead = [-1] * len(searched)
+                self._choose()
+                ahead = [-1] * len(self._finders)
 
-    def _searched(self) -> list[Reading]:
-        return [
+    def _choose(self) -> None:
+        """Set what is searched for, from what the stream has shown."""
+        self._searched = [
             reading
             for reading in self._readings
             if self.family in {None, reading.family}
             and (reading.anchor_after is None or reading.anchor_after in self.enabled)
         ]
+        self._finders = [reading.finder for reading in self._searched]
+        self._news = False
 
-    def _read(self, raw: bytes, readings: list[Reading], arrival_at: float) -> Line | None:
+    def _read(self, raw: bytes, arrival_at: float) -> Line | None:
         if len(raw) > LINE_LIMIT:
             self.counts.long += 1
             return None
@@ -171,7 +175,7 @@ class LogParser:
         if entry is None:
             return None
         self.counts.lines += 1
-        for reading in readings:
+        for reading in self._searched:
             event = reading.read(entry.text)
             if event is not None:
                 self._bind(reading, event)
@@ -207,8 +211,3 @@ class LogParser:
             return self.last_at
         self.last_at = stamp
         return stamp
-
-
-def _find(reading: Reading, block: bytes, start: int, end: int) -> int:
-    match = reading.finder.search(block, start, end)
-    return end if match is None else match.start()

@@ -16,6 +16,13 @@ from metrics.status import RebalanceStatus
 
 _CAPTURE = re.compile(r"\(\?P<(\w+)>")
 
+_CLIENTS = 1_000
+"""Prefixes remembered per voice; one that is forgotten is only read again."""
+
+_LOOK_BACK = 1
+"""Characters before its start that a prefix may look at: what tells ``[Consumer`` from
+``[ShareConsumer``."""
+
 USERS = "config"
 """The dialect of rules that stand in the configuration."""
 
@@ -60,7 +67,7 @@ class Rule:
         return RebalanceStatus.USER_REQUESTED if leaves else self.status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Event:
     """What one line said: the rule that read it and what the rule captured."""
 
@@ -94,27 +101,59 @@ class Voice:
     prefix: re.Pattern[str]
     rules: tuple[Rule, ...]
 
-    def read(self, entry: str, start: int) -> Event | None:
-        """Return what an entry says from ``start`` on, or None where no rule knows it."""
-        whole, rules = self._whole
-        match = whole.search(entry, start)
-        if match is None or match.lastgroup is None:
-            return None
-        rule, places = rules[int(match.lastgroup[1:])]
-        captures = {name: match[place] for name, place in places if match[place]}
-        return Event(rule=rule, captures=captures)
+    def read(self, entry: str, start: int, end: int) -> Event | None:
+        """Return what an entry says from ``start`` to ``end``, or None where no rule knows it."""
+        behind = entry.find("] ", start, end) + 2
+        who = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
+        if who is not None:
+            match = self._texts.match(entry, behind, end)
+            if match is not None:
+                return self._event(match, who)
+        return self._read_afresh(entry, start, behind, end)
+
+    def _read_afresh(self, entry: str, start: int, behind: int, end: int) -> Event | None:
+        for prefix in self.prefix.finditer(entry, start, end):
+            match = self._texts.match(entry, prefix.end(), end)
+            if match is None:
+                continue
+            who = {name: text for name, text in prefix.groupdict().items() if text}
+            if (prefix.start(), prefix.end()) == (start, behind):
+                if len(self._clients) >= _CLIENTS:
+                    self._clients.clear()
+                self._clients[entry[max(0, start - _LOOK_BACK) : behind]] = who
+            return self._event(match, who)
+        return None
+
+    def _event(self, match: re.Match[str], who: dict[str, str]) -> Event:
+        rule, places = self._places[int((match.lastgroup or "r0")[1:])]
+        said = {name: match[place] for name, place in places if match[place]}
+        return Event(rule=rule, captures=who | said if said else who)
 
     @cached_property
-    def _whole(self) -> tuple[re.Pattern[str], list[tuple[Rule, list[tuple[str, int]]]]]:
-        """The prefix and all rules as one expression, and where it keeps each rule's captures."""
-        texts = (
-            f"(?P<r{i}>{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', rule.text.pattern)})"
-            for i, rule in enumerate(self.rules)
+    def _clients(self) -> dict[str, dict[str, str]]:
+        """What prefixes told: a client's own is the same in all its lines."""
+        return {}
+
+    @cached_property
+    def _texts(self) -> re.Pattern[str]:
+        """All rules as one expression.
+
+        A rule's mark stands at its end: `re` passes quickly over a branch that begins with a
+        literal and slowly over one that begins with a group.
+        """
+        return re.compile(
+            "|".join(
+                f"{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', rule.text.pattern)}(?P<r{i}>)"
+                for i, rule in enumerate(self.rules)
+            )
         )
-        whole = re.compile(f"{self.prefix.pattern}(?:{'|'.join(texts)})")
-        prefix = list(self.prefix.groupindex.items())
-        return whole, [
-            (rule, prefix + [(n, whole.groupindex[f"r{i}_{n}"]) for n in rule.text.groupindex])
+
+    @cached_property
+    def _places(self) -> list[tuple[Rule, list[tuple[str, int]]]]:
+        """Each rule, and where `_texts` keeps its captures."""
+        index = self._texts.groupindex
+        return [
+            (rule, [(name, index[f"r{i}_{name}"]) for name in rule.text.groupindex])
             for i, rule in enumerate(self.rules)
         ]
 
@@ -154,19 +193,18 @@ class Reading:
 
     def read(self, entry: str) -> Event | None:
         """Return what an entry says, or None where no rule knows it."""
-        start = entry.find(self.anchor)
+        start, end = entry.find(self.anchor), len(entry)
         if start < 0:
             return None
         if self.suffix is not None and entry.endswith(")"):
-            entry = self._strip(entry)
-        events = (voice.read(entry, start if self._head else 0) for voice in self.voices)
-        return next((event for event in events if event is not None), None)
-
-    def _strip(self, text: str) -> str:
-        cut = text.rfind(" (")
-        if cut >= 0 and self.suffix is not None and self.suffix.fullmatch(text, cut):
-            return text[:cut]
-        return text
+            cut = entry.rfind(" (")
+            if cut >= 0 and self.suffix.fullmatch(entry, cut):
+                end = cut
+        for voice in self.voices:
+            event = voice.read(entry, start if self._head else 0, end)
+            if event is not None:
+                return event
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
