@@ -1,7 +1,30 @@
 """Log dialects: what a client's lines say, as rules in YAML.
 
-A dialect belongs to one client and version range; `agent.sources.reading` reads lines with it. What
-an event means is the interpreter's.
+A dialect belongs to one client and version range; `agent.sources.reading` reads lines with it, and
+what an event means is the interpreter's. A file holds ``dialect``, ``client``, ``versions``,
+``source``; ``family`` (who may share a log); ``anchor`` (a literal, or several, that each of its
+lines has), ``prefix`` (who speaks: begin it with the anchor), ``suffix`` (to be cut off); and
+``rules``. A rule has a ``text`` that begins behind the prefix, ``cites`` the class that prints it,
+and does one thing:
+
+=================== ==============================================================================
+``raise: Code``     a cause
+``follow_up: Code`` what the last sync demands of the consumer itself
+``streams: Code``   what the last sync demands of the Streams instance
+``announce: Code``  a cause that shows only if the assignment changes soon
+``does: sync``      the end of a round, held until ``does: assigned``
+``does: settle``    the end of a round, at once
+``does: join``      a join was sent
+``does: leave``     the member left by the user's will
+``does: fail``      a fatal error
+``does: identify``  nothing but what it captures
+``does: ignore``    nothing; it keeps a later rule from reading the line
+=================== ==============================================================================
+
+Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, ``generation``,
+``sent_generation`` (of the request that is answered), ``assignor``, ``cluster``, ``reason``,
+``due_ms`` and ``due`` (a scheduled time), ``thread`` (of Streams) and ``handle`` (names the client
+where a line leaves out its id or group).
 """
 
 import re
