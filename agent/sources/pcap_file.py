@@ -36,6 +36,8 @@ _SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER = 0x1A2B3C4D
 _IF_TSRESOL = 9
+_PATIENCE_PACKETS = 16
+"""A recording waits for nobody: so many packets may come before one that belongs before them."""
 _PACKET_BYTES_MAX = 16 << 20
 """No capture has longer packets (libpcap's own limit is 256 KiB, of USB 128 MiB)."""
 
@@ -64,7 +66,8 @@ def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterato
         SourceError: a file that cannot be read, or is no capture.
 
     """
-    sessions, interpreter = Sessions(counts), Interpreter(cluster, counts)
+    sessions = Sessions(counts, patience=_PATIENCE_PACKETS)
+    interpreter = Interpreter(cluster, counts)
     captures = [packets(path) for path in paths]
     for packet in heapq.merge(*captures, key=attrgetter("at")):
         segment = read_segment(packet.link_type, packet.data)

@@ -7,7 +7,7 @@ read. A connection ends with the first FIN or RST of either side.
 """
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent.wire.connection import Closed, Connection, Event, looks_like_request
 from agent.wire.packets import ACK, RST, SYN, Segment, node
@@ -15,6 +15,8 @@ from agent.wire.tcp_reassembly import Piece, Stream
 
 _SERVERS_LIMIT = 10_000
 _TICK_S = 0.1
+_LATE_SYN_BYTES = 1 << 16
+"""What a client sends before its window opens: data that was captured before the SYN."""
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class Session:
     """A TCP connection. Direction 0 is from the lesser endpoint to the greater."""
 
     endpoints: tuple[bytes, bytes]
-    stream: Stream = field(default_factory=Stream)
+    stream: Stream
     client: int | None = None
     """The direction of requests, once it is known."""
     connection: Connection | None = None
@@ -30,17 +32,27 @@ class Session:
     """The client's initial sequence number, where its SYN was seen."""
     ended: bool = False
 
+    def began_with(self, client: int, first_seq: int) -> bool:
+        """Tell whether a SYN is this connection's: repeated, or captured after the first data."""
+        begun = self.stream.halves[client].next
+        if self.first_seq is not None or begun is None:
+            return self.first_seq == first_seq
+        return 0 <= (begun - first_seq - 1) % (1 << 32) < _LATE_SYN_BYTES
+
 
 class Sessions:
     """Follows the connections of one capture; segments in, requests and answers out."""
 
-    def __init__(self, counts: Counter[str], limit: int = 10_000) -> None:
+    def __init__(self, counts: Counter[str], limit: int = 10_000, patience: int = 0) -> None:
         """Follow up to ``limit`` connections; the one that was silent longest goes.
 
-        ``counts`` takes what could not be read, by a short reason.
+        ``counts`` takes what could not be read, by a short reason. ``patience`` is how many packets
+        may come between two that belong together.
         """
         self.counts = counts
         self._limit = limit
+        self._patience = patience
+        self._number = 0
         self._sessions: OrderedDict[tuple[bytes, bytes], Session] = OrderedDict()
         self._stuck: dict[tuple[bytes, bytes], Session] = {}
         self._servers: OrderedDict[bytes, None] = OrderedDict()
@@ -50,6 +62,7 @@ class Sessions:
     def push(self, segment: Segment, at: float) -> list[Event]:
         """Take a segment seen at Unix seconds ``at``; a clock that runs back is held."""
         self._now = at = max(self._now, at)
+        self._number += 1
         out = self._tick(at)
         source, target = segment.source, segment.target
         direction = 0 if source < target else 1
@@ -85,7 +98,7 @@ class Sessions:
     def _feed(self, session: Session, direction: int, segment: Segment, at: float) -> list[Event]:
         if session.ended:
             return []
-        out = self._read(session, session.stream.push(direction, segment, at))
+        out = self._read(session, session.stream.push(direction, segment, at, self._number))
         if session.stream.stuck_at is not None:
             self._stuck[session.endpoints] = session
         if segment.flags & RST:
@@ -103,7 +116,7 @@ class Sessions:
         """Start a session with its SYN or SYN-ACK; a repeated one changes nothing."""
         client = 1 - direction if segment.flags & ACK else direction
         first_seq = (segment.ack - 1) % (1 << 32) if segment.flags & ACK else segment.seq
-        if session is not None and session.first_seq == first_seq:
+        if session is not None and session.began_with(client, first_seq):
             return session
         if session is not None:
             out += self._read(session, session.stream.flush()) + self._end(session)
@@ -113,7 +126,7 @@ class Sessions:
         return session
 
     def _add(self, key: tuple[bytes, bytes], out: list[Event]) -> Session:
-        session = self._sessions[key] = Session(key)
+        session = self._sessions[key] = Session(key, Stream(patience=self._patience))
         if len(self._sessions) > self._limit:
             _, forgotten = self._sessions.popitem(last=False)
             out += self._end(forgotten)
@@ -144,7 +157,7 @@ class Sessions:
         self._ticked_at = at
         out: list[Event] = []
         for key, session in list(self._stuck.items()):
-            out += self._read(session, session.stream.expire(at))
+            out += self._read(session, session.stream.expire(at, self._number))
             if session.stream.stuck_at is None:
                 self._stuck.pop(key, None)
         return out

@@ -66,11 +66,15 @@ class Stream:
     """Both directions (0 and 1) of one connection."""
 
     halves: tuple[Half, Half] = field(default_factory=lambda: (Half(), Half()))
+    patience: int = 0
+    """How many packets of the capture must pass, too, before a loss is sure."""
     stuck_at: float | None = None
     """Since when something waits without progress (Unix seconds)."""
+    stuck_since: int = 0
+    """The same in packets of the capture."""
 
-    def push(self, direction: int, segment: Segment, at: float) -> list[Piece]:
-        """Take a segment; return what can be delivered now."""
+    def push(self, direction: int, segment: Segment, at: float, number: int = 0) -> list[Piece]:
+        """Take a segment, the capture's packet ``number``; return what can be delivered now."""
         half, peer = self.halves[direction], self.halves[1 - direction]
         ack = self._acknowledge(peer, segment, at)
         if half.next is None:
@@ -86,14 +90,14 @@ class Stream:
             self.stuck_at = None
         else:
             if out or self.stuck_at is None:
-                self.stuck_at = at
-            out += self.expire(at)
+                self.stuck_at, self.stuck_since = at, number
+            out += self.expire(at, number)
         return out
 
-    def expire(self, at: float) -> list[Piece]:
+    def expire(self, at: float, number: int = 0) -> list[Piece]:
         """Give up what will not come any more at Unix seconds ``at``."""
         out: list[Piece] = []
-        while self.stuck_at is not None and self._is_hopeless(self.stuck_at, at):
+        while self.stuck_at is not None and self._is_hopeless(self.stuck_at, at, number):
             out += self._give_up()
         return out
 
@@ -141,13 +145,14 @@ class Stream:
             if first.last:
                 out.append(Piece(direction, b"", 0))
 
-    def _is_hopeless(self, stuck_at: float, at: float) -> bool:
+    def _is_hopeless(self, stuck_at: float, at: float, number: int) -> bool:
         segments = [waiting for half in self.halves for waiting in half.waiting]
         if len(segments) > _WAITING_SEGMENTS or sum(len(s.data) for s in segments) > WAITING_BYTES:
             return True
         half = self.halves[self._hole()[0]]
         if half.acked > (half.next or 0):  # the other end has it: it will not come again
-            return at - min(stuck_at, half.acked_at) >= LOST_AFTER_S
+            patient = number - self.stuck_since < self.patience
+            return not patient and at - min(stuck_at, half.acked_at) >= LOST_AFTER_S
         return at - stuck_at >= RESENT_WITHIN_S
 
     def _hole(self) -> tuple[int, int]:

@@ -19,10 +19,12 @@ from tests.agent.wire.captures import CLIENT, CODES, SERVER, Dialogue, Timed, di
 from tests.agent.wire.frames import FETCH, HEARTBEAT, opaque, request
 
 
-def codes(timed: list[Timed], counts: Counter[str] | None = None) -> list[int | None]:
+def codes(
+    timed: list[Timed], counts: Counter[str] | None = None, patience: int = 0
+) -> list[int | None]:
     """Return what a capture comes to, through decoder, interpreter and tracker."""
     counts = Counter() if counts is None else counts
-    sessions, interpreter = Sessions(counts), Interpreter()
+    sessions, interpreter = Sessions(counts, patience=patience), Interpreter()
     events = [event for at, segment in timed for event in sessions.push(segment, at)]
     signals = [s for event in events + sessions.flush() for s in interpreter.take(event)]
     samples = replay([iter(signals)], Tracker(StatusConfig()))
@@ -87,6 +89,12 @@ class TestOrder:
         timed[3], timed[5] = (timed[3][0], timed[5][1]), (timed[5][0], timed[3][1])
 
         assert codes(timed) == CODES
+
+    def test_a_recording_has_patience_for_packets_however_long_they_took(self) -> None:
+        timed = [(at * 1_000, segment) for at, segment in dialogue().segments]
+        timed[5:17] = [(at, s) for (at, _), (_, s) in zip(timed[5:17], timed[16:4:-1], strict=True)]
+
+        assert codes(timed, patience=16) == CODES
 
 
 class TestLoss:
@@ -192,6 +200,12 @@ class TestSessions:
         timed = dialogue().segments
 
         assert codes([timed[0], *timed[:3], timed[1], *timed[3:]]) == CODES
+
+    def test_data_that_was_captured_before_its_syn_belongs_to_it(self) -> None:
+        timed = dialogue().segments
+        order = [3, 0, 1, 2, *range(4, len(timed))]
+
+        assert codes([(at, timed[i][1]) for (at, _), i in zip(timed, order, strict=True)]) == CODES
 
     def test_a_reset_ends_a_connection(self) -> None:
         timed = dialogue().segments[:-2]
