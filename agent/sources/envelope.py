@@ -65,9 +65,10 @@ class Unwrapper:
     def unwrap(self, raw: bytes, arrival_at: float) -> Entry | None:
         """Return the entry of one line, None while it is a piece that a later line continues."""
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
-        if text.startswith("{"):
+        first = text[:1]
+        if first == "{":
             return self._json(text, arrival_at)
-        cri = _CRI.match(text) if text[:1].isdigit() else None
+        cri = _CRI.match(text) if first.isdigit() else None
         if cri is None:
             return Entry(text, None)
         at = self._stamper.find(cri["time"], arrival_at)

@@ -172,8 +172,14 @@ class Interpreter:
         # the thread that joins or leaves has done with its last sync, whatever it printed of it
         done = event.rule.ends_round or event.rule.action in {Action.JOIN, Action.LEAVE}
         out = self._release(speaker) if done else []
-        lane = self._lane(speaker)
         signal = self._signal(speaker, event, at, _KINDS[event.rule.action])
+        if (
+            speaker.lane not in self.lanes
+            and not speaker.announced
+            and not speaker.is_nowhere(event)
+        ):
+            return [*out, signal]
+        lane = self._lane(speaker)
         if speaker.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
             lane.extend(Waiting(signal=cause) for cause in speaker.explain(signal))
         waiting = Waiting(signal=signal, ready=not speaker.is_nowhere(event))

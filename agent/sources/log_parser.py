@@ -8,7 +8,7 @@ bound to it: the anchors of other families are not searched any more.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.sources.envelope import Unwrapper
 from agent.sources.interpreter import Interpreter
@@ -23,8 +23,7 @@ _CLOCK_AHEAD_S = 86_400.0
 """A stamp further ahead of its arrival than any zone can explain is no time of this line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """One line that an anchor found, for `--explain-line` and the interpreter."""
 
     text: str
@@ -73,12 +72,11 @@ class LogParser:
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
-        return [
-            signal
-            for line in self.lines(data, arrival_at)
-            if line.event is not None
-            for signal in self.interpreter.take(line.event, line.at)
-        ]
+        out: list[Signal] = []
+        for line in self.lines(data, arrival_at):
+            if line.event is not None:
+                out += self.interpreter.take(line.event, line.at)
+        return out
 
     def lines(self, data: bytes, arrival_at: float) -> Iterator[Line]:
         """Yield each line that a rule may read, read; for those who want more than signals."""

@@ -14,11 +14,14 @@ from functools import cached_property
 
 from metrics.status import RebalanceStatus
 
+_ATTRIBUTES = ("member_id", "assignor", "cluster")
+_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 _CAPTURE = re.compile(r"\(\?P<(\w+)>")
 
 _CLIENTS = 1_000
 """Prefixes remembered per voice; one that is forgotten is only read again."""
 
+_HEAD_CHARS = 6
 _LOOK_BACK = 1
 """Characters before its start that a prefix may look at: what tells ``[Consumer`` from
 ``[ShareConsumer``."""
@@ -44,7 +47,7 @@ class Action(StrEnum):
     IGNORE = "ignore"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Rule:
     """One text of one client and what it does. ``cites`` names the class that prints it."""
 
@@ -59,6 +62,11 @@ class Rule:
     group_type: str = "classic"
     joined_only: bool = False
     """Others print the text too: it counts from one that was seen to be a member by protocol."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What it may tell of a member."""
+        return tuple(name for name in _ATTRIBUTES if name in self.text.groupindex)
 
     @property
     def shows(self) -> RebalanceStatus:
@@ -106,14 +114,16 @@ class Voice:
         behind = entry.find("] ", start, end) + 2
         who = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
         if who is not None:
-            match = self._texts.match(entry, behind, end)
+            texts = self._texts(entry, behind)
+            match = texts.match(entry, behind, end)
             if match is not None:
-                return self._event(match, who)
+                return texts.event(match, who)
         return self._read_afresh(entry, start, behind, end)
 
     def _read_afresh(self, entry: str, start: int, behind: int, end: int) -> Event | None:
         for prefix in self.prefix.finditer(entry, start, end):
-            match = self._texts.match(entry, prefix.end(), end)
+            texts = self._texts(entry, prefix.end())
+            match = texts.match(entry, prefix.end(), end)
             if match is None:
                 continue
             who = {name: text for name, text in prefix.groupdict().items() if text}
@@ -121,41 +131,76 @@ class Voice:
                 if len(self._clients) >= _CLIENTS:
                     self._clients.clear()
                 self._clients[entry[max(0, start - _LOOK_BACK) : behind]] = who
-            return self._event(match, who)
+            return texts.event(match, who)
         return None
-
-    def _event(self, match: re.Match[str], who: dict[str, str]) -> Event:
-        rule, places = self._places[int((match.lastgroup or "r0")[1:])]
-        said = {name: match[place] for name, place in places if match[place]}
-        return Event(rule=rule, captures=who | said if said else who)
 
     @cached_property
     def _clients(self) -> dict[str, dict[str, str]]:
         """What prefixes told: a client's own is the same in all its lines."""
         return {}
 
-    @cached_property
-    def _texts(self) -> re.Pattern[str]:
-        """All rules as one expression.
+    def _texts(self, entry: str, behind: int) -> "_Texts":
+        """Return the rules that a text can match which begins as the entry does there."""
+        return self._by_head.get(entry[behind : behind + _HEAD_CHARS]) or self._others
 
-        A rule's mark stands at its end: `re` passes quickly over a branch that begins with a
-        literal and slowly over one that begins with a group.
-        """
-        return re.compile(
-            "|".join(
-                f"{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', rule.text.pattern)}(?P<r{i}>)"
-                for i, rule in enumerate(self.rules)
-            )
+    @cached_property
+    def _by_head(self) -> "dict[str, _Texts]":
+        """The rules by a text's first characters: most lines are tried against a few of them."""
+        heads = {_head_of(rule.text.pattern) for rule in self.rules} - {""}
+        return {
+            head: _Texts([r for r in self.rules if _head_of(r.text.pattern) in {"", head}])
+            for head in heads
+        }
+
+    @cached_property
+    def _others(self) -> "_Texts":
+        return _Texts([rule for rule in self.rules if not _head_of(rule.text.pattern)])
+
+
+class _Texts:
+    """Some rules as one expression, and where it keeps each one's captures.
+
+    A rule's mark stands at its end: `re` passes quickly over a branch that begins with a literal
+    and slowly over one that begins with a group.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        texts = (
+            f"{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', rule.text.pattern)}(?P<r{i}>)"
+            for i, rule in enumerate(rules)
         )
-
-    @cached_property
-    def _places(self) -> list[tuple[Rule, list[tuple[str, int]]]]:
-        """Each rule, and where `_texts` keeps its captures."""
-        index = self._texts.groupindex
-        return [
-            (rule, [(name, index[f"r{i}_{name}"]) for name in rule.text.groupindex])
-            for i, rule in enumerate(self.rules)
+        one = re.compile("|".join(texts) or "(?!)")
+        self.match = one.match
+        self._places = [
+            (rule, [(name, one.groupindex[f"r{i}_{name}"]) for name in rule.text.groupindex])
+            for i, rule in enumerate(rules)
         ]
+
+    def event(self, match: re.Match[str], who: dict[str, str]) -> Event:
+        """Return what a match says, beside what the prefix told."""
+        rule, places = self._places[int((match.lastgroup or "r0")[1:])]
+        if not places:
+            return Event(rule=rule, captures=who)
+        return Event(rule=rule, captures=who | {n: match[p] for n, p in places if match[p]})
+
+
+def _head_of(pattern: str) -> str:
+    """Return the literal characters that a text must begin with, or nothing where they vary."""
+    text = _CAPTURE.sub("", pattern, count=1) if _CAPTURE.match(pattern) else pattern
+    head, after = text[:_HEAD_CHARS], text[: _HEAD_CHARS + 1]
+    varies = len(head) < _HEAD_CHARS or bool(_SPECIAL.search(after))
+    return "" if varies or _branches(pattern) else head
+
+
+def _branches(pattern: str) -> bool:
+    """Tell whether a pattern has alternatives from its very start on."""
+    bare = re.sub(r"\\.|\[\^?.[^\]]*\]", "", pattern)
+    depth, outermost = 0, int(pattern.startswith("("))
+    for character in bare:
+        depth += (character == "(") - (character == ")")
+        if character == "|" and depth <= outermost:
+            return True
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)

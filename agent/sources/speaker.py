@@ -11,8 +11,6 @@ from agent.sources.reading import Action, Event, Rule
 from metrics.signals import Member, Signal, streams_thread
 from metrics.status import RebalanceStatus
 
-_ATTRIBUTES = ("member_id", "assignor", "cluster")
-
 _ANSWERS = {
     RebalanceStatus.COORDINATOR_REQUESTED,
     RebalanceStatus.UNKNOWN_MEMBER,
@@ -120,13 +118,13 @@ class Speaker:
 
     def _learn_names(self, event: Event, own_cluster: str) -> None:
         seen, member = event.captures, self.member
-        changes: dict[str, str | None] = {
-            name: seen[name]
-            for name in _ATTRIBUTES
-            if name in seen
-            and seen[name] != getattr(member, name)
-            and not (name == "cluster" and own_cluster)
-        }
+        changes: dict[str, str | None] = {}
+        for name in event.rule.names:
+            found = seen.get(name)
+            if found is None or found == getattr(member, name):
+                continue
+            if name != "cluster" or not own_cluster:
+                changes[name] = found
         group_type = _group_type(event, member)
         if group_type != member.group_type:
             changes["group_type"] = group_type
