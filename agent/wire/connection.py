@@ -80,14 +80,12 @@ class Connection:
             return []
         return [answer for frame in frames for answer in self._answer(frame, at)]
 
-    @property
     def unwanted_sent(self) -> int | None:
-        """How many bytes of the client come next that need not be seen; None: all of them."""
+        """Tell how many bytes of the client come next that need not be seen; None: all of them."""
         return None if self.opaque else self._requests.unwanted
 
-    @property
     def unwanted_received(self) -> int | None:
-        """How many bytes of the broker come next that need not be seen; None: all of them."""
+        """Tell how many bytes of the broker come next that need not be seen; None: all of them."""
         return None if self.opaque else self._answers.unwanted
 
     def lose_sent(self, size_bytes: int) -> None:

@@ -55,6 +55,11 @@ def has_addresses(api_key: int, version: int) -> bool:
     return version in _VERSIONS.get(api_key, ())
 
 
+def is_too_new(api_key: int, version: int) -> bool:
+    """Tell whether an API's version may have addresses that nobody here can read."""
+    return version > _LAST_VERSION.get(api_key, version)
+
+
 def rewrite(api_key: int, version: int, data: bytes, route: Route) -> Rewritten:
     """Rewrite an answer, of which ``data`` is the start, from its correlation id on.
 

@@ -1,0 +1,133 @@
+"""One side of a proxied connection: a non-blocking socket, plain or under TLS."""
+
+import socket
+import ssl
+from typing import Protocol
+
+CHUNK_BYTES = 16 << 10
+"""What is read at once where frames may start; longer bodies are spliced."""
+_TLS_CHUNK_BYTES = 256 << 10
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
+"""A peer that is gone without a word is noticed after two minutes."""
+
+
+class End(Protocol):
+    """What a `Pump` moves bytes from and to. Methods raise OSError for what the peer does."""
+
+    fd: int
+    can_splice: bool
+    more: bool
+    """Whether the last `recv` may have left something behind."""
+
+    def handshake(self) -> bool:
+        """Go on with the handshake; return whether it is complete."""
+
+    def recv(self) -> bytes | None:
+        """Return what is there, ``b""`` at the end, None if there is nothing now."""
+
+    def send(self, data: bytes | memoryview) -> int:
+        """Return how many bytes were taken."""
+
+    def finish(self) -> None:
+        """Tell the peer that nothing more comes."""
+
+    def close(self) -> None:
+        """Let go of the socket."""
+
+
+def tune(sock: socket.socket) -> None:
+    """Make a socket fit for a proxy: non-blocking, no delay, and aware of peers that are gone."""
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class PlainEnd:
+    """A socket as it is."""
+
+    __slots__ = ("_socket", "fd", "more")
+    can_splice = True
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.fd = sock.fileno()
+        self.more = False
+
+    def handshake(self) -> bool:
+        return True
+
+    def recv(self) -> bytes | None:
+        try:
+            data = self._socket.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return None
+        self.more = len(data) == CHUNK_BYTES
+        return data
+
+    def send(self, data: bytes | memoryview) -> int:
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+
+    def finish(self) -> None:
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class TlsEnd:
+    """A socket under TLS. Records are 16 KiB: some are gathered for one write to the other side."""
+
+    __slots__ = ("_socket", "fd", "more")
+    can_splice = False
+
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, server_hostname: str | None = None
+    ) -> None:
+        """Be the server, or with ``server_hostname`` its client."""
+        self._socket = context.wrap_socket(
+            sock,
+            server_side=server_hostname is None,
+            server_hostname=server_hostname,
+            do_handshake_on_connect=False,
+            suppress_ragged_eofs=True,
+        )
+        self.fd = self._socket.fileno()
+        self.more = False
+
+    def handshake(self) -> bool:
+        try:
+            self._socket.do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        return True
+
+    def recv(self) -> bytes | None:
+        out = bytearray()
+        while len(out) < _TLS_CHUNK_BYTES:
+            try:
+                data = self._socket.recv(CHUNK_BYTES)
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                self.more = False
+                return bytes(out) if out else None
+            if not data:
+                break
+            out += data
+        self.more = bool(out)
+        return bytes(out)
+
+    def send(self, data: bytes | memoryview) -> int:
+        try:
+            return self._socket.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+
+    def finish(self) -> None:
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,260 @@
+"""The proxy's own thread: one epoll loop for listeners, clients and brokers.
+
+Theory of operation. All that a connection does happens in this thread, without a lock; others ask
+it by `post`. Names are looked up in a thread of their own. Signals go to ``emit`` once a turn.
+"""
+
+import itertools
+import logging
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from agent.errors import SourceError
+from agent.sources.proxy_ends import End, PlainEnd, TlsEnd, tune
+from agent.sources.proxy_link import Link, Ready
+from agent.sources.proxy_ports import Ports, listen
+from agent.sources.proxy_pump import Pipes
+from agent.sources.proxy_setup import Setup, Target
+from agent.sources.proxy_tls import Contexts
+from agent.wire.connection import Closed, Connection, Event
+from agent.wire.departures import Departures
+from agent.wire.interpret import Interpreter
+from agent.wire.messages import Node
+from agent.wire.passage import Passage
+from metrics.signals import Signal
+
+_TURN_S = 0.5
+"""How often deadlines are looked at."""
+_ACCEPTS = 64
+
+_log = logging.getLogger(__name__)
+
+
+class ProxyLoop:
+    """Listens, and runs all connections until it is stopped."""
+
+    def __init__(  # noqa: PLR0913 - what the source knows
+        self,
+        *,
+        listen_at: Node,
+        ports: Sequence[int],
+        known: dict[str, int],
+        upstream: Sequence[Node],
+        advertise: str | None,
+        tls: Contexts,
+        connections_max: int,
+        interpreter: Interpreter,
+        emit: Callable[[Sequence[Signal]], None],
+        detach: Callable[[str, float], None],
+    ) -> None:
+        """Listen from now on; connections are taken once it runs.
+
+        Raises:
+            SourceError: the address is taken or not ours.
+
+        """
+        self.counts, self.pipes = interpreter.counts, Pipes()
+        self._interpreter, self._emit, self._detach = interpreter, emit, detach
+        self._departures = Departures(interpreter.speakers)
+        self._advertise, self._tls, self._connections_max = advertise, tls, connections_max
+        self._poll = select.epoll()
+        self._ready: dict[int, Ready] = {}
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.watch(self._wake, select.EPOLLIN, self._woken)
+        self._posted: deque[Ready] = deque()
+        self._again: list[Ready] = []
+        self._signals: list[Signal] = []
+        self._listeners: dict[int, tuple[socket.socket, Ready]] = {}
+        self._setups: set[Setup] = set()
+        self._links: set[Link] = set()
+        self._moved_bytes = 0
+        self._resolver = ThreadPoolExecutor(1, thread_name_prefix="proxy-resolver")
+        self._drained_by: float | None = None
+        turns = itertools.cycle(range(len(upstream)))
+        try:
+            first = listen(listen_at.host, listen_at.port)
+            self.address = Node(*first.getsockname()[:2])
+            self._serve(first, lambda: [*upstream[(at := next(turns)) :], *upstream[:at]])
+            self.ports = Ports(listen_at.host, ports, known, self.counts, self._serve_broker)
+        except OSError as error:
+            self._close()
+            raise SourceError(f"{listen_at.host}:{listen_at.port}: {error}") from error
+
+    @property
+    def moved_bytes(self) -> int:
+        """What has passed through all connections, in both directions."""
+        return self._moved_bytes + sum(link.moved_bytes for link in list(self._links))
+
+    def run(self) -> None:
+        """Run until `stop`, and close everything."""
+        try:
+            while self._drained_by is None or self._links:
+                self._turn()
+                if self._drained_by is not None and time.monotonic() > self._drained_by:
+                    self.counts["drain_cut"] += len(self._links)
+                    break
+        finally:
+            self._close()
+
+    def stop(self, drain_s: float) -> None:
+        """From any thread: take no more clients, let what is under way end for so many seconds."""
+        self.post(partial(self._drain, drain_s))
+
+    def post(self, run: Ready) -> None:
+        """From any thread: have something done in this loop's thread."""
+        self._posted.append(run)
+        os.eventfd_write(self._wake, 1)
+
+    def watch(self, fd: int, mask: int, ready: Ready) -> None:
+        """Call back whenever a socket is ready for what the mask says, or broken; 0: never."""
+        if not mask:
+            if self._ready.pop(fd, None) is not None:
+                self._poll.unregister(fd)
+        elif fd in self._ready:
+            self._poll.modify(fd, mask)
+            self._ready[fd] = ready
+        else:
+            self._poll.register(fd, mask)
+            self._ready[fd] = ready
+
+    def again(self, run: Ready) -> None:
+        """Call back once, after all others had their turn."""
+        self._again.append(run)
+
+    def take(self, event: Event) -> None:
+        """Take what the decoder has read."""
+        if isinstance(event, Closed):
+            self._departures.closed(event.connection, event.at)
+        self._signals += self._interpreter.take(event)
+
+    def _turn(self) -> None:
+        events = self._poll.poll(0 if self._again else _TURN_S)
+        for fd, _ in events:
+            ready = self._ready.get(fd)  # gone, if another's turn has closed it
+            if ready is not None:
+                ready()
+        again, self._again = self._again, []
+        for run in again:
+            run()
+        self._sweep()
+        if self._signals:
+            signals, self._signals = self._signals, []
+            self._emit(signals)
+
+    def _woken(self) -> None:
+        os.eventfd_read(self._wake)
+        while self._posted:
+            self._posted.popleft()()
+
+    def _sweep(self) -> None:
+        if self._setups:
+            now = time.monotonic()
+            for setup in [each for each in self._setups if each.deadline_at < now]:
+                setup.close("setup_timeout")
+            self._setups = {each for each in self._setups if not each.closed}
+        for link in [each for each in self._links if each.closed]:
+            self._links.discard(link)
+            self._moved_bytes += link.moved_bytes
+        now = time.time()
+        for stream in self._departures.due(now):
+            self._detach(stream, now)
+
+    def _serve_broker(self, listener: socket.socket, node: Node) -> None:
+        self._serve(listener, lambda: [node])
+
+    def _serve(self, listener: socket.socket, brokers: Callable[[], list[Node]]) -> None:
+        accept = partial(self._accept, listener, brokers)
+        self._listeners[listener.fileno()] = (listener, accept)
+        self.watch(listener.fileno(), select.EPOLLIN, accept)
+
+    def _accept(self, listener: socket.socket, brokers: Callable[[], list[Node]]) -> None:
+        for _ in range(_ACCEPTS):
+            try:
+                sock, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # the client is gone already, or we have no descriptor left
+                self.counts["accept"] += 1
+                _log.warning("proxy_accept_failed", extra={"error": str(error)})
+                return
+            if len(self._links) + len(self._setups) >= self._connections_max:
+                self.counts["connection_limit"] += 1
+                sock.close()
+                continue
+            self._open(sock, Node(*address[:2]), brokers())
+
+    def _open(self, sock: socket.socket, peer: Node, brokers: list[Node]) -> None:
+        tune(sock)
+        here = self._advertise or sock.getsockname()[0]
+        client = PlainEnd(sock) if self._tls.client is None else TlsEnd(sock, self._tls.client)
+
+        def route(host: str, port: int) -> tuple[str, int] | None:
+            ours = self.ports.of(Node(host, port))
+            return None if ours is None else (here, ours)
+
+        def opened(client: End, broker: End, node: Node) -> None:
+            decoder = Connection(client=peer, server=node, counts=self.counts)
+            self._links.add(Link(self, client, broker, decoder, Passage(route, self.counts)))
+
+        setup = Setup(self, client, self._tls.broker, opened)
+        self._setups.add(setup)
+        self._resolve(brokers, setup.call)
+
+    def _resolve(self, nodes: list[Node], found: Callable[[list[Target]], None]) -> None:
+        try:
+            found([target for node in nodes for target in _targets(node, socket.AI_NUMERICHOST)])
+        except socket.gaierror:
+            future = self._resolver.submit(_all_targets, nodes)
+            future.add_done_callback(lambda done: self.post(partial(self._resolved, done, found)))
+
+    def _resolved(
+        self, done: "Future[list[Target]]", found: Callable[[list[Target]], None]
+    ) -> None:
+        found(done.result())
+
+    def _drain(self, drain_s: float) -> None:
+        self._drained_by = time.monotonic() + drain_s
+        self._stop_listening()
+        for setup in self._setups:
+            setup.close()
+        for link in list(self._links):
+            link.drain()
+
+    def _stop_listening(self) -> None:
+        for listener, accept in self._listeners.values():
+            self.watch(listener.fileno(), 0, accept)
+            listener.close()
+        self._listeners.clear()
+
+    def _close(self) -> None:
+        self._stop_listening()
+        for setup in self._setups:
+            setup.close()
+        for link in self._links:
+            link.close()
+        self._sweep()
+        self._resolver.shutdown(wait=False, cancel_futures=True)
+        self.pipes.close()
+        self._poll.close()
+
+
+def _targets(node: Node, flags: int = 0) -> list[Target]:
+    rows = socket.getaddrinfo(node.host, node.port, type=socket.SOCK_STREAM, flags=flags)
+    return [Target(node, row[0], row[4]) for row in rows]
+
+
+def _all_targets(nodes: list[Node]) -> list[Target]:
+    """Look all names up; one that is unknown has no target."""
+    out: list[Target] = []
+    for node in nodes:
+        try:
+            out += _targets(node)
+        except OSError as error:
+            _log.warning("proxy_unknown_host", extra={"host": node.host, "error": str(error)})
+    return out

@@ -1,0 +1,131 @@
+"""The source of type ``proxy``: clients reach their brokers through it, and it reads on the way.
+
+Bytes pass in a thread of their own (`agent.sources.proxy_loop`); signals come back to the event
+loop. Nothing of the traffic is kept, so the checkpoint holds only which broker has which port.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from agent.errors import SourceError
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.proxy_config import ProxyConfig, parse_node
+from agent.sources.proxy_loop import ProxyLoop
+from agent.sources.proxy_tls import Contexts, contexts
+from agent.wire.interpret import Interpreter
+from agent.wire.messages import Node
+from metrics.signals import Signal
+
+_ON_THE_WAY_S = 0.1
+"""A signal comes from the thread to the event loop within this time."""
+_RETRY_S = 5.0
+_LOOK_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class ProxySource:
+    """The source of type ``proxy``."""
+
+    kind = "proxy"
+
+    def __init__(
+        self, config: ProxyConfig, *, cluster: str = "", position: dict[str, Any] | None = None
+    ) -> None:
+        """Give brokers the ports that they had in ``position``, a former `checkpoint`.
+
+        Raises:
+            ConfigError: a certificate cannot be read.
+
+        """
+        self.name = config.name
+        self._config, self._cluster = config, cluster
+        self._contexts: Contexts = contexts(config.tls)
+        self._ports: dict[str, int] = dict((position or {}).get("ports", {}))
+        self._loop: ProxyLoop | None = None
+        self._counts: Counter[str] = Counter()
+        self.health = SourceHealth(errors=self._counts)
+
+    @property
+    def address(self) -> Node | None:
+        """Where it listens, once it does."""
+        return None if self._loop is None else self._loop.address
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Pass traffic until cancelled; then drain."""
+        here = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = here.create_future()
+
+        def call(run: Callable[..., None], *values: Any) -> None:
+            """Have something done in the event loop, unless that has ended."""
+            with suppress(RuntimeError):
+                here.call_soon_threadsafe(run, *values)
+
+        def take(signals: Sequence[Signal]) -> None:
+            self.health.signals += len(signals)
+            emit(signals)
+
+        loop = await self._listen(partial(call, take), partial(call, detach))
+        thread = threading.Thread(
+            target=_run, args=(loop, ended, call), name=self.name, daemon=True
+        )
+        thread.start()
+        self._loop, self.health.up = loop, True
+        try:
+            while not ended.done():
+                await asyncio.wait([ended], timeout=_LOOK_S)
+                self.health.read_bytes = loop.moved_bytes
+            ended.result()
+        finally:
+            loop.stop(self._config.drain_s)
+            await asyncio.wait([ended])
+            self._ports, self._loop, self.health.up = loop.ports.known(), None, False
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the time up to which everything has been read."""
+        return now - _ON_THE_WAY_S
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each broker's port."""
+        return {"ports": self._ports if self._loop is None else self._loop.ports.known()}
+
+    async def _listen(self, emit: Emit, detach: Detach) -> ProxyLoop:
+        """Return the loop, as soon as the address is free."""
+        config, told = self._config, ""
+        host, port = parse_node(config.listen, "listen")
+        while True:
+            try:
+                return ProxyLoop(
+                    listen_at=Node(host, port),
+                    ports=[port and port + i + 1 for i in range(config.broker_ports)],
+                    known=self._ports,
+                    upstream=[Node(*parse_node(text, "upstream")) for text in config.upstream],
+                    advertise=config.advertise,
+                    tls=self._contexts,
+                    connections_max=config.max_connections,
+                    interpreter=Interpreter(self._cluster, self._counts),
+                    emit=emit,
+                    detach=detach,
+                )
+            except SourceError as error:
+                self._counts["listen"] += 1
+                if told != str(error):
+                    _log.error("proxy_cannot_listen", extra={"error": str(error)})
+                    told = str(error)
+                await asyncio.sleep(_RETRY_S)
+
+
+def _run(loop: ProxyLoop, ended: "asyncio.Future[None]", call: Callable[..., None]) -> None:
+    """Run the loop in this thread; its bug is the source's."""
+    try:
+        loop.run()
+    except BaseException as error:  # noqa: BLE001 - it is raised again by the one who waits
+        call(ended.set_exception, error)
+    else:
+        call(ended.set_result, None)

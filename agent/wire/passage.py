@@ -1,0 +1,212 @@
+"""A proxied connection's bytes, in any pieces: what goes on as it came, and what is rewritten.
+
+Theory of operation. Both directions are cut into frames by their lengths, apart from the decoder:
+its faults must not end the rewriting. Only requests whose answers have addresses are remembered.
+Withheld are at most a frame's first bytes, and an answer's up to its last address. What is no Kafka
+(TLS, a bad length) makes both directions a tunnel; raw SASL tokens have lengths too, and pass.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+
+from agent.errors import DecodeError
+from agent.wire.connection import looks_like_request
+from agent.wire.correlation import Correlation
+from agent.wire.rewrite import (
+    PRODUCE,
+    Rewritten,
+    Route,
+    TruncatedError,
+    has_addresses,
+    is_too_new,
+    rewrite,
+)
+
+ENDLESS = 1 << 62
+"""What is left of a body that has no end."""
+_REWRITE_BYTES_MAX = 1 << 20
+"""Addresses of some 10,000 brokers; they stand at an answer's start."""
+_SASL_HANDSHAKE = 17
+_REQUEST = struct.Struct(">hhi")
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+_REQUEST_BYTES_MAX = 256 << 20
+"""No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
+Visit = Callable[[bytes, int, int], Rewritten | None]
+"""(data, where a frame's body starts, its size): what replaces its start, with the length.
+
+It may raise `TruncatedError`, to see the frame again with more of it.
+"""
+
+
+class Cutter:
+    """Finds the frames of one direction."""
+
+    __slots__ = ("_head", "_held", "_visit", "broken", "skip")
+
+    def __init__(self, head_bytes: int, visit: Visit) -> None:
+        """Show each frame to ``visit``, with at least its first ``head_bytes``."""
+        self._head, self._visit = head_bytes, visit
+        self._held = b""
+        self.skip = 0
+        """Bytes that come next and pass, whatever they are."""
+        self.broken = False
+        """Whether something was no frame; all has passed since."""
+
+    @property
+    def between_frames(self) -> bool:
+        """Whether the last frame was complete."""
+        return not self.skip and not self._held
+
+    def tunnel(self) -> None:
+        """Let everything pass from now on."""
+        self.skip = ENDLESS
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the bytes that go on now."""
+        if not self._held and self.skip >= len(data):
+            self.skip -= len(data)
+            return data
+        data = self._held + data
+        self._held = b""
+        out: list[bytes] = []
+        at, kept, end = self.skip, 0, len(data)
+        try:
+            while at < end:
+                size = self._size(data, at)
+                changed = self._visit(data, at + 4, size) if size >= self._head else None
+                if changed is not None:
+                    out += (data[kept:at], changed.head)
+                    kept = at + changed.consumed
+                at += 4 + size
+        except TruncatedError:
+            self._held = data[at:]
+        except DecodeError:
+            self.broken, at = True, ENDLESS
+        self.skip = max(0, at - end)
+        return b"".join((*out, data[kept : min(at, end)]))
+
+    def _size(self, data: bytes, at: int) -> int:
+        """Return a frame's size, once its head is complete."""
+        left = len(data) - at
+        if left < 4:
+            raise TruncatedError("a length")
+        size: int = _INT32.unpack_from(data, at)[0]
+        if size < 0:
+            raise DecodeError(f"a frame of {size} bytes")
+        if left < 4 + self._head <= 4 + size:
+            raise TruncatedError("a frame's head")
+        return size
+
+
+class Passage:
+    """Both directions of one connection."""
+
+    __slots__ = (
+        "_answered",
+        "_asked",
+        "_counts",
+        "_pending",
+        "_raw",
+        "_route",
+        "_spoken",
+        "answers",
+        "requests",
+    )
+
+    def __init__(self, route: Route, counts: Counter[str]) -> None:
+        """Rewrite with ``route``; ``counts`` takes what could not be, by a short reason."""
+        self._route, self._counts = route, counts
+        self._pending: Correlation[tuple[int, int]] = Correlation()
+        self._spoken = self._raw = False
+        self._asked: int | None = None
+        self._answered: int | None = None
+        self.requests = Cutter(_REQUEST.size, self._request)
+        self.answers = Cutter(_INT32.size, self._answer)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is under way: every request that has an answer was answered."""
+        between = self.requests.between_frames and self.answers.between_frames
+        return between and self._asked == self._answered
+
+    def sent(self, data: bytes) -> bytes:
+        """Take bytes of the client; return those that go on to the broker."""
+        out = self.requests.feed(data)
+        if self.requests.broken:
+            self._tunnel(self.requests, self.answers)
+        return out
+
+    def received(self, data: bytes) -> bytes:
+        """Take bytes of the broker; return those that go on to the client."""
+        out = self.answers.feed(data)
+        if self.answers.broken:
+            self._tunnel(self.answers, self.requests)
+        return out
+
+    def _tunnel(self, broken: Cutter, other: Cutter) -> None:
+        broken.broken, other.skip = False, ENDLESS
+        self._counts["tunnelled"] += 1
+
+    def _request(self, data: bytes, at: int, size: int) -> None:
+        api_key, version, correlation_id = _REQUEST.unpack_from(data, at)
+        if not self._spoken:
+            if size > _REQUEST_BYTES_MAX or not 0 <= api_key < _API_KEYS or correlation_id < 0:
+                raise DecodeError("the first bytes are no Kafka request")
+            self._spoken = True
+        if self._raw and not looks_like_request(data[at - 4 :]):
+            return
+        self._raw = api_key == _SASL_HANDSHAKE and version == 0
+        if api_key != PRODUCE or _expects_answer(data, at, version):
+            self._asked = correlation_id
+        if has_addresses(api_key, version):
+            self._pending.ask(correlation_id, (api_key, version))
+        elif is_too_new(api_key, version):
+            self._counts[f"unread_addresses_{api_key}_{version}"] += 1
+
+    def _answer(self, data: bytes, at: int, size: int) -> Rewritten | None:
+        correlation_id = _INT32.unpack_from(data, at)[0]
+        if correlation_id not in self._pending:
+            self._answered = correlation_id
+            return None
+        rewritten = self._rewritten(data[at : at + size], size, *self._pending.peek(correlation_id))
+        self._pending.answer(correlation_id)
+        self._answered = correlation_id
+        if rewritten is None:
+            return None
+        head, consumed = rewritten
+        return Rewritten(_INT32.pack(size + len(head) - consumed) + head, 4 + consumed)
+
+    def _rewritten(self, data: bytes, size: int, api_key: int, version: int) -> Rewritten | None:
+        if api_key == PRODUCE and data[-5:] == _NO_THROTTLE_NO_TAGS and len(data) == size:
+            return None
+        try:
+            return rewrite(api_key, version, data, self._route)
+        except TruncatedError:
+            if len(data) < min(size, _REWRITE_BYTES_MAX):
+                raise
+        except DecodeError:
+            pass
+        self._counts["addresses_unread"] += 1
+        return None
+
+
+_API_KEYS = 256
+_NO_THROTTLE_NO_TAGS = bytes(5)
+"""How a Produce answer ends that names no new leader: with one there would be its port."""
+
+
+def _expects_answer(data: bytes, at: int, version: int) -> bool:
+    """Tell whether a Produce request is to be answered: not with acks=0."""
+    try:
+        at += _REQUEST.size
+        at += 2 + max(0, _INT16.unpack_from(data, at)[0])  # client id
+        if version >= 9:
+            at += 1  # no client sends tagged fields in its header
+            at += max(1, data[at])  # transactional id, shorter than 127 bytes
+        elif version >= 3:
+            at += 2 + max(0, _INT16.unpack_from(data, at)[0])
+        acks: int = _INT16.unpack_from(data, at)[0]
+    except (struct.error, IndexError):  # its head came in pieces
+        return True
+    return acks != 0
