@@ -17,17 +17,24 @@ from agent.decoding import decode, encode, join, suggest
 from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.sinks.jsonl_spool import SpoolConfig
+from agent.sources.capture_config import CaptureConfig
 from agent.sources.log_tail import LogConfig
+from agent.sources.proxy_config import ProxyConfig
 from agent.yaml_file import read_yaml
 from metrics.track import StatusConfig
 
 DEFAULT_LISTEN = ":12472"
 
-SOURCES: dict[str, type[LogConfig]] = {"logs": LogConfig}
+SourceConfig = LogConfig | CaptureConfig | ProxyConfig
+SOURCES: dict[str, type[SourceConfig]] = {
+    "logs": LogConfig,
+    "capture": CaptureConfig,
+    "proxy": ProxyConfig,
+}
 """What can stand at ``sources[].type``, and what the rest of the entry is."""
 
 LATER = {
-    "sources[].type": ("capture", "proxy", "librdkafka_stats", "broker_log", "groups", "http"),
+    "sources[].type": ("librdkafka_stats", "broker_log", "groups", "http"),
     "role": ("hub", "standalone"),
     "": ("hub", "otlp"),
     "cluster": ("bootstrap_servers", "security"),
@@ -118,7 +125,7 @@ class AgentConfig:
     state_dir: Path = field(default_factory=_default_state_dir)
     apps: dict[str, Any] = field(default_factory=dict)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
-    sources: tuple[LogConfig, ...]
+    sources: tuple[SourceConfig, ...]
     status: StatusConfig = field(default_factory=StatusConfig)
     samples: SamplesConfig
     web: WebConfig = field(default_factory=WebConfig)
@@ -216,7 +223,7 @@ def _refuse_later(document: dict[str, Any], where: str) -> None:
                 raise ConfigError(f"{join(where, path)}: this version does not have it yet")
 
 
-def _sources(entries: object, where: str) -> list[LogConfig]:
+def _sources(entries: object, where: str) -> list[SourceConfig]:
     if not isinstance(entries, list) or not entries:
         example = '[{type: logs, paths: ["/var/log/app/*.log"]}]'
         raise ConfigError(f"{where}: wanted at least one source, such as {example}")
@@ -228,7 +235,7 @@ def _sources(entries: object, where: str) -> list[LogConfig]:
     return sources
 
 
-def _source(entry: object, where: str) -> LogConfig:
+def _source(entry: object, where: str) -> SourceConfig:
     if not isinstance(entry, dict) or "type" not in entry:
         raise ConfigError(f"{where}: wanted a mapping with the key 'type'")
     kind = entry["type"]

@@ -102,8 +102,8 @@ def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911
     """Return the value as the type hint wants it."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        if value is None and NoneType in args:
-            return None
+        if type(value) in args:  # None, or a part that its owner has decoded already
+            return value
         return convert(next(arg for arg in args if arg is not NoneType), value, where)
     if origin is tuple:
         if not isinstance(value, list):

@@ -18,6 +18,7 @@ from agent.decoding import (
     parse_size,
 )
 from agent.errors import ConfigError
+from agent.sources.log_tail import LogConfig
 from metrics.track import StatusConfig
 
 LEAST = """
@@ -64,6 +65,7 @@ def test_sources_alone_are_enough(file: Path) -> None:
     assert config.status == StatusConfig()
     assert config.web.listen == (":12472",)
     assert config.samples.spool.dir == config.state_dir / "spool"
+    assert isinstance(config.sources[0], LogConfig)
     assert config.sources[0].paths == ("/var/log/app/*.log",)
 
 
@@ -144,6 +146,12 @@ def test_overrides_win_over_the_file(file: Path) -> None:
             "sources[1]: reads the same as sources[0]",
         ),
         ("sources: [{type: logs, paths: a}]", "sources[0].paths: found 'a', wanted a list"),
+        ("sources: [{type: capture, ports: []}]", "sources[0].ports: found 0, wanted 1 to 16"),
+        (
+            "sources: [{type: capture, ports: [9092, 0]}]",
+            "sources[0].ports[1]: found 0, wanted 1 to 65535",
+        ),
+        ("sources: [{type: capture, interface: ''}]", "sources[0].interface: found none"),
         (
             LEAST + "status: {linger: 60}",
             "status.linger: found 60, wanted a duration such as 30s, 5m or 1h30m",
@@ -180,7 +188,7 @@ def test_a_wrong_file_says_where_and_what(file: Path, text: str, said: str) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sources: [{type: capture}]", "sources[0].type: this version does not have 'capture'"),
+        ("sources: [{type: http}]", "sources[0].type: this version does not have 'http'"),
         (LEAST + "hub: {}", "hub: this version does not have it yet"),
         (LEAST + "role: standalone", "role: this version has no 'standalone' yet"),
         (LEAST + "samples: {kafka: {topic: t}}", "samples.kafka: this version does not have it"),

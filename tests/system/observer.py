@@ -22,23 +22,24 @@ _T = TypeVar("_T")
 
 _CONFIG = """\
 sources:
-  - {{type: logs, paths: ["{logs}/*.log"]}}
+  - {source}
 samples: {{spool: {{dir: "{spool}", roll: 1s}}}}
 web: {{listen: ["127.0.0.1:{port}"]}}
 """
 
 
 class Observer:
-    """Runs the agent over a folder of client logs."""
+    """Runs the agent over a folder of client logs, or over another source."""
 
-    def __init__(self, logs: Path, folder: Path) -> None:
+    def __init__(self, logs: Path, folder: Path, source: str | None = None) -> None:
+        source = source or f'{{type: logs, paths: ["{logs}/*.log"]}}'
         logs.mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True)
         self._spool = folder / "spool"
         port = free_port()
         self._url = f"http://127.0.0.1:{port}"
         config = folder / "agent.yaml"
-        config.write_text(_CONFIG.format(logs=logs, spool=self._spool, port=port))
+        config.write_text(_CONFIG.format(source=source, spool=self._spool, port=port))
         self._output = folder / "agent.log"
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
