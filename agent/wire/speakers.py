@@ -119,7 +119,7 @@ class Speaker:
         """Forget what holds only while it is a member."""
         self.left = True
         self.life += 1
-        self.topics, self.owned, self.demand = None, frozenset(), RebalanceStatus.NONE
+        self.owned, self.demand = frozenset(), RebalanceStatus.NONE
         self.subscription = self.reported = self.target = self.target_at = None
 
     def learn(self, **changes: str | float | None) -> None:
@@ -223,7 +223,8 @@ class Speakers:
             member = speaker.member
             if (member.client_id, member.group_instance_id) != (client_id, instance_id):
                 continue
-            if not speaker.connections:
+            if not speaker.connections:  # perhaps another process, with a subscription of its own
+                speaker.topics, speaker.owned, speaker.streams = None, frozenset(), None
                 return speaker
         return None
 

@@ -274,8 +274,19 @@ class TestLeaves:
     def test_a_join_after_a_leave_is_an_episode_of_its_own(self, talk: Talk) -> None:
         leave(talk)
 
-        assert told(talk.join("", topics=("u",), version=7)) == []
+        assert told(talk.join("", version=7)) == []
         assert told(talk.joined("m1-b", error=79)) == raised(2)
+
+    def test_other_topics_after_an_unsubscribe_are_a_changed_subscription(self, talk: Talk) -> None:
+        leave(talk)
+
+        assert told(talk.join("", topics=("u",), version=7)) == raised(8)
+
+    def test_other_topics_of_another_process_are_its_own(self, talk: Talk) -> None:
+        talk.close()
+        again = talk.wire.connect()
+
+        assert told(again.join("", topics=("u",), version=7)) == []
 
     def test_an_admins_leave_is_nobodys_code(self, talk: Talk) -> None:
         admin = talk.wire.connect("admin")
