@@ -46,8 +46,8 @@ MTAIL_PATTERNS = [
     "Request joining group due to: subscription has changed",
     "Request joining group due to: need to revoke partitions",
     "Request joining group due to: consumer pro-actively leaving",
-    "sending LeaveGroup request to coordinator .* due to the consumer is being closed",
-    "sending LeaveGroup request to coordinator .* due to the consumer unsubscribed",
+    "Member .* sending LeaveGroup request to coordinator .* due to the consumer is being closed",
+    "Member .* sending LeaveGroup request to coordinator .* due to the consumer unsubscribed",
     "consumer poll timeout has expired",
     "\\(Re-\\)joining group",
     "Successfully joined group with generation",
@@ -70,7 +70,11 @@ class Wanted:
 
 
 OTHERS, CLIENTS = "mostly other lines", "client lines only"
-WANTED = [Wanted(OTHERS, "mtail", 40), Wanted(OTHERS, "grep -F", 0.8), Wanted(CLIENTS, "mtail", 5)]
+WANTED = [
+    Wanted(OTHERS, "mtail, counting", 40),
+    Wanted(OTHERS, "grep -F", 0.8),
+    Wanted(CLIENTS, "mtail, by client", 5),
+]
 Tool = Callable[[Path], float]
 """Reads a log and returns the CPU seconds that it took."""
 
@@ -85,9 +89,14 @@ def stamped(number: int, text: str) -> str:
 
 
 def client_lines() -> Iterator[str]:
-    """Yield the recorded session without end; the stamps go on."""
-    for number, line in enumerate(itertools.cycle(SESSION.read_text("utf-8").splitlines(True))):
-        yield stamped(number, line.partition("] ")[2]) if line.startswith("[2") else line
+    """Yield the recorded session without end; stamps, member ids and generations go on."""
+    session, number = SESSION.read_text("utf-8").splitlines(True), 0
+    for cycle in itertools.count():
+        for line in session:
+            text = re.sub(r"[0-9a-f]{8}(?=-[0-9a-f]{4}-)", f"{cycle:08x}", line)
+            text = re.sub(r"(?<=generationId=)(\d+)", rf"{cycle}\1", text)
+            number += 1
+            yield stamped(number, text.partition("] ")[2]) if text.startswith("[2") else text
 
 
 def other_lines() -> Iterator[str]:
@@ -148,10 +157,27 @@ def ours(path: Path) -> float:
     return float(found["cpu_s"])
 
 
-def mtail(programs: Path) -> Tool:
+def counting() -> str:
+    """Return mtail's program that counts lines by pattern: it does not tell whose they are."""
     counters = "".join(f"counter c{i}\n" for i in range(len(MTAIL_PATTERNS)))
-    rules = "".join(f"/{text}/ {{\n  c{i}++\n}}\n" for i, text in enumerate(MTAIL_PATTERNS))
-    (programs / "rebalance.mtail").write_text(counters + rules)
+    return counters + "".join(
+        f"/{text}/ {{\n  c{i}++\n}}\n" for i, text in enumerate(MTAIL_PATTERNS)
+    )
+
+
+def by_client() -> str:
+    """Return mtail's program that counts by pattern, client and group: what a status needs."""
+    who = r"\[Consumer clientId=(?P<client>[^,]+), groupId=(?P<group>[^\]]+)\] "
+    counters = "".join(f"counter c{i} by client, group\n" for i in range(len(MTAIL_PATTERNS)))
+    return counters + "".join(
+        f"/{who}{text}/ {{\n  c{i}[$client][$group]++\n}}\n"
+        for i, text in enumerate(MTAIL_PATTERNS)
+    )
+
+
+def mtail(programs: Path, program: str) -> Tool:
+    programs.mkdir()
+    (programs / "rebalance.mtail").write_text(program)
     options = [
         "--one_shot",
         "--one_shot_format",
@@ -197,7 +223,7 @@ def tell(log: str, speeds: dict[str, list[float]]) -> bool:
     """Print one log's figures; return whether the median of every ratio is as wanted."""
     print(f"\n{log}: MB/s of a core (min, median, max)")
     for name, values in speeds.items():
-        print(f"  {name:16}{spread(values)}")
+        print(f"  {name:24}{spread(values)}")
     met = True
     for wanted in WANTED:
         if wanted.log != log:
@@ -205,7 +231,7 @@ def tell(log: str, speeds: dict[str, list[float]]) -> bool:
         ratios = [a / b for a, b in zip(speeds["ours"], speeds[wanted.peer], strict=True)]
         ok = statistics.median(ratios) >= wanted.ratio
         print(
-            f"  ours / {wanted.peer:9}{spread(ratios)}   wanted {wanted.ratio}:",
+            f"  ours / {wanted.peer:17}{spread(ratios)}   wanted {wanted.ratio}:",
             "met" if ok else "MISSED",
         )
         met = met and ok
@@ -224,9 +250,13 @@ def main() -> int:
         sys.exit("mtail is missing; it is a Debian package: apt-get install mtail")
     size, rounds = (40 * MIB, 3) if chosen.short else (400 * MIB, 5)
     with tempfile.TemporaryDirectory() as name:
-        path, programs = Path(name) / "app.log", Path(name) / "programs"
-        programs.mkdir()
-        tools = {"ours": ours, "grep -F": grep, "mtail": mtail(programs)}
+        path = Path(name) / "app.log"
+        tools = {
+            "ours": ours,
+            "grep -F": grep,
+            "mtail, counting": mtail(Path(name) / "counting", counting()),
+            "mtail, by client": mtail(Path(name) / "by_client", by_client()),
+        }
         write_log(path, size, other_lines())
         met = [tell(OTHERS, measure(path, tools, rounds))]
         write_log(path, size // 4, client_lines())

@@ -30,6 +30,7 @@ where a line leaves out its id or group).
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -48,14 +49,21 @@ _DIALECT_KEYS = {
 }  # fmt: skip
 
 
+@cache
 def built_in() -> tuple[Dialect, ...]:
-    """Load every dialect that is shipped, by the names of their files."""
+    """Load every dialect that is shipped, by the names of their files; once, they never change."""
     folder = resources.files("agent.sources") / "dialects"
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".yaml")),
         key=lambda file: file.name,
     )
     return tuple(parse(yaml.safe_load(file.read_text("utf-8")), file.name) for file in files)
+
+
+@cache
+def _automatic() -> Dialects:
+    """All of them; what several sources compile of them is the same."""
+    return Dialects(all=built_in())
 
 
 def choose(names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()) -> Dialects:
@@ -68,6 +76,9 @@ def choose(names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()) 
         DialectError: an unknown dialect, or a rule that is wrong.
 
     """
+    extra = list(extra)
+    if names == "auto" and not extra:
+        return _automatic()
     known = {dialect.name: dialect for dialect in built_in()}
     wanted = list(known) if names == "auto" else [names] if isinstance(names, str) else list(names)
     for name in wanted:

@@ -53,7 +53,7 @@ class Interpreter:
 
     def take(self, event: Event, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ripe."""
-        out = self._evict()
+        out = self._evict() if len(self.speakers) > _SPEAKER_LIMIT else []
         speaker = self._speaker(event)
         if speaker is None:
             return out
@@ -143,9 +143,7 @@ class Interpreter:
         return speaker
 
     def _evict(self) -> list[Signal]:
-        """Forget the client that has been silent for longest, where there are too many."""
-        if len(self.speakers) <= _SPEAKER_LIMIT:
-            return []
+        """Forget the client that has been silent for longest."""
         return self._release(self.speakers.pop(next(iter(self.speakers))))
 
     def _hold(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
@@ -218,10 +216,10 @@ class Interpreter:
 
 
 def _is_same(member: Member, client_id: str, group: str, instance_id: str | None) -> bool:
-    return (member.client_id, member.group, member.group_instance_id) == (
-        client_id,
-        group,
-        instance_id,
+    return (
+        member.client_id == client_id
+        and member.group == group
+        and member.group_instance_id == instance_id
     )
 
 

@@ -21,7 +21,12 @@ _CAPTURE = re.compile(r"\(\?P<(\w+)>")
 _CLIENTS = 1_000
 """Prefixes remembered per voice; one that is forgotten is only read again."""
 
+_TOLD, _TOLD_CHARS = 1_000, 512
+"""Texts remembered per reading, and how long one may be: half a megabyte at most."""
+
 _HEAD_CHARS = 6
+"""Of a rule's text, to tell which rules can read a line at all."""
+
 _LOOK_BACK = 1
 """Characters before its start that a prefix may look at: what tells ``[Consumer`` from
 ``[ShareConsumer``."""
@@ -62,6 +67,11 @@ class Rule:
     group_type: str = "classic"
     joined_only: bool = False
     """Others print the text too: it counts from one that was seen to be a member by protocol."""
+
+    @cached_property
+    def head(self) -> str:
+        """The literal characters that its text must begin with; nothing where they vary."""
+        return _head_of(self.text.pattern)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -146,15 +156,12 @@ class Voice:
     @cached_property
     def _by_head(self) -> "dict[str, _Texts]":
         """The rules by a text's first characters: most lines are tried against a few of them."""
-        heads = {_head_of(rule.text.pattern) for rule in self.rules} - {""}
-        return {
-            head: _Texts([r for r in self.rules if _head_of(r.text.pattern) in {"", head}])
-            for head in heads
-        }
+        heads = {rule.head for rule in self.rules} - {""}
+        return {head: _Texts([r for r in self.rules if r.head in {"", head}]) for head in heads}
 
     @cached_property
     def _others(self) -> "_Texts":
-        return _Texts([rule for rule in self.rules if not _head_of(rule.text.pattern)])
+        return _Texts([rule for rule in self.rules if not rule.head])
 
 
 class _Texts:
@@ -238,9 +245,28 @@ class Reading:
 
     def read(self, entry: str) -> Event | None:
         """Return what an entry says, or None where no rule knows it."""
-        start, end = entry.find(self.anchor), len(entry)
+        start = entry.find(self.anchor)
         if start < 0:
             return None
+        if not self._head or len(entry) > start + _TOLD_CHARS:
+            return self._read(entry, start)
+        words = entry[max(0, start - _LOOK_BACK) :]
+        event = self._told.get(words)
+        if event is None:
+            event = self._read(entry, start)
+            if event is not None:
+                if len(self._told) >= _TOLD:
+                    self._told.clear()
+                self._told[words] = event
+        return event
+
+    @cached_property
+    def _told(self) -> dict[str, Event]:
+        """What was said before: a client says most things again and again, word by word."""
+        return {}
+
+    def _read(self, entry: str, start: int) -> Event | None:
+        end = len(entry)
         if self.suffix is not None and entry.endswith(")"):
             cut = entry.rfind(" (")
             if cut >= 0 and self.suffix.fullmatch(entry, cut):

@@ -67,8 +67,8 @@ class Speaker:
             return True  # the drop's own leave, or a second line about the same leave
         if self.left and rule.status in _ANSWERS:
             return True
-        sent, current = event.captures.get("sent_generation"), self.generation
-        return sent is not None and current is not None and int(sent) < current
+        sent = event.captures.get("sent_generation")
+        return sent is not None and self.generation is not None and int(sent) < self.generation
 
     def is_nowhere(self, event: Event) -> bool:
         """Tell whether the client joins before it has told its cluster, which is part of its key.
@@ -81,9 +81,11 @@ class Speaker:
     def learn(self, event: Event, own_cluster: str) -> None:
         """Take in what the event says of the client; ``own_cluster`` is the configured one."""
         action, status = event.rule.action, event.rule.status
-        self._learn_names(event, own_cluster)
-        if "generation" in event.captures:
-            self.generation = int(event.captures["generation"])
+        if event.rule.names or event.rule.group_type != self.member.group_type:
+            self._learn_names(event, own_cluster)
+        generation = event.captures.get("generation")
+        if generation is not None:
+            self.generation = int(generation)
         joins = action is Action.JOIN or status is RebalanceStatus.NEW_MEMBER
         if joins or action is Action.LEAVE:
             self.dropped = self.dropped and not joins and not self.left
