@@ -57,15 +57,13 @@ def answered(
         return _error(speaker, answer, at)
     speaker.generation = answer.epoch
     out = _endpoint(speaker, answer, at)
+    if speaker.target_at is not None and sent_at >= speaker.target_at and _has_reported(speaker):
+        out += _settle(speaker, at)  # what else the same answer brings is the next round
     if answer.target is not None and answer.target != speaker.target:
         return out + _retarget(speaker, heartbeat, answer, at)
-    if (
-        speaker.target_at is None and speaker.heard
-    ):  # nothing new yet: the next accepted one ends it
-        speaker.target_at = at
-    elif speaker.target_at is not None and sent_at >= speaker.target_at and _has_reported(speaker):
-        return out + _settle(speaker, at)
-    return out + speaker.seen(at)
+    if speaker.heard and speaker.target_at is None:
+        out += _settle_without_target(speaker, sent_at, at)
+    return out or speaker.seen(at)
 
 
 def _retarget(
@@ -77,7 +75,7 @@ def _retarget(
         return speaker.seen(at)  # joined in mid-stream: a full heartbeat repeats what it has
     owned = before if speaker.reported is None else speaker.reported
     taken = active(owned or _NOTHING) - active(target)
-    speaker.target_at = at
+    speaker.target_at, speaker.heard_at = at, None
     out: list[Signal] = []
     if heartbeat.epoch == 0 and not speaker.heard:  # the error that made it join was not seen
         out.append(speaker.signal(SignalKind.JOIN, at))
@@ -96,14 +94,24 @@ def active(partitions: Partitions) -> Partitions:
 
 
 def _has_reported(speaker: Speaker) -> bool:
-    """Tell whether an accepted heartbeat leaves nothing to acknowledge."""
-    if speaker.target is None:  # joined in mid-stream; a new member has to wait for its first one
-        return RebalanceStatus.NEW_MEMBER not in speaker.heard
     return speaker.member.group_type == _SHARE or speaker.reported == speaker.target
 
 
+def _settle_without_target(speaker: Speaker, sent_at: float, at: float) -> list[Signal]:
+    """End what changes no target with the next accepted heartbeat; its target may come till then.
+
+    A new member has to wait for its first one.
+    """
+    if RebalanceStatus.NEW_MEMBER in speaker.heard and speaker.target is None:
+        return []
+    if speaker.heard_at is not None and sent_at >= speaker.heard_at:
+        return _settle(speaker, at)
+    speaker.heard_at = at
+    return []
+
+
 def _settle(speaker: Speaker, at: float) -> list[Signal]:
-    speaker.target_at = None
+    speaker.target_at = speaker.heard_at = None
     speaker.heard.clear()
     layer = None
     if speaker.warmups:

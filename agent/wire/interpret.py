@@ -122,7 +122,8 @@ class Interpreter:
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
         signals = consumer_group.sent(speaker, heartbeat, request.at)
-        request.context = Asked(speaker, speaker.life)
+        if heartbeat.epoch >= 0:  # what a leave is answered concerns nobody
+            request.context = Asked(speaker, speaker.life)
         return signals
 
     def _leave(self, request: Request, group: str, leaver: Leaver) -> list[Signal]:

@@ -58,6 +58,8 @@ class Speaker:
     target: Partitions | None = None
     target_at: float | None = None
     """When an assignment came that is not acknowledged yet (Unix seconds)."""
+    heard_at: float | None = None
+    """When a heartbeat was accepted after a cause that has changed no target (Unix seconds)."""
     warmups: bool = False
     endpoint: Node | None = None
     endpoint_epoch: int | None = None
@@ -120,7 +122,8 @@ class Speaker:
         self.left = True
         self.life += 1
         self.owned, self.demand = frozenset(), RebalanceStatus.NONE
-        self.subscription = self.reported = self.target = self.target_at = None
+        self.subscription = self.reported = self.target = None
+        self.target_at = self.heard_at = None
 
     def learn(self, **changes: str | float | None) -> None:
         """Change what the member is known by; None changes nothing."""

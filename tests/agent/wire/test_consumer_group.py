@@ -70,6 +70,13 @@ class TestConsumerGroup:
 
         assert told(answer(talk, 6, 0)) == [("raise", 1), ("raise", 10)]
 
+    def test_what_the_accepting_answer_brings_is_the_next_round(self, talk: Talk) -> None:
+        beat(talk, 5)
+        answer(talk, 6, 0)
+        beat(talk, 6, topic_partitions=given(0))
+
+        assert told(answer(talk, 7, 0, 2)) == [*SYNC, ("raise", 1)]
+
     def test_the_same_assignment_again_is_nothing(self, talk: Talk) -> None:
         beat(talk, 5, subscribed_topic_names=("t",), topic_partitions=given(0, 1))
 
@@ -120,6 +127,11 @@ class TestConsumerGroup:
     def test_a_leave_is_the_users(self, talk: Talk, epoch: int) -> None:
         assert told(beat(talk, epoch)) == [("leave", 0)]
         assert told(beat(talk, 0, topic_partitions=())) == [("raise", 2)]
+
+    def test_the_answer_to_a_leave_is_void(self, talk: Talk) -> None:
+        beat(talk, -1)
+
+        assert told(answer(talk, -1, error_code=25)) == []
 
     def test_a_full_heartbeat_in_mid_stream_repeats_what_is_known(self) -> None:
         talk = Wire().connect()
