@@ -1,0 +1,20 @@
+"""The flat packages are ours alone: no other distribution brings a top-level name that we use."""
+
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("package", ["agent", "metrics", "aggregation"])
+def test_no_other_distribution_owns_our_name(package: str) -> None:
+    assert set(packages_distributions()[package]) == {"kafka-rebalance-agent"}
+
+
+def test_every_test_folder_is_a_package() -> None:
+    """Else `tests/metrics` would shadow `metrics`."""
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
