@@ -31,6 +31,7 @@ from metrics.signals import Signal
 
 _TURN_S = 0.5
 """How often deadlines are looked at."""
+_DRAIN_TURN_S = 0.05
 _ACCEPTS = 64
 
 _log = logging.getLogger(__name__)
@@ -134,7 +135,8 @@ class ProxyLoop:
         self._signals += self._interpreter.take(event)
 
     def _turn(self) -> None:
-        events = self._poll.poll(0 if self._again else _TURN_S)
+        wait_s = _TURN_S if self._drained_by is None else _DRAIN_TURN_S
+        events = self._poll.poll(0 if self._again else wait_s)
         for fd, _ in events:
             ready = self._ready.get(fd)  # gone, if another's turn has closed it
             if ready is not None:

@@ -1,0 +1,521 @@
+"""The proxy between a client and a broker that are sockets of the test."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import trustme
+
+from agent.errors import ConfigError
+from agent.sources.proxy_config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls, parse_node
+from agent.sources.wire_proxy import ProxySource
+from metrics.signals import Signal
+from tests.agent.wire.frames import FETCH, HEARTBEAT, JOIN_GROUP, METADATA, answer, opaque, request
+
+WITHIN_S = 10.0
+FAR = ("kafka-far.example", 9092)
+HELLO = bytes.fromhex("16030100f0") + bytes(300)
+"""How TLS begins."""
+pytestmark = pytest.mark.timeout(60)
+
+
+class Wire:
+    """One side: exact reads, with a deadline."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self.writer = reader, writer
+
+    async def take(self, size: int) -> bytes:
+        return await asyncio.wait_for(self._reader.readexactly(size), WITHIN_S)
+
+    async def rest(self) -> bytes:
+        """Return what comes until the end."""
+        with contextlib.suppress(ConnectionResetError):
+            return await asyncio.wait_for(self._reader.read(), WITHIN_S)
+        return b""
+
+    async def give(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+
+class Stage:
+    """A broker that does nothing by itself, and clients that reach it through the proxy."""
+
+    def __init__(
+        self,
+        server_tls: ssl.SSLContext | None = None,
+        client_tls: ssl.SSLContext | None = None,
+        **config: Any,
+    ) -> None:
+        self.signals = list[Signal]()
+        self._server_tls, self._client_tls = server_tls, client_tls
+        self._config, self._exits = config, contextlib.AsyncExitStack()
+        self._arrived: asyncio.Queue[Wire] = asyncio.Queue()
+
+    async def __aenter__(self) -> Self:
+        server = await asyncio.start_server(self._arrive, "127.0.0.1", 0, ssl=self._server_tls)
+        self.server = await self._exits.enter_async_context(server)
+        self.broker_port: int = server.sockets[0].getsockname()[1]
+        named: dict[str, Any] = {
+            "listen": "127.0.0.1:0",
+            "upstream": (f"localhost:{self.broker_port}",),
+            "drain_s": 0.05,
+        }
+        self.source = ProxySource(ProxyConfig(**named | self._config))
+        self.running = asyncio.create_task(
+            self.source.run(self.signals.extend, lambda _stream, _at: None)
+        )
+        await until(lambda: self.source.address is not None)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+        await self._exits.aclose()
+
+    async def stop(self) -> None:
+        self.running.cancel()
+        await asyncio.wait([self.running])
+
+    async def dial(self, port: int = 0) -> Wire:
+        assert self.source.address is not None
+        host, own = self.source.address
+        name = "localhost" if self._client_tls else None
+        wire = Wire(
+            *await asyncio.open_connection(
+                host, port or own, ssl=self._client_tls, server_hostname=name
+            )
+        )
+        self._exits.callback(wire.writer.close)
+        return wire
+
+    async def connect(self) -> tuple[Wire, Wire]:
+        """Return a client and the broker's side of its connection."""
+        client = await self.dial()
+        return client, await asyncio.wait_for(self._arrived.get(), WITHIN_S)
+
+    async def assert_rewritten(self, client: Wire, version: int) -> None:
+        """The answer with correlation id 2 names our port instead of the far broker."""
+        await until(lambda: bool(self.source.checkpoint()["ports"]))
+        (port,) = self.source.checkpoint()["ports"].values()
+        wanted = metadata(version, 2, ("127.0.0.1", port))
+        assert await client.take(len(wanted)) == wanted
+
+    def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._arrived.put_nowait(Wire(reader, writer))
+        self._exits.callback(writer.close)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while not true():  # noqa: ASYNC110 - another thread makes it true
+            await asyncio.sleep(0.001)
+
+
+async def exchange(sender: Wire, receiver: Wire, data: bytes, wanted: bytes | None = None) -> None:
+    wanted = data if wanted is None else wanted
+    await sender.give(data)
+    assert await receiver.take(len(wanted)) == wanted
+
+
+def on_stage(test: Callable[[Stage], Awaitable[None]], **config: Any) -> None:
+    async def play() -> None:
+        async with Stage(**config) as stage:
+            await test(stage)
+
+    asyncio.run(play())
+
+
+def metadata(version: int, correlation_id: int, *addresses: tuple[str, int]) -> bytes:
+    nodes = [
+        {"node_id": number, "host": host, "port": port, "rack": None}
+        for number, (host, port) in enumerate(addresses)
+    ]
+    return answer(METADATA, version, correlation_id, brokers=nodes, cluster_id=None, topics=[])
+
+
+@pytest.mark.parametrize("version", [0, 9, 13])
+def test_each_broker_is_reached_through_a_port_of_its_own(version: int) -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(METADATA, version, 1, "c"))
+        here = ("127.0.0.1", stage.broker_port)
+        await broker.give(metadata(version, 1, FAR, here))
+        await until(lambda: len(stage.source.checkpoint()["ports"]) == 2)
+        ports = stage.source.checkpoint()["ports"]
+        ours = [("127.0.0.1", ports[f"{host}:{port}"]) for host, port in (FAR, here)]
+        wanted = metadata(version, 1, *ours)
+        assert await client.take(len(wanted)) == wanted
+
+        second = await stage.dial(ours[1][1])
+        third = await asyncio.wait_for(stage._arrived.get(), WITHIN_S)
+        await exchange(second, third, request(METADATA, version, 1, "c"))
+        await exchange(third, second, metadata(version, 1, FAR, here), wanted)
+
+    on_stage(test)
+
+
+def test_pieces_of_one_byte_are_rewritten_alike() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        asked, data = request(METADATA, 12, 2, "c"), metadata(12, 2, FAR)
+        for each in asked:
+            await client.give(bytes([each]))
+        assert await broker.take(len(asked)) == asked
+        for each in data:
+            await broker.give(bytes([each]))
+        await stage.assert_rewritten(client, 12)
+
+    on_stage(test)
+
+
+def test_a_large_body_passes_spliced_and_is_still_in_step_behind() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, opaque(FETCH, 1, "c", 40) + request(METADATA, 1, 2, "c"))
+        large = struct.pack(">ii", 4 + (5 << 20), 1) + bytes(range(256)) * (5 << 12)
+        sending = asyncio.create_task(broker.give(large + metadata(1, 2, FAR)))
+        assert await client.take(len(large)) == large
+        await sending
+        await stage.assert_rewritten(client, 1)
+
+    on_stage(test)
+
+
+def test_signals_come_from_group_traffic() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        names = {"group_id": "g", "member_id": "m-1", "protocol_type": "consumer"}
+        await exchange(client, broker, request(JOIN_GROUP, 2, 1, "c", **names, protocols=[]))
+        await exchange(
+            broker,
+            client,
+            answer(
+                JOIN_GROUP,
+                2,
+                1,
+                error_code=0,
+                member_id="m-1",
+                generation_id=1,
+                leader="x",
+                protocol_name="range",
+            ),
+        )
+        beat = {"group_id": "g", "member_id": "m-1", "generation_id": 1}
+        await exchange(client, broker, request(HEARTBEAT, 2, 2, "c", **beat))
+        await exchange(broker, client, answer(HEARTBEAT, 2, 2, error_code=27))
+        await until(lambda: any(signal.status == 1 for signal in stage.signals))
+
+    on_stage(test)
+
+
+@pytest.mark.parametrize("first", [HELLO, b"\xff" * 40], ids=["tls", "noise"])
+def test_what_is_no_kafka_passes_both_ways(first: bytes) -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, first)
+        await exchange(broker, client, first[::-1])
+        await exchange(client, broker, bytes(100_000))
+
+    on_stage(test)
+
+
+def test_a_fault_of_the_decoder_leaves_the_rewriting() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        odd = struct.pack(">ihhih", 13, JOIN_GROUP, 5, 1, 1) + b"cxx"  # ends within its group id
+        await exchange(client, broker, odd)
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        await broker.give(metadata(1, 2, FAR))
+        await stage.assert_rewritten(client, 1)
+        assert stage.source.health.errors["opaque_request"] == 1
+
+    on_stage(test)
+
+
+def test_raw_sasl_tokens_keep_the_frames() -> None:
+    """SaslHandshake v0 is followed by tokens that have a length and nothing else."""
+
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(17, 0, 1, "c", mechanism="PLAIN"))
+        await exchange(broker, client, answer(17, 0, 1, error_code=0, mechanisms=[]))
+        await exchange(client, broker, b"\0\0\0\x0c\0\x03\0\0\0\0\0\x07\0pwd")
+        await exchange(broker, client, b"\0\0\0\0")
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        await broker.give(metadata(1, 2, FAR))
+        await stage.assert_rewritten(client, 1)
+
+    on_stage(test)
+
+
+def test_a_slow_client_holds_the_broker_back() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, opaque(FETCH, 1, "c", 40))
+        large = struct.pack(">ii", 4 + (64 << 20), 1) + bytes(64 << 20)
+        sending = asyncio.create_task(broker.give(large))
+        await until(lambda: stage.source.health.read_bytes > 0)
+        passed = [-1, stage.source.health.read_bytes]
+        while passed[-2] != passed[-1]:
+            await asyncio.sleep(0.6)
+            passed.append(stage.source.health.read_bytes)
+        assert not sending.done()
+        assert await client.take(len(large)) == large
+        await sending
+
+    on_stage(test)
+
+
+def test_a_client_that_only_writes_needs_no_answers() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        for number in range(3_000):
+            await exchange(client, broker, opaque(0, number, "c", 40))
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        await broker.give(metadata(1, 2, FAR))
+        await stage.assert_rewritten(client, 1)
+
+    on_stage(test)
+
+
+def test_a_broker_that_is_down_closes_the_client() -> None:
+    async def test(stage: Stage) -> None:
+        stage.server.close()
+        client = await stage.dial()
+        assert await client.rest() == b""
+        assert stage.source.health.errors["broker_unreachable"] == 1
+
+    on_stage(test)
+
+
+def test_bootstrap_goes_on_to_the_next_broker() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(METADATA, 1, 1, "c"))
+
+    async def play() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            down = f"127.0.0.1:{gone.getsockname()[1]}"
+        async with Stage() as up:
+            upstream = (down, "no-such-host.invalid:1", f"127.0.0.1:{up.broker_port}")
+            up.source._config = replace(up.source._config, upstream=upstream)
+            await up.stop()
+            up.running = asyncio.create_task(up.source.run(up.signals.extend, lambda *_: None))
+            await until(lambda: up.source.address is not None)
+            await test(up)
+
+    asyncio.run(play())
+
+
+def test_more_connections_than_allowed_are_closed() -> None:
+    async def test(stage: Stage) -> None:
+        await stage.connect()
+        assert await (await stage.dial()).rest() == b""
+        assert stage.source.health.errors["connection_limit"] == 1
+
+    on_stage(test, max_connections=1)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """An authority, and what it issued to localhost, to another host and to a client."""
+    folder, authority = tmp_path_factory.mktemp("tls"), trustme.CA()
+    paths = {name: folder / f"{name}.pem" for name in ("ca", "localhost", "elsewhere", "client")}
+    authority.cert_pem.write_to_path(paths["ca"])
+    for name in ("localhost", "elsewhere", "client"):
+        authority.issue_cert(name).private_key_and_cert_chain_pem.write_to_path(paths[name])
+    return paths
+
+
+def _both_sides(certificates: dict[str, Path]) -> TlsConfig:
+    ca_file = certificates["ca"]
+    return TlsConfig(
+        listen=ListenTls(cert_file=certificates["localhost"], ca_file=ca_file),
+        upstream=UpstreamTls(ca_file=ca_file, cert_file=certificates["client"]),
+    )
+
+
+def _server(certificates: dict[str, Path], name: str) -> ssl.SSLContext:
+    """Return what a broker has that wants its clients' certificates."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates["ca"])
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(certificates[name])
+    return context
+
+
+def _client(certificates: dict[str, Path]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=certificates["ca"])
+    context.load_cert_chain(certificates["client"])
+    return context
+
+
+def test_tls_and_mutual_tls_on_both_sides(certificates: dict[str, Path]) -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, opaque(FETCH, 1, "c", 200_000))
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        large = struct.pack(">ii", 4 + (5 << 20), 1) + bytes(range(256)) * (5 << 12)
+        sending = asyncio.create_task(broker.give(large + metadata(1, 2, FAR)))
+        assert await client.take(len(large)) == large
+        await sending
+        await stage.assert_rewritten(client, 1)
+        client.writer.close()
+        assert await broker.rest() == b""
+
+    on_stage(
+        test,
+        server_tls=_server(certificates, "localhost"),
+        client_tls=_client(certificates),
+        tls=_both_sides(certificates),
+    )
+
+
+def test_a_certificate_of_another_host_is_refused(certificates: dict[str, Path]) -> None:
+    async def test(stage: Stage) -> None:
+        with contextlib.suppress(OSError):
+            assert await (await stage.dial()).rest() == b""
+        assert stage.source.health.errors["tls_broker"] == 1
+
+    on_stage(
+        test,
+        server_tls=_server(certificates, "elsewhere"),
+        client_tls=_client(certificates),
+        tls=_both_sides(certificates),
+    )
+
+
+def test_a_client_without_a_certificate_is_refused(certificates: dict[str, Path]) -> None:
+    async def test(stage: Stage) -> None:
+        with contextlib.suppress(OSError):
+            assert await (await stage.dial()).rest() == b""
+        await until(lambda: stage.source.health.errors["tls_client"] == 1)
+
+    on_stage(
+        test,
+        server_tls=_server(certificates, "localhost"),
+        client_tls=ssl.create_default_context(cafile=certificates["ca"]),
+        tls=_both_sides(certificates),
+    )
+
+
+@pytest.mark.parametrize(
+    "tls",
+    [
+        TlsConfig(listen=ListenTls(ca_file=Path("ca.pem"))),
+        TlsConfig(listen=ListenTls(cert_file=Path("no-such.pem"))),
+        TlsConfig(upstream=UpstreamTls(ca_file=Path("no-such.pem"))),
+    ],
+)
+def test_a_certificate_that_cannot_be_read_is_refused(tls: TlsConfig) -> None:
+    config = ProxyConfig(listen=":0", upstream=("b:1",), tls=tls)
+
+    with pytest.raises(ConfigError, match="tls"):
+        ProxySource(config)
+
+
+def test_the_end_of_a_side_is_passed_on() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, opaque(FETCH, 1, "c", 40))
+        client.writer.write_eof()
+        assert await broker.rest() == b""
+        await exchange(broker, client, struct.pack(">ii", 4, 1))
+        assert await client.rest() == b""
+
+    on_stage(test)
+
+
+def test_a_drain_lets_requests_under_way_end() -> None:
+    async def test(stage: Stage) -> None:
+        idle, _ = await stage.connect()
+        client, broker = await stage.connect()
+        await exchange(client, broker, opaque(FETCH, 1, "c", 40))
+        stopping = asyncio.create_task(stage.stop())
+        assert await idle.rest() == b""
+        await exchange(broker, client, struct.pack(">ii", 4, 1))
+        await stopping
+        assert await client.rest() == b""
+        assert not stage.source.health.errors["drain_cut"]
+
+    on_stage(test, drain_s=WITHIN_S)
+
+
+def test_a_drain_cuts_what_takes_too_long() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, opaque(FETCH, 1, "c", 40))
+        await stage.stop()
+        assert await client.rest() == b""
+        assert stage.source.health.errors["drain_cut"] == 1
+
+    on_stage(test, drain_s=0.05)
+
+
+def test_brokers_keep_their_ports_over_a_restart() -> None:
+    async def play() -> None:
+        async with Stage() as stage:
+            client, broker = await stage.connect()
+            await exchange(client, broker, request(METADATA, 1, 1, "c"))
+            await broker.give(metadata(1, 1, FAR))
+            await until(lambda: bool(stage.source.checkpoint()["ports"]))
+            position = stage.source.checkpoint()
+            await stage.stop()
+            source = ProxySource(stage.source._config, position=position)
+            running = asyncio.create_task(source.run(lambda _signals: None, lambda *_: None))
+            await until(lambda: source.address is not None)
+            assert source.checkpoint() == position
+            running.cancel()
+            await asyncio.wait([running])
+
+    asyncio.run(play())
+
+
+def test_brokers_beyond_the_ports_stay_as_they_are() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(METADATA, 1, 1, "c"))
+        await exchange(broker, client, metadata(1, 1, FAR))
+        assert stage.source.health.errors["ports_exhausted"] == 1
+
+    on_stage(test, broker_ports=0)
+
+
+def test_an_address_that_is_taken_is_tried_again() -> None:
+    async def play() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            source = ProxySource(ProxyConfig(listen=f"127.0.0.1:{port}", upstream=("b:1",)))
+            running = asyncio.create_task(source.run(lambda _signals: None, lambda *_: None))
+            await until(lambda: source.health.errors.get("listen") == 1)
+            assert not source.health.up
+            running.cancel()
+            await asyncio.wait([running])
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"listen": "x", "upstream": ("b:1",)}, "listen: found 'x'"),
+        ({"listen": ":1", "upstream": ()}, "upstream: wanted at least one broker"),
+        ({"listen": ":1", "upstream": (":9092",)}, "upstream[0]: found ':9092'"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(config: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        ProxyConfig(**config)
+
+    assert str(raised.value).startswith(told)
+
+
+def test_addresses_of_ip_version_6_are_read() -> None:
+    assert parse_node("[::1]:9093", "listen") == ("::1", 9093)
