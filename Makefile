@@ -51,6 +51,7 @@ mutants: $(READY) ## break the core on purpose: each mutant must fail a test (lo
 bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long)
 	$(BIN)/python benchmarks/log_tail.py
 	$(BIN)/python benchmarks/footprint.py
+	$(BIN)/python benchmarks/capture.py
 
 clean: ## remove what make has made
 	rm -rf $(VENV) mutants build dist .cache .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

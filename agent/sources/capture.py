@@ -24,7 +24,7 @@ from agent.wire.departures import Departures
 from agent.wire.interpret import Interpreter
 from agent.wire.packets import node
 
-TICK_S = 0.25
+TICK_S = 0.5
 RETRY_S = 5.0
 
 _log = logging.getLogger(__name__)
