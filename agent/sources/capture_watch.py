@@ -12,16 +12,14 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from agent.sources.packet_filter import CONNECTIONS_LIMIT, GROUP_APIS, Ends, Pass
+from agent.sources.packet_filter import CONNECTIONS_LIMIT, GROUP_APIS, RECORD_APIS, Ends, Pass
 from agent.wire.connection import looks_like_request
 from agent.wire.packets import ACK, FIN, RST, SYN, Segment
 
-RECORD_APIS = frozenset({0, 1, 78})
-"""Produce, Fetch, ShareFetch."""
 UNPROVEN_BYTES = 1 << 20
 """What a connection may carry before its first group request: logins, metadata."""
 _DULL_AFTER = 8
-"""Short answers on a connection that has asked for nothing of interest."""
+"""Packets of a connection that has asked for nothing of interest."""
 _DULL_LIMIT = CONNECTIONS_LIMIT // 2
 _API_KEY = struct.Struct(">4xh")
 _TLS_HANDSHAKE = b"\x16\x03"
@@ -65,12 +63,12 @@ class Watch:
     """`connections` differs from what it was; for the caller to clear."""
     _followed: OrderedDict[Ends, Followed] = field(default_factory=OrderedDict)
     _dull: OrderedDict[Ends, int] = field(default_factory=OrderedDict)
-    """Connections of no interest, by how many short answers were seen."""
+    """Connections of no interest, by how many packets were seen."""
 
     @property
     def connections(self) -> dict[Ends, Pass]:
         """What of which connection is to pass the filter."""
-        dull = (ends for ends, answers in self._dull.items() if answers >= _DULL_AFTER)
+        dull = (ends for ends, packets in self._dull.items() if packets >= _DULL_AFTER)
         return dict.fromkeys(dull, Pass.REQUESTS) | {
             ends: Pass.ALL if each.kind is Kind.GROUP else Pass.SHORT
             for ends, each in self._followed.items()
@@ -96,8 +94,7 @@ class Watch:
             self.joined.append(ends)
             self._add(ends, Kind.GROUP)
             return Fate.READ
-        if not asks:
-            self._bore(ends)
+        self._bore(ends)
         return Fate.SKIP
 
     def _begin(self, ends: Ends, *, is_answer: bool) -> Fate:
@@ -107,8 +104,8 @@ class Watch:
 
     def _end(self, ends: Ends) -> Fate:
         known = self._followed.pop(ends, None)
-        answers = self._dull.pop(ends, 0)
-        self.changed |= known is not None or answers >= _DULL_AFTER
+        packets = self._dull.pop(ends, 0)
+        self.changed |= known is not None or packets >= _DULL_AFTER
         return Fate.SKIP if known is None else Fate.READ
 
     def _follow(self, ends: Ends, followed: Followed, segment: Segment, *, asks: bool) -> Fate:
@@ -152,8 +149,8 @@ class Watch:
         self.changed = True
 
     def _bore(self, ends: Ends) -> None:
-        answers = self._dull[ends] = self._dull.get(ends, 0) + 1
-        self.changed |= answers == _DULL_AFTER
+        packets = self._dull[ends] = self._dull.get(ends, 0) + 1
+        self.changed |= packets == _DULL_AFTER
         self._limit_dull()
 
     def _limit_dull(self) -> None:

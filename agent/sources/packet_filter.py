@@ -2,8 +2,8 @@
 
 Theory of operation. The program runs on packets that begin with their IP header (SOCK_DGRAM). It
 has one list of connections for each `Pass` and passes of them what that says. Of all others it
-passes what shows that they should be on a list: handshakes, requests of the group APIs, and short
-answers (the request before may have been what told). Everything else ends in the kernel.
+passes handshakes, requests that ask for no records, and short answers: so nothing of a connection
+that begins is missed, however late it comes on a list. Everything else ends in the kernel.
 
 Instructions: https://docs.kernel.org/networking/filter.html. A program has 4,096 of them at most,
 and its size counts against net.core.optmem_max, so the lists are bounded. A connection is known by
@@ -18,20 +18,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+RECORD_APIS = frozenset({0, 1, 78})
+"""Produce, Fetch, ShareFetch."""
 GROUP_APIS = frozenset({8, 11, 12, 13, 14, 68, 76, 88})
 """OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, the newer protocols' heartbeats."""
 CONNECTIONS_LIMIT = 400
 SHORT_BYTES = 16 << 10
 """Payload of most messages that are not records; bulk comes in segments of up to 64 KiB."""
-ANSWER_BYTES = 1 << 10
-"""An answer to a heartbeat has about 20 bytes, one to a JoinGroup of no leader some 200."""
 WHOLE = 0x40000
 """Bytes of a packet that are copied: more than any has (Linux' BIG TCP is not configured so)."""
 REJECT_ALL = struct.pack("=HBBI", 0x06, 0, 0, 0)
 
 _SO_ATTACH_FILTER = 26
 _FRAME_BYTES = 8 << 20
-_VERSION_MAX = 31
+_API_KEY_MAX, _VERSION_MAX = 255, 31
 _FIN_SYN_RST = 0x07
 _OTHERHOST, _OUTGOING = 3, 4
 _LOOPBACK = 772
@@ -50,7 +50,7 @@ class Pass(IntEnum):
     SHORT = 1
     """No segment longer than `SHORT_BYTES`."""
     REQUESTS = 2
-    """As if it were not known, but no answers."""
+    """Requests of the group APIs, nothing else."""
 
 
 class Ends(NamedTuple):
@@ -81,13 +81,12 @@ def program(ports: Sequence[int], connections: Mapping[Ends, Pass]) -> bytes:
             _load(_ENDS),
             *_find(lists[Pass.ALL], [_ret(WHOLE)]),
             *_find(lists[Pass.SHORT], [_load(_SIZE), _jump_gt(SHORT_BYTES, "drop"), _ret(WHOLE)]),
-            _load(_ANSWER),
-            _Op(_JEQ, 1, yes="answer"),
-            *_IS_GROUP_REQUEST,
-            _label("answer"),
-            _load(_ENDS),
-            *_find(lists[Pass.REQUESTS], [_ret(0)]),
-            *_IS_SHORT_ANSWER,
+            *_find(
+                lists[Pass.REQUESTS],
+                [_load(_ANSWER), _Op(_JEQ, 1, yes="drop"), _Op(_JA, yes="group request")],
+            ),
+            *_UNKNOWN,
+            *_GROUP_REQUEST,
         ]
     )
 
@@ -242,32 +241,42 @@ def _addresses(ends: Ends) -> int:
     return sum(int.from_bytes(each[-6:-2], "big") for each in ends) & 0xFFFFFFFF
 
 
-_IS_GROUP_REQUEST = [
+_UNKNOWN = [
+    _load(_SIZE),
+    _jump_gt(SHORT_BYTES, "group request"),
+    _Op(_LDX_MEM, _BODY),
+    _Op(_LDW_X, 0),
+    _Op(_ADD, 4),
+    _Op(_TAX),
+    _load(_SIZE),
+    _Op(_JEQ_X, no="group request"),  # not exactly one frame
+    _load(_ANSWER),
+    _Op(_JEQ, 1, no="request"),
+    _ret(WHOLE),
+    _label("request"),
     _Op(_LDX_MEM, _BODY),
     _Op(_LDH_X, 4),
-    *(_Op(_JEQ, key, yes="version") for key in sorted(GROUP_APIS)),
+    *(_Op(_JEQ, key, yes="drop") for key in sorted(RECORD_APIS)),
+    _Op(_JA, yes="head"),
+]
+
+_GROUP_REQUEST = [
+    _label("group request"),
+    _load(_ANSWER),
+    _Op(_JEQ, 1, yes="drop"),
+    _Op(_LDX_MEM, _BODY),
+    _Op(_LDH_X, 4),
+    *(_Op(_JEQ, key, yes="head") for key in sorted(GROUP_APIS)),
     _ret(0),
-    _label("version"),
+    _label("head"),
+    _Op(_LDH_X, 4),
+    _jump_gt(_API_KEY_MAX, "drop"),
     _Op(_LDH_X, 6),
     _jump_gt(_VERSION_MAX, "drop"),
     _Op(_LDW_X, 0),
     _jump_gt(_FRAME_BYTES, "drop"),
     _Op(_LDW_X, 8),
     _Op(_JSET, 0x80000000, yes="drop"),  # correlation ids are not negative
-    _ret(WHOLE),
-    _label("drop"),
-    _ret(0),
-]
-
-_IS_SHORT_ANSWER = [
-    _load(_SIZE),
-    _jump_gt(ANSWER_BYTES, "drop"),
-    _Op(_LDX_MEM, _BODY),
-    _Op(_LDW_X, 0),
-    _Op(_ADD, 4),
-    _Op(_TAX),
-    _load(_SIZE),
-    _Op(_JEQ_X, no="drop"),  # exactly one frame
     _ret(WHOLE),
     _label("drop"),
     _ret(0),

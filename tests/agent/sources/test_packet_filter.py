@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from agent.sources.packet_filter import (
-    ANSWER_BYTES,
     CONNECTIONS_LIMIT,
     GROUP_APIS,
+    RECORD_APIS,
     SHORT_BYTES,
     Ends,
     Pass,
@@ -66,8 +66,21 @@ def test_a_group_request_passes_on_any_connection(gate: Gate, talk: Talk, api_ke
 
 
 @pytest.mark.parametrize("talk", [V4, V6])
-@pytest.mark.parametrize("api_key", [0, 1, 3, 18, 78, 268])
-def test_other_requests_do_not(gate: Gate, talk: Talk, api_key: int) -> None:
+@pytest.mark.parametrize("api_key", [3, 9, 10, 17, 18, 36])
+def test_so_does_a_request_that_may_come_before_one(gate: Gate, talk: Talk, api_key: int) -> None:
+    assert gate.passes(to_broker(talk, _request(api_key)))
+
+
+@pytest.mark.parametrize("talk", [V4, V6])
+def test_a_group_request_of_several_segments_passes_by_its_first(gate: Gate, talk: Talk) -> None:
+    segments = [_request(11, 2 * SHORT_BYTES)[:1448], _request(3, 2 * SHORT_BYTES)[:1448]]
+
+    assert [gate.passes(to_broker(talk, each)) for each in segments] == [True, False]
+
+
+@pytest.mark.parametrize("talk", [V4, V6])
+@pytest.mark.parametrize("api_key", [*sorted(RECORD_APIS), 268])
+def test_requests_for_records_do_not(gate: Gate, talk: Talk, api_key: int) -> None:
     assert not gate.passes(to_broker(talk, _request(api_key)))
 
 
@@ -110,8 +123,8 @@ def test_bare_acknowledgements_do_not_even_on_a_followed_connection(gate: Gate) 
     ("payload", "passes"),
     [
         (_answer(20), True),
-        (_answer(ANSWER_BYTES), True),
-        (_answer(ANSWER_BYTES + 1), False),
+        (_answer(SHORT_BYTES), True),
+        (_answer(SHORT_BYTES + 1), False),
         (_answer(20) + b"more", False),
         (b"the middle of records", False),
     ],
