@@ -74,11 +74,6 @@ class Watch:
             for ends, each in self._followed.items()
         }
 
-    @property
-    def coordinators(self) -> int:
-        """How many connections carry groups."""
-        return sum(each.kind is not Kind.NEW for each in self._followed.values())
-
     def take(self, segment: Segment) -> Fate:
         """Tell what to do with a segment, and learn from it."""
         asks = int.from_bytes(segment.target[-2:], "big") in self.ports
@@ -103,10 +98,9 @@ class Watch:
         return Fate.READ
 
     def _end(self, ends: Ends) -> Fate:
-        known = self._followed.pop(ends, None)
-        packets = self._dull.pop(ends, 0)
-        self.changed |= known is not None or packets >= _DULL_AFTER
-        return Fate.SKIP if known is None else Fate.READ
+        """Let go of a connection; that it still stands in the filter harms nobody."""
+        self._dull.pop(ends, None)
+        return Fate.SKIP if self._followed.pop(ends, None) is None else Fate.READ
 
     def _follow(self, ends: Ends, followed: Followed, segment: Segment, *, asks: bool) -> Fate:
         self._followed.move_to_end(ends)
@@ -145,18 +139,15 @@ class Watch:
     def _dismiss(self, ends: Ends) -> None:
         del self._followed[ends]
         self._dull[ends] = _DULL_AFTER
-        self._limit_dull()
+        if len(self._dull) > _DULL_LIMIT:
+            self._dull.popitem(last=False)
         self.changed = True
 
     def _bore(self, ends: Ends) -> None:
-        packets = self._dull[ends] = self._dull.get(ends, 0) + 1
-        self.changed |= packets == _DULL_AFTER
-        self._limit_dull()
-
-    def _limit_dull(self) -> None:
-        if len(self._dull) > _DULL_LIMIT:
-            self._dull.popitem(last=False)
-            self.changed = True
+        """Count a packet for nothing; of too many such connections the first ones are listed."""
+        if ends in self._dull or len(self._dull) < _DULL_LIMIT:
+            packets = self._dull[ends] = self._dull.get(ends, 0) + 1
+            self.changed |= packets == _DULL_AFTER
 
 
 def _api_key(data: bytes) -> int | None:

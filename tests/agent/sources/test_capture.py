@@ -1,8 +1,10 @@
 """What a capture follows, and how it reads: packets in, as a kernel would hand them over."""
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Self, cast
 
 import pytest
@@ -15,6 +17,7 @@ from agent.sources.capture_watch import UNPROVEN_BYTES, Fate, Watch
 from agent.sources.packet_filter import CONNECTIONS_LIMIT, Pass, program
 from agent.sources.packet_socket import NOT_PERMITTED, CapturedPacket, PacketSocket
 from agent.wire.connection import Answer, Closed, Request
+from agent.wire.departures import GONE_S
 from agent.wire.packets import Segment, read_segment
 from metrics.signals import Signal
 from tests.agent.sources.ip_packets import ACK, FIN, SYN, V4, V6, Talk, from_broker, to_broker
@@ -149,6 +152,8 @@ def test_there_is_an_end_to_what_is_followed(watch: Watch) -> None:
     for talk in talks:
         _begin(watch, talk)
         _show(watch, *[from_broker(talk._replace(server=("10.0.0.7", 9092)), GOOD)] * 8)
+        _begin(watch, talk._replace(server=("10.0.0.8", 9092)))
+        _show(watch, to_broker(talk._replace(server=("10.0.0.8", 9092)), FETCHING))
 
     assert len(watch.connections) <= CONNECTIONS_LIMIT
     assert talks[-1].ends in watch.connections
@@ -178,6 +183,12 @@ class Pipe:
         drops, self.drops = self.drops, 0
         return drops
 
+    def fileno(self) -> int:
+        return -1
+
+    def close(self) -> None:
+        pass
+
 
 def _reading(pipe: Pipe) -> Reading:
     return Reading(cast("PacketSocket", pipe), [9092], Counter())
@@ -197,14 +208,13 @@ def test_a_conversation_is_read_and_the_filter_changes_with_it(talk: Talk) -> No
     pipe = Pipe(*_conversation(talk))
     pipe.batch = 2
     reading = _reading(pipe)
-    idle = pipe.code
 
     events = reading.read()
 
     assert [type(event) for event in events] == [Request, Answer]
     assert (pipe.code, reading.is_behind) == (program([9092], {talk.ends: Pass.ALL}), True)
     assert [type(event) for event in reading.read()] == [Closed]
-    assert (pipe.code, reading.is_behind, reading.read_to) == (idle, False, 1_002.0)
+    assert (reading.is_behind, reading.read_to) == (False, 1_002.0)
     assert [each.client for each in reading.take_joined()] == [talk.ends.client]
     assert reading.take_joined() == []
 
@@ -368,3 +378,82 @@ def test_an_interface_that_is_not_there_is_waited_for() -> None:
     health = asyncio.run(play()).health
 
     assert (health.up, health.errors) == (False, {"interface": 1})
+
+
+@dataclass(slots=True)
+class Bench:
+    """A source whose kernel is a `Pipe`, stepped by hand."""
+
+    pipe: Pipe
+    now: float = 1_010.0
+    signals: list[Signal] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+    def start(self) -> tuple[CaptureSource, Reading]:
+        opened = cast("PacketSocket", self.pipe)
+        source = CaptureSource(
+            CaptureConfig(), clock=lambda: self.now, open_socket=lambda _: opened
+        )
+        source._reading = reading = Reading(opened, [9092], source._counts)
+        return source, reading
+
+    def step(self, source: CaptureSource, reading: Reading) -> None:
+        source._take(reading.read(), self.signals.extend)
+        source._tick(reading, self.signals.extend, lambda stream, _at: self.ended.append(stream))
+
+
+def test_what_a_person_should_know_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    other = V4._replace(client=(V4.client[0], 40_001))
+    tls = [to_broker(other, b"", SYN), to_broker(other, HELLO, seq=1, ack=1)]
+    bench = Bench(Pipe(*_conversation(V4)[:2], *tls))
+    source, reading = bench.start()
+    bench.pipe.drops = 3
+
+    bench.step(source, reading)
+    bench.step(source, reading)
+
+    said = ["capture_joined_mid_stream", "capture_lost_packets", "capture_encrypted"]
+    assert [record.message for record in caplog.records] == said
+    assert source.health.errors == {"lost_packets": 3, "encrypted": 1}
+    assert source.health.read_bytes > 0
+
+
+def test_a_member_whose_connection_ended_for_good_is_let_go() -> None:
+    bench = Bench(Pipe(*_conversation(V4)))
+    source, reading = bench.start()
+    bench.step(source, reading)
+    before = list(bench.ended)
+
+    bench.now += GONE_S
+    bench.step(source, reading)
+
+    assert (before, bench.ended) == ([], ["10.0.0.2:40000"])
+
+
+def test_a_capture_that_is_behind_says_how_far() -> None:
+    bench = Bench(Pipe(*[to_broker(V4, FETCHING)] * 5))
+    source, reading = bench.start()
+
+    bench.step(source, reading)
+
+    assert (source.caught_up_to(bench.now), source.health.lag_s) == (1_003.0, 7.0)
+    bench.step(source, reading)
+    assert (source.caught_up_to(bench.now), source.health.lag_s) == (bench.now, 0.0)
+
+
+def test_a_fault_of_ours_ends_the_run_and_is_not_swallowed() -> None:
+    one, other = socket.socketpair()
+    pipe = Pipe()
+
+    def fail() -> list[CapturedPacket]:
+        raise AssertionError("a bug")
+
+    async def play() -> None:
+        source = CaptureSource(CaptureConfig(), open_socket=lambda _: cast("PacketSocket", pipe))
+        other.send(b"x")
+        await source.run(lambda _: None, lambda _stream, _at: None)
+
+    pipe.fileno, pipe.read = one.fileno, fail  # type: ignore[method-assign]
+    with one, other, pytest.raises(AssertionError, match="a bug"):
+        asyncio.run(play())
