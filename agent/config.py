@@ -14,10 +14,11 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agent.decoding import decode, encode, join, suggest
-from agent.errors import ConfigError
+from agent.errors import ConfigError, DialectError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.sinks.jsonl_spool import SpoolConfig
 from agent.sources.capture_config import CaptureConfig
+from agent.sources.dialect import choose
 from agent.sources.log_tail import LogConfig
 from agent.sources.proxy_config import ProxyConfig
 from agent.yaml_file import read_yaml
@@ -275,6 +276,18 @@ def _check(config: AgentConfig, where: str) -> None:
         raise ConfigError(f"{join(where, 'web.telemetry_path')}: found {found}, wanted a path")
     if config.samples.interval_s < 1:
         raise ConfigError(f"{join(where, 'samples.interval')}: wanted 1s or more")
+    for i, source in enumerate(config.sources):
+        if isinstance(source, LogConfig):
+            _check_rules(source, join(where, f"sources[{i}]"))
+
+
+def _check_rules(source: LogConfig, where: str) -> None:
+    try:
+        choose(source.dialects, source.rules)
+    except DialectError as error:
+        text = str(error)
+        place = text if text.startswith("rules[") else f"dialects: {text}"
+        raise ConfigError(join(where, place)) from error
 
 
 def _check_zone(name: str, where: str) -> None:

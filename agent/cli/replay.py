@@ -5,9 +5,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
+from agent.config import AgentConfig, load
 from agent.errors import ConfigError
 from agent.replay import as_text, in_order
 from agent.replay import replay as run_replay
@@ -15,6 +17,7 @@ from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_files import Recording, recordings
 from agent.sources.log_parser import Line, LogParser
+from agent.sources.log_tail import LogConfig
 from agent.sources.reading import Dialects
 from metrics.sample import SampleKind, encode, format_time
 from metrics.signals import Signal
@@ -29,6 +32,7 @@ Examples:
   rebalance-agent replay --source logs --format text app.log.2.gz app.log.1 app.log
   kubectl logs payments-0 | rebalance-agent replay --source logs -
   rebalance-agent replay --source logs --explain-line app.log
+  rebalance-agent replay --source logs --explain-line -c agent.yaml app.log
   tcpdump -U -w - port 9092 | rebalance-agent replay --source pcap -
 """
 
@@ -48,6 +52,13 @@ Examples:
     show_default=True,
     help="jsonl: the sample schema; text: a line for people.",
 )
+@click.option(
+    "-c",
+    "--config.file",
+    "config_file",
+    type=click.Path(dir_okay=False),
+    help="Take rules, dialects, time zone, apps and status times from an agent's configuration.",
+)
 @click.option("--timezone", help="IANA zone of stamps without one. Default: the machine's.")
 @click.option("--cluster", default="", help="Cluster name. Default: the Cluster ID in the log.")
 @click.option(
@@ -59,6 +70,7 @@ Examples:
 def replay(  # noqa: PLR0913 - one argument an option
     source: str,
     output: str,
+    config_file: str | None,
     timezone: str | None,
     cluster: str,
     dialects: tuple[str, ...],
@@ -71,25 +83,44 @@ def replay(  # noqa: PLR0913 - one argument an option
     Prints transitions, ordered by time. Rotated files of one log (app.log.2.gz, app.log.1, app.log)
     are one stream, the oldest first; all captures are one. `-` is stdin.
     """
+    config = None if config_file is None else load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
+    cluster = cluster or (config.cluster.name if config else "")
     if source == "pcap":
-        _print([_captured(paths, cluster)], output, printed)
+        _print([_captured(paths, cluster)], _tracker(config), output, printed)
         return
-    chosen = choose(dialects or "auto")
-    recorded = recordings(paths)
+    timezone = timezone or (config.timezone if config else None)
+    chosen = _dialects(dialects, config)
+    parsers = {
+        recording: _parser(chosen, recording.stream, cluster, timezone)
+        for recording in recordings(paths)
+    }
     if explain_line:
-        for recording in recorded:
-            _explain(recording, _parser(chosen, recording.stream, cluster, timezone))
+        for recording, parser in parsers.items():
+            _explain(recording, parser)
         return
-    streams = [
-        in_order(_parser(chosen, recording.stream, cluster, timezone), _watched(recording))
-        for recording in recorded
-    ]
-    _print(streams, output, printed)
+    streams = [in_order(parser, _watched(recording)) for recording, parser in parsers.items()]
+    _print(streams, _tracker(config), output, printed)
 
 
-def _print(streams: list[Iterator[Signal]], output: str, printed: set[SampleKind]) -> None:
-    for sample in run_replay(streams, Tracker(StatusConfig())):
+def _dialects(names: tuple[str, ...], config: AgentConfig | None) -> Dialects:
+    """Return what is asked for, with the rules of every log source of the configuration."""
+    sources = [s for s in config.sources if isinstance(s, LogConfig)] if config else []
+    rules = [rule for source in sources for rule in source.rules]
+    configured = sources[0].dialects if len(sources) == 1 else "auto"
+    return choose(names or configured, rules)
+
+
+def _tracker(config: AgentConfig | None) -> Tracker:
+    if config is None:
+        return Tracker(StatusConfig())
+    return Tracker(config.status, config.app_of)
+
+
+def _print(
+    streams: list[Iterator[Signal]], tracker: Tracker, output: str, printed: set[SampleKind]
+) -> None:
+    for sample in run_replay(streams, tracker):
         if sample.kind in printed:
             click.echo(
                 encode(sample) if output == "jsonl" else as_text(sample), nl=output == "text"
@@ -124,14 +155,23 @@ def _watched(recording: Recording) -> Iterator[tuple[bytes, float]]:
 
 
 def _explain(recording: Recording, parser: LogParser) -> None:
+    """Print every line with the rule that read it: what no rule reads is as telling."""
+    carry, arrival_at = b"", 0.0
     for data, arrival_at in recording.blocks():
-        for line in parser.lines(data, arrival_at):
-            click.echo(_explanation(line))
+        *complete, carry = (carry + data).split(b"\n")
+        for raw in complete:
+            _explain_line(raw, parser, arrival_at)
+    if carry:
+        _explain_line(carry, parser, arrival_at)
+
+
+def _explain_line(raw: bytes, parser: LogParser, arrival_at: float) -> None:
+    read = [line for line in parser.lines(raw + b"\n", arrival_at) if line.event is not None]
+    click.echo(_explanation(read[0]) if read else f"no rule\n    {raw.decode(errors='replace')}")
 
 
 def _explanation(line: Line) -> str:
-    if line.event is None:
-        return f"no rule                      {line.text.rstrip()}"
+    assert line.event is not None  # noqa: S101 - the caller has looked
     rule, seen = line.event.rule, line.event.captures
     does = f"{rule.action} {rule.status.label}" if rule.status else str(rule.action)
     who = seen.get("client_id") or seen.get("thread")

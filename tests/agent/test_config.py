@@ -145,6 +145,14 @@ def test_overrides_win_over_the_file(file: Path) -> None:
             "sources: [{type: logs, paths: [a]}, {type: logs, paths: [a]}]",
             "sources[1]: reads the same as sources[0]",
         ),
+        (
+            "sources: [{type: logs, paths: [a], dialects: java-9.1}]",
+            "sources[0].dialects: unknown dialect 'java-9.1'; known: auto, aiokafka",
+        ),
+        (
+            "sources: [{type: logs, paths: [a], rules: [{text: a, raise: Newmember}]}]",
+            "sources[0].rules[0].raise: found 'Newmember', wanted one of CoordinatorRequested",
+        ),
         ("sources: [{type: logs, paths: a}]", "sources[0].paths: found 'a', wanted a list"),
         ("sources: [{type: capture, ports: []}]", "sources[0].ports: found 0, wanted 1 to 16"),
         (

@@ -1,0 +1,82 @@
+import gzip
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from agent.cli.replay import replay
+
+GOLDEN = Path(__file__).parent.parent.parent / "golden" / "dialects"
+RECORDED = GOLDEN / "java-consumer-3.0-4.3" / "input.log"
+OURS = "2026-11-21 06:00:00,000 INFO [Consumer clientId=c, groupId=g] our wrapper kicks\n"
+
+
+def run(*arguments: object, stdin: bytes | None = None) -> Result:
+    options = ["--source", "logs", "--timezone", "UTC", *map(str, arguments)]
+    return CliRunner().invoke(replay, options, input=stdin, catch_exceptions=False)
+
+
+def rows(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_transitions_are_in_the_sample_schema_by_time() -> None:
+    found = rows(run(RECORDED))
+
+    assert {row["schema"] for row in found} == {1}
+    assert {row["kind"] for row in found} == {"transition"}
+    assert [row["ts"] for row in found] == sorted(str(row["ts"]) for row in found)
+    assert len({row["id"] for row in found}) == len(found) > 0
+
+
+def test_a_rotated_set_is_one_stream_the_oldest_first(tmp_path: Path) -> None:
+    lines = RECORDED.read_bytes().splitlines(keepends=True)
+    (tmp_path / "app.log").write_bytes(b"".join(lines[20:]))
+    (tmp_path / "app.log.1").write_bytes(b"".join(lines[10:20]))
+    (tmp_path / "app.log.2.gz").write_bytes(gzip.compress(b"".join(lines[:10])))
+
+    found = rows(run(*(tmp_path / name for name in ("app.log", "app.log.1", "app.log.2.gz"))))
+
+    whole = rows(run(RECORDED))
+    assert [(r["ts"], r["client_id"], r["to"]) for r in found] == [
+        (r["ts"], r["client_id"], r["to"]) for r in whole
+    ]
+
+
+def test_text_is_a_line_for_people() -> None:
+    lines = run("--format", "text", RECORDED).stdout.splitlines()
+
+    assert len(lines) == len(rows(run(RECORDED)))
+    assert "0 -> 2 NewMember" in lines[0]
+
+
+def test_explain_line_names_the_rule_and_shows_what_none_reads(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(OURS.replace("our wrapper kicks", "(Re-)joining group") + OURS)
+
+    printed = run("--explain-line", log).stdout
+
+    assert printed.startswith("java-consumer-3.0-4.3/joining: join, 2026-11-21T06:00:00")
+    assert f"no rule\n    {OURS}" in printed
+
+
+def test_a_rule_of_the_configuration_reads_too(tmp_path: Path) -> None:
+    log, config = tmp_path / "app.log", tmp_path / "agent.yaml"
+    log.write_text(OURS)
+    config.write_text(
+        "timezone: UTC\n"
+        "apps: {shop: [g]}\n"
+        "sources:\n"
+        "  - {type: logs, paths: [a], rules: [{text: our wrapper kicks, raise: UserRequested}]}\n"
+    )
+
+    (found,) = rows(run("-c", config, log))
+
+    assert (found["to"], found["app"]) == (6, "shop")
+
+
+def test_a_path_that_is_no_file_is_one_sentence(tmp_path: Path) -> None:
+    result = CliRunner().invoke(replay, ["--source", "logs", str(tmp_path / "none.log")])
+
+    assert "none.log: found nothing, wanted a log file; - is stdin" in str(result.exception)
