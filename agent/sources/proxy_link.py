@@ -124,14 +124,16 @@ class Link:
 
     def _client_ready(self) -> None:
         """Read of the client, or write to it: whatever was waited for."""
-        self._run(*(pump for pump, waits in self._waits(self._requests, self._answers) if waits))
+        self._turn(self._requests, self._answers)
 
     def _broker_ready(self) -> None:
-        self._run(*(pump for pump, waits in self._waits(self._answers, self._requests) if waits))
+        self._turn(self._answers, self._requests)
 
-    @staticmethod
-    def _waits(reads: Pump, writes: Pump) -> tuple[tuple[Pump, bool], tuple[Pump, bool]]:
-        return (reads, reads.wants_read), (writes, writes.wants_write)
+    def _turn(self, reads: Pump, writes: Pump) -> None:
+        if writes.wants_write:
+            self._run(writes)
+        if reads.wants_read:
+            self._run(reads)
 
     def _run(self, *pumps: Pump) -> None:
         """Run pumps; what a peer does may end this link and nothing else."""

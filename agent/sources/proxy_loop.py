@@ -1,7 +1,7 @@
 """The proxy's own thread: one epoll loop for listeners, clients and brokers.
 
 Theory of operation. All that a connection does happens in this thread, without a lock; others ask
-it by `post`. Names are looked up in a thread of their own. Signals go to ``emit`` once a turn.
+it by `post`. Names are looked up in a thread of their own.
 """
 
 import itertools
@@ -31,7 +31,8 @@ from metrics.signals import Signal
 
 _TURN_S = 0.5
 """How often deadlines are looked at."""
-_DRAIN_TURN_S = 0.05
+_SHORT_TURN_S = 0.05
+"""How long signals are gathered: the event loop's work would hold up the answers on their way."""
 _ACCEPTS = 64
 
 _log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class ProxyLoop:
         self._posted: deque[Ready] = deque()
         self._again: list[Ready] = []
         self._signals: list[Signal] = []
+        self._emit_at = self._sweep_at = 0.0
         self._listeners: dict[int, tuple[socket.socket, Ready]] = {}
         self._setups: set[Setup] = set()
         self._links: set[Link] = set()
@@ -132,10 +134,14 @@ class ProxyLoop:
         """Take what the decoder has read."""
         if isinstance(event, Closed):
             self._departures.closed(event.connection, event.at)
-        self._signals += self._interpreter.take(event)
+        signals = self._interpreter.take(event)
+        if signals and not self._signals:
+            self._emit_at = time.monotonic() + _SHORT_TURN_S
+        self._signals += signals
 
     def _turn(self) -> None:
-        wait_s = _TURN_S if self._drained_by is None else _DRAIN_TURN_S
+        hurries = self._signals or self._drained_by is not None
+        wait_s = _SHORT_TURN_S if hurries else _TURN_S
         events = self._poll.poll(0 if self._again else wait_s)
         for fd, _ in events:
             ready = self._ready.get(fd)  # gone, if another's turn has closed it
@@ -145,9 +151,12 @@ class ProxyLoop:
         for run in again:
             run()
         self._sweep()
-        if self._signals:
-            signals, self._signals = self._signals, []
-            self._emit(signals)
+        if self._signals and time.monotonic() >= self._emit_at:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        signals, self._signals = self._signals, []
+        self._emit(signals)
 
     def _woken(self) -> None:
         os.eventfd_read(self._wake)
@@ -155,17 +164,20 @@ class ProxyLoop:
             self._posted.popleft()()
 
     def _sweep(self) -> None:
-        if self._setups:
-            now = time.monotonic()
-            for setup in [each for each in self._setups if each.deadline_at < now]:
-                setup.close("setup_timeout")
-            self._setups = {each for each in self._setups if not each.closed}
+        """Let go of what has ended, and end what takes too long."""
+        now = time.monotonic()
+        if now < self._sweep_at and self._drained_by is None:
+            return
+        self._sweep_at = now + _TURN_S
+        for setup in [each for each in self._setups if each.deadline_at < now]:
+            setup.close("setup_timeout")
+        self._setups = {each for each in self._setups if not each.closed}
         for link in [each for each in self._links if each.closed]:
             self._links.discard(link)
             self._moved_bytes += link.moved_bytes
-        now = time.time()
-        for stream in self._departures.due(now):
-            self._detach(stream, now)
+        at = time.time()
+        for stream in self._departures.due(at):
+            self._detach(stream, at)
 
     def _serve_broker(self, listener: socket.socket, node: Node) -> None:
         self._serve(listener, lambda: [node])
@@ -185,6 +197,9 @@ class ProxyLoop:
                 self.counts["accept"] += 1
                 _log.warning("proxy_accept_failed", extra={"error": str(error)})
                 return
+            if len(self._links) + len(self._setups) >= self._connections_max:
+                self._sweep_at = 0.0
+                self._sweep()
             if len(self._links) + len(self._setups) >= self._connections_max:
                 self.counts["connection_limit"] += 1
                 sock.close()
@@ -241,6 +256,7 @@ class ProxyLoop:
         for link in self._links:
             link.close()
         self._sweep()
+        self._hand_over()
         self._resolver.shutdown(wait=False, cancel_futures=True)
         self.pipes.close()
         self._poll.close()
