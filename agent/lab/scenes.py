@@ -118,7 +118,7 @@ def _upgrade(lab: Lab, clients: Clients) -> Iterator[str]:
 
 def _gateway(lab: Lab, clients: Clients) -> Iterator[str]:
     lab.admin.do("create-topic views 4")
-    static = {"group.instance.id": "gateway", "consumer.session.timeout.ms": "30000"}
+    static = {"group.instance.id": "gateway", "consumer.session.timeout.ms": "120000"}
     for port in (8001, 8002):
         yield f"gateway: a static Streams instance starts at localhost:{port} (the second time: 13)"
         endpoint = static | {"application.server": f"localhost:{port}"}
