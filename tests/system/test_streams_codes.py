@@ -66,7 +66,7 @@ def test_12_version_probing_beside_an_older_version(stage: Stage) -> None:
 
 def test_13_endpoint_update_when_application_server_changed(stage: Stage) -> None:
     """Only a static member comes back to an assignment that still tells its old endpoint."""
-    static = {"group.instance.id": "i1", "consumer.session.timeout.ms": "30000"}
+    static = {"group.instance.id": "i1", "consumer.session.timeout.ms": "120000"}
     first = _run(stage, "3.4.1", "s1", static | {"application.server": "localhost:8001"})
     first.close()
 
