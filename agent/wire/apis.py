@@ -92,8 +92,6 @@ VERSION_MAX = 31
 """Far above any version (Kafka 4.3 has 18 of Fetch): beyond it the bytes are misread."""
 _REQUEST_HEAD_BYTES = 8
 """API key, version, correlation id."""
-_KIP_800 = 8
-"""The first JoinGroup version with a reason."""
 
 
 def _known(layout: Layout | None, api_key: int, version: int) -> Layout:
@@ -126,14 +124,13 @@ def _cluster(seen: Fields, _version: int) -> Cluster:
     return Cluster(cluster_id=seen.get("cluster_id"))
 
 
-def _join(seen: Fields, version: int) -> Join:
+def _join(seen: Fields, _version: int) -> Join:
     return Join(
         **_who(seen),
         protocol_type=seen["protocol_type"] or "",
         protocols=tuple((each["name"] or "", each["metadata"]) for each in seen["protocols"] or ()),
         rebalance_timeout_ms=seen.get("rebalance_timeout"),
         reason=seen.get("reason") or None,
-        says_why=version >= _KIP_800,
     )
 
 
@@ -212,7 +209,6 @@ def _group_heartbeat_answer(seen: Fields, _version: int) -> GroupHeartbeatAnswer
     assignment = seen.get("assignment")
     return GroupHeartbeatAnswer(
         error=seen["error_code"],
-        reason=seen.get("error_message"),
         member_id=seen.get("member_id"),
         epoch=seen["member_epoch"],
         target=_partitions(assignment["topic_partitions"]) if assignment else _tasks(seen),

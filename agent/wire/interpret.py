@@ -34,8 +34,7 @@ from agent.wire.speakers import Speaker, Speakers
 from metrics.signals import Signal, SignalKind
 
 _COORDINATORS_LIMIT = 5_000
-_UUID_CHARACTERS = 36
-_JOIN_GROUP_KEY_TYPE = 0
+_GROUP_KEY_TYPE = 0
 
 
 class Asked(NamedTuple):
@@ -200,7 +199,7 @@ class Interpreter:
         return lost or (known is not None and asked.generation > known)
 
     def _find(self, find: FindCoordinator, found: Coordinators) -> None:
-        if find.key_type != _JOIN_GROUP_KEY_TYPE:
+        if find.key_type != _GROUP_KEY_TYPE:
             return
         for key, node in found.nodes.items():
             self.coordinators[key or "".join(find.keys[:1])] = node

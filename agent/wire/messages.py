@@ -60,8 +60,6 @@ class Join:
     rebalance_timeout_ms: int | None
     """A Java consumer's max.poll.interval."""
     reason: str | None
-    says_why: bool
-    """The version carries a reason (KIP-800), though the first join has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +142,6 @@ class GroupHeartbeat:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupHeartbeatAnswer:
     error: int
-    reason: str | None
     member_id: str | None
     epoch: int
     target: Partitions | None

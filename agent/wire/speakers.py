@@ -7,7 +7,7 @@ stream is the client's end of the first connection that it was seen on; for a Ka
 it is that of its instance: the process id, or what the instance's other threads have.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
 from agent.wire.connection import Connection, Request
@@ -146,9 +146,7 @@ class Speakers:
     """Members remembered; the longest silent goes first."""
     _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
     _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
-    _by_client: defaultdict[tuple[str, str, str], list[Speaker]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    _by_client: dict[tuple[str, str, str], list[Speaker]] = field(default_factory=dict)
     """By group, client id (of the Streams instance, for its threads) and host."""
     _clusters: OrderedDict[Node, str] = field(default_factory=OrderedDict)
 
@@ -189,10 +187,10 @@ class Speakers:
             return speaker
         group = speaker.member.group
         other = self._by_member_id.get((group, member_id))
-        if other is not None and other is not speaker:
+        if other is not None and other.member.client_id == speaker.member.client_id:
             self._merge(speaker, other)
             return other
-        self._by_member_id.pop((group, speaker.member.member_id or ""), None)
+        self._unname(speaker)
         self._by_member_id[group, member_id] = speaker
         speaker.learn(member_id=member_id)
         speaker.generation = None
@@ -222,7 +220,8 @@ class Speakers:
         found = _on(connection, group)
         if found is not None and found.member.group_instance_id == instance_id:
             return found
-        for speaker in reversed(self._by_client[_client(group, client_id, connection.client.host)]):
+        kin = self._by_client.get(_client(group, client_id, connection.client.host), [])
+        for speaker in reversed(kin):
             member = speaker.member
             if (member.client_id, member.group_instance_id) != (client_id, instance_id):
                 continue
@@ -235,12 +234,12 @@ class Speakers:
         self, connection: Connection, group: str, instance_id: str | None, process_id: str | None
     ) -> Speaker:
         host, client_id = connection.client.host, connection.client_id or ""
-        kin = self._by_client[_client(group, client_id, host)]
+        client = _client(group, client_id, host)
         member = Member(
             cluster=self._cluster_of(connection.server),
             group=group,
             client_id=client_id,
-            stream=self._stream(connection, kin, process_id),
+            stream=self._stream(connection, self._by_client.get(client, []), process_id),
             group_instance_id=instance_id,
             host=host,
         )
@@ -250,7 +249,7 @@ class Speakers:
             member = replace(member, stream=f"{member.stream}+")
         speaker = Speaker(member=member, process_id=process_id)
         self._by_key[member.key] = speaker
-        kin.append(speaker)
+        self._by_client.setdefault(client, []).append(speaker)
         if len(self._by_key) > self.limit:
             self._forget(next(iter(self._by_key.values())))
         return speaker
@@ -280,12 +279,19 @@ class Speakers:
         for connection in connections:
             connection.speakers[other.member.group] = other
 
+    def _unname(self, speaker: Speaker) -> None:
+        name = (speaker.member.group, speaker.member.member_id or "")
+        if self._by_member_id.get(name) is speaker:
+            del self._by_member_id[name]
+
     def _forget(self, speaker: Speaker) -> None:
+        """Drop a member; what it asked for will be void."""
         member = speaker.member
+        speaker.life += 1
         for connection in speaker.connections:
             connection.speakers.pop(member.group, None)
         del self._by_key[member.key]
-        self._by_member_id.pop((member.group, member.member_id or ""), None)
+        self._unname(speaker)
         client = _client(member.group, member.client_id, member.host)
         self._by_client[client].remove(speaker)
         if not self._by_client[client]:

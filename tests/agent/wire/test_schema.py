@@ -61,7 +61,6 @@ def test_join(api_key: int, version: int) -> None:
         protocols=(("range", b"\1"), ("x", b"")),
         rebalance_timeout_ms=0 if version >= 1 else None,
         reason="because" if version >= 8 else None,
-        says_why=version >= 8,
     )
     assert joined == m.JoinAnswer(error=27, generation=3, protocol="p", leader="", member_id="a")
 

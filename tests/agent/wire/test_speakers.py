@@ -113,6 +113,23 @@ class TestConsumers:
         assert talks[0].connection.speakers == {}
         assert key(talks[0], "a").client_id == "a"
 
+    def test_an_answer_for_one_that_is_forgotten_is_void(self) -> None:
+        wire = Wire()
+        wire.interpreter.speakers.limit = 1
+        talk, other = wire.connect("a"), wire.connect("b")
+        talk.join("")
+        other.heartbeat("b-1")
+
+        assert talk.joined("b-1", error=79) == []
+        assert talk.joined("a-1") == []
+        assert key(other, "b-1").client_id == "b"
+
+    def test_a_member_id_of_another_client_moves_on(self) -> None:
+        wire = Wire()
+        first, second = wire.connect("a"), wire.connect("b")
+
+        assert [key(talk, "x").client_id for talk in (first, second, first)] == ["a", "b", "a"]
+
 
 class TestCluster:
     def test_metadata_names_the_cluster(self) -> None:
