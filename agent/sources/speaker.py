@@ -89,7 +89,7 @@ class Speaker:
         joins = action is Action.JOIN or status is RebalanceStatus.NEW_MEMBER
         if joins or action is Action.LEAVE:
             self.dropped = self.dropped and not joins and not self.left
-            self.left = not joins
+            self.left, self.announced = not joins, None  # what came before belongs to the join
         elif status is RebalanceStatus.DROPPED_GROUP:
             self.dropped = True
         elif action is Action.FAIL and self.member.group_type != CLASSIC:

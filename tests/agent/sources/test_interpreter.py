@@ -353,6 +353,18 @@ class TestNewProtocols:
 
         assert told(found)[2:] == ["1", "10", "sync"]
 
+    def test_what_a_killed_client_subscribes_to_when_it_starts_again_is_no_change(self) -> None:
+        found = signals(
+            *SETTLED,
+            says("Subscribed to topic(s): t"),
+            *SETTLED,
+            member("STABLE RECONCILING"),
+            member("RECONCILING ACKNOWLEDGING"),
+            member("ACKNOWLEDGING STABLE"),
+        )
+
+        assert told(found)[2:] == ["2", "sync", "1", "sync"]
+
     def test_what_is_given_back_on_the_way_out_is_no_cause(self) -> None:
         found = signals(
             *SETTLED,
