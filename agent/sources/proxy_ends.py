@@ -6,7 +6,6 @@ from typing import Protocol
 
 CHUNK_BYTES = 16 << 10
 """What is read at once where frames may start; longer bodies are spliced."""
-_TLS_CHUNK_BYTES = 256 << 10
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 """A peer that is gone without a word is noticed after two minutes."""
 
@@ -24,6 +23,9 @@ class End(Protocol):
 
     def recv(self) -> bytes | None:
         """Return what is there, ``b""`` at the end, None if there is nothing now."""
+
+    def recv_into(self, buffer: memoryview) -> int | None:
+        """Do as `recv`, into a buffer; return the size."""
 
     def send(self, data: bytes | memoryview) -> int:
         """Return how many bytes were taken."""
@@ -66,6 +68,14 @@ class PlainEnd:
         self.more = len(data) == CHUNK_BYTES
         return data
 
+    def recv_into(self, buffer: memoryview) -> int | None:
+        try:
+            size = self._socket.recv_into(buffer)
+        except BlockingIOError:
+            return None
+        self.more = size == len(buffer)
+        return size
+
     def send(self, data: bytes | memoryview) -> int:
         try:
             return self._socket.send(data)
@@ -80,7 +90,7 @@ class PlainEnd:
 
 
 class TlsEnd:
-    """A socket under TLS. Records are 16 KiB: some are gathered for one write to the other side."""
+    """A socket under TLS."""
 
     __slots__ = ("_socket", "fd", "more")
     can_splice = False
@@ -107,18 +117,27 @@ class TlsEnd:
         return True
 
     def recv(self) -> bytes | None:
-        out = bytearray()
-        while len(out) < _TLS_CHUNK_BYTES:
-            try:
-                data = self._socket.recv(CHUNK_BYTES)
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                self.more = False
-                return bytes(out) if out else None
-            if not data:
-                break
-            out += data
-        self.more = bool(out)
-        return bytes(out)
+        try:
+            data = self._socket.recv(CHUNK_BYTES)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        self.more = bool(data)  # the next record may have been read with this one
+        return data
+
+    def recv_into(self, buffer: memoryview) -> int | None:
+        """Gather records, for one write of many to the other side."""
+        got = 0
+        self.more = True
+        try:
+            while got < len(buffer):
+                size = self._socket.recv_into(buffer[got:])
+                if not size:
+                    break
+                got += size
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            self.more = False
+            return got or None
+        return got
 
     def send(self, data: bytes | memoryview) -> int:
         try:

@@ -41,12 +41,12 @@ class Loop(Protocol):
 class Flow:
     """One direction's bytes: through the passage at once, to the decoder when they have passed."""
 
-    __slots__ = ("_cutter", "_decode", "_lose", "_pass_on", "_splices", "_unwanted", "unread")
+    __slots__ = ("_cutter", "_decode", "_lose", "_pass_on", "_unwanted", "unread")
 
     def __init__(self, link: "Link", *, of_client: bool) -> None:
         decoder, passage = link.decoder, link.passage
         self.unread: list[bytes] = []
-        self._decode, self._splices = link.decode, link.splices
+        self._decode = link.decode
         self._pass_on = passage.sent if of_client else passage.received
         self._cutter = passage.requests if of_client else passage.answers
         self._lose = decoder.lose_sent if of_client else decoder.lose_received
@@ -57,7 +57,7 @@ class Flow:
         return self._pass_on(data)
 
     def spliceable(self) -> int:
-        if not self._splices or self._cutter.skip < SPLICE_MIN_BYTES:
+        if self._cutter.skip < SPLICE_MIN_BYTES:
             return 0
         self._decode()
         unwanted = self._unwanted()
@@ -77,7 +77,6 @@ class Link:
         """Start to pass bytes."""
         self._loop, self._client, self._broker = loop, client, broker
         self.decoder, self.passage = decoder, passage
-        self.splices = client.can_splice and broker.can_splice
         self._sent, self._received = Flow(self, of_client=True), Flow(self, of_client=False)
         self._requests = Pump(client, broker, self._sent, loop.pipes)
         self._answers = Pump(broker, client, self._received, loop.pipes)
