@@ -143,7 +143,8 @@ class Link:
             for pump in pumps:
                 more |= pump.run()
         except OSError as error:
-            self._loop.counts["tls"] += isinstance(error, ssl.SSLError)
+            if isinstance(error, ssl.SSLError):
+                self._loop.counts["tls"] += 1
             self.close()
             return
         self.decode()

@@ -169,6 +169,8 @@ class ProxyLoop:
         if now < self._sweep_at and self._drained_by is None:
             return
         self._sweep_at = now + _TURN_S
+        for fd, (_, accept) in self._listeners.items():
+            self.watch(fd, select.EPOLLIN, accept)
         for setup in [each for each in self._setups if each.deadline_at < now]:
             setup.close("setup_timeout")
         self._setups = {each for each in self._setups if not each.closed}
@@ -196,6 +198,7 @@ class ProxyLoop:
             except OSError as error:  # the client is gone already, or we have no descriptor left
                 self.counts["accept"] += 1
                 _log.warning("proxy_accept_failed", extra={"error": str(error)})
+                self.watch(listener.fileno(), 0, lambda: None)  # until the next sweep
                 return
             if len(self._links) + len(self._setups) >= self._connections_max:
                 self._sweep_at = 0.0

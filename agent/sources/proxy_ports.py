@@ -3,7 +3,6 @@
 A broker keeps its port as long as the agent has its checkpoint, for clients keep addresses too.
 """
 
-import errno
 import logging
 import socket
 from collections import Counter
@@ -54,9 +53,7 @@ class Ports:
         for port in ports:
             try:
                 listener = listen(self._host, port)
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
+            except OSError:  # another's, or not to be had: the next one may be
                 continue
             bound: int = listener.getsockname()[1]
             self._of[node] = bound
