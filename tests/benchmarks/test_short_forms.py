@@ -1,0 +1,41 @@
+"""The benchmarks run, in their short forms; a ratio of a busy machine is printed, not asserted."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+
+
+def printed(name: str) -> str:
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / name, "--short"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode in {0, 1}, done.stderr  # 1: measured, and short of what is wanted
+    return done.stdout
+
+
+def test_the_log_path_is_measured_beside_mtail_and_grep() -> None:
+    if shutil.which("mtail") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("mtail is missing: apt-get install mtail")
+        pytest.skip("mtail is missing (Debian: apt-get install mtail)")
+
+    text = printed("log_tail.py")
+
+    assert text.count("ours / ") == 3
+
+
+def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
+    text = printed("footprint.py")
+
+    assert "RSS" in text
+    assert "matplotlib: nothing" in text
