@@ -73,6 +73,7 @@ OTHERS, CLIENTS = "mostly other lines", "client lines only"
 WANTED = [
     Wanted(OTHERS, "mtail, counting", 40),
     Wanted(OTHERS, "grep -F", 0.8),
+    Wanted(CLIENTS, "mtail, counting", 5),
     Wanted(CLIENTS, "mtail, by client", 5),
 ]
 Tool = Callable[[Path], float]

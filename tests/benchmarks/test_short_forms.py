@@ -31,7 +31,7 @@ def test_the_log_path_is_measured_beside_mtail_and_grep() -> None:
 
     text = printed("log_tail.py")
 
-    assert text.count("ours / ") == 3
+    assert text.count("ours / ") == 4
 
 
 def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
