@@ -15,15 +15,13 @@ from typing import Any
 from agent.checkpoint import Checkpoint
 from agent.checkpoint import load as load_checkpoint
 from agent.checkpoint import save as save_checkpoint
-from agent.config import AgentConfig, SourceConfig
-from agent.errors import ConfigError, RebalanceAgentError
+from agent.config import AgentConfig
+from agent.errors import RebalanceAgentError
 from agent.http_server import Answers, listen, make_app, serve
 from agent.pipeline import Pipeline, Positions
 from agent.sinks.jsonl_spool import JsonlSpool
+from agent.source_factory import make_sources
 from agent.sources.base import Source
-from agent.sources.capture_config import CaptureConfig
-from agent.sources.log_tail import LogConfig, LogSource
-from agent.sources.proxy_config import ProxyConfig
 from metrics.exposition import AgentStats, SourceStats
 from metrics.snapshot import Snapshot
 from metrics.tracker import Tracker, TrackerState
@@ -35,46 +33,6 @@ TICK_S = 1.0
 _CAUGHT_UP_S = 1.0
 _RESTART_S = 5.0
 """Pause before a source that ended by a bug of ours starts again."""
-
-
-def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
-    """Return the configured sources, each to go on from its position.
-
-    Raises:
-        RebalanceAgentError: a rule or a path in the configuration is wrong.
-
-    """
-    return [_make_source(config, source, positions.get(source.name)) for source in config.sources]
-
-
-def _make_source(
-    config: AgentConfig, source: SourceConfig, position: dict[str, Any] | None
-) -> Source:
-    match source:
-        case LogConfig():
-            return LogSource(
-                source,
-                cluster=config.cluster.name,
-                host=config.host,
-                timezone=config.timezone,
-                position=position,
-            )
-        case CaptureConfig():
-            with _needs_wire():
-                from agent.sources.capture import CaptureSource  # noqa: PLC0415 - an extra
-            return CaptureSource(source, cluster=config.cluster.name)
-        case ProxyConfig():
-            with _needs_wire():
-                from agent.sources.wire_proxy import ProxySource  # noqa: PLC0415 - an extra
-            return ProxySource(source, cluster=config.cluster.name, position=position)
-
-
-@contextlib.contextmanager
-def _needs_wire() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(f"sources: {error}; install the extra 'wire'") from error
 
 
 MakeSources = Callable[[AgentConfig, Positions], list[Source]]

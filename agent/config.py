@@ -13,29 +13,17 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agent.decoding import decode, encode, join, suggest
-from agent.errors import ConfigError, DialectError
+from agent.decoding import decode, encode, join
+from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.sinks.jsonl_spool import SpoolConfig
-from agent.sources.capture_config import CaptureConfig
-from agent.sources.dialect import choose
-from agent.sources.log_tail import LogConfig
-from agent.sources.proxy_config import ProxyConfig
+from agent.source_types import SourceConfig, decode_sources, encode_source
 from agent.yaml_file import read_yaml
 from metrics.track import StatusConfig
 
 DEFAULT_LISTEN = ":12472"
 
-SourceConfig = LogConfig | CaptureConfig | ProxyConfig
-SOURCES: dict[str, type[SourceConfig]] = {
-    "logs": LogConfig,
-    "capture": CaptureConfig,
-    "proxy": ProxyConfig,
-}
-"""What can stand at ``sources[].type``, and what the rest of the entry is."""
-
 LATER = {
-    "sources[].type": ("librdkafka_stats", "broker_log", "groups", "http"),
     "role": ("hub", "standalone"),
     "": ("hub", "otlp"),
     "cluster": ("bootstrap_servers", "security"),
@@ -167,7 +155,7 @@ def load(
     _override(document, overrides or Overrides(), where)
     _refuse_later(document, where)
     limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
-    document["sources"] = _sources(document.get("sources"), join(where, "sources"))
+    document["sources"] = decode_sources(document.get("sources"), join(where, "sources"))
     document["status"] = _status(document.get("status", {}), limits, join(where, "status"))
     _default_spool(document)
     try:
@@ -181,10 +169,7 @@ def load(
 def effective(config: AgentConfig) -> dict[str, Any]:
     """Return the configuration as the file would have it, secrets hidden."""
     document: dict[str, Any] = encode(config)
-    kinds = {cls: name for name, cls in SOURCES.items()}
-    document["sources"] = [
-        {"type": kinds[type(source)], **encode(source)} for source in config.sources
-    ]
+    document["sources"] = [encode_source(source) for source in config.sources]
     for name in ("members", "groups"):
         del document["status"][name]
     return document
@@ -224,35 +209,6 @@ def _refuse_later(document: dict[str, Any], where: str) -> None:
                 raise ConfigError(f"{join(where, path)}: this version does not have it yet")
 
 
-def _sources(entries: object, where: str) -> list[SourceConfig]:
-    if not isinstance(entries, list) or not entries:
-        example = '[{type: logs, paths: ["/var/log/app/*.log"]}]'
-        raise ConfigError(f"{where}: wanted at least one source, such as {example}")
-    sources = [_source(entry, f"{where}[{i}]") for i, entry in enumerate(entries)]
-    names = [source.name for source in sources]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise ConfigError(f"{where}[{i}]: reads the same as sources[{names.index(name)}]")
-    return sources
-
-
-def _source(entry: object, where: str) -> SourceConfig:
-    if not isinstance(entry, dict) or "type" not in entry:
-        raise ConfigError(f"{where}: wanted a mapping with the key 'type'")
-    kind = entry["type"]
-    if not isinstance(kind, str):
-        raise ConfigError(f"{where}.type: wanted one of: {', '.join(SOURCES)}")
-    if kind in LATER["sources[].type"]:
-        raise ConfigError(f"{where}.type: this version does not have {kind!r} sources yet")
-    if kind not in SOURCES:
-        raise ConfigError(f"{where}.type: unknown source {kind!r}; {suggest(kind, SOURCES)}")
-    rest = {key: value for key, value in entry.items() if key != "type"}
-    try:
-        return decode(SOURCES[kind], rest, where)
-    except ConfigError as error:  # a source that checks itself does not know where it stands
-        raise error if str(error).startswith(where) else ConfigError(f"{where}.{error}") from error
-
-
 def _status(value: object, limits: LimitsConfig, where: str) -> StatusConfig:
     for name in ("members", "groups"):
         if isinstance(value, dict) and name in value:
@@ -276,18 +232,6 @@ def _check(config: AgentConfig, where: str) -> None:
         raise ConfigError(f"{join(where, 'web.telemetry_path')}: found {found}, wanted a path")
     if config.samples.interval_s < 1:
         raise ConfigError(f"{join(where, 'samples.interval')}: wanted 1s or more")
-    for i, source in enumerate(config.sources):
-        if isinstance(source, LogConfig):
-            _check_rules(source, join(where, f"sources[{i}]"))
-
-
-def _check_rules(source: LogConfig, where: str) -> None:
-    try:
-        choose(source.dialects, source.rules)
-    except DialectError as error:
-        text = str(error)
-        place = text if text.startswith("rules[") else f"dialects: {text}"
-        raise ConfigError(join(where, place)) from error
 
 
 def _check_zone(name: str, where: str) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 import yaml
 
-from agent.app import make_sources
 from agent.config import effective, load
+from agent.source_factory import make_sources
 
 
 @click.command(epilog="\b\nExample:\n  rebalance-agent check-config -c agent.yaml\n")

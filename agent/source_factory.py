@@ -1,0 +1,54 @@
+"""Builds the sources that a configuration names: the composition root's part for the edge."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from agent.config import AgentConfig
+from agent.errors import ConfigError
+from agent.pipeline import Positions
+from agent.source_types import SourceConfig
+from agent.sources.base import Source
+from agent.sources.capture_config import CaptureConfig
+from agent.sources.log_tail import LogConfig, LogSource
+from agent.sources.proxy_config import ProxyConfig
+
+
+def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
+    """Return the configured sources, each to go on from its position.
+
+    Raises:
+        RebalanceAgentError: a rule or a path in the configuration is wrong.
+
+    """
+    return [_make_source(config, source, positions.get(source.name)) for source in config.sources]
+
+
+def _make_source(
+    config: AgentConfig, source: SourceConfig, position: dict[str, Any] | None
+) -> Source:
+    match source:
+        case LogConfig():
+            return LogSource(
+                source,
+                cluster=config.cluster.name,
+                host=config.host,
+                timezone=config.timezone,
+                position=position,
+            )
+        case CaptureConfig():
+            with _needs_wire():
+                from agent.sources.capture import CaptureSource  # noqa: PLC0415 - an extra
+            return CaptureSource(source, cluster=config.cluster.name)
+        case ProxyConfig():
+            with _needs_wire():
+                from agent.sources.wire_proxy import ProxySource  # noqa: PLC0415 - an extra
+            return ProxySource(source, cluster=config.cluster.name, position=position)
+
+
+@contextlib.contextmanager
+def _needs_wire() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"sources: {error}; install the extra 'wire'") from error

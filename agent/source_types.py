@@ -1,0 +1,74 @@
+"""What can stand in ``sources``: each type's own configuration, from plain values and back."""
+
+from typing import Any
+
+from agent.decoding import decode, encode, join, suggest
+from agent.errors import ConfigError, DialectError
+from agent.sources.capture_config import CaptureConfig
+from agent.sources.dialect import choose
+from agent.sources.log_tail import LogConfig
+from agent.sources.proxy_config import ProxyConfig
+
+SourceConfig = LogConfig | CaptureConfig | ProxyConfig
+SOURCES: dict[str, type[SourceConfig]] = {
+    "logs": LogConfig,
+    "capture": CaptureConfig,
+    "proxy": ProxyConfig,
+}
+"""What can stand at ``sources[].type``, and what the rest of the entry is."""
+
+LATER = ("librdkafka_stats", "broker_log", "groups", "http")
+"""What the full configuration has and this version does not."""
+
+
+def decode_sources(entries: object, where: str) -> list[SourceConfig]:
+    """Return the sources of a configuration.
+
+    Raises:
+        ConfigError: naming the path in the file, what was found and what is allowed.
+
+    """
+    if not isinstance(entries, list) or not entries:
+        example = '[{type: logs, paths: ["/var/log/app/*.log"]}]'
+        raise ConfigError(f"{where}: wanted at least one source, such as {example}")
+    sources = [_source(entry, f"{where}[{i}]") for i, entry in enumerate(entries)]
+    names = [source.name for source in sources]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ConfigError(f"{where}[{i}]: reads the same as sources[{names.index(name)}]")
+    return sources
+
+
+def encode_source(source: SourceConfig) -> dict[str, Any]:
+    """Return a source as the file would have it."""
+    kinds = {cls: name for name, cls in SOURCES.items()}
+    return {"type": kinds[type(source)], **encode(source)}
+
+
+def _source(entry: object, where: str) -> SourceConfig:
+    if not isinstance(entry, dict) or "type" not in entry:
+        raise ConfigError(f"{where}: wanted a mapping with the key 'type'")
+    kind = entry["type"]
+    if not isinstance(kind, str):
+        raise ConfigError(f"{where}.type: wanted one of: {', '.join(SOURCES)}")
+    if kind in LATER:
+        raise ConfigError(f"{where}.type: this version does not have {kind!r} sources yet")
+    if kind not in SOURCES:
+        raise ConfigError(f"{where}.type: unknown source {kind!r}; {suggest(kind, SOURCES)}")
+    rest = {key: value for key, value in entry.items() if key != "type"}
+    try:
+        source = decode(SOURCES[kind], rest, where)
+    except ConfigError as error:  # a source that checks itself does not know where it stands
+        raise error if str(error).startswith(where) else ConfigError(f"{where}.{error}") from error
+    if isinstance(source, LogConfig):
+        _check_rules(source, where)
+    return source
+
+
+def _check_rules(source: LogConfig, where: str) -> None:
+    try:
+        choose(source.dialects, source.rules)
+    except DialectError as error:
+        text = str(error)
+        place = text if text.startswith("rules[") else f"dialects: {text}"
+        raise ConfigError(join(where, place)) from error
