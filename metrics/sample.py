@@ -15,6 +15,9 @@ SCHEMA_VERSION = 1
 REASON_MAX_CHARS = 255
 _ID_HEX_DIGITS = 32
 
+UNEXPLAINED = "joined without a visible cause"
+"""Reason of the ``signal`` that records such a join."""
+
 
 class SampleKind(StrEnum):
     """What a record tells; ``sample`` is the periodic one."""
@@ -70,6 +73,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}
     generation: int | None = None
     episode: str | None = None
     outcome: Outcome | None = None
+    joined_ts: str | None = None
+    """On the transition that a sync ends: when the member last asked to join, where it was seen."""
     source: str
 
 

@@ -67,6 +67,8 @@ class Track:
     """What set the status; its own time, which `since_at` may be later than."""
     settled: Told | None = None
     """What ended the last episode."""
+    joined_at: float | None = None
+    """When the member last asked to join; None once that has led to a sync."""
     left_at: float | None = None
     """When the member last left by itself; None once it is back."""
     episode: str | None = None
@@ -100,7 +102,7 @@ class Track:
             SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
         )
         if to is NONE:
-            self.settled = self.moved
+            self.settled, self.joined_at = self.moved, None
             self.rebalances[self.highest] = self.rebalances.get(self.highest, 0) + 1
             self.episode = None
         else:
@@ -152,6 +154,7 @@ class Track:
             generation=self.generation,
             episode=self.episode,
             outcome=outcome,
+            joined_ts=self._joined_ts(outcome),
             source=self.source,
         )
 
@@ -178,6 +181,11 @@ class Track:
         ordinal = self.ordinals.get(base, 0)
         self.ordinals[base] = ordinal + 1
         return digest(base, ordinal)
+
+    def _joined_ts(self, outcome: Outcome | None) -> str | None:
+        if self.joined_at is None or outcome is not Outcome.SYNCED:
+            return None
+        return format_time(self.joined_at)
 
     def _leave_status(self, at: float) -> None:
         self.moved = Told(at, self.source, self.member.stream)

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from metrics.ledger import GroupEntry, GroupLedger
 from metrics.rows import member_row
-from metrics.sample import Outcome, Sample, SampleKind, Scope
+from metrics.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope
 from metrics.signals import FollowUp, MemberKey, Signal, SignalKind
 from metrics.snapshot import GroupKey, Snapshot
 from metrics.status import RebalanceStatus
@@ -159,6 +159,7 @@ class Tracker:
                 return self._settle(entry, signal, Outcome.FAILED)
             case SignalKind.JOIN:
                 entry.joining = entry.track.status is NONE
+                entry.track.joined_at = signal.at
                 return []
             case SignalKind.NOTE:
                 return [self._note(entry.track, signal.status or None, signal.at, signal.reason)]
@@ -238,7 +239,7 @@ class Tracker:
             return []
         entry.joining = False
         self._counts["unexplained"] += 1
-        return [self._note(entry.track, None, at, "joined without a visible cause")]
+        return [self._note(entry.track, None, at, UNEXPLAINED)]
 
     def _end(self, track: Track, signal: Signal, outcome: Outcome) -> list[Sample]:
         if track.status is NONE:

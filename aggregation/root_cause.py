@@ -1,0 +1,165 @@
+"""Who began a group's rebalance, who held it up, and who went: pure.
+
+Theory of operation. The trigger is the *earliest* cause that is no consequence. Where nobody who
+was seen had one, the one member that was there before and took no part is inferred: the classic
+protocol makes every member join every generation. Two such members, or a member whose agent is
+silent too, name nobody: a wrong name is worse than none.
+
+Source: semantics.md sections 4a and 6.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aggregation.pieces import MemberRef, Piece, Step
+from aggregation.rounds import Round
+from metrics.sample import Scope
+from metrics.status import RebalanceStatus
+
+EXPIRY_WAIT_S = 5.0
+"""A rebalance that took longer may itself have waited for a member that then expired."""
+MIN_WAIT_S = 1.0
+"""Less is the heartbeats' own jitter: nobody is called slow for it."""
+
+_CONSEQUENCES = {
+    RebalanceStatus.NONE,
+    RebalanceStatus.COORDINATOR_REQUESTED,
+    RebalanceStatus.RETRY_ON_ERROR,
+}
+_FOLLOW_UPS = {
+    RebalanceStatus.REVOCATION_NEEDED,
+    RebalanceStatus.VERSION_PROBING,
+    RebalanceStatus.ENDPOINT_UPDATE,
+}
+_SCHEDULED = re.compile(r"follow-?up rebalance scheduled for (\S+)", re.IGNORECASE)
+
+
+class Certainty(StrEnum):
+    """How the trigger is known."""
+
+    SEEN = "seen"
+    INFERRED = "inferred"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """Who began a rebalance and why. ``at`` is Unix seconds."""
+
+    certainty: Certainty
+    at: float
+    member: MemberRef | None = None
+    code: RebalanceStatus | None = None
+    reason: str | None = None
+    missing: str | None = None
+    """What would have had to be seen, where the trigger is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """Whom the group waited for, and for how many seconds longer than for all others."""
+
+    member: MemberRef
+    waited_s: float
+
+
+def cause_of(step: Step) -> RebalanceStatus | None:
+    """Return the code that a step can have begun a rebalance with; None for a consequence.
+
+    1 and 9 are consequences; so are 10, 12 and 13 within a running episode, and a 6 that Kafka
+    Streams raised itself to follow up: at once (time 0) it belongs to what ran, at a set time it is
+    the probing rebalance, 11. A Streams instance repeats what its consumers have; its own are 12
+    and 13.
+    """
+    scheduled = _SCHEDULED.search(step.reason or "")
+    if step.code is RebalanceStatus.USER_REQUESTED and scheduled:
+        return None if scheduled[1] == "0" else RebalanceStatus.ASSIGNMENT_PROBING
+    is_consequence = (
+        step.code in _CONSEQUENCES
+        or (step.code in _FOLLOW_UPS and step.before is not RebalanceStatus.NONE)
+        or (step.scope is Scope.STREAMS and step.code < RebalanceStatus.VERSION_PROBING)
+    )
+    return None if is_consequence else step.code
+
+
+def seen_trigger(made: Round) -> Trigger | None:
+    """Return the earliest cause that was seen; an admin's words go before the victim's silence."""
+    causes = [(step, cause_of(step)) for piece in made.pieces for step in piece.steps]
+    found = [(step, code) for step, code in causes if code is not None]
+    if not found:
+        return None
+    step, code = min(found, key=lambda cause: (cause[0].at, cause[0].scope, -cause[1]))
+    told = removal_of(made, step.member) if code is RebalanceStatus.UNKNOWN_MEMBER else None
+    return Trigger(
+        certainty=Certainty.SEEN,
+        at=step.at if told is None else told.at,
+        member=step.member,
+        code=code,
+        reason=step.reason if told is None else told.reason,
+    )
+
+
+def removal_of(made: Round, member: MemberRef) -> Step | None:
+    """Return the admin's leave that removed a member, if one was seen."""
+    notes = (piece.steps[0] for piece in made.pieces if piece.is_mark)
+    return next(
+        (n for n in notes if n.member == member and n.code is RebalanceStatus.NONE and n.reason),
+        None,
+    )
+
+
+def inferred_trigger(made: Round, absent: Collection[MemberRef]) -> Trigger:
+    """Return the trigger where no cause was seen; ``absent`` were there before and took no part."""
+    joined = {p.member for p in made.consumers if not p.steps and not p.is_exit}
+    if len(joined) == 1:
+        return Trigger(
+            certainty=Certainty.INFERRED,
+            at=made.started_at,
+            member=next(iter(joined)),
+            reason="it joined without being told to",
+        )
+    short = made.ended_at - made.started_at <= EXPIRY_WAIT_S and not made.is_open
+    if len(absent) == 1 and short and not joined:
+        return Trigger(
+            certainty=Certainty.INFERRED,
+            at=made.started_at,
+            member=next(iter(absent)),
+            code=RebalanceStatus.UNKNOWN_MEMBER,
+            reason="it took no part any more: its session expired",
+        )
+    return Trigger(certainty=Certainty.UNKNOWN, at=made.started_at, missing=_missing(absent))
+
+
+def _missing(absent: Collection[MemberRef]) -> str:
+    if absent:
+        names = ", ".join(sorted(member.client_id for member in absent))
+        return f"what became of {names}: gone, and no source told when"
+    return "the member that began it: no agent sees it"
+
+
+def straggler(made: Round, absent: Collection[MemberRef]) -> Straggler | None:
+    """Return who joined last, or whom the others waited for in vain."""
+    staying = [p for p in made.consumers if not p.is_exit and p.scope is Scope.CONSUMER]
+    arrived = _arrivals(staying)
+    if not arrived:
+        return None
+    (at, last), *others = sorted(arrived, reverse=True)
+    in_vain = made.ended_at - at
+    if len(absent) == 1 and in_vain > EXPIRY_WAIT_S:
+        return Straggler(next(iter(absent)), in_vain)
+    if not others or at - others[0][0] < MIN_WAIT_S:
+        return None
+    return Straggler(last, at - others[0][0])
+
+
+def _arrivals(staying: Iterable[Piece]) -> list[tuple[float, MemberRef]]:
+    """Return when each member was ready: its join where all joins were seen, else its end."""
+    ready: dict[MemberRef, float] = {}
+    known = [p for p in staying if not p.is_open]
+    by_join = all(p.joined_at is not None for p in known)
+    for piece in known:
+        at = piece.joined_at if by_join and piece.joined_at is not None else piece.ended_at
+        ready[piece.member] = max(at, ready.get(piece.member, at))
+    return [(at, member) for member, at in ready.items()]
