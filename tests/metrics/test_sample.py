@@ -68,7 +68,7 @@ class TestCodec:
             b'"client_id":"c1","member_id":"c1-m","group_instance_id":null,"host":"h","from":0,'
             b'"to":2,"peak":null,"status":"NewMember",'
             b'"reason":"need to re-join with the given member-id","generation":1,"episode":"e",'
-            b'"outcome":null,"source":"logs"}\n'
+            b'"outcome":null,"joined_ts":null,"source":"logs"}\n'
         )
 
     @given(st.text(), st.sampled_from(SampleKind), st.sampled_from([None, *Outcome]))
