@@ -23,10 +23,11 @@ _VARINT_BYTES = 5
 class Buffer:
     """A position in some bytes. Every method raises `DecodeError` beyond their end."""
 
-    __slots__ = ("_at", "_data", "_elements")
+    __slots__ = ("_at", "_data", "_element_limit", "_elements")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, element_limit: int = ELEMENT_LIMIT) -> None:
         self._data = data
+        self._element_limit = element_limit
         self._at = 0
         self._elements = 0
 
@@ -101,7 +102,7 @@ class Buffer:
     def array(self, read: Callable[["Buffer"], _T], count: int) -> list[_T]:
         """Read ``count`` elements; each takes a byte at least, so a false count fails at once."""
         self._elements += max(count, 0)
-        if count > len(self._data) - self._at or self._elements > ELEMENT_LIMIT:
+        if count > len(self._data) - self._at or self._elements > self._element_limit:
             raise DecodeError(f"an array of {count} in {len(self._data) - self._at} bytes")
         return [read(self) for _ in range(count)]
 
