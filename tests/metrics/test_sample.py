@@ -218,7 +218,7 @@ def test_sample_is_a_row_of_the_schema() -> None:
     wanted = (
         "schema id kind ts agent seq cluster app group group_type protocol_type scope client_id"
         " member_id group_instance_id host from to peak status reason generation episode outcome"
-        " source"
+        " joined_ts source"
     )
 
     assert [each.encode_name for each in msgspec.structs.fields(Sample)] == wanted.split()
