@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+
 from metrics.status import RebalanceStatus
 
 
@@ -109,9 +111,11 @@ class FollowUp:
     """When a probing rebalance is scheduled for; None where it is immediate."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signal:
-    """One observation of one member. ``at`` is Unix seconds of the event's own time."""
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """One observation of one member. ``at`` is Unix seconds of the event's own time.
+
+    A struct is made ten times as fast as a frozen dataclass, and most lines of a client make one.
+    """
 
     kind: SignalKind
     at: float

@@ -11,7 +11,7 @@ the head of `Entry.text` goes before `Entry.at`.
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -34,7 +34,7 @@ _TIMES = ("@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime")
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger")
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True):
     """One line as the application meant it."""
 
     text: str

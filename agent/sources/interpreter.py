@@ -10,7 +10,7 @@ that has not told its cluster yet.
 """
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -60,7 +60,9 @@ class Interpreter:
         outdated = speaker.is_outdated(event)
         speaker.learn(event, self.cluster)
         if speaker.held is not None and speaker.held.signal.kind is SignalKind.RAISE:
-            speaker.held.signal = replace(speaker.held.signal, member=speaker.member)
+            speaker.held.signal = msgspec.structs.replace(
+                speaker.held.signal, member=speaker.member
+            )
             out += self._release(speaker)
         return out if outdated else out + self._do(speaker, event, at)
 
@@ -156,9 +158,9 @@ class Interpreter:
     def _demand(self, held: Waiting, event: Event, at: float) -> None:
         follow_up, sync = _follow_up(event, at), held.signal
         if event.rule.action is Action.FOLLOW_UP:
-            held.signal = replace(sync, follow_up=follow_up)
+            held.signal = msgspec.structs.replace(sync, follow_up=follow_up)
         else:
-            held.signal = replace(sync, streams_follow_up=follow_up)
+            held.signal = msgspec.structs.replace(sync, streams_follow_up=follow_up)
 
     def _release(self, speaker: Speaker) -> list[Signal]:
         if speaker.held is None:

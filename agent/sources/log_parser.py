@@ -8,7 +8,9 @@ bound to it: the anchors of other families are not searched any more.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from agent.sources.envelope import Unwrapper
 from agent.sources.interpreter import Interpreter
@@ -23,7 +25,7 @@ _CLOCK_AHEAD_S = 86_400.0
 """A stamp further ahead of its arrival than any zone can explain is no time of this line."""
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct, frozen=True):
     """One line that an anchor found, for `--explain-line` and the interpreter."""
 
     text: str

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+import msgspec
+
 from metrics.status import RebalanceStatus
 
 _ATTRIBUTES = ("member_id", "assignor", "cluster")
@@ -85,8 +87,7 @@ class Rule:
         return RebalanceStatus.USER_REQUESTED if leaves else self.status
 
 
-@dataclass(slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """What one line said: the rule that read it and what the rule captured."""
 
     rule: Rule

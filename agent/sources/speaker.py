@@ -7,6 +7,8 @@ revocation on the way out. `Speaker.is_outdated` says so before `Speaker.learn` 
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from agent.sources.reading import Action, Event, Rule
 from metrics.signals import Member, Signal, streams_thread
 from metrics.status import RebalanceStatus
@@ -107,7 +109,7 @@ class Speaker:
         announced, self.announced = self.announced, None
         if announced is None or change.at - announced.at > _ANNOUNCED_S:
             return []
-        return [replace(change, status=announced.status, reason=announced.reason)]
+        return [msgspec.structs.replace(change, status=announced.status, reason=announced.reason)]
 
     def _is_in(self, rule: Rule) -> bool:
         """Tell whether this was seen to be a member, in the rule's protocol."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import msgspec
 from hypothesis import strategies as st
 
 from metrics.sample import Sample, SampleKind, Scope
@@ -148,7 +149,7 @@ def _timed(rows: list[tuple[Signal, SourceKind, float]]) -> list[Signal]:
     for each, source, step in rows:
         at += step
         out.append(
-            replace(
+            msgspec.structs.replace(
                 each,
                 at=at,
                 source=source,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from metrics.sample import Outcome, Sample, SampleKind, Scope
@@ -450,7 +451,8 @@ class TestThreads:
         assert [gauge(tracker, at) for at in (109.9, 110.0)] == [6, 0]
 
     def test_row_of_the_instance_shows_who_it_is(self, tracker: Tracker) -> None:
-        tracker.apply(replace(raised(1, 10.0, replace(T1, member_id="m-1")), generation=7))
+        signal = raised(1, 10.0, replace(T1, member_id="m-1"))
+        tracker.apply(msgspec.structs.replace(signal, generation=7))
 
         row = instance(tracker, 10.0)
 
@@ -461,7 +463,8 @@ class TestThreads:
     def test_sample_of_the_instance_names_no_member(self, tracker: Tracker) -> None:
         member = replace(T1, member_id="m-1", group_instance_id="i-1")
 
-        (sample,) = streams(tracker, replace(raised(1, 10.0, member), generation=7))
+        signal = msgspec.structs.replace(raised(1, 10.0, member), generation=7)
+        (sample,) = streams(tracker, signal)
 
         assert (sample.client_id, sample.member_id, sample.group_instance_id) == ("s", None, None)
         assert (sample.app, sample.generation, sample.source) == ("g", 7, "logs")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from metrics.sample import Outcome, SampleKind, Scope
@@ -801,9 +802,9 @@ class TestIdentity:
     def test_generation_is_kept_until_another_is_told(self, tracker: Tracker) -> None:
         samples = run(
             tracker,
-            replace(raised(1, 10.0), generation=3),
+            msgspec.structs.replace(raised(1, 10.0), generation=3),
             raised(2, 11.0),
-            replace(synced(12.0), generation=4),
+            msgspec.structs.replace(synced(12.0), generation=4),
         )
 
         assert [each.generation for each in samples] == [3, 3, 4]
@@ -818,7 +819,8 @@ class TestIdentity:
             group_type="consumer",
             protocol_type="connect",
         )
-        tracker.apply(replace(raised(1, 10.0, member, reason="its words"), generation=7))
+        signal = raised(1, 10.0, member, reason="its words")
+        tracker.apply(msgspec.structs.replace(signal, generation=7))
 
         row = tracker.snapshot(11.0).consumers[0]
 
