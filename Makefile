@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants bench clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,11 @@ format: $(READY) ## bring the code into ruff's format
 mutants: $(READY) ## break the core on purpose: each mutant must fail a test (long)
 	$(BIN)/mutmut run --max-children 2
 	$(BIN)/mutmut results
+
+FUZZ_RUNS ?= 10000000
+fuzz: $(READY) ## 10 million executions of decoder and reassembly, and all other targets (an hour)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m tests.fuzz --runs $(FUZZ_RUNS)
 
 bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long)
 	$(BIN)/python benchmarks/log_tail.py

@@ -17,6 +17,8 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _VLAN = {0x8100, 0x88A8, 0x9100}
 _TCP = 6
+_IPV4_HEADER_BYTES = 20
+"""Without options; a packet that claims less has no addresses."""
 _EXTENSIONS = {0, 43, 60, 135}
 """Hop-by-hop, routing, destination options, mobility: next header, length in 8 bytes minus one."""
 _TCP_HEADER = struct.Struct(">HHIIBB")
@@ -97,6 +99,8 @@ def _ipv4(packet: bytes) -> Segment | None:
     if packet[9] != _TCP or fragment & 0x3FFF:  # more fragments, or an offset
         return None
     head = (packet[0] & 0x0F) * 4
+    if head < _IPV4_HEADER_BYTES:
+        return None
     return _tcp(packet, head, total or len(packet), packet[12:16], packet[16:20])
 
 

@@ -51,6 +51,13 @@ def test_what_the_capture_cut_off_is_missing() -> None:
     assert read_segment(101, packet(V4)[:-2]) == V4._replace(data=b"hel", missing=2)
 
 
+def test_a_header_that_ends_before_its_addresses_is_no_segment() -> None:
+    ip = bytearray(packet(V4)[:14])
+    ip[0] = 0x40  # a header of no bytes: the ports would stand where the header does
+
+    assert read_segment(101, bytes(ip)) is None
+
+
 def test_a_length_of_zero_is_the_rest_of_the_packet() -> None:
     ip = bytearray(packet(V4))
     ip[2:4] = b"\0\0"

@@ -1,0 +1,66 @@
+"""Fuzzes all targets, one after the other, each in a process of its own, and counts executions.
+
+What libFuzzer has found of interest is kept in ``.cache/fuzz`` for the next run; an input that
+fails is kept in ``tests/fuzz/corpus``, where the tests find it from then on.
+"""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from tests.fuzz.targets import TARGETS, WIRE
+
+_CORPUS = Path(__file__).parent / "corpus"
+_FOUND = Path(".cache/fuzz")
+_SHARES = {"messages": 30, "user_data": 25, "conversation": 15, "reassembly": 20, "segments": 10}
+"""Percent of the runs; what is slow gets fewer."""
+_FILE_SHARE = 2
+# The slowest inputs take some milliseconds. What one costs in memory is seen as growth: Python and
+# the instrumented code take 100 MiB.
+_FLAGS = ("-max_len=2048", "-timeout=10", "-rss_limit_mb=300", "-print_final_stats=1")
+_EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
+
+
+@click.command(help=__doc__)
+@click.option("--runs", default=10_000_000, help="Of decoder and reassembly together.")
+@click.argument("names", nargs=-1, metavar="[TARGET]...", type=click.Choice([*TARGETS]))
+def main(runs: int, names: tuple[str, ...]) -> None:
+    executed: dict[str, int] = {}
+    failed: list[str] = []
+    for name in names or TARGETS:
+        started_at = time.monotonic()
+        executed[name], ok = _fuzz(name, runs * _SHARES.get(name, _FILE_SHARE) // 100)
+        took_s = time.monotonic() - started_at
+        rate = executed[name] / took_s
+        click.echo(f"{name:<16}{executed[name]:>12,} in {took_s:6.0f} s {rate:10,.0f}/s")
+        failed += [] if ok else [name]
+    wire = sum(count for name, count in executed.items() if name in WIRE)
+    click.echo(f"decoder and reassembly: {wire:,} executions; all: {sum(executed.values()):,}")
+    click.echo(f"failed: {', '.join(failed) or 'none'}")
+    sys.exit(1 if failed else 0)
+
+
+def _fuzz(name: str, runs: int) -> tuple[int, bool]:
+    """Return how many executions there were, and whether all went well."""
+    found, kept = _FOUND / name, _CORPUS / name
+    found.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "tests.fuzz.child", name, f"-runs={runs}", *_FLAGS]
+    done = subprocess.run(
+        [*command, f"-artifact_prefix={kept}/", str(found), str(kept)],
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    match = _EXECUTED.search(done.stderr)
+    if done.returncode:
+        click.echo(done.stderr, err=True)
+    return int(match[1]) if match else 0, not done.returncode
+
+
+if __name__ == "__main__":
+    main()

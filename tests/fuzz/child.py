@@ -1,0 +1,12 @@
+"""Fuzzes one target in this process, which ends with it: ``TARGET`` and libFuzzer's own flags."""
+
+import sys
+
+import atheris
+
+if __name__ == "__main__":
+    with atheris.instrument_imports(include=["agent", "aggregation", "metrics"]):
+        from tests.fuzz.targets import TARGETS
+    name = sys.argv.pop(1)
+    atheris.Setup(sys.argv, TARGETS[name])
+    atheris.Fuzz()

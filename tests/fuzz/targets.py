@@ -1,0 +1,30 @@
+"""All fuzz targets by name."""
+
+from collections.abc import Callable
+
+from tests.fuzz import file_targets, wire_targets
+
+Target = Callable[[bytes], None]
+
+WIRE: dict[str, Target] = {
+    target.__name__: target
+    for target in (
+        wire_targets.messages,
+        wire_targets.user_data,
+        wire_targets.conversation,
+        wire_targets.reassembly,
+        wire_targets.segments,
+    )
+}
+"""The decoder and TCP reassembly."""
+TARGETS: dict[str, Target] = WIRE | {
+    target.__name__: target
+    for target in (
+        wire_targets.packets,
+        file_targets.captures,
+        file_targets.log_lines,
+        file_targets.configurations,
+        file_targets.rules,
+        file_targets.samples,
+    )
+}

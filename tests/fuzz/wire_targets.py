@@ -1,0 +1,165 @@
+"""Fuzz targets of `agent.wire`: any bytes are a value or a `DecodeError`, and bounded in memory.
+
+A target takes bytes and returns; whatever it raises is a finding. The first bytes choose, the rest
+is what a peer would have sent.
+"""
+
+from collections import Counter
+from contextlib import suppress
+from functools import cache
+
+from agent.errors import DecodeError
+from agent.wire.apis import APIS, read_answer, read_request
+from agent.wire.connection import Connection
+from agent.wire.embedded import read_assignment, read_subscription
+from agent.wire.interpret import Interpreter
+from agent.wire.messages import Node
+from agent.wire.packets import ACK, FIN, RST, SYN, Segment, read_segment
+from agent.wire.passage import Passage
+from agent.wire.sessions import Sessions
+from agent.wire.streams_userdata import (
+    SubscriptionInfo,
+    read_assignment_info,
+    read_subscription_info,
+    streams_follow_up,
+)
+from agent.wire.tcp_reassembly import WAITING_BYTES, Stream
+from tests.fuzz.cursor import Cursor
+
+_KEYS = sorted(APIS)
+_WITHHELD_BYTES_MAX = (1 << 20) + (256 << 10)
+"""What a proxied direction may hold back: an answer up to its last address."""
+_ENDS = (b"\x0a\0\0\x01\xc3\x51", b"\x0a\0\0\x09\x23\x84")
+
+
+def messages(data: bytes) -> None:
+    """One frame of any API in any version."""
+    cursor = Cursor(data)
+    chosen, version = cursor.number(), cursor.number()
+    api_key = _KEYS[chosen % len(_KEYS)]
+    with suppress(DecodeError):
+        if chosen & 0x80:
+            read_answer(api_key, version % 32, bytes(4) + cursor.rest())
+        else:
+            read_request(api_key, version % 32, bytes(8) + cursor.rest())
+
+
+def user_data(data: bytes) -> None:
+    """Embedded subscriptions and assignments, and Streams' user data."""
+    cursor = Cursor(data)
+    chosen, rest = cursor.number(), cursor.rest()
+    with suppress(DecodeError):
+        match chosen % 4:
+            case 0:
+                read_subscription_info(read_subscription(rest).user_data)
+            case 1:
+                read_assignment_info(read_assignment(rest).user_data)
+            case 2:
+                read_subscription_info(rest)
+            case _:
+                sent = SubscriptionInfo(version=chosen >> 4, endpoint=Node("h", 1))
+                streams_follow_up(sent, read_assignment_info(rest), 1.0)
+
+
+def conversation(data: bytes) -> None:
+    """Both directions of a connection, in pieces: decoded, and passed through a proxy."""
+    cursor = Cursor(data)
+    chosen = cursor.number()
+    counts: Counter[str] = Counter()
+    connection = Connection(Node("c", 1), Node("b", 2), counts, in_step=bool(chosen & 1))
+    interpreter = Interpreter(counts=counts)
+    passage = Passage(lambda _host, _port: ("proxy", 9) if chosen & 2 else None, counts)
+    sent, passed = bytearray(), bytearray()
+    received_bytes = answered_bytes = 0
+    while cursor:
+        control = cursor.number()
+        piece = cursor.take(cursor.number(1 + (control >> 7)))
+        if control & 2:
+            lose = connection.lose_sent if control & 1 else connection.lose_received
+            lose(len(piece) << (control >> 2 & 0x1F))
+        elif control & 1:
+            sent += piece
+            passed += passage.sent(piece)
+            for request in connection.sent(piece, 1.0):
+                interpreter.take(request)
+        else:
+            received_bytes += len(piece)
+            answered_bytes += len(passage.received(piece))
+            for answer in connection.received(piece, 2.0):
+                interpreter.take(answer)
+    assert sent.startswith(passed)
+    assert len(sent) - len(passed) <= _WITHHELD_BYTES_MAX
+    if not chosen & 2:
+        assert 0 <= received_bytes - answered_bytes <= _WITHHELD_BYTES_MAX
+
+
+@cache
+def _sent_by(direction: int) -> bytes:
+    """Return what a side of a connection sends; its bytes tell their places."""
+    return bytes((at * 7 + (at >> 8) * 13 + direction * 101) & 0xFF for at in range(4_096))
+
+
+def reassembly(data: bytes) -> None:
+    """Two true streams as segments that are cut, repeated, reordered and lost.
+
+    Whatever is delivered stands where it belongs, and nothing twice.
+    """
+    cursor = Cursor(data)
+    base = cursor.number() << 24
+    stream, at = Stream(patience=cursor.number() % 4), 0.0
+    while cursor:
+        control = cursor.number()
+        direction = control & 1
+        start, size, ack = cursor.number(2) % 4_096, cursor.number(), cursor.number(2) % 4_097
+        body = _sent_by(direction)[start : start + size]
+        flags = (ACK if control & 2 else 0) | (FIN if control & 0x70 == 0x70 else 0)
+        seqs = (base + start) % 2**32, (base + ack) % 2**32
+        missing = 100 * (control & 0x0C == 0x0C)
+        segment = Segment(*_ENDS, *seqs, flags, body, missing)
+        at += (control >> 4) ** 2 / 50
+        before = [half.next for half in stream.halves]
+        for piece in stream.push(direction, segment, at):
+            _check_place(piece.direction, piece.data, before, base)
+            place = before[piece.direction]
+            if place is not None:
+                before[piece.direction] = place + len(piece.data) + piece.lost
+            assert piece.lost >= 0
+    stream.flush()
+    assert not any(half.waiting for half in stream.halves)
+
+
+def _check_place(direction: int, data: bytes, before: list[int | None], base: int) -> None:
+    place = before[direction]
+    if place is not None and data:
+        start = (place - base) % 2**32
+        assert _sent_by(direction)[start : start + len(data)] == data
+
+
+def segments(data: bytes) -> None:
+    """Segments with any numbers and any bytes, on some connections, decoded."""
+    cursor = Cursor(data)
+    counts: Counter[str] = Counter()
+    sessions, interpreter, at = Sessions(counts, limit=4), Interpreter(counts=counts), 0.0
+    while cursor:
+        control = cursor.number()
+        client = _ENDS[0][:-1] + bytes([control >> 6])
+        one, other = (client, _ENDS[1])[:: 1 if control & 1 else -1]
+        seq, ack = (cursor.number(4) if control & 2 else cursor.number() for _ in range(2))
+        flags = cursor.number() & (FIN | SYN | RST | ACK)
+        missing = cursor.number(4) if control & 4 else 0
+        body = cursor.take(cursor.number())
+        at += cursor.number() / 4
+        segment = Segment(one, other, seq, ack, flags, body, missing)
+        for event in sessions.push(segment, at):
+            interpreter.take(event)
+    for event in sessions.flush():
+        interpreter.take(event)
+    for session in sessions._sessions.values():
+        waiting = [each for half in session.stream.halves for each in half.waiting]
+        assert sum(len(each.data) for each in waiting) <= WAITING_BYTES
+
+
+def packets(data: bytes) -> None:
+    """A captured frame of any link type."""
+    read_segment(Cursor(data).number(), data[1:])
+    read_segment(276, data)
