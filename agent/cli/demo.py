@@ -38,9 +38,9 @@ Examples:
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
-    default=30.0,
+    default=60.0,
     show_default=True,
-    help="mock: repeat the play until so much time has passed.",
+    help="mock: go on with the play until so much time has passed; once whole, at least.",
 )
 @click.option(
     "--output",

@@ -8,15 +8,14 @@ from typing import Self
 
 from agent.lab.process import Driver
 
-SESSION_TIMEOUT_MS = 3000
-"""Of every member: the mock cluster holds a join open for one second less."""
 _SETTINGS = {
-    "session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    # of every member: the mock cluster holds a join open for one second less
+    "session.timeout.ms": "3000",
     "heartbeat.interval.ms": "300",
     "max.poll.interval.ms": "4000",
     "topic.metadata.refresh.interval.ms": "1000",
     "auto.offset.reset": "earliest",
-    "debug": "cgrp",  # where librdkafka says why it rejoins
+    "debug": "cgrp",  # tells the play who is settled; the agent reads the wire
 }
 
 

@@ -18,10 +18,10 @@ import confluent_kafka.cimpl
 
 from agent.lab.errors import LabError
 
-JOIN_GROUP = 11
-"""The API key of JoinGroup."""
-MEMBER_ID_REQUIRED = 79
-COORDINATOR_LOAD_IN_PROGRESS = 14
+JOIN_GROUP, HEARTBEAT = 11, 12
+"""API keys."""
+COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED = 14, 25, 79
+"""Error codes."""
 
 _BROKERS = 3
 _PRODUCER = 0
@@ -58,10 +58,10 @@ class MockCluster:
         if error:
             raise LabError(f"the mock cluster does not create topic {name!r}: error {error}")
 
-    def answer_next_join(self, error_code: int) -> None:
-        """Let the next JoinGroup of any member be answered with a broker's error."""
+    def answer_next(self, api_key: int, error_code: int) -> None:
+        """Let the next such request of any member be answered with a broker's error."""
         codes = (ctypes.c_int * 1)(error_code)
-        self._call("mock_push_request_errors_array", self._cluster, JOIN_GROUP, 1, codes)
+        self._call("mock_push_request_errors_array", self._cluster, api_key, 1, codes)
 
     def close(self) -> None:
         """Stop the brokers; fine if they are stopped."""

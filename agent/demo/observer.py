@@ -3,7 +3,7 @@
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from agent.demo import children
-from agent.lab.broker import free_port
+from agent.lab.broker import HOST, free_port
 from agent.lab.errors import LabError
 
 _READY_TIMEOUT_S = 30.0
@@ -25,6 +25,8 @@ class Observer:
 
     url: str
     """Without a path."""
+    proxies: tuple[str, ...]
+    """Where its proxies listen."""
     spool: Path
 
     def get(self, path: str) -> str:
@@ -38,15 +40,19 @@ class Observer:
 
 
 @contextmanager
-def observe(folder: Path, logs: Path) -> Iterator[Observer]:
-    """Run an agent on all logs of a folder; when it is left the agent has drained.
+def observe(folder: Path, upstreams: Sequence[str]) -> Iterator[Observer]:
+    """Run an agent with a proxy before each upstream; when it is left the agent has drained.
 
     Raises:
         LabError: the agent ends or does not get ready.
     """
-    observer = Observer(url=f"http://127.0.0.1:{free_port()}", spool=folder / "spool")
+    observer = Observer(
+        url=f"http://{HOST}:{free_port()}",
+        proxies=tuple(f"{HOST}:{free_port()}" for _ in upstreams),
+        spool=folder / "spool",
+    )
     file = folder / "agent.yaml"
-    file.write_text(yaml.safe_dump(_configuration(folder, logs, observer), sort_keys=False))
+    file.write_text(yaml.safe_dump(_configuration(folder, upstreams, observer), sort_keys=False))
     log = folder / "agent.log"
     with children.child(children.command("run", "-c", file), log) as process:
         deadline_s = time.monotonic() + _READY_TIMEOUT_S
@@ -69,12 +75,16 @@ def _is_ready(observer: Observer) -> bool:
     return True
 
 
-def _configuration(folder: Path, logs: Path, observer: Observer) -> dict[str, object]:
+def _configuration(folder: Path, upstreams: Sequence[str], observer: Observer) -> dict[str, object]:
+    sources = [
+        {"type": "proxy", "listen": listen, "upstream": upstream.split(",")}
+        for listen, upstream in zip(observer.proxies, upstreams, strict=True)
+    ]
     return {
         "cluster": {"name": "demo"},
         "state_dir": str(folder / "state"),
         "apps": {"shop": ["orders", "payments", "returns"]},
-        "sources": [{"type": "logs", "paths": [str(logs / "*.log")]}],
+        "sources": sources,
         "samples": {"interval": "5s", "spool": {"dir": str(observer.spool), "roll": "10s"}},
         "web": {"listen": [observer.url.removeprefix("http://")]},
     }

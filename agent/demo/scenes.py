@@ -1,19 +1,23 @@
-"""A play for the mock cluster: real librdkafka consumers rebalance for ten reasons.
+"""A play for the mock cluster: real librdkafka consumers rebalance for all kinds of reasons.
 
 Each act is a generator: it yields what happens next, then makes it happen. The consumers act for
-real; the cluster is told to answer first joins as real brokers do (KIP-394), and one as a broker
-that still loads its groups.
+real; the cluster is told to answer first joins as real brokers do (KIP-394), one join as a broker
+that still loads its groups, and one heartbeat as a broker that has lost the member.
 """
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.demo.consumers import SESSION_TIMEOUT_MS, Consumers
+from agent.demo.consumers import Consumers
 from agent.demo.mock_cluster import (
     COORDINATOR_LOAD_IN_PROGRESS,
+    HEARTBEAT,
+    JOIN_GROUP,
     MEMBER_ID_REQUIRED,
+    UNKNOWN_MEMBER_ID,
     MockCluster,
 )
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 _COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 _STALL_MS = 5500
-_FREEZE_S = SESSION_TIMEOUT_MS / 1000 + 2
+"""Longer than the poll interval, and than the session of who is frozen meanwhile."""
 _STEP_S = 0.05
 _QUIET_S = 0.8
 """Longer than librdkafka takes to see in a heartbeat that its group rebalances."""
@@ -43,52 +47,59 @@ class Play:
         self._pass = 1
 
     def acts(self, until: Callable[[], bool]) -> Iterator[str]:
-        """Play all; repeat the middle until told that it is enough.
+        """Play all; then go on with the middle until told that it is enough.
 
         Raises:
             LabError: a consumer did not do as told.
         """
         yield from self._opening()
-        while True:
-            for act in (self._change, self._freeze, self._lag_behind, self._load):
-                yield from act()
-                self._settle()
-            if until():
+        middle = (self._change, self._freeze, self._forget, self._lag_behind, self._load)
+        for played, act in enumerate(cycle(middle)):
+            if played >= len(middle) and until():
                 break
+            yield from act()
+            self._settle()
         yield from self._closing()
 
     def _opening(self) -> Iterator[str]:
         for topic in ("orders", "returns", "payments", "audit-1"):
             self._cluster.create_topic(topic, 4)
-        yield "three groups start (2)"
+        yield "three groups start"
         self._join("orders-1", "orders", ["orders"])
         self._join("payments-1", "payments", ["payments"], _COOPERATIVE)
         self._join("audit-1", "audit", ["^audit-.*"])
-        yield "payments: another consumer joins; partitions move cooperatively (2, 1, 10)"
+        yield "payments: another consumer joins; partitions move cooperatively"
         self._join("payments-2", "payments", ["payments"], _COOPERATIVE)
         for number in (2, 3):
             self._settle()
-            yield f"orders: consumer {number} joins (2), the others rebalance (1)"
+            yield f"orders: consumer {number} joins, the others rebalance"
             self._join(f"orders-{number}", "orders", ["orders"])
         self._settle()
 
     def _change(self) -> Iterator[str]:
         self._pass += 1
-        yield "orders: a consumer subscribes to one more topic (8); audit: a topic appears (7)"
+        yield "orders: a consumer subscribes to one more topic; audit: a topic appears"
         for topic in ("audit", "extra"):
             self._cluster.create_topic(f"{topic}-{self._pass}", 4)
         self._cast["orders-2"].do(f"subscribe orders extra-{self._pass}")
 
     def _freeze(self) -> Iterator[str]:
-        yield "orders: a host freezes (3); payments: a consumer is stuck in one record (5)"
-        self._cast["payments-1"].send(f"stall {_STALL_MS}")
-        frozen = self._cast["orders-1"]
+        yield "orders: a host freezes; payments: a consumer is stuck in one record"
+        stuck, frozen = self._cast["payments-1"], self._cast["orders-1"]
+        stuck.send(f"stall {_STALL_MS}")
         frozen.pause()
-        time.sleep(_FREEZE_S)
+        stuck.wait_for("assigned")
+        self._cluster.answer_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
         frozen.resume()
+        frozen.wait_for("assigned")
+
+    def _forget(self) -> Iterator[str]:
+        yield "the coordinator has lost a member, which learns it from its next heartbeat"
+        self._cluster.answer_next(HEARTBEAT, UNKNOWN_MEMBER_ID)
+        _wait(lambda: not all(_is_steady(driver.log) for driver in self._cast.values()))
 
     def _lag_behind(self) -> Iterator[str]:
-        yield "orders: a host hangs while another consumer leaves (6), and comes back late (4)"
+        yield "orders: a host hangs while another consumer leaves, and comes back late"
         slow, witness, leaver = (self._cast[f"orders-{number}"] for number in (1, 2, 3))
         seen = witness.log.stat().st_size
         slow.pause()
@@ -96,19 +107,19 @@ class Play:
         _wait(lambda: b"JoinGroup response: GenerationId " in _tail(witness.log, seen))
         slow.resume()
         self._settle(without=leaver)
-        yield "orders: the consumer subscribes again (2)"
-        self._cluster.answer_next_join(MEMBER_ID_REQUIRED)
+        yield "orders: the consumer subscribes again"
+        self._cluster.answer_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
         leaver.do("subscribe orders")
         leaver.wait_for("assigned")
 
     def _load(self) -> Iterator[str]:
-        yield "returns: a consumer joins while the coordinator still loads its groups (9)"
-        self._cluster.answer_next_join(COORDINATOR_LOAD_IN_PROGRESS)
+        yield "returns: a consumer joins while the coordinator still loads its groups"
+        self._cluster.answer_next(JOIN_GROUP, COORDINATOR_LOAD_IN_PROGRESS)
         self._join("returns-1", "returns", ["returns"])
         self._cast.pop("returns-1").close()
 
     def _closing(self) -> Iterator[str]:
-        yield "all consumers close (6)"
+        yield "all consumers close"
         for consumer in self._cast.values():
             consumer.close()
 
@@ -119,7 +130,7 @@ class Play:
         topics: list[str],
         settings: dict[str, str] | None = None,
     ) -> None:
-        self._cluster.answer_next_join(MEMBER_ID_REQUIRED)
+        self._cluster.answer_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
         consumer = self._consumers.start(client_id, group, topics, settings)
         consumer.wait_for("assigned")
         self._cast[client_id] = consumer

@@ -1,7 +1,8 @@
 """Where the demo plays: the mock cluster in this process, or a real broker with Java clients."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,12 +10,24 @@ from agent.lab.errors import LabError
 
 Acts = Iterator[str]
 """Each yields what happens next, then makes it happen."""
-Stage = Callable[[Path, Callable[[], bool]], AbstractContextManager[Acts]]
-"""(folder for logs, whether it is enough) -> the acts, ready to play."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A running cluster, and the cast that waits to come on."""
+
+    upstreams: tuple[str, ...]
+    """Ways into the cluster; each gets a proxy of the agent in front of it."""
+    play: Callable[[Sequence[str]], AbstractContextManager[Acts]]
+    """(where those proxies listen) -> the acts; no client outlives the context."""
+
+
+Setting = Callable[[Path, Callable[[], bool]], AbstractContextManager[Stage]]
+"""(folder for all that the stage leaves, whether it is enough) -> the stage."""
 
 
 @contextmanager
-def mock(logs: Path, until: Callable[[], bool]) -> Iterator[Acts]:
+def mock(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
     """Play on the mock cluster with librdkafka consumers.
 
     Raises:
@@ -23,29 +36,43 @@ def mock(logs: Path, until: Callable[[], bool]) -> Iterator[Acts]:
     if find_spec("confluent_kafka") is None:
         raise LabError(
             "the demo's mock cluster needs confluent-kafka: "
-            "pip install 'kafka-rebalance-agent[kafka]'"
+            "pip install 'kafka-rebalance-agent[kafka,wire]'"
         )
     from agent.demo.consumers import Consumers  # noqa: PLC0415 - the extra is optional
     from agent.demo.mock_cluster import MockCluster  # noqa: PLC0415
     from agent.demo.scenes import Play  # noqa: PLC0415
 
-    with MockCluster() as cluster, Consumers(cluster.bootstrap, logs) as consumers:
-        yield Play(cluster, consumers).acts(until)
+    with MockCluster() as cluster:
+
+        @contextmanager
+        def play(proxies: Sequence[str]) -> Iterator[Acts]:
+            with Consumers(proxies[0], folder / "logs") as consumers:
+                yield Play(cluster, consumers).acts(until)
+
+        yield Stage((cluster.bootstrap,), play)
 
 
 @contextmanager
-def kafka(logs: Path, until: Callable[[], bool]) -> Iterator[Acts]:
+def kafka(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
     """Play once on a real broker with Java consumers and Streams applications.
 
     Raises:
         LabError: there is no Java, or something cannot be fetched.
     """
     del until
-    from agent.lab.lab import fetch_artifacts, open_lab  # noqa: PLC0415 - only for this stage
-    from agent.lab.scenes import play  # noqa: PLC0415
+    from agent.lab.clients import Clients  # noqa: PLC0415 - only for this stage
+    from agent.lab.lab import fetch_artifacts, open_lab  # noqa: PLC0415
+    from agent.lab.scenes import play as acts  # noqa: PLC0415
 
-    with open_lab(logs.parent / "lab", fetch_artifacts()) as lab, lab.clients(logs) as clients:
-        yield play(lab, clients)
+    with open_lab(folder / "lab", fetch_artifacts()) as lab:
+
+        @contextmanager
+        def play(proxies: Sequence[str]) -> Iterator[Acts]:
+            near, far = proxies
+            with Clients(near, folder / "logs", lab.cache) as clients:
+                yield acts(lab, clients, far)
+
+        yield Stage((lab.cluster.bootstrap, lab.proxy.address), play)
 
 
-STAGES: dict[str, Stage] = {"mock": mock, "kafka": kafka}
+STAGES: dict[str, Setting] = {"mock": mock, "kafka": kafka}

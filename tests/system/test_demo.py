@@ -1,5 +1,6 @@
 """The demo as a user runs it: one whole show, one without Java, one that is interrupted."""
 
+import json
 import os
 import re
 import signal
@@ -28,6 +29,11 @@ def _codes(output: str) -> set[int]:
     return {int(code) for code in re.findall(r"^ *\d+ +(\d+) [A-Z]\w+$", output, re.MULTILINE)}
 
 
+def _sources(spool: Path) -> set[str]:
+    lines = [line for path in spool.glob("*.jsonl") for line in path.read_text().splitlines()]
+    return {json.loads(line)["source"] for line in lines}
+
+
 def _run(output: Path, *options: str, environment: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         [*_DEMO, "--output", output, *options],
@@ -50,6 +56,7 @@ def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> 
     printed = _run(tmp_path / "out", environment=environment)
 
     assert len(_codes(printed)) >= 6
+    assert _sources(tmp_path / "out" / "spool") == {"wire"}
     assert "<svg" in (tmp_path / "out" / "report" / "report.html").read_text()
 
 

@@ -24,4 +24,4 @@ def test_without_confluent_kafka_it_says_how_to_get_it(
     result = CliRunner().invoke(main, ["demo", "--output", str(tmp_path / "out")])
 
     assert result.exit_code == 1
-    assert "pip install 'kafka-rebalance-agent[kafka]'" in result.output
+    assert "pip install 'kafka-rebalance-agent[kafka,wire]'" in result.output
