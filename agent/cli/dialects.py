@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from agent.sources.dialect import built_in, codes
-from agent.sources.reading import Dialect
+from agent.sources.rule import Dialect
 from metrics.status import RebalanceStatus
 
 _CODES = tuple(code for code in RebalanceStatus if code)

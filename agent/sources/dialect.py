@@ -37,7 +37,8 @@ from typing import Any
 import yaml
 
 from agent.errors import DialectError
-from agent.sources.reading import USERS, Action, Dialect, Dialects, Rule
+from agent.sources.reading import Dialects
+from agent.sources.rule import USERS, Action, Dialect, Rule
 from metrics.status import BY_LABEL, CONSUMER_MAX, STREAMS_CODES, RebalanceStatus
 
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)

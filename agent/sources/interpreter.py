@@ -10,13 +10,14 @@ that has not told its cluster yet.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from agent.sources.reading import Action, Event
+from agent.sources.rule import Action, Event
 from agent.sources.speaker import Speaker, Waiting
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.status import RebalanceStatus
@@ -95,18 +96,8 @@ class Interpreter:
             speaker.held = next((w for w in lane if w == speaker.held), None)
 
     def _do(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
-        match event.rule.action:
-            case Action.SYNC:
-                return self._hold(speaker, event, at)
-            case Action.ASSIGNED:
-                return self._release(speaker)
-            case Action.FOLLOW_UP | Action.STREAMS if speaker.held is not None:
-                self._demand(speaker.held, event, at)
-            case Action.ANNOUNCE:
-                speaker.announce(event, at)
-            case action if action in _KINDS:
-                return self._pass(speaker, event, at)
-        return []
+        do = self._DOES.get(event.rule.action)
+        return [] if do is None else do(self, speaker, event, at)
 
     def _speaker(self, event: Event) -> Speaker | None:
         """Find who speaks; a line that names nobody is the only client's, else nobody's."""
@@ -128,7 +119,7 @@ class Interpreter:
     def _meet(self, key: str, client_id: str, group: str, instance_id: str | None) -> Speaker:
         """Find or make the client, and put it last; another name, group or id is another one."""
         speaker = self.speakers.pop(key, None)
-        if speaker is None or not _is_same(speaker.member, client_id, group, instance_id):
+        if speaker is None or not speaker.is_named(client_id, group, instance_id):
             if speaker is not None and speaker.held is not None:
                 speaker.held.ready = True
             member = Member(
@@ -155,12 +146,23 @@ class Interpreter:
         self._lane(speaker).append(speaker.held)
         return out
 
-    def _demand(self, held: Waiting, event: Event, at: float) -> None:
+    def _end(self, speaker: Speaker, _event: Event, _at: float) -> list[Signal]:
+        return self._release(speaker)
+
+    def _announce(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+        speaker.announce(event, at)
+        return []
+
+    def _demand(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+        held = speaker.held
+        if held is None:
+            return self._pass(speaker, event, at)
         follow_up, sync = _follow_up(event, at), held.signal
         if event.rule.action is Action.FOLLOW_UP:
             held.signal = msgspec.structs.replace(sync, follow_up=follow_up)
         else:
             held.signal = msgspec.structs.replace(sync, streams_follow_up=follow_up)
+        return []
 
     def _release(self, speaker: Speaker) -> list[Signal]:
         if speaker.held is None:
@@ -169,9 +171,7 @@ class Interpreter:
         return self._drain(speaker)
 
     def _pass(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
-        # the thread that joins or leaves has done with its last sync, whatever it printed of it
-        done = event.rule.ends_round or event.rule.action in {Action.JOIN, Action.LEAVE}
-        out = self._release(speaker) if done else []
+        out = self._release(speaker) if event.rule.ends_sync else []
         signal = self._signal(speaker, event, at, _KINDS[event.rule.action])
         if (
             speaker.lane not in self.lanes
@@ -202,30 +202,34 @@ class Interpreter:
         return self.lanes.setdefault(speaker.lane, deque())
 
     def _signal(self, speaker: Speaker, event: Event, at: float, kind: SignalKind) -> Signal:
-        action, layer = event.rule.action, None
-        if action is Action.STREAMS or _scheduled(event):
+        rule, layer = event.rule, None
+        is_layers = rule.action is Action.STREAMS
+        if is_layers or (rule.schedules and _is_scheduled(event)):
             layer = _follow_up(event, at)
         return Signal(
             kind=kind,
             at=at,
             member=speaker.member,
             source=self.source,
-            status=RebalanceStatus.NONE if action is Action.STREAMS else event.rule.status,
+            status=RebalanceStatus.NONE if is_layers else rule.status,
             reason=event.captures.get("reason"),
             generation=speaker.generation,
             streams_follow_up=layer,
         )
 
+    _DOES: ClassVar[dict[Action, Callable[..., list[Signal]]]] = {
+        Action.SYNC: _hold,
+        Action.ASSIGNED: _end,
+        Action.FOLLOW_UP: _demand,
+        Action.STREAMS: _demand,
+        Action.ANNOUNCE: _announce,
+        **dict.fromkeys(
+            (Action.RAISE, Action.SETTLE, Action.JOIN, Action.LEAVE, Action.FAIL), _pass
+        ),
+    }
 
-def _is_same(member: Member, client_id: str, group: str, instance_id: str | None) -> bool:
-    return (
-        member.client_id == client_id
-        and member.group == group
-        and member.group_instance_id == instance_id
-    )
 
-
-def _scheduled(event: Event) -> bool:
+def _is_scheduled(event: Event) -> bool:
     """Tell whether Streams triggers a follow-up that was scheduled for a time: that is 11."""
     return event.rule.action is Action.RAISE and bool(_due_at(event))
 

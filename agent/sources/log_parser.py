@@ -14,7 +14,8 @@ import msgspec
 
 from agent.sources.envelope import Unwrapper
 from agent.sources.interpreter import Interpreter
-from agent.sources.reading import Dialects, Event, Reading
+from agent.sources.reading import Dialects, Reading
+from agent.sources.rule import Event
 from agent.sources.stamps import Stamper
 from metrics.signals import Signal
 

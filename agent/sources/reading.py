@@ -1,4 +1,4 @@
-"""What reads a line: rules, the dialects that own them, and the expression that they make.
+"""What reads a line: the rules of some dialects, and the expressions that they make.
 
 Theory of operation. Dialects of one family read the same stream together, because an application
 may mix versions and a text that two versions share means the same. A line is read in three steps: a
@@ -7,16 +7,12 @@ whose text matches behind the prefix tells what. That is pure: (rules, text) -> 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 
-import msgspec
+from agent.sources.rule import USERS, Dialect, Event, Rule
 
-from metrics.status import RebalanceStatus
-
-_ATTRIBUTES = ("member_id", "assignor", "cluster")
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 _CAPTURE = re.compile(r"\(\?P<(\w+)>")
 
@@ -32,85 +28,6 @@ _HEAD_CHARS = 6
 _LOOK_BACK = 1
 """Characters before its start that a prefix may look at: what tells ``[Consumer`` from
 ``[ShareConsumer``."""
-
-USERS = "config"
-"""The dialect of rules that stand in the configuration."""
-
-
-class Action(StrEnum):
-    """What a rule does; the YAML key, or the value of ``does``."""
-
-    RAISE = "raise"
-    FOLLOW_UP = "follow_up"
-    STREAMS = "streams"
-    ANNOUNCE = "announce"
-    SYNC = "sync"
-    SETTLE = "settle"
-    ASSIGNED = "assigned"
-    JOIN = "join"
-    LEAVE = "leave"
-    FAIL = "fail"
-    IDENTIFY = "identify"
-    IGNORE = "ignore"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Rule:
-    """One text of one client and what it does. ``cites`` names the class that prints it."""
-
-    name: str
-    dialect: str
-    text: re.Pattern[str]
-    action: Action
-    status: RebalanceStatus = RebalanceStatus.NONE
-    cites: str = ""
-    ends_round: bool = False
-    """The sync before it demanded no follow-up: the zero comes first."""
-    group_type: str = "classic"
-    joined_only: bool = False
-    """Others print the text too: it counts from one that was seen to be a member by protocol."""
-
-    @cached_property
-    def head(self) -> str:
-        """The literal characters that its text must begin with; nothing where they vary."""
-        return _head_of(self.text.pattern)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """What it may tell of a member."""
-        return tuple(name for name in _ATTRIBUTES if name in self.text.groupindex)
-
-    @property
-    def shows(self) -> RebalanceStatus:
-        """The code that it can show, or NONE."""
-        leaves = self.action is Action.LEAVE
-        return RebalanceStatus.USER_REQUESTED if leaves else self.status
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """What one line said: the rule that read it and what the rule captured."""
-
-    rule: Rule
-    captures: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
-    """One client's words over a range of versions."""
-
-    name: str
-    family: str
-    client: str
-    versions: str
-    source: str
-    group_type: str
-    beside: tuple[str, ...]
-    """What the same client prints as well: other dialects, or ``dialect/rule`` for one rule."""
-    anchors: tuple[str, ...]
-    anchor_after: str | None
-    prefix: re.Pattern[str]
-    suffix: re.Pattern[str] | None
-    rules: tuple[Rule, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,12 +74,15 @@ class Voice:
     @cached_property
     def _by_head(self) -> "dict[str, _Texts]":
         """The rules by a text's first characters: most lines are tried against a few of them."""
-        heads = {rule.head for rule in self.rules} - {""}
-        return {head: _Texts([r for r in self.rules if r.head in {"", head}]) for head in heads}
+        heads = {rule: _head_of(rule.text.pattern) for rule in self.rules}
+        return {
+            head: _Texts([rule for rule in self.rules if heads[rule] in {"", head}])
+            for head in set(heads.values()) - {""}
+        }
 
     @cached_property
     def _others(self) -> "_Texts":
-        return _Texts([rule for rule in self.rules if not rule.head])
+        return _Texts([rule for rule in self.rules if not _head_of(rule.text.pattern)])
 
 
 class _Texts:
@@ -179,17 +99,21 @@ class _Texts:
         )
         one = re.compile("|".join(texts) or "(?!)")
         self.match = one.match
-        self._places = [
-            (rule, [(name, one.groupindex[f"r{i}_{name}"]) for name in rule.text.groupindex])
+        groups = one.groupindex
+        self._by_mark = {
+            groups[f"r{i}"]: (rule, [(n, groups[f"r{i}_{n}"]) for n in rule.text.groupindex])
             for i, rule in enumerate(rules)
-        ]
+        }
 
     def event(self, match: re.Match[str], who: dict[str, str]) -> Event:
         """Return what a match says, beside what the prefix told."""
-        rule, places = self._places[int((match.lastgroup or "r0")[1:])]
-        if not places:
-            return Event(rule=rule, captures=who)
-        return Event(rule=rule, captures=who | {n: match[p] for n, p in places if match[p]})
+        rule, places = self._by_mark[match.lastindex or 0]
+        captures = who.copy() if places else who
+        for name, place in places:
+            text = match[place]
+            if text:
+                captures[name] = text
+        return Event(rule=rule, captures=captures)
 
 
 def _head_of(pattern: str) -> str:

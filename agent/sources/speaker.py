@@ -9,26 +9,17 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from agent.sources.reading import Action, Event, Rule
+from agent.sources.rule import CLASSIC, Action, Event, Rule
 from metrics.signals import Member, Signal, streams_thread
 from metrics.status import RebalanceStatus
 
-_ANSWERS = {
-    RebalanceStatus.COORDINATOR_REQUESTED,
-    RebalanceStatus.UNKNOWN_MEMBER,
-    RebalanceStatus.STALE_MEMBER,
-}
-"""Codes of coordinator answers."""
-
-CLASSIC = "classic"
-
+_IN_EVERY_PROTOCOL = {Action.IDENTIFY, Action.ASSIGNED, Action.IGNORE}
 _ANNOUNCED_S = 15.0
 """How long a changed subscription explains a changed assignment: the target is computed between two
 heartbeats, and brokers allow no longer interval (group.consumer.max.heartbeat.interval.ms)."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Waiting:
+class Waiting(msgspec.Struct, kw_only=True):
     """A signal in a lane; a held sync is not ready yet."""
 
     signal: Signal
@@ -60,14 +51,25 @@ class Speaker:
     dropped: bool = False
     """The poll interval expired and no join has followed: the next leave is that drop's own."""
 
+    def is_named(self, client_id: str, group: str, instance_id: str | None) -> bool:
+        """Tell whether this is the client of these names; another one can have its handle."""
+        member = self.member
+        return (
+            member.client_id == client_id
+            and member.group == group
+            and member.group_instance_id == instance_id
+        )
+
     def is_outdated(self, event: Event) -> bool:
         """Tell whether the event proves nothing about this client any more."""
         rule = event.rule
+        if not rule.may_be_late:
+            return False
         if rule.joined_only and not self._is_in(rule):
             return True
         if rule.action is Action.LEAVE and self.dropped is not self.left:
             return True  # the drop's own leave, or a second line about the same leave
-        if self.left and rule.status in _ANSWERS:
+        if self.left and rule.answers:
             return True
         sent = event.captures.get("sent_generation")
         return sent is not None and self.generation is not None and int(sent) < self.generation
@@ -82,20 +84,14 @@ class Speaker:
 
     def learn(self, event: Event, own_cluster: str) -> None:
         """Take in what the event says of the client; ``own_cluster`` is the configured one."""
-        action, status = event.rule.action, event.rule.status
-        if event.rule.names or event.rule.group_type != self.member.group_type:
+        rule = event.rule
+        if rule.names or rule.group_type != self.member.group_type:
             self._learn_names(event, own_cluster)
         generation = event.captures.get("generation")
         if generation is not None:
             self.generation = int(generation)
-        joins = action is Action.JOIN or status is RebalanceStatus.NEW_MEMBER
-        if joins or action is Action.LEAVE:
-            self.dropped = self.dropped and not joins and not self.left
-            self.left, self.announced = not joins, None  # what came before belongs to the join
-        elif status is RebalanceStatus.DROPPED_GROUP:
-            self.dropped = True
-        elif action is Action.FAIL and self.member.group_type != CLASSIC:
-            self.left = True  # FATAL is out of the group: closing leaves nothing
+        if rule.parts:
+            self._part(rule)
 
     def announce(self, event: Event, at: float) -> None:
         """Keep a cause that shows only when the assignment changes."""
@@ -110,6 +106,15 @@ class Speaker:
         if announced is None or change.at - announced.at > _ANNOUNCED_S:
             return []
         return [msgspec.structs.replace(change, status=announced.status, reason=announced.reason)]
+
+    def _part(self, rule: Rule) -> None:
+        if rule.joins or rule.action is Action.LEAVE:
+            self.dropped = self.dropped and not rule.joins and not self.left
+            self.left, self.announced = not rule.joins, None  # what was before belongs to the join
+        elif rule.status is RebalanceStatus.DROPPED_GROUP:
+            self.dropped = True
+        elif self.member.group_type != CLASSIC:
+            self.left = True  # FATAL is out of the group: closing leaves nothing
 
     def _is_in(self, rule: Rule) -> bool:
         """Tell whether this was seen to be a member, in the rule's protocol."""
@@ -142,7 +147,7 @@ def _group_type(event: Event, member: Member) -> str:
     rule = event.rule
     if rule.group_type == member.group_type or rule.joined_only:
         return member.group_type
-    if rule.action in {Action.IDENTIFY, Action.ASSIGNED, Action.IGNORE}:
+    if rule.action in _IN_EVERY_PROTOCOL:
         return member.group_type
     if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
         return "streams"  # KIP-1071 has the words of KIP-848; only the client's name differs

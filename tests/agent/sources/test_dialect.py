@@ -4,7 +4,8 @@ import pytest
 
 from agent.errors import DialectError
 from agent.sources.dialect import built_in, choose, codes, parse
-from agent.sources.reading import Action, Dialects, Event
+from agent.sources.reading import Dialects
+from agent.sources.rule import Action, Event
 from metrics.status import RebalanceStatus
 
 MINIMAL = {"dialect": "d", "family": "f", "anchor": "[X ", "prefix": r"\[X \] ", "rules": []}
