@@ -1,6 +1,5 @@
 """The agent under show: ``rebalance-agent run`` as a user would start it."""
 
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -10,13 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from agent.demo import children
+from agent.demo import commands
 from agent.lab.broker import HOST, free_port
 from agent.lab.errors import LabError
 
 _READY_TIMEOUT_S = 30.0
 _REQUEST_TIMEOUT_S = 5.0
-_STEP_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +51,12 @@ def observe(folder: Path, upstreams: Sequence[str]) -> Iterator[Observer]:
     )
     file = folder / "agent.yaml"
     file.write_text(yaml.safe_dump(_configuration(folder, upstreams, observer), sort_keys=False))
-    log = folder / "agent.log"
-    with children.child(children.command("run", "-c", file), log) as process:
-        deadline_s = time.monotonic() + _READY_TIMEOUT_S
-        while not _is_ready(observer):
-            if process.poll() is not None or time.monotonic() > deadline_s:
-                last = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
-                raise LabError(f"the agent does not get ready:\n{last}")
-            time.sleep(_STEP_S)
+    with commands.start("run", "-c", file, log=folder / "agent.log") as agent:
+        agent.wait_until(lambda: _is_ready(observer), "a ready agent", _READY_TIMEOUT_S)
         yield observer
-        children.end(process)
-        if process.returncode:
-            raise LabError(f"the agent ended with exit code {process.returncode}; see {log}")
+        code = agent.stop()
+    if code:
+        raise LabError(f"the agent ended with exit code {code}; {agent.last_words()}")
 
 
 def _is_ready(observer: Observer) -> bool:

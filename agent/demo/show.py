@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from agent.demo import children
+from agent.demo import commands
 from agent.demo.live_view import LiveView
 from agent.demo.observer import observe
 from agent.demo.outcome import Outcome, read
@@ -86,9 +86,6 @@ def write_report(places: Places, say: Callable[[str], None]) -> None:
     """
     log = places.output / "spark.log"
     say("ingest: samples into tables (Spark)")
-    children.run(
-        ["ingest", "--from", places.spool, "--tables", places.tables, "--once"],
-        log,
-    )
+    commands.run("ingest", "--from", places.spool, "--tables", places.tables, "--once", log=log)
     say("report: tables into a page (Spark)")
-    children.run(["report", "--tables", places.tables, "--output", places.report.parent], log)
+    commands.run("report", "--tables", places.tables, "--output", places.report.parent, log=log)

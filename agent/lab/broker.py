@@ -2,7 +2,6 @@
 
 import base64
 import socket
-import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,15 +93,7 @@ class Broker:
             LabError: it did not in time, or it ended.
 
         """
-        deadline_s = time.monotonic() + timeout_s
-        while time.monotonic() < deadline_s and self._driver.running:
-            try:
-                socket.create_connection((HOST, self.node.port), timeout=1.0).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        raise LabError(f"broker {self.node.node_id} is not ready: see {self.log} and .stderr")
+        self._driver.wait_until(self._listens, "connections", timeout_s)
 
     def kill(self) -> None:
         """SIGKILL, as when a host dies."""
@@ -118,16 +109,12 @@ class Broker:
         self._driver = self._start()
         self.wait_ready()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection((HOST, self.node.port), timeout=1.0).close()
+        except OSError:
+            return False
+        return True
 
     def _start(self) -> Driver:
         flags = [

@@ -15,12 +15,10 @@ admin
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from agent.lab.artifacts import BROKER_VERSION, clients, fetch
 from agent.lab.drivers import RESOURCES, java_command
-from agent.lab.process import Driver
+from agent.lab.process import Driver, Drivers
 
 _CONSUMER = {
     "auto.offset.reset": "earliest",
@@ -39,18 +37,13 @@ _STREAMS = {
 }
 
 
-class Clients:
-    """Starts clients of one cluster and, as a context manager, ends whatever still runs.
-
-    Logs are ``FOLDER/CLIENT_ID.log``; a client that is started again appends to its own.
-    """
+class Clients(Drivers):
+    """Starts Java clients of one cluster and, as a context manager, ends whatever still runs."""
 
     def __init__(self, bootstrap: str, folder: Path, cache: Path) -> None:
         """Start nothing yet."""
-        self._bootstrap = bootstrap
-        self._folder = folder
+        super().__init__(bootstrap, folder)
         self._cache = cache
-        self._started: list[Driver] = []
 
     def consumer(
         self,
@@ -62,7 +55,8 @@ class Clients:
     ) -> Driver:
         """Start a consumer; it joins by itself. The properties override all others."""
         named = {"group.id": group, "client.id": client_id, "driver.topics": " ".join(topics)}
-        return self._start("ConsumerDriver", version, client_id, _CONSUMER | named, properties)
+        command = self._java("ConsumerDriver", version, client_id)
+        return self._start(client_id, command, _CONSUMER, named, properties)
 
     def streams(
         self,
@@ -84,45 +78,19 @@ class Clients:
             "driver.topics": topic,
             "state.dir": str(state),
         }
-        return self._start("StreamsDriver", version, client_id, _STREAMS | named, properties)
+        command = self._java("StreamsDriver", version, client_id)
+        return self._start(client_id, command, _STREAMS, named, properties)
 
     def admin(self) -> Driver:
         """Start an operator, ready for commands."""
-        driver = self._start("AdminDriver", BROKER_VERSION, "admin", {}, None)
+        driver = self._start("admin", self._java("AdminDriver", BROKER_VERSION, "admin"))
         driver.wait_for("started")
         return driver
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for driver in self._started:
-            driver.kill()
-
-    def _start(
-        self,
-        main: str,
-        version: str,
-        client_id: str,
-        named: Mapping[str, str],
-        properties: Mapping[str, str] | None,
-    ) -> Driver:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        log = self._folder / f"{client_id}.log"
+    def _java(self, main: str, version: str, client_id: str) -> list[str | Path]:
         flags = [
             "-Xmx192m",
             f"-Dlog4j.configuration={(RESOURCES / 'log4j.properties').as_uri()}",
-            f"-Ddriver.log={log}",
+            f"-Ddriver.log={self._log(client_id)}",
         ]
-        jars = fetch(clients(version), self._cache)
-        settings = {"bootstrap.servers": self._bootstrap} | dict(named) | dict(properties or {})
-        arguments = [f"{key}={value}" for key, value in settings.items()]
-        command = java_command(main, jars, self._cache, flags)
-        driver = Driver(client_id, [*command, *arguments], log)
-        self._started.append(driver)
-        return driver
+        return java_command(main, fetch(clients(version), self._cache), self._cache, flags)
