@@ -11,7 +11,14 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from metrics.exposition import AppRow, DurationKey, GroupRow, Live
-from metrics.snapshot import Durations, GroupKey, MemberRow, Snapshot, StatusCounts
+from metrics.snapshot import (
+    Durations,
+    GroupKey,
+    InspectedGroup,
+    MemberRow,
+    Snapshot,
+    StatusCounts,
+)
 from metrics.status import RebalanceStatus
 
 NONE = RebalanceStatus.NONE
@@ -36,6 +43,7 @@ def live(snapshot: Snapshot) -> Live:
         members=snapshot.consumers,
         groups=_groups(rows, snapshot.groups),
         apps=_apps(rows, snapshot.groups),
+        inspected=_inspected(snapshot),
         durations=_durations(snapshot.durations),
     )
 
@@ -119,6 +127,21 @@ def _apps(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[App
     return tuple(
         AppRow(cluster=cluster, app=app, status=_status(rows), peak=_peak(rows))
         for (cluster, app), rows in by_app.items()
+    )
+
+
+def _inspected(snapshot: Snapshot) -> tuple[InspectedGroup, ...]:
+    """Add the generation of classic groups, which brokers do not tell, from observed members."""
+    newest: dict[tuple[str, str], int] = {}
+    for row in snapshot.consumers if snapshot.inspected else ():
+        if row.generation is not None:
+            key = (row.cluster, row.group)
+            newest[key] = max(row.generation, newest.get(key, row.generation))
+    return tuple(
+        replace(each, generation=newest[each.cluster, each.group])
+        if each.generation is None and (each.cluster, each.group) in newest
+        else each
+        for each in snapshot.inspected
     )
 
 

@@ -164,6 +164,27 @@ CONSUMER_PEAK = Metric(
     _CONSUMER,
     "Highest rebalance status of the consumer within the peak window.",
 )
+GROUP_MEMBERS = Metric(
+    "kafka_group_members", GAUGE, _GROUP, "Members of the group, as its coordinator counts them."
+)
+GROUP_GENERATION = Metric(
+    "kafka_group_generation",
+    GAUGE,
+    _GROUP,
+    "The group's epoch; a classic group's generation, where its members are observed, too.",
+)
+MEMBERSHIP_CHANGES = Metric(
+    "kafka_group_membership_changes_total",
+    COUNTER,
+    _GROUP,
+    "Polls that found another epoch, other members or assignments than the poll before.",
+)
+COORDINATOR_STATE = Metric(
+    "kafka_group_state",
+    GAUGE,
+    (*_GROUP, "state"),
+    "1 for the state that the group's coordinator tells, 0 for the others of its type.",
+)
 REBALANCES = Metric(
     "kafka_consumer_rebalances_total",
     COUNTER,

@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from metrics.snapshot import Durations, MemberRow
+from metrics.snapshot import Durations, InspectedGroup, MemberRow
 from metrics.status import RebalanceStatus
 
 
@@ -49,6 +49,7 @@ class Live:
     """The consumers before equal labels were merged: each has its own member id."""
     groups: tuple[GroupRow, ...] = ()
     apps: tuple[AppRow, ...] = ()
+    inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[DurationKey, Durations] = field(default_factory=dict)
 
 

@@ -54,6 +54,22 @@ class GroupKey(NamedTuple):
     group_type: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedGroup:
+    """A group as its coordinator described it at the last poll."""
+
+    cluster: str
+    group: str
+    group_type: str
+    state: str
+    """As Kafka writes it."""
+    members: int
+    generation: int | None
+    """The group's epoch; a classic group's generation is known from its members alone."""
+    changes: int
+    """How often its membership changed between two polls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Durations:
     """A group's histogram of episodes: counts per bucket of `DURATION_BUCKETS_S`, and above."""
@@ -71,6 +87,7 @@ class Snapshot:
     instances: tuple[MemberRow, ...] = ()
     groups: tuple[GroupKey, ...] = ()
     """Every group ever seen: a group whose members are gone stays, at 0."""
+    inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     """What the tracker counted: suppressed, unexplained, late, lost, evicted, groups_evicted."""

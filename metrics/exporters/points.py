@@ -11,7 +11,7 @@ from typing import NamedTuple
 from metrics import catalog
 from metrics.catalog import Metric, MetricType
 from metrics.exposition import AgentStats, AppRow, Exposition, GroupRow, Live
-from metrics.snapshot import DURATION_BUCKETS_S, Durations, MemberRow
+from metrics.snapshot import DURATION_BUCKETS_S, Durations, InspectedGroup, MemberRow
 from metrics.status import CONSUMER_MAX, RebalanceStatus
 
 
@@ -24,6 +24,13 @@ class Point(NamedTuple):
 
 Family = tuple[Metric, list[Point]]
 _HIGHEST = max(RebalanceStatus)
+_COORDINATOR_STATES = {
+    "classic": ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable"),
+    "consumer": ("Empty", "Assigning", "Reconciling", "Stable"),
+    "share": ("Empty", "Stable"),
+    "streams": ("Empty", "NotReady", "Assigning", "Reconciling", "Stable"),
+}
+"""By group type: what each has. A dead group's series go."""
 _HISTOGRAM_SERIES = len(DURATION_BUCKETS_S) + 3
 """A bucket each, +Inf, sum and count."""
 
@@ -52,7 +59,7 @@ def _streams(row: MemberRow) -> tuple[str, ...]:
     return (row.group, row.client_id, row.host, row.cluster)
 
 
-def _group(row: GroupRow) -> tuple[str, ...]:
+def _group(row: GroupRow | InspectedGroup) -> tuple[str, ...]:
     return (row.group, row.group_type, row.cluster)
 
 
@@ -70,6 +77,12 @@ def _states(
 ) -> Iterator[Point]:
     codes = (code for code in RebalanceStatus if code <= highest)
     return (Point((*labels, code.label), code is held) for code in codes)
+
+
+def _coordinator_states(row: InspectedGroup) -> Iterator[Point]:
+    """Return a point for each state of the group's type, and for one that is new to us."""
+    states = dict.fromkeys((*_COORDINATOR_STATES.get(row.group_type, ()), row.state))
+    return (Point((*_group(row), state), state == row.state) for state in states)
 
 
 def _member_info(live: Live) -> Iterable[Point]:
@@ -124,6 +137,12 @@ _LIVE: dict[Metric, Callable[[Live], Iterable[Point]]] = {
     catalog.CONSUMER_STATUS: lambda v: (Point(_consumer(r), r.status) for r in v.consumers),
     catalog.STREAMS_PEAK: lambda v: (Point(_streams(r), r.peak) for r in v.instances),
     catalog.CONSUMER_PEAK: lambda v: (Point(_consumer(r), r.peak) for r in v.consumers),
+    catalog.GROUP_MEMBERS: lambda v: (Point(_group(r), r.members) for r in v.inspected),
+    catalog.GROUP_GENERATION: lambda v: (
+        Point(_group(r), r.generation) for r in v.inspected if r.generation is not None
+    ),
+    catalog.MEMBERSHIP_CHANGES: lambda v: (Point(_group(r), r.changes) for r in v.inspected),
+    catalog.COORDINATOR_STATE: lambda v: (p for r in v.inspected for p in _coordinator_states(r)),
     catalog.REBALANCES: lambda v: (
         p for r in v.consumers for p in _by_status(r, r.counts.rebalances)
     ),

@@ -5,10 +5,26 @@ from hypothesis import strategies as st
 
 from aggregation.live import live
 from metrics.exposition import AppRow, DurationKey, GroupRow
-from metrics.snapshot import Durations, GroupKey, MemberRow, Snapshot, StatusCounts
+from metrics.snapshot import (
+    Durations,
+    GroupKey,
+    InspectedGroup,
+    MemberRow,
+    Snapshot,
+    StatusCounts,
+)
 from metrics.status import RebalanceStatus as Status
 
 NONE = Status.NONE
+INSPECTED = InspectedGroup(
+    cluster="k",
+    group="g",
+    group_type="classic",
+    state="Stable",
+    members=2,
+    generation=None,
+    changes=0,
+)
 
 
 def row(
@@ -141,3 +157,17 @@ def test_a_group_equals_the_max_over_the_exported_rows(
         for group in {row.group for row in exported}
     }
     assert {each.group: each.status for each in rows.groups} == expected
+
+
+def test_a_classic_groups_generation_comes_from_its_observed_members() -> None:
+    members = (
+        replace(row(client_id="c1"), generation=4),
+        replace(row(client_id="c2"), generation=5),
+        replace(row(group="other"), generation=9),
+    )
+    told = replace(INSPECTED, group="epochs", group_type="consumer", generation=7)
+    unseen = replace(INSPECTED, group="unseen")
+
+    rows = live(Snapshot(at=1.0, consumers=members, inspected=(INSPECTED, told, unseen)))
+
+    assert [each.generation for each in rows.inspected] == [5, 7, None]

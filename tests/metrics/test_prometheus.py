@@ -19,7 +19,7 @@ from metrics.catalog import METRICS
 from metrics.exporters.prometheus import render
 from metrics.exposition import AgentStats, Exposition, SinkStats, SourceStats
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
-from metrics.snapshot import MemberRow, Snapshot, StatusCounts
+from metrics.snapshot import InspectedGroup, MemberRow, Snapshot, StatusCounts
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
@@ -67,6 +67,18 @@ def synced(who: Member, at: float, streams: FollowUp | None = None) -> Signal:
     )
 
 
+def inspected(group: str) -> InspectedGroup:
+    return InspectedGroup(
+        cluster="prod",
+        group=group,
+        group_type="classic",
+        state="Stable",
+        members=2,
+        generation=None,
+        changes=3,
+    )
+
+
 def exposition() -> Exposition:
     """Return two consumers and a Streams instance that went through known rounds."""
     calm = replace(member("consumer-1"), member_id="consumer-1-7d", assignor="range")
@@ -84,7 +96,7 @@ def exposition() -> Exposition:
         synced(thread, 1002.0, probing),
     ):
         tracker.apply(signal)
-    snapshot = tracker.snapshot(1010.0)
+    snapshot = replace(tracker.snapshot(1010.0), inspected=(inspected("payments-in"),))
     return Exposition(live(snapshot), replace(STATS, tracker=snapshot.counts))
 
 
