@@ -4,11 +4,13 @@ A track knows no rule but bookkeeping: it is told where to go. Recorded times ne
 a track, so a clock that steps back moves nothing into the past.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from metrics.sample import Outcome, Sample, SampleKind, Scope, clip, digest, format_time
 from metrics.signals import Member, SourceKind
+from metrics.snapshot import GroupKey
 from metrics.status import RebalanceStatus
 from metrics.transition import Staircase, remember, stale_at
 
@@ -50,10 +52,14 @@ class Track:
     """What is known of one consumer or Streams instance. Instants are Unix seconds."""
 
     scope: Scope
+    key: tuple[str, ...]
+    """Who it is in ids: as its first source told it, whatever others add."""
     member: Member
     client_id: str
     app: str
     source: SourceKind
+    stream: str
+    """With ``source``: who told last."""
     since_at: float
     last_at: float
     confirmed_at: float
@@ -65,8 +71,8 @@ class Track:
     steps: Staircase = ()
     moved: Told | None = None
     """What set the status; its own time, which `since_at` may be later than."""
-    settled: Told | None = None
-    """What ended the last episode."""
+    ended: Told | None = None
+    """The last end of a round that was told, also where there was nothing to end."""
     joined_at: float | None = None
     """When the member last asked to join; None once that has led to a sync."""
     left_at: float | None = None
@@ -82,9 +88,15 @@ class Track:
     ordinals: dict[str, int] = field(default_factory=dict)
     """How often each base of an id was used at ``event_ts``."""
 
-    def meet(self, member: Member, source: SourceKind, at: float) -> None:
+    @property
+    def group_key(self) -> GroupKey:
+        """The group that it belongs to."""
+        member = self.member
+        return GroupKey(member.cluster, self.app, member.group, member.group_type)
+
+    def meet(self, source: SourceKind, stream: str, at: float) -> None:
         """Take who speaks; what was lost is known again, and the time between is nobody's."""
-        self.member, self.source = member, source
+        self.source, self.stream = source, stream
         if not self.known:
             self.known, self.since_at = True, self.clock(at)
 
@@ -102,7 +114,7 @@ class Track:
             SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
         )
         if to is NONE:
-            self.settled, self.joined_at = self.moved, None
+            self.ended, self.joined_at = self.moved, None
             self.rebalances[self.highest] = self.rebalances.get(self.highest, 0) + 1
             self.episode = None
         else:
@@ -110,11 +122,21 @@ class Track:
             self.highest = max(self.highest, to)
         return sample
 
+    def end(self, at: float) -> None:
+        """Take the end of a round, whether it moves the status or not."""
+        self.ended = Told(at, self.source, self.stream)
+
+    def inherit(self, other: "Track") -> None:
+        """Take over the counts of a track that goes: a counter of both must not fall."""
+        _add(self.rebalances, other.rebalances)
+        _add(self.transitions, other.transitions)
+        _add(self.seconds, other.seconds)
+
     def lose(self, at: float, reason: str) -> Sample:
         """Drop a status that nothing has confirmed: recorded as lost, never as an end."""
         before = self.status
         self._leave_status(at)
-        self.status, self.known, self.reason, self.settled = NONE, False, None, self.moved
+        self.status, self.known, self.reason, self.ended = NONE, False, None, self.moved
         sample = self.record(SampleKind.LOST, at, from_=before, to=None, reason=reason)
         self.episode = None
         return sample
@@ -171,13 +193,12 @@ class Track:
         self, kind: SampleKind, at: float, from_: RebalanceStatus | None, to: RebalanceStatus | None
     ) -> str:
         """Make an id; equal events at one instant get ordinals, a deadline comes but once."""
-        member, ts = self.member, format_time(at)
-        key = member.key if self.scope is Scope.CONSUMER else member.instance_key
+        ts = format_time(at)
         if kind is SampleKind.SAMPLE:
-            return digest(self.scope, *(key or ()), kind, ts, to)
+            return digest(self.scope, *self.key, kind, ts, to)
         if ts > self.event_ts:
             self.event_ts, self.ordinals = ts, {}
-        base = digest(self.scope, *(key or ()), kind, self.event_ts, from_, to)
+        base = digest(self.scope, *self.key, kind, self.event_ts, from_, to)
         ordinal = self.ordinals.get(base, 0)
         self.ordinals[base] = ordinal + 1
         return digest(base, ordinal)
@@ -188,8 +209,16 @@ class Track:
         return format_time(self.joined_at)
 
     def _leave_status(self, at: float) -> None:
-        self.moved = Told(at, self.source, self.member.stream)
+        self.moved = Told(at, self.source, self.stream)
         at = self.clock(at)
         self.seconds[self.status] = self.seconds.get(self.status, 0.0) + at - self.since_at
         self.steps = remember(self.steps, self.status, at)
         self.since_at = at
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _add(counts: dict[RebalanceStatus, _Number], others: Mapping[RebalanceStatus, _Number]) -> None:
+    for status, number in others.items():
+        counts[status] = counts.get(status, 0) + number

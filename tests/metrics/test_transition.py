@@ -150,7 +150,8 @@ class TestLaw4Order:
         tracker = Tracker(StatusConfig())
         tracker.apply(raised(2, 10.0))
 
-        tracker.apply(signal(kind, 9.999 if late else 10.0, source=SourceKind.WIRE))
+        at = 9.999 if late else 10.0
+        tracker.apply(signal(kind, at, source=SourceKind.WIRE, reason="closed"))
 
         (row,) = tracker.snapshot(11.0).consumers
         assert (row.counts.rebalances == {}) is late
@@ -158,7 +159,7 @@ class TestLaw4Order:
     @given(causes.filter(lambda cause: cause <= 10), st.booleans())
     def test_between_sources_older_undoes_no_zero(self, cause: Status, late: bool) -> None:
         tracker = Tracker(StatusConfig())
-        run(tracker, raised(2, 9.0), synced(10.0))
+        run(tracker, raised(2, 1.0), synced(10.0))
 
         tracker.apply(raised(cause, 9.999 if late else 10.0, source=SourceKind.WIRE))
 

@@ -1,0 +1,211 @@
+"""Several sources of one member: what another one has told already, what came late, what waits.
+
+Theory of operation. Whoever tells an event first moves the status; another source's telling of it
+only confirms, and brings better words where there were none. A cause that only the slower source
+saw cannot be put into a round that is over: it becomes an episode of its own where nothing has
+moved since, else it is recorded as a ``signal``. A leave without a reason may be a drop (5), which
+the wire does not tell from a close: while a source that knows better lives, it waits for that one.
+"""
+
+from collections import Counter
+
+from metrics.consumer import RANK, Consumer
+from metrics.ledger import GroupLedger
+from metrics.moves import Moves
+from metrics.sample import Sample
+from metrics.signals import Signal, SignalKind
+from metrics.status import RebalanceStatus
+from metrics.streams import Instances
+from metrics.told import (
+    DROPPED,
+    ENDS,
+    LEFT,
+    SAME_EVENT_S,
+    Fact,
+    claim,
+    facts,
+    remember,
+    voice_name,
+)
+from metrics.track import Told, Track
+
+NONE = RebalanceStatus.NONE
+
+BYSTANDERS = {SignalKind.SEEN, SignalKind.NOTE}
+"""Say nothing of the member's status: they undo, confirm and begin nothing, and are never late."""
+HOLD_S = 5.0
+"""How long an unclear leave waits: a log is read within a second, but some are written late."""
+_HELD = 100
+"""What one voice may tell behind an unclear leave until that is taken as it is."""
+
+
+class Merging:
+    """Between the signals of all sources and the moves of a member."""
+
+    def __init__(
+        self, moves: Moves, instances: Instances, ledger: GroupLedger, counts: Counter[str]
+    ) -> None:
+        self._moves, self._instances = moves, instances
+        self._ledger, self._counts = ledger, counts
+
+    def take(self, entry: Consumer, signal: Signal) -> list[Sample]:
+        """Take a signal of whichever source, and return what it changed."""
+        if signal.kind in BYSTANDERS:
+            return self._do(entry, signal)
+        out = self.release(entry) if _has_passed(entry, signal) else []
+        if _waits(entry, signal):
+            entry.held.append(signal)
+        else:
+            out += self._take(entry, signal)
+        if entry.held and (len(entry.held) > _HELD or _is_told(entry, entry.held[0])):
+            out += self.release(entry)
+        return out
+
+    def release(self, entry: Consumer) -> list[Sample]:
+        """Take what has waited as it is."""
+        held, entry.held = entry.held, []
+        return [sample for signal in held for sample in self._take(entry, signal)]
+
+    def _take(self, entry: Consumer, signal: Signal) -> list[Sample]:
+        told = facts(signal)
+        claimed = [claim(entry.told, fact) for fact in told]
+        if not claimed or claimed[0] is None:
+            return self._take_news(entry, signal)
+        out = self._confirm(entry, signal, told[0], claimed[0])
+        new = {fact.name for fact, echo in zip(told, claimed, strict=True) if echo is None}
+        rest = _rest(signal, new)
+        return out if rest is None else out + self._take_news(entry, rest)
+
+    def _take_news(self, entry: Consumer, signal: Signal) -> list[Sample]:
+        if _is_late(entry.track, signal):
+            self._counts["late"] += 1
+            return self._take_late(entry, signal)
+        remember(entry.told, facts(signal))
+        return self._do(entry, signal)
+
+    def _do(self, entry: Consumer, signal: Signal) -> list[Sample]:
+        """Take a signal into the track."""
+        track, out = entry.track, self._moves.expire(entry, signal.at)
+        track.meet(signal.source, signal.member.stream, signal.at)
+        if signal.generation is not None:
+            track.generation = signal.generation
+        if signal.kind not in BYSTANDERS:
+            track.confirmed_at = max(track.confirmed_at, signal.at)
+            track.left_at = None
+        self._instances.meet(entry, signal.at)
+        self._ledger.see(track.group_key)
+        return out + self._moves.take(entry, signal)
+
+    def _confirm(self, entry: Consumer, signal: Signal, fact: Fact, told: Fact) -> list[Sample]:
+        """Take an echo: the same event, perhaps in better words."""
+        track = entry.track
+        track.confirmed_at = max(track.confirmed_at, signal.at)
+        if signal.kind is SignalKind.SYNC:
+            entry.joining = False
+        if (told.name, fact.name) == (LEFT, DROPPED):  # it was taken for a close
+            return [self._moves.note(track, signal.status, signal.at, signal.reason)]
+        known, told.reason = told.reason, _better(told, fact)
+        if track.status is NONE or track.status is not signal.status or told.reason == known:
+            return []
+        track.reason = told.reason
+        if known is not None:
+            return []
+        return [self._moves.note(track, signal.status, signal.at, signal.reason)]
+
+    def _take_late(self, entry: Consumer, signal: Signal) -> list[Sample]:
+        """Take a cause of a round that another source has ended."""
+        track = entry.track
+        ends = [each for each in entry.told if each.name in ENDS and each.at >= signal.at]
+        if signal.kind is not SignalKind.RAISE or not signal.status or not ends:
+            return []
+        if track.status is not NONE or (track.moved is not None and track.moved.at > signal.at):
+            return [self._moves.note(track, signal.status, signal.at, signal.reason)]
+        end, ended = min(ends, key=lambda each: each.at), track.ended
+        out = self._do(entry, signal)
+        out += self._do(entry, _ending(signal, end))
+        track.ended = ended
+        return out
+
+
+def _better(told: Fact, fact: Fact) -> str | None:
+    if fact.reason is None or (
+        told.reason is not None and RANK.index(told.source) <= RANK.index(fact.source)
+    ):
+        return told.reason
+    return fact.reason
+
+
+def _rest(signal: Signal, new: set[str]) -> Signal | None:
+    """Return what a signal tells beside an echo: the follow-ups that nobody has told."""
+    own, layer = signal.follow_up, signal.streams_follow_up
+    if own is not None and f"raise {own.status:d}" not in new:
+        own = None
+    if layer is not None and f"layer {layer.status:d}" not in new:
+        layer = None
+    first = own or layer
+    if first is None:
+        return None
+    return Signal(
+        kind=SignalKind.RAISE,
+        at=first.at,
+        member=signal.member,
+        source=signal.source,
+        status=NONE if own is None else own.status,
+        reason=first.reason,
+        generation=signal.generation,
+        streams_follow_up=layer,
+    )
+
+
+def _ending(signal: Signal, end: Fact) -> Signal:
+    return Signal(
+        kind=SignalKind(end.name),
+        at=end.at,
+        member=signal.member,
+        source=signal.source,
+        reason=end.reason,
+    )
+
+
+def _is_late(track: Track, signal: Signal) -> bool:
+    """Tell whether a signal is older than what it would undo, which another source has told.
+
+    A raise undoes nothing but an end: in which order two sources raise is all one.
+    """
+    undone: tuple[Told | None, ...] = (track.moved,)
+    if signal.kind is SignalKind.RAISE:
+        undone = (track.ended,)
+    elif signal.kind is SignalKind.JOIN:
+        undone = (track.moved, track.ended)
+    teller = (signal.source, signal.member.stream)
+    return any(
+        told is not None and (told.source, told.stream) != teller and signal.at < told.at
+        for told in undone
+    )
+
+
+def _waits(entry: Consumer, signal: Signal) -> bool:
+    """Tell whether a signal is a leave that may be a drop, or comes behind one."""
+    if entry.held:
+        return voice_name(signal) == voice_name(entry.held[0])
+    rank = RANK.index(signal.source)
+    return (
+        signal.kind is SignalKind.LEAVE
+        and signal.reason is None
+        and any(voice.attached and voice.rank < rank for voice in entry.voices)
+        and not _is_told(entry, signal)
+    )
+
+
+def _is_told(entry: Consumer, signal: Signal) -> bool:
+    fact = facts(signal)[0]
+    return any(each.is_same(fact) for each in entry.told if fact.by[0] not in each.by)
+
+
+def _has_passed(entry: Consumer, signal: Signal) -> bool:
+    """Tell whether the one who was waited for tells of what came after the leave."""
+    if not entry.held:
+        return False
+    first = entry.held[0]
+    patience_s = HOLD_S if voice_name(signal) == voice_name(first) else SAME_EVENT_S
+    return signal.at > first.at + patience_s

@@ -1,0 +1,107 @@
+"""What was told of a member: the same fact told by a second source is an echo.
+
+Theory of operation. Two sources of one member tell the same history, each in its own order and with
+its own delay. What one of them tells is taken once; when another tells it too, it is claimed: the
+nearest fact of the same name within `SAME_EVENT_S` that this voice has not told yet, and for the
+end of a classic round the one of the same generation. Order of arrival does not matter.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from metrics.signals import Signal, SignalKind, SourceKind
+from metrics.status import RebalanceStatus
+
+SAME_EVENT_S = 2.0
+"""How far two sources' times of one event are apart at most: a client logs that it will join up to
+a second before it sends the request (it connects first), and a busy machine adds to that."""
+REMEMBERED_S = 60.0
+"""How long a fact waits for another voice; a source that is further behind than that tells only
+what is older than the last end, which moves nothing anyway."""
+_FACTS = 32
+
+DROPPED = f"raise {RebalanceStatus.DROPPED_GROUP:d}"
+LEFT = str(SignalKind.LEAVE)
+ENDS = {str(kind) for kind in (SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL)}
+
+
+@dataclass(slots=True, kw_only=True)
+class Fact:
+    """One thing that was told. ``at`` is Unix seconds, by the voice that told it first."""
+
+    name: str
+    """``raise 2``, ``layer 11``, ``sync``, ``leave``, ``fail``."""
+    at: float
+    generation: int | None = None
+    """Of the end of a classic round."""
+    reason: str | None = None
+    source: SourceKind
+    by: list[str]
+    """The streams that have told it."""
+
+    def is_same(self, other: "Fact") -> bool:
+        """Tell whether both are the same event."""
+        if None not in {self.generation, other.generation}:
+            return self.name == other.name and self.generation == other.generation
+        names = {self.name, other.name}
+        drop = names == {DROPPED, LEFT} and (self if self.name == LEFT else other).reason is None
+        return (drop or len(names) == 1) and abs(self.at - other.at) < SAME_EVENT_S
+
+
+def facts(signal: Signal) -> list[Fact]:
+    """Take a signal apart: what it is first, then what follows from it."""
+    return [
+        Fact(
+            name=name,
+            at=at,
+            reason=reason,
+            generation=_round(signal) if name == SignalKind.SYNC else None,
+            source=signal.source,
+            by=[voice_name(signal)],
+        )
+        for name, at, reason in _parts(signal)
+    ]
+
+
+def _parts(signal: Signal) -> Iterator[tuple[str, float, str | None]]:
+    if signal.kind is not SignalKind.RAISE:
+        yield str(signal.kind), signal.at, signal.reason
+    elif signal.status:
+        yield f"raise {signal.status:d}", signal.at, signal.reason
+    own, layer = signal.follow_up, signal.streams_follow_up
+    if own is not None:
+        yield f"raise {own.status:d}", own.at, own.reason
+    if layer is not None:
+        yield f"layer {layer.status:d}", layer.at, layer.reason
+
+
+def voice_name(signal: Signal) -> str:
+    """Return who tells it, in one word."""
+    return f"{signal.source} {signal.member.stream}"
+
+
+def claim(told: Sequence[Fact], fact: Fact) -> Fact | None:
+    """Return the fact that ``fact`` repeats, and mark it as told by this voice too."""
+    (voice,) = fact.by
+    same = [each for each in told if voice not in each.by and each.is_same(fact)]
+    found = min(same, key=lambda each: abs(each.at - fact.at), default=None)
+    if found is not None:
+        found.by.append(voice)
+    return found
+
+
+def remember(told: list[Fact], new: Sequence[Fact]) -> None:
+    """Keep what was told for the first time."""
+    told.extend(new)
+    del told[:-_FACTS]
+
+
+def forget(told: list[Fact], now: float) -> None:
+    """Drop what is too old to be told again."""
+    if told and told[0].at < now - REMEMBERED_S:
+        told[:] = [each for each in told if each.at >= now - REMEMBERED_S]
+
+
+def _round(signal: Signal) -> int | None:
+    """Return the generation that a sync ends; an epoch of the new protocols may have two."""
+    return signal.generation if signal.member.group_type == "classic" else None
