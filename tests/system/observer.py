@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 import urllib.request
@@ -15,6 +13,7 @@ from typing import Any, Self, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.lab.broker import free_port
+from agent.lab.child import Child
 
 DEADLINE_S = 30.0
 CONSUMER, STREAMS = "consumer", "streams"
@@ -40,29 +39,18 @@ class Observer:
         self._url = f"http://127.0.0.1:{port}"
         config = folder / "agent.yaml"
         config.write_text(_CONFIG.format(source=source, spool=self._spool, port=port))
-        self._output = folder / "agent.log"
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "agent", "run", "-c", str(config)],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env=os.environ | {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
-            )
+        self._agent = Child(
+            "agent",
+            [sys.executable, "-P", "-m", "agent", "run", "-c", config],
+            folder / "agent.log",
+            environment=os.environ | {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
+        )
 
     def wait_ready(self) -> None:
-        ready = self._poll(lambda: self._process.poll() is not None or self._ready(), bool)
-        assert ready, self._output.read_text()
-        assert self._process.poll() is None, self._output.read_text()
+        self._agent.wait_until(self._ready, "a ready agent", DEADLINE_S)
 
     def stop(self) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(15.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(5.0)
+        self._agent.stop()
 
     def __enter__(self) -> Self:
         return self
