@@ -12,7 +12,9 @@ from metrics.sample import Outcome
 from metrics.status import RebalanceStatus
 
 ROLLOUT_S = 600.0
-"""A member of the same workload that comes this soon before or after takes the place."""
+"""A member of the same workload that comes this soon after another has gone takes its place."""
+SURGE_S = 120.0
+"""So does one that came this soon before, if the one that went had been there for long."""
 
 
 class DepartureKind(StrEnum):
@@ -100,12 +102,22 @@ def explained(
     if departure.kind not in {DepartureKind.LEFT, DepartureKind.EXPIRED}:
         return departure
     mine = workload(departure.member)
-    if any(workload(a.member) == mine and abs(a.at - departure.at) <= ROLLOUT_S for a in came):
+    alike = [arrival for arrival in came if workload(arrival.member) == mine]
+    if any(_takes_place(arrival, departure, alike) for arrival in alike):
         return replace(departure, kind=DepartureKind.ROLLOUT)
     others = any(workload(m) == mine for m in staying if m != departure.member)
     if departure.kind is DepartureKind.LEFT and others:
         return replace(departure, kind=DepartureKind.SCALE_DOWN)
     return departure
+
+
+def _takes_place(arrival: Arrival, departure: Departure, alike: Sequence[Arrival]) -> bool:
+    wait = arrival.at - departure.at
+    if wait > 0:
+        return wait <= ROLLOUT_S
+    own = (a.at for a in alike if a.member == departure.member and a.at <= departure.at)
+    there_for = departure.at - max(own, default=float("-inf"))
+    return arrival.member != departure.member and -wait <= SURGE_S and there_for > ROLLOUT_S
 
 
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"

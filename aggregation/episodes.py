@@ -28,7 +28,12 @@ from metrics.status import RebalanceStatus
 RETURN_S = 3600.0
 """A member that comes back later than this begins something new."""
 
-_RETURNS = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER}
+_RETURNS = {
+    RebalanceStatus.NEW_MEMBER,
+    RebalanceStatus.UNKNOWN_MEMBER,
+    RebalanceStatus.STALE_MEMBER,
+    RebalanceStatus.DROPPED_GROUP,
+}
 _FOLLOWS = {
     RebalanceStatus.ASSIGNMENT_PROBING,
     RebalanceStatus.VERSION_PROBING,
@@ -56,8 +61,11 @@ class GroupEpisode:
     @property
     def member_seconds(self) -> float:
         """What it cost: the seconds of all its members that were not at 0."""
-        staying = (p for p in self.round.consumers if not p.is_exit)
-        return sum(piece.ended_at - piece.started_at for piece in staying)
+        spans: dict[MemberRef, list[Piece]] = defaultdict(list)
+        for piece in self.round.consumers:
+            if not piece.is_exit:
+                spans[piece.member].append(piece)
+        return sum(_covered(found) for found in spans.values())
 
     @property
     def gravest(self) -> RebalanceStatus:
@@ -70,11 +78,13 @@ class GroupEpisode:
 class _Group:
     """What is known of one group between two of its rebalances."""
 
-    present: dict[MemberRef, str] = field(default_factory=dict)
+    present: dict[tuple[str, ...], tuple[MemberRef, str]] = field(default_factory=dict)
     """Members that took part last, and the agent that sees each."""
-    away: dict[MemberRef, tuple[float, str]] = field(default_factory=dict)
+    away: dict[tuple[str, ...], tuple[float, str]] = field(default_factory=dict)
     """Members that did not go by their own will: when, and in which rebalance."""
     came: list[Arrival] = field(default_factory=list)
+    never_gone: set[tuple[str, MemberRef]] = field(default_factory=set)
+    """Members that took no part in a rebalance, and were still known to the coordinator."""
     last: str | None = None
 
 
@@ -88,7 +98,11 @@ def group_episodes(records: Iterable[Sample]) -> list[GroupEpisode]:
     heard = _heard(records)
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
     found = [_explain(made, groups[made.ref], heard) for made in rounds(records)]
-    return [_in_hindsight(episode, groups[episode.round.ref]) for episode in found]
+    return [
+        _in_hindsight(episode, groups[episode.round.ref])
+        for episode in found
+        if episode.round.is_rebalance
+    ]
 
 
 def _heard(records: Iterable[Sample]) -> dict[str, float]:
@@ -101,7 +115,7 @@ def _heard(records: Iterable[Sample]) -> dict[str, float]:
 
 def _explain(made: Round, group: _Group, heard: Mapping[str, float]) -> GroupEpisode:
     absent = _absent(made, group, heard)
-    trigger = seen_trigger(made) or inferred_trigger(made, absent)
+    trigger = seen_trigger(made) or inferred_trigger(made, absent, frozenset(group.present))
     went = [d for d in departures(made, absent) if not _is_told(d, group)]
     episode = GroupEpisode(
         round=made,
@@ -119,19 +133,19 @@ def _absent(made: Round, group: _Group, heard: Mapping[str, float]) -> list[Memb
 
     Only the classic protocol makes every member take part.
     """
-    if made.group_type != "classic" or made.is_open or not made.generations:
+    if made.group_type != "classic" or made.is_open or not made.is_rebalance:
         return []
-    took_part = {piece.member for piece in made.pieces}
+    took_part = {piece.member.key for piece in made.pieces}
     return [
         member
-        for member, agent in group.present.items()
-        if member not in took_part and heard.get(agent, 0.0) > made.ended_at
+        for key, (member, agent) in group.present.items()
+        if key not in took_part and heard.get(agent, 0.0) >= made.ended_at
     ]
 
 
 def _is_told(departure: Departure, group: _Group) -> bool:
     """Tell whether a member's absence was noticed before it said so itself."""
-    return departure.kind is DepartureKind.EXPIRED and departure.member in group.away
+    return departure.kind is DepartureKind.EXPIRED and departure.member.key in group.away
 
 
 def _caused_by(trigger: Trigger, group: _Group) -> str | None:
@@ -139,27 +153,43 @@ def _caused_by(trigger: Trigger, group: _Group) -> str | None:
         return group.last
     if trigger.member is None or trigger.code not in _RETURNS:
         return None
-    went_at, rebalance = group.away.get(trigger.member, (0.0, ""))
+    went_at, rebalance = group.away.get(trigger.member.key, (0.0, ""))
     return rebalance if trigger.at - went_at <= RETURN_S else None
+
+
+def _note_the_stale(made: Round, group: _Group) -> None:
+    """A static member that is told that its generation is old had not been removed."""
+    for piece in made.consumers:
+        if any(step.code is RebalanceStatus.STALE_MEMBER for step in piece.steps):
+            _, rebalance = group.away.get(piece.member.key, (0.0, ""))
+            group.never_gone.add((rebalance, piece.member))
 
 
 def _remember(episode: GroupEpisode, group: _Group) -> None:
     made = episode.round
-    group.last = made.id
+    _note_the_stale(made, group)
+    if made.is_rebalance:
+        group.last = made.id
+    for departure in episode.departures:
+        group.present.pop(departure.member.key, None)
+        if departure.kind in _GONE_FOR_A_WHILE:
+            group.away[departure.member.key] = (departure.at, made.id)
     for piece in made.consumers:
         if _stays(piece):
-            group.present[piece.member] = piece.agent
-            group.away.pop(piece.member, None)
+            group.present[piece.member.key] = (piece.member, piece.agent)
+            group.away.pop(piece.member.key, None)
         else:
-            group.present.pop(piece.member, None)
-    back = {piece.member for piece in made.consumers if _stays(piece)}
-    for departure in episode.departures:
-        if departure.member in back:
-            continue
-        group.present.pop(departure.member, None)
-        if departure.kind in _GONE_FOR_A_WHILE:
-            group.away[departure.member] = (departure.at, made.id)
+            group.present.pop(piece.member.key, None)
     group.came += arrivals(made)
+
+
+def _covered(pieces: list[Piece]) -> float:
+    """Return the seconds that pieces cover, what two agents saw once only."""
+    seconds, until = 0.0, float("-inf")
+    for piece in sorted(pieces, key=lambda piece: piece.started_at):
+        seconds += max(0.0, piece.ended_at - max(piece.started_at, until))
+        until = max(until, piece.ended_at)
+    return seconds
 
 
 def _stays(piece: Piece) -> bool:
@@ -167,7 +197,8 @@ def _stays(piece: Piece) -> bool:
 
 
 def _in_hindsight(episode: GroupEpisode, group: _Group) -> GroupEpisode:
-    """Tell rollouts and scale-downs, which only later rebalances show."""
-    staying = list(group.present)
-    told = tuple(explained(d, group.came, staying) for d in episode.departures)
+    """Tell rollouts, scale-downs and who was never gone, which only later rebalances show."""
+    staying = [member for member, _ in group.present.values()]
+    gone = [d for d in episode.departures if (episode.round.id, d.member) not in group.never_gone]
+    told = tuple(explained(departure, group.came, staying) for departure in gone)
     return replace(episode, departures=told)

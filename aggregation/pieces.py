@@ -15,9 +15,6 @@ from metrics.status import RebalanceStatus
 
 DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
 
-NOTICE_S = 4.0
-"""How long a leave takes to reach the others: heartbeat.interval.ms, 3 s by default, and a bit."""
-
 
 class MemberRef(NamedTuple):
     """A member as people know it."""
@@ -25,6 +22,12 @@ class MemberRef(NamedTuple):
     client_id: str
     host: str = ""
     group_instance_id: str | None = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What stays the same over restarts: a static member may come back by another name."""
+        own = self.group_instance_id
+        return (self.client_id, self.host) if own is None else (own,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +68,9 @@ class Piece:
     agent: str = ""
 
     @property
-    def reaches_at(self) -> float:
-        """Until when what this piece began can still reach others."""
-        return self.ended_at + NOTICE_S if self.is_exit or self.is_mark else self.ended_at
+    def is_round(self) -> bool:
+        """Whether the member got, or waited for, an assignment."""
+        return not self.is_exit and not self.is_mark
 
 
 def pieces(records: Sequence[Sample]) -> list[Piece]:
@@ -80,7 +83,7 @@ def pieces(records: Sequence[Sample]) -> list[Piece]:
         else:
             chains[record.scope, record.client_id, record.episode].append(record)
     found = [piece for chain in chains.values() for piece in _cut(chain)] + marks
-    return sorted(found, key=lambda piece: (piece.started_at, piece.member, piece.scope))
+    return sorted(found, key=lambda piece: (piece.started_at, piece.member.key, piece.scope))
 
 
 def _mark(record: Sample) -> list[Piece]:
@@ -160,10 +163,13 @@ def _went_and_came(whole: Piece, dropped: Step) -> list[Piece]:
 
 
 def _generations(moves: list[Sample]) -> frozenset[int]:
-    """Return what was synced within an episode: its start still tells the generation before."""
+    """Return what was synced within an episode: its start still tells the generation before.
+
+    One that ends in the generation in which it began tells nothing: a follower's idle rejoin, or a
+    member of a new protocol whose epoch rises only after it has given its partitions up.
+    """
     told = frozenset(m.generation for m in moves if m.generation is not None)
-    synced = moves[-1].generation if moves[-1].outcome is Outcome.SYNCED else None
-    return told - _known(moves[0].generation) | _known(synced)
+    return told - _known(moves[0].generation)
 
 
 def _known(generation: int | None) -> frozenset[int]:

@@ -8,11 +8,11 @@ silent too, name nobody: a wrong name is worse than none.
 Source: semantics.md sections 4a and 6.
 """
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from aggregation.causes import cause_of
 from aggregation.pieces import MemberRef, Piece, Step
 from aggregation.rounds import Round
 from metrics.sample import Scope
@@ -22,18 +22,6 @@ EXPIRY_WAIT_S = 5.0
 """A rebalance that took longer may itself have waited for a member that then expired."""
 MIN_WAIT_S = 1.0
 """Less is the heartbeats' own jitter: nobody is called slow for it."""
-
-_CONSEQUENCES = {
-    RebalanceStatus.NONE,
-    RebalanceStatus.COORDINATOR_REQUESTED,
-    RebalanceStatus.RETRY_ON_ERROR,
-}
-_FOLLOW_UPS = {
-    RebalanceStatus.REVOCATION_NEEDED,
-    RebalanceStatus.VERSION_PROBING,
-    RebalanceStatus.ENDPOINT_UPDATE,
-}
-_SCHEDULED = re.compile(r"follow-?up rebalance scheduled for (\S+)", re.IGNORECASE)
 
 
 class Certainty(StrEnum):
@@ -65,25 +53,6 @@ class Straggler:
     waited_s: float
 
 
-def cause_of(step: Step) -> RebalanceStatus | None:
-    """Return the code that a step can have begun a rebalance with; None for a consequence.
-
-    1 and 9 are consequences; so are 10, 12 and 13 within a running episode, and a 6 that Kafka
-    Streams raised itself to follow up: at once (time 0) it belongs to what ran, at a set time it is
-    the probing rebalance, 11. A Streams instance repeats what its consumers have; its own are 12
-    and 13.
-    """
-    scheduled = _SCHEDULED.search(step.reason or "")
-    if step.code is RebalanceStatus.USER_REQUESTED and scheduled:
-        return None if scheduled[1] == "0" else RebalanceStatus.ASSIGNMENT_PROBING
-    is_consequence = (
-        step.code in _CONSEQUENCES
-        or (step.code in _FOLLOW_UPS and step.before is not RebalanceStatus.NONE)
-        or (step.scope is Scope.STREAMS and step.code < RebalanceStatus.VERSION_PROBING)
-    )
-    return None if is_consequence else step.code
-
-
 def seen_trigger(made: Round) -> Trigger | None:
     """Return the earliest cause that was seen; an admin's words go before the victim's silence."""
     causes = [(step, cause_of(step)) for piece in made.pieces for step in piece.steps]
@@ -110,14 +79,21 @@ def removal_of(made: Round, member: MemberRef) -> Step | None:
     )
 
 
-def inferred_trigger(made: Round, absent: Collection[MemberRef]) -> Trigger:
-    """Return the trigger where no cause was seen; ``absent`` were there before and took no part."""
+def inferred_trigger(
+    made: Round, absent: Collection[MemberRef], before: Collection[tuple[str, ...]]
+) -> Trigger:
+    """Return the trigger where no cause was seen.
+
+    ``before`` are the keys of the members that were there; ``absent`` those that took no part.
+    """
     joined = {p.member for p in made.consumers if not p.steps and not p.is_exit}
     if len(joined) == 1:
+        member = next(iter(joined))
         return Trigger(
             certainty=Certainty.INFERRED,
             at=made.started_at,
-            member=next(iter(joined)),
+            member=member,
+            code=None if member.key in before else RebalanceStatus.NEW_MEMBER,
             reason="it joined without being told to",
         )
     short = made.ended_at - made.started_at <= EXPIRY_WAIT_S and not made.is_open
@@ -147,7 +123,7 @@ def straggler(made: Round, absent: Collection[MemberRef]) -> Straggler | None:
         return None
     (at, last), *others = sorted(arrived, reverse=True)
     in_vain = made.ended_at - at
-    if len(absent) == 1 and in_vain > EXPIRY_WAIT_S:
+    if len(absent) == 1 and in_vain >= MIN_WAIT_S:
         return Straggler(next(iter(absent)), in_vain)
     if not others or at - others[0][0] < MIN_WAIT_S:
         return None

@@ -1,7 +1,8 @@
 """Which pieces of a group's members are one rebalance of the group: pure.
 
 Theory of operation. Pieces that share a generation (an epoch, in the new protocols) are one
-rebalance, whatever the clocks say; pieces without one go by time.
+rebalance, whatever the clocks say; so are generations that a member went through without coming to
+rest. Pieces without one go by time: a leave to what it can have begun, a round to what it overlaps.
 
 Source: semantics.md section 6.
 """
@@ -11,10 +12,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from aggregation.causes import cause_of
 from aggregation.pieces import MemberRef, Piece, pieces
 from metrics.sample import Sample, SampleKind, Scope, digest
 from metrics.status import RebalanceStatus
 
+NOTICE_S = 4.0
+"""How long a leave takes to reach the others: heartbeat.interval.ms, 3 s by default, and a bit."""
+EPOCH_NOTICE_S = 6.0
+"""The same in the new protocols (group.consumer.heartbeat.interval.ms, 5 s): members go one by one.
+"""
 SKEW_S = 600.0
 """Equal generations further apart than this are of two lives of a group."""
 
@@ -56,6 +63,11 @@ class Round:
         return any(p.is_open for p in self.consumers)
 
     @property
+    def is_rebalance(self) -> bool:
+        """Whether anybody's status rose: a static member that came back disturbs nobody."""
+        return any(piece.steps for piece in self.consumers)
+
+    @property
     def generations(self) -> tuple[int, ...]:
         """What was synced, in order."""
         return tuple(sorted(frozenset().union(*(p.generations for p in self.pieces))))
@@ -68,7 +80,10 @@ class Round:
 
 
 def rounds(records: Iterable[Sample]) -> list[Round]:
-    """Return the rebalances of all groups that records tell of, by their start."""
+    """Return what happened to all groups that records tell of, by its start.
+
+    Some of it is no rebalance (`Round.is_rebalance`), but tells who is there.
+    """
     found = [
         made
         for group in _by_group(records).values()
@@ -91,9 +106,15 @@ def _rounds(records: list[Sample]) -> list[Round]:
     latest = max(records, key=lambda record: record.ts)
     ref = GroupRef(latest.cluster, latest.group)
     cut = _named([piece for piece in pieces(records) if not _is_pending(piece)])
+    islands = _join(cut) if latest.group_type == "classic" else _follow(cut)
     return [
-        Round(ref=ref, app=latest.app, group_type=latest.group_type, pieces=tuple(together))
-        for together in _join(cut)
+        Round(
+            ref=ref,
+            app=latest.app,
+            group_type=latest.group_type,
+            pieces=tuple(sorted(island, key=lambda piece: piece.started_at)),
+        )
+        for island in islands
     ]
 
 
@@ -118,40 +139,96 @@ def _is_pending(piece: Piece) -> bool:
 
 
 def _join(cut: list[Piece]) -> list[list[Piece]]:
-    """Put pieces together: by generation, then what has none by time."""
+    """Put the pieces of a classic group together: by generation, then what has none by time."""
+    found: list[list[Piece]] = []
+    synced = [piece for piece in cut if piece.is_round and piece.generations]
+    others = [piece for piece in cut if piece.is_round and not piece.generations]
+    for piece in synced:
+        _merge(found, piece, [island for island in found if _same_generation(island, piece)])
+    for piece in others:
+        _merge(found, piece, [island for island in found if _overlap(island, piece)])
+    for piece in synced + others:
+        _merge(found, piece, [island for island in found if _spans(piece, island)])
+    for piece in (piece for piece in cut if not piece.is_round):
+        _merge(found, piece, _begun_by(found, piece))
+    return found
+
+
+def _follow(cut: list[Piece]) -> list[list[Piece]]:
+    """Put the pieces of a new protocol together: members go one by one, so causes lead."""
     found: list[list[Piece]] = []
     for piece in cut:
-        if piece.generations:
-            same = [island for island in found if _same_generation(island, piece)]
-            found = [island for island in found if island not in same]
-            found.append([*(p for island in same for p in island), piece])
-    for piece in cut:
-        if not piece.generations:
-            _attach(found, piece)
-    return [sorted(island, key=lambda p: p.started_at) for island in found]
+        same = [island for island in found if _same_generation(island, piece)]
+        if same or _is_cause(piece):
+            _merge(found, piece, same)
+            continue
+        reached = [
+            i for i in found if max(p.ended_at for p in i) + EPOCH_NOTICE_S >= piece.started_at
+        ]
+        _merge(found, piece, reached[-1:])
+    return found
+
+
+def _is_cause(piece: Piece) -> bool:
+    return piece.is_exit or any(cause_of(step) for step in piece.steps[:1])
+
+
+def _merge(found: list[list[Piece]], piece: Piece, islands: list[list[Piece]]) -> None:
+    """Make one island of some, and of a piece that may be in one of them already."""
+    together = [p for island in islands for p in island]
+    found[:] = [island for island in found if all(island is not other for other in islands)]
+    found.append(together if any(p is piece for p in together) else [*together, piece])
+
+
+def _rounds_of(island: list[Piece]) -> list[Piece]:
+    return [piece for piece in island if piece.is_round]
 
 
 def _same_generation(island: list[Piece], piece: Piece) -> bool:
+    """Tell whether a piece is of an island's generation; one without a cause must be near, too.
+
+    A static member is handed its generation again when it comes back within its session.
+    """
     return any(
         other.generations & piece.generations
-        and piece.started_at - other.ended_at <= SKEW_S
-        and other.started_at - piece.ended_at <= SKEW_S
+        and _gap(other, piece) <= (SKEW_S if other.steps and piece.steps else NOTICE_S)
         for other in island
     )
 
 
-def _attach(found: list[list[Piece]], piece: Piece) -> None:
-    """Add a piece to the first rebalance that it can have begun, else to one that ran."""
-    touching = [island for island in found if _touches(island, piece)]
-    if not touching:
-        found.append([piece])
-        return
-    begun = [i for i in touching if min(p.started_at for p in i) >= piece.started_at]
-    min(begun or touching, key=lambda i: min(p.started_at for p in i)).append(piece)
+def _gap(one: Piece, other: Piece) -> float:
+    return max(one.started_at - other.ended_at, other.started_at - one.ended_at, 0.0)
 
 
-def _touches(island: list[Piece], piece: Piece) -> bool:
+def _overlap(island: list[Piece], piece: Piece) -> bool:
     return any(
-        other.started_at <= piece.reaches_at and piece.started_at <= other.reaches_at
-        for other in island
+        other.started_at <= piece.ended_at and piece.started_at <= other.ended_at
+        for other in _rounds_of(island)
     )
+
+
+def _spans(piece: Piece, island: list[Piece]) -> bool:
+    """Tell whether a member was under way all the while: what began then is not over for it."""
+    if any(other is piece for other in island):
+        return True
+    within = [other for other in _rounds_of(island) if other.scope is piece.scope]
+    return bool(within) and all(
+        piece.started_at <= other.started_at and other.ended_at <= piece.ended_at
+        for other in within
+    )
+
+
+def _begun_by(found: list[list[Piece]], piece: Piece) -> list[list[Piece]]:
+    """Return the rebalance that a leave began, or else the one that it fell into."""
+    until = piece.ended_at + NOTICE_S
+    starts = [(min((p.started_at for p in _rounds_of(i)), default=None), i) for i in found]
+    begun = [(at, i) for at, i in starts if at is not None and piece.started_at <= at <= until]
+    if begun:
+        return [min(begun, key=lambda start: start[0])[1]]
+    running = [island for island in found if _overlap(island, piece)]
+    alone = [
+        island
+        for (at, island) in starts
+        if at is None and island[0].started_at <= piece.started_at <= island[-1].ended_at + NOTICE_S
+    ]
+    return (running or alone)[:1]

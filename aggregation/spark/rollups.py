@@ -15,6 +15,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
+from aggregation.causes import AT_ONCE, SCHEDULED
 from metrics.sample import SampleKind, Scope
 from metrics.status import RebalanceStatus
 
@@ -29,7 +30,6 @@ _FOLLOWS = [
     RebalanceStatus.VERSION_PROBING.value,
     RebalanceStatus.ENDPOINT_UPDATE.value,
 ]
-_FOLLOW_UP = r"(?i)follow-?up rebalance scheduled for (\S+)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +149,14 @@ def culprit() -> Column:
     and 13.
     """
     to, scope = F.col("to"), F.col("scope")
-    follow_up = F.regexp_extract(F.coalesce("reason", F.lit("")), _FOLLOW_UP, 1)
+    follow_up = F.regexp_extract(F.coalesce("reason", F.lit("")), SCHEDULED, 1)
     announced = (to == RebalanceStatus.USER_REQUESTED.value) & (follow_up != "")
     code = F.when(announced, F.lit(RebalanceStatus.ASSIGNMENT_PROBING.value)).otherwise(to)
     consequence = (
         to.isNull()
         | to.isin(_NO_CAUSE)
         | (to.isin(_FOLLOWS) & (F.col("from") != 0))
-        | (announced & (follow_up == "0"))
+        | (announced & follow_up.rlike(f"^({AT_ONCE})$"))
         | ((scope == Scope.STREAMS.value) & (to < RebalanceStatus.VERSION_PROBING.value))
     )
     return F.when(
