@@ -111,7 +111,7 @@ class FollowUp:
     """When a probing rebalance is scheduled for; None where it is immediate."""
 
 
-class Signal(msgspec.Struct, frozen=True, kw_only=True):
+class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One observation of one member. ``at`` is Unix seconds of the event's own time.
 
     A struct is made ten times as fast as a frozen dataclass, and most lines of a client make one.

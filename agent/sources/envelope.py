@@ -34,7 +34,7 @@ _TIMES = ("@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime")
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger")
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One line as the application meant it."""
 
     text: str

@@ -32,6 +32,7 @@ _KINDS = {
     Action.RAISE: SignalKind.RAISE,
     Action.FOLLOW_UP: SignalKind.RAISE,
     Action.STREAMS: SignalKind.RAISE,
+    Action.SYNC: SignalKind.SYNC,
     Action.SETTLE: SignalKind.SYNC,
     Action.JOIN: SignalKind.JOIN,
     Action.LEAVE: SignalKind.LEAVE,
@@ -58,12 +59,11 @@ class Interpreter:
         speaker = self._speaker(event)
         if speaker is None:
             return out
-        outdated = speaker.is_outdated(event)
+        outdated = event.rule.may_be_late and speaker.is_outdated(event)
         speaker.learn(event, self.cluster)
-        if speaker.held is not None and speaker.held.signal.kind is SignalKind.RAISE:
-            speaker.held.signal = msgspec.structs.replace(
-                speaker.held.signal, member=speaker.member
-            )
+        held = speaker.held
+        if held is not None and held.signal.kind is SignalKind.RAISE:
+            held.signal = msgspec.structs.replace(held.signal, member=speaker.member)
             out += self._release(speaker)
         return out if outdated else out + self._do(speaker, event, at)
 
@@ -141,7 +141,7 @@ class Interpreter:
 
     def _hold(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
         out = self._release(speaker)
-        sync = self._signal(speaker, event, at, SignalKind.SYNC)
+        sync = self._signal(speaker, event, at)
         speaker.held = Waiting(signal=sync, ready=False)
         self._lane(speaker).append(speaker.held)
         return out
@@ -172,19 +172,16 @@ class Interpreter:
 
     def _pass(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
         out = self._release(speaker) if event.rule.ends_sync else []
-        signal = self._signal(speaker, event, at, _KINDS[event.rule.action])
-        if (
-            speaker.lane not in self.lanes
-            and not speaker.announced
-            and not speaker.is_nowhere(event)
-        ):
-            return [*out, signal]
+        signal, is_nowhere = self._signal(speaker, event, at), speaker.is_nowhere(event.rule)
+        if speaker.lane not in self.lanes and speaker.announced is None and not is_nowhere:
+            out.append(signal)
+            return out
         lane = self._lane(speaker)
         if speaker.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
             lane.extend(Waiting(signal=cause) for cause in speaker.explain(signal))
-        waiting = Waiting(signal=signal, ready=not speaker.is_nowhere(event))
+        waiting = Waiting(signal=signal, ready=not is_nowhere)
         lane.append(waiting)
-        speaker.held = speaker.held if waiting.ready else waiting
+        speaker.held = waiting if is_nowhere else speaker.held
         if len(lane) > _LANE_LIMIT:
             for waiting in lane:
                 waiting.ready = True
@@ -199,15 +196,18 @@ class Interpreter:
         return out
 
     def _lane(self, speaker: Speaker) -> deque[Waiting]:
-        return self.lanes.setdefault(speaker.lane, deque())
+        lane = self.lanes.get(speaker.lane)
+        if lane is None:
+            lane = self.lanes[speaker.lane] = deque()
+        return lane
 
-    def _signal(self, speaker: Speaker, event: Event, at: float, kind: SignalKind) -> Signal:
+    def _signal(self, speaker: Speaker, event: Event, at: float) -> Signal:
         rule, layer = event.rule, None
         is_layers = rule.action is Action.STREAMS
         if is_layers or (rule.schedules and _is_scheduled(event)):
             layer = _follow_up(event, at)
         return Signal(
-            kind=kind,
+            kind=_KINDS[rule.action],
             at=at,
             member=speaker.member,
             source=self.source,

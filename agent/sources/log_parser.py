@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from agent.sources.base import Interprets
 from agent.sources.envelope import Unwrapper
-from agent.sources.interpreter import Interpreter
 from agent.sources.reading import Dialects, Reading
 from agent.sources.rule import Event
 from agent.sources.stamps import Stamper
@@ -26,7 +26,7 @@ _CLOCK_AHEAD_S = 86_400.0
 """A stamp further ahead of its arrival than any zone can explain is no time of this line."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line that an anchor found, for `--explain-line` and the interpreter."""
 
     text: str
@@ -52,7 +52,7 @@ class LogParser:
     """Reads one stream. Feeding it whole or byte by byte gives the same signals."""
 
     def __init__(
-        self, dialects: Dialects, interpreter: Interpreter, timezone: str | None = None
+        self, dialects: Dialects, interpreter: Interprets, timezone: str | None = None
     ) -> None:
         """``timezone`` is the IANA name for stamps without a zone; None is the machine's."""
         self.interpreter = interpreter
@@ -140,11 +140,12 @@ class LogParser:
         ahead = [-1] * len(self._finders)
         while start < end:
             if not self.unwrapper.pending:
+                first = end
                 for i, finder in enumerate(self._finders):
                     if ahead[i] < start:
                         match = finder.search(block, start, end)
                         ahead[i] = end if match is None else match.start()
-                first = min(ahead, default=end)
+                    first = min(first, ahead[i])
                 if first == end:
                     return
                 start = block.rfind(b"\n", start, first) + 1 or start

@@ -13,7 +13,8 @@ from functools import cached_property
 
 from agent.sources.rule import USERS, Dialect, Event, Rule
 
-_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
+_LITERAL = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s\\])*(?![*+?{])")
+_CHOICE = re.compile(r"\(\?:([\w |]+)\)(?![*+?{])")
 _CAPTURE = re.compile(r"\(\?P<(\w+)>")
 
 _CLIENTS = 1_000
@@ -36,6 +37,8 @@ class Voice:
 
     prefix: re.Pattern[str]
     rules: tuple[Rule, ...]
+    _clients: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
+    """What prefixes told: a client's own is the same in all its lines."""
 
     def read(self, entry: str, start: int, end: int) -> Event | None:
         """Return what an entry says from ``start`` to ``end``, or None where no rule knows it."""
@@ -62,11 +65,6 @@ class Voice:
             return texts.event(match, who)
         return None
 
-    @cached_property
-    def _clients(self) -> dict[str, dict[str, str]]:
-        """What prefixes told: a client's own is the same in all its lines."""
-        return {}
-
     def _texts(self, entry: str, behind: int) -> "_Texts":
         """Return the rules that a text can match which begins as the entry does there."""
         return self._by_head.get(entry[behind : behind + _HEAD_CHARS]) or self._others
@@ -74,15 +72,15 @@ class Voice:
     @cached_property
     def _by_head(self) -> "dict[str, _Texts]":
         """The rules by a text's first characters: most lines are tried against a few of them."""
-        heads = {rule: _head_of(rule.text.pattern) for rule in self.rules}
+        heads = {rule: _heads_of(rule.text.pattern) for rule in self.rules}
         return {
-            head: _Texts([rule for rule in self.rules if heads[rule] in {"", head}])
-            for head in set(heads.values()) - {""}
+            head: _Texts([rule for rule in self.rules if not heads[rule] or head in heads[rule]])
+            for head in set().union(*heads.values())
         }
 
     @cached_property
     def _others(self) -> "_Texts":
-        return _Texts([rule for rule in self.rules if not _head_of(rule.text.pattern)])
+        return _Texts([rule for rule in self.rules if not _heads_of(rule.text.pattern)])
 
 
 class _Texts:
@@ -116,12 +114,17 @@ class _Texts:
         return Event(rule=rule, captures=captures)
 
 
-def _head_of(pattern: str) -> str:
-    """Return the literal characters that a text must begin with, or nothing where they vary."""
+def _heads_of(pattern: str) -> set[str]:
+    """Return how a text begins, in literal characters; nothing where that varies."""
     text = _CAPTURE.sub("", pattern, count=1) if _CAPTURE.match(pattern) else pattern
-    head, after = text[:_HEAD_CHARS], text[: _HEAD_CHARS + 1]
-    varies = len(head) < _HEAD_CHARS or bool(_SPECIAL.search(after))
-    return "" if varies or _branches(pattern) else head
+    choice = _CHOICE.match(text)
+    texts = [text]
+    if choice is not None:
+        texts = [word + text[choice.end() :] for word in choice[1].split("|")]
+        pattern = pattern.replace(choice[0], "", 1)
+    heads = {_LITERAL.match(text)[0].replace("\\", "")[:_HEAD_CHARS] for text in texts}  # type: ignore[index]
+    varies = any(len(head) < _HEAD_CHARS for head in heads) or _branches(pattern)
+    return set() if varies else heads
 
 
 def _branches(pattern: str) -> bool:
@@ -144,6 +147,8 @@ class Reading:
     anchor_after: str | None
     suffix: re.Pattern[str] | None
     voices: tuple[Voice, ...]
+    _told: dict[str, Event] = field(init=False, default_factory=dict)
+    """What was said before: a client says most things again and again, word by word."""
 
     @cached_property
     def finder(self) -> re.Pattern[bytes]:
@@ -173,22 +178,15 @@ class Reading:
         start = entry.find(self.anchor)
         if start < 0:
             return None
-        if not self._head or len(entry) > start + _TOLD_CHARS:
-            return self._read(entry, start)
         words = entry[max(0, start - _LOOK_BACK) :]
         event = self._told.get(words)
         if event is None:
             event = self._read(entry, start)
-            if event is not None:
+            if event is not None and self._head and len(words) <= _TOLD_CHARS:
                 if len(self._told) >= _TOLD:
                     self._told.clear()
                 self._told[words] = event
         return event
-
-    @cached_property
-    def _told(self) -> dict[str, Event]:
-        """What was said before: a client says most things again and again, word by word."""
-        return {}
 
     def _read(self, entry: str, start: int) -> Event | None:
         end = len(entry)

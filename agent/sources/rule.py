@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 
 import msgspec
 
@@ -43,11 +42,11 @@ class Action(StrEnum):
     IGNORE = "ignore"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Rule:
     """One text of one client and what it does. ``cites`` names the class that prints it.
 
-    What follows from an action is looked up for every line, so it is worked out once.
+    It never changes; what follows from it is asked for every line, so it is worked out once.
     """
 
     name: str
@@ -62,42 +61,34 @@ class Rule:
     joined_only: bool = False
     """Others print the text too: it counts from one that was seen to be a member by protocol."""
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """What it may tell of a member."""
-        return tuple(name for name in _ATTRIBUTES if name in self.text.groupindex)
+    names: tuple[str, ...] = field(init=False)
+    """What it may tell of a member."""
+    joins: bool = field(init=False)
+    """The client was out of the group and asks to be in."""
+    parts: bool = field(init=False)
+    """It can take the client into the group or out of it."""
+    answers: bool = field(init=False)
+    """It is what a coordinator said."""
+    may_be_late: bool = field(init=False)
+    """It can be the echo of something that is over."""
+    ends_sync: bool = field(init=False)
+    """The thread has done with its last sync, whatever it printed of it."""
+    schedules: bool = field(init=False)
+    """It may tell for when a rebalance is scheduled."""
 
-    @cached_property
-    def joins(self) -> bool:
-        """Whether the client was out of the group and asks to be in."""
-        return self.action is Action.JOIN or self.status is RebalanceStatus.NEW_MEMBER
-
-    @cached_property
-    def parts(self) -> bool:
-        """Whether it can take the client into the group or out of it."""
-        out = self.action in {Action.LEAVE, Action.FAIL}
-        return out or self.joins or self.status is RebalanceStatus.DROPPED_GROUP
-
-    @cached_property
-    def answers(self) -> bool:
-        """Whether it is what a coordinator said."""
-        return self.status in _ANSWERS
-
-    @cached_property
-    def may_be_late(self) -> bool:
-        """Whether it can be the echo of something that is over."""
-        sent = "sent_generation" in self.text.groupindex
-        return sent or self.joined_only or self.answers or self.action is Action.LEAVE
-
-    @cached_property
-    def ends_sync(self) -> bool:
-        """Whether the thread has done with its last sync, whatever it printed of it."""
-        return self.ends_round or self.action in {Action.JOIN, Action.LEAVE}
-
-    @cached_property
-    def schedules(self) -> bool:
-        """Whether it may tell for when a rebalance is scheduled."""
-        return any(name in self.text.groupindex for name in _SCHEDULES)
+    def __post_init__(self) -> None:
+        """Work out what follows."""
+        captures, leaves = self.text.groupindex, self.action is Action.LEAVE
+        joins = self.action is Action.JOIN
+        self.names = tuple(name for name in _ATTRIBUTES if name in captures)
+        self.joins = joins or self.status is RebalanceStatus.NEW_MEMBER
+        dropped = self.status is RebalanceStatus.DROPPED_GROUP
+        self.parts = self.joins or leaves or dropped or self.action is Action.FAIL
+        self.answers = self.status in _ANSWERS
+        is_sent = "sent_generation" in captures
+        self.may_be_late = self.joined_only or self.answers or leaves or is_sent
+        self.ends_sync = self.ends_round or joins or leaves
+        self.schedules = any(name in captures for name in _SCHEDULES)
 
     @property
     def shows(self) -> RebalanceStatus:
@@ -106,7 +97,7 @@ class Rule:
         return RebalanceStatus.USER_REQUESTED if leaves else self.status
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one line said: the rule that read it and what the rule captured."""
 
     rule: Rule

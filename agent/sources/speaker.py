@@ -63,8 +63,6 @@ class Speaker:
     def is_outdated(self, event: Event) -> bool:
         """Tell whether the event proves nothing about this client any more."""
         rule = event.rule
-        if not rule.may_be_late:
-            return False
         if rule.joined_only and not self._is_in(rule):
             return True
         if rule.action is Action.LEAVE and self.dropped is not self.left:
@@ -74,13 +72,13 @@ class Speaker:
         sent = event.captures.get("sent_generation")
         return sent is not None and self.generation is not None and int(sent) < self.generation
 
-    def is_nowhere(self, event: Event) -> bool:
+    def is_nowhere(self, rule: Rule) -> bool:
         """Tell whether the client joins before it has told its cluster, which is part of its key.
 
         The new protocols' clients do; what they print next is the Cluster ID.
         """
-        joins = event.rule.status is RebalanceStatus.NEW_MEMBER
-        return joins and event.rule.group_type != CLASSIC and not self.member.cluster
+        joins = rule.status is RebalanceStatus.NEW_MEMBER
+        return joins and rule.group_type != CLASSIC and not self.member.cluster
 
     def learn(self, event: Event, own_cluster: str) -> None:
         """Take in what the event says of the client; ``own_cluster`` is the configured one."""
@@ -134,7 +132,7 @@ class Speaker:
                 continue
             if name != "cluster" or not own_cluster:
                 changes[name] = found
-        group_type = _group_type(event, member)
+        group_type = _group_type(event.rule, member)
         if group_type != member.group_type:
             changes["group_type"] = group_type
             changes["protocol_type"] = "consumer" if group_type == CLASSIC else None
@@ -142,9 +140,8 @@ class Speaker:
             self.member = replace(member, **changes)  # type: ignore[arg-type]
 
 
-def _group_type(event: Event, member: Member) -> str:
+def _group_type(rule: Rule, member: Member) -> str:
     """Return the kind of group that the line belongs to; some lines stand in every protocol."""
-    rule = event.rule
     if rule.group_type == member.group_type or rule.joined_only:
         return member.group_type
     if rule.action in _IN_EVERY_PROTOCOL:
