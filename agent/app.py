@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -21,7 +22,7 @@ from agent.http_server import Answers, listen, make_app, serve
 from agent.pipeline import Pipeline, Positions
 from agent.sinks.jsonl_spool import JsonlSpool
 from agent.source_factory import make_sources
-from agent.sources.base import Source
+from agent.sources.base import Inspecting, Source
 from metrics.exposition import AgentStats, SourceStats
 from metrics.snapshot import Snapshot
 from metrics.tracker import Tracker, TrackerState
@@ -148,7 +149,11 @@ class Agent:
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
         """Return what exporters show now."""
-        snapshot = self._pipeline.tracker.snapshot(self._clock())
+        inspecting = [each for each in self._pipeline.sources if isinstance(each, Inspecting)]
+        snapshot = replace(
+            self._pipeline.tracker.snapshot(self._clock()),
+            inspected=tuple(row for each in inspecting for row in each.inspected()),
+        )
         stats = AgentStats(
             version=self._version,
             python_version=platform.python_version(),

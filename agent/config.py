@@ -16,17 +16,19 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from agent.decoding import decode, encode, join
 from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
+from agent.groups.security_config import SecurityConfig
 from agent.sinks.jsonl_spool import SpoolConfig
 from agent.source_types import SourceConfig, decode_sources, encode_source
+from agent.sources.groups_config import GroupsSourceConfig
+from agent.sources.proxy_config import parse_node
 from agent.yaml_file import read_yaml
 from metrics.track import StatusConfig
 
 DEFAULT_LISTEN = ":12472"
 
 LATER = {
-    "role": ("hub", "standalone"),
+    "role": ("hub",),
     "": ("hub", "otlp"),
-    "cluster": ("bootstrap_servers", "security"),
     "samples": ("kafka",),
     "web": ("config_file",),
     "limits": ("memory",),
@@ -35,9 +37,10 @@ LATER = {
 
 
 class Role(StrEnum):
-    """What the agent sees: beside clients (sidecar)."""
+    """What the agent sees: beside clients (sidecar), or whole groups by itself (standalone)."""
 
     SIDECAR = "sidecar"
+    STANDALONE = "standalone"
 
 
 class LogLevel(StrEnum):
@@ -58,9 +61,11 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """``name`` overrides the Cluster ID that clients tell."""
+    """``name`` overrides the Cluster ID that clients tell; the rest is for inspection."""
 
     name: str = ""
+    bootstrap_servers: tuple[str, ...] = ()
+    security: SecurityConfig = field(default_factory=SecurityConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +237,21 @@ def _check(config: AgentConfig, where: str) -> None:
         raise ConfigError(f"{join(where, 'web.telemetry_path')}: found {found}, wanted a path")
     if config.samples.interval_s < 1:
         raise ConfigError(f"{join(where, 'samples.interval')}: wanted 1s or more")
+    _check_inspection(config, where)
+
+
+def _check_inspection(config: AgentConfig, where: str) -> None:
+    for i, address in enumerate(config.cluster.bootstrap_servers):
+        parse_node(address, join(where, f"cluster.bootstrap_servers[{i}]"))
+    for i, source in enumerate(config.sources):
+        if not isinstance(source, GroupsSourceConfig):
+            continue
+        if config.role is Role.SIDECAR:  # two sidecars would count every group twice
+            found = f"found 'groups' with role {config.role.value!r}"
+            raise ConfigError(f"{join(where, f'sources[{i}].type')}: {found}, wanted 'standalone'")
+        if not config.cluster.bootstrap_servers:
+            wanted = f"is missing; sources[{i}] ('groups') wants it"
+            raise ConfigError(f"{join(where, 'cluster.bootstrap_servers')}: {wanted}")
 
 
 def _check_zone(name: str, where: str) -> None:

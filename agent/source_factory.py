@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from agent.config import AgentConfig
@@ -10,8 +11,9 @@ from agent.pipeline import Positions
 from agent.source_types import SourceConfig
 from agent.sources.base import Source
 from agent.sources.capture_config import CaptureConfig
+from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.log_tail import LogConfig, LogSource
-from agent.sources.proxy_config import ProxyConfig
+from agent.sources.proxy_config import ProxyConfig, parse_node
 
 
 def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
@@ -44,6 +46,25 @@ def _make_source(
             with _needs_wire():
                 from agent.sources.wire_proxy import ProxySource  # noqa: PLC0415 - an extra
             return ProxySource(source, cluster=config.cluster.name, position=position)
+        case GroupsSourceConfig():
+            return _groups(config, source)
+
+
+def _groups(config: AgentConfig, source: GroupsSourceConfig) -> Source:
+    with _needs_wire():
+        from agent.groups.brokers import Brokers  # noqa: PLC0415 - an extra
+        from agent.groups.security import open_security  # noqa: PLC0415
+        from agent.sources.groups import GroupsSource  # noqa: PLC0415
+    cluster = config.cluster
+    nodes = [parse_node(address, "bootstrap_servers") for address in cluster.bootstrap_servers]
+    security = partial(open_security, cluster.security)
+    security()  # what is missing is told at the start
+    return GroupsSource(
+        source,
+        cluster=cluster.name,
+        brokers=lambda: Brokers(nodes, security),
+        watched=config.watched,
+    )
 
 
 @contextlib.contextmanager

@@ -6,18 +6,20 @@ from agent.decoding import decode, encode, join, suggest
 from agent.errors import ConfigError, DialectError
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.dialect import choose
+from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.log_tail import LogConfig
 from agent.sources.proxy_config import ProxyConfig
 
-SourceConfig = LogConfig | CaptureConfig | ProxyConfig
+SourceConfig = LogConfig | CaptureConfig | ProxyConfig | GroupsSourceConfig
 SOURCES: dict[str, type[SourceConfig]] = {
     "logs": LogConfig,
     "capture": CaptureConfig,
     "proxy": ProxyConfig,
+    "groups": GroupsSourceConfig,
 }
 """What can stand at ``sources[].type``, and what the rest of the entry is."""
 
-LATER = ("librdkafka_stats", "broker_log", "groups", "http")
+LATER = ("librdkafka_stats", "broker_log", "http")
 """What the full configuration has and this version does not."""
 
 

@@ -7,9 +7,10 @@ tracker's state and every source's checkpoint in one go, after the samples were 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from metrics.signals import Signal
+from metrics.snapshot import InspectedGroup
 
 Emit = Callable[[Sequence[Signal]], None]
 Detach = Callable[[str, float], None]
@@ -28,6 +29,14 @@ class SourceHealth:
     lag_s: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)
     """By a short reason, such as ``permission`` or ``truncated``."""
+
+
+@runtime_checkable
+class Inspecting(Protocol):
+    """A source that knows groups as their coordinators tell them."""
+
+    def inspected(self) -> tuple[InspectedGroup, ...]:
+        """Return every group that it knows now."""
 
 
 class Source(Protocol):

@@ -18,6 +18,7 @@ from agent.decoding import (
     parse_size,
 )
 from agent.errors import ConfigError
+from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.log_tail import LogConfig
 from metrics.track import StatusConfig
 
@@ -198,9 +199,8 @@ def test_a_wrong_file_says_where_and_what(file: Path, text: str, said: str) -> N
     [
         ("sources: [{type: http}]", "sources[0].type: this version does not have 'http'"),
         (LEAST + "hub: {}", "hub: this version does not have it yet"),
-        (LEAST + "role: standalone", "role: this version has no 'standalone' yet"),
+        (LEAST + "role: hub", "role: this version has no 'hub' yet"),
         (LEAST + "samples: {kafka: {topic: t}}", "samples.kafka: this version does not have it"),
-        (LEAST + "cluster: {security: {}}", "cluster.security: this version does not have it yet"),
     ],
 )
 def test_what_comes_later_is_refused(file: Path, text: str, said: str) -> None:
@@ -297,3 +297,69 @@ def test_any_document_is_a_configuration_or_an_error_that_names_the_file(
 
     with suppress(ConfigError):
         load(file, environ={})
+
+
+INSPECTING = """\
+role: standalone
+cluster: {{bootstrap_servers: ["kafka-1:9093"], security: {security}}}
+sources: [{{type: groups, interval: 30s}}]
+"""
+
+
+def test_inspection_has_its_cluster_and_its_interval(file: Path) -> None:
+    security = "{protocol: SASL_SSL, mechanism: SCRAM-SHA-512, username: u, password_file: /p}"
+    file.write_text(INSPECTING.format(security=security))
+
+    config = load(file, environ={})
+
+    assert config.sources == (GroupsSourceConfig(interval_s=30.0),)
+    assert config.cluster.bootstrap_servers == ("kafka-1:9093",)
+    assert config.cluster.security.mechanism == "SCRAM-SHA-512"
+    file.write_text(yaml.safe_dump(effective(config)))
+    assert load(file, environ={}) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "sources: [{type: groups}]",
+            "sources[0].type: found 'groups' with role 'sidecar', wanted 'standalone'",
+        ),
+        (
+            "role: standalone\nsources: [{type: groups}]",
+            "cluster.bootstrap_servers: is missing; sources[0] ('groups') wants it",
+        ),
+        (
+            LEAST + "cluster: {bootstrap_servers: [kafka]}",
+            "cluster.bootstrap_servers[0]: found 'kafka', wanted host:port such as kafka-1:9093",
+        ),
+        (
+            "sources: [{type: groups, interval: 10ms}]",
+            "sources[0].interval: found 0.01s, wanted 1s or more",
+        ),
+        (
+            INSPECTING.format(security="{protocol: SASL_SSL}"),
+            "cluster.security.mechanism: protocol is SASL_SSL, wanted a mechanism",
+        ),
+        (
+            INSPECTING.format(security="{protocol: SSL, mechanism: PLAIN}"),
+            "cluster.security.mechanism: protocol is SSL, "
+            "wanted protocol SASL_SSL or SASL_PLAINTEXT",
+        ),
+        (
+            INSPECTING.format(security="{protocol: SASL_SSL, mechanism: PLAIN, username: u}"),
+            "cluster.security.password_file: is missing; PLAIN wants it",
+        ),
+        (
+            INSPECTING.format(security="{protocol: SASL_SSL, mechanism: OAUTHBEARER}"),
+            "cluster.security.token_file: is missing; OAUTHBEARER wants it, or token_url",
+        ),
+        (
+            INSPECTING.format(security="{protocol: SSL, key: /k}"),
+            "cluster.security.certificate: is missing; there is a key",
+        ),
+    ],
+)
+def test_inspection_that_cannot_be_is_refused(file: Path, text: str, said: str) -> None:
+    assert refusal(file, text) == f"agent.yaml: {said}"

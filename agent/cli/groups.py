@@ -1,0 +1,230 @@
+"""``rebalance-agent groups``: every group of a cluster, listed and described."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.errors import ConfigError
+from agent.sources.proxy_config import parse_node
+
+if TYPE_CHECKING:
+    from agent.groups.asking import Access
+    from agent.groups.model import Down
+
+_TYPES = ["classic", "consumer", "share", "streams"]
+_STATES = [
+    "Unknown",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+]
+_EPILOG = """\b
+Examples:
+  rebalance-agent groups list --bootstrap-server kafka-1:9092
+  rebalance-agent groups list --bootstrap-server kafka-1:9093 --command-config client.properties \\
+      --group-type consumer --state Reconciling
+  rebalance-agent groups describe payments orders --members --bootstrap-server kafka-1:9092
+  rebalance-agent groups describe payments --output json --bootstrap-server kafka-1:9092
+"""
+
+
+def _shared(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=click.FloatRange(min=0.1),
+            default=10.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long one answer of a broker may take.",
+        ),
+        click.option(
+            "--output",
+            type=click.Choice(["table", "json", "yaml"]),
+            default="table",
+            show_default=True,
+        ),
+        click.option(
+            "--group-type", type=click.Choice(_TYPES, case_sensitive=False), help="This type alone."
+        ),
+        click.option(
+            "--command-config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Kafka's client configuration: security.protocol and so on (PEM, not JKS).",
+        ),
+        click.option(
+            "--bootstrap-server",
+            metavar="HOST:PORT,...",
+            envvar="REBALANCE_AGENT_BOOTSTRAP_SERVER",
+            show_envvar=True,
+            help="Brokers to begin with; by default bootstrap.servers of --command-config.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(epilog=_EPILOG)
+def groups() -> None:
+    """List and describe the groups of a cluster: classic, consumer, share and streams."""
+
+
+@groups.command(name="list", epilog=_EPILOG)
+@_shared
+@click.option("--protocol", metavar="P", help="Groups of this protocol type, such as connect.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES, case_sensitive=False),
+    help="Groups in this state; may be repeated.",
+)
+@click.option(
+    "--consumer", is_flag=True, help="All consumers' groups: consumer, and classic ones of them."
+)
+@click.option("--share", is_flag=True, help="Share groups.")
+@click.option("--streams", is_flag=True, help="Streams groups.")
+def list_(  # noqa: PLR0913 - an argument an option
+    *,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    group_type: str | None,
+    output: str,
+    timeout_s: float,
+    protocol: str | None,
+    states: tuple[str, ...],
+    consumer: bool,
+    share: bool,
+    streams: bool,
+) -> None:
+    """List groups with type, protocol, state and coordinator.
+
+    Every broker is asked. Where one is down the others' groups are shown, and the exit code is 1. A
+    broker below Kafka 3.8 tells no types.
+    """
+    kinds = [name for name, on in (("share", share), ("streams", streams)) if on]
+    if len(kinds) + consumer > 1 or ((kinds or consumer) and (group_type or protocol)):
+        raise click.UsageError(
+            "--consumer, --share, --streams: wanted one, without --group-type and --protocol"
+        )
+    with _needs_wire():
+        from agent.groups.asking import find_groups  # noqa: PLC0415 - an extra
+        from agent.groups.filtering import Filter  # noqa: PLC0415
+        from agent.groups.model import parse_state, parse_type  # noqa: PLC0415
+        from agent.groups.tables import Output, render_listings  # noqa: PLC0415
+    chosen = Filter(
+        group_type=parse_type(group_type or "".join(kinds)),
+        protocol=protocol,
+        states=tuple(state for state in map(parse_state, states) if state),
+        consumers=consumer,
+    )
+    access = _access(bootstrap_server, command_config, timeout_s)
+    listed, denied = asyncio.run(find_groups(access, chosen))
+    click.echo(render_listings(listed.groups, listed.down, Output(output)), nl=False)
+    if denied:
+        _say("Note: no ACL for Describe on the cluster: groups that it would show may be missing")
+    _end(list(map(_down, listed.down)))
+
+
+@groups.command(name="describe", epilog=_EPILOG)
+@_shared
+@click.option("--members", is_flag=True, help="Show the members, too (JSON and YAML always do).")
+@click.option("--verbose", is_flag=True, help="Show subscriptions, partitions and the rest.")
+@click.option(
+    "--authorized-operations", is_flag=True, help="Ask what this user may do with the groups."
+)
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+def describe(  # noqa: PLR0913 - an argument an option
+    *,
+    names: tuple[str, ...],
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    group_type: str | None,
+    output: str,
+    timeout_s: float,
+    members: bool,
+    verbose: bool,
+    authorized_operations: bool,
+) -> None:
+    """Describe groups: state, assignor, epochs, coordinator, members and what each has.
+
+    Exit code 1 where a group cannot be described; the others are shown.
+    """
+    with _needs_wire():
+        from agent.groups import asking  # noqa: PLC0415 - an extra
+        from agent.groups.model import Failure, parse_type  # noqa: PLC0415
+        from agent.groups.tables import Output, render_descriptions  # noqa: PLC0415
+    access = _access(bootstrap_server, command_config, timeout_s)
+    answers = asyncio.run(
+        asking.describe(
+            access,
+            names,
+            parse_type(group_type or ""),
+            authorized_operations=authorized_operations or verbose,
+        )
+    )
+    failures = [each for each in answers if isinstance(each, Failure)]
+    described = [each for each in answers if not isinstance(each, Failure)]
+    if described or output != "table":
+        style = Output(output)
+        text = render_descriptions(described, failures, style, members=members, verbose=verbose)
+        click.echo(text, nl=False)
+    _end([f"Error: {each.error}" for each in failures])
+
+
+@contextmanager
+def _needs_wire() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"groups: {error}; install the extra 'wire'") from error
+
+
+def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float) -> "Access":
+    from agent.groups.asking import Access  # noqa: PLC0415 - an extra
+    from agent.groups.client_properties import read_properties, security_of  # noqa: PLC0415
+
+    where = "--bootstrap-server"
+    properties = dict[str, str]()
+    if command_config is not None:
+        properties = read_properties(command_config)
+    if bootstrap is None and (bootstrap := properties.get("bootstrap.servers")) is None:
+        raise click.UsageError(f"{where} is missing; wanted a broker, such as kafka-1:9092")
+    security = security_of(properties, str(command_config))
+    nodes = [parse_node(each.strip(), where) for each in bootstrap.split(",") if each.strip()]
+    for node in nodes:
+        if not node.host:
+            raise ConfigError(f"{where}: found {bootstrap!r}, wanted host:port")
+    return Access(
+        bootstrap=tuple((node.host, node.port) for node in nodes),
+        security=lambda: security,
+        timeout_s=timeout_s,
+    )
+
+
+def _down(down: "Down") -> str:
+    name = f"broker {down.node_id}" if down.node_id is not None else "bootstrap server"
+    return f"Warning: partial: {name} is missing: {down.error}"
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _end(faults: list[Any]) -> None:
+    """Tell what went wrong on stderr, and end with exit code 1 if anything did."""
+    for fault in faults:
+        _say(fault)
+    if faults:
+        raise SystemExit(1)

@@ -1,0 +1,143 @@
+"""What inspection tells of a group, one shape for all types and for brokers of all versions."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class GroupType(StrEnum):
+    """As Kafka writes them."""
+
+    CLASSIC = "Classic"
+    CONSUMER = "Consumer"
+    SHARE = "Share"
+    STREAMS = "Streams"
+    UNKNOWN = "Unknown"
+
+
+class GroupState(StrEnum):
+    """The states of all types of groups, as Kafka 4 writes them."""
+
+    UNKNOWN = "Unknown"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    NOT_READY = "NotReady"
+
+
+_OLDER_STATES = {
+    "awaitingsync": GroupState.COMPLETING_REBALANCE,
+    "rebalancing": GroupState.PREPARING_REBALANCE,
+    "initializing": GroupState.UNKNOWN,
+}
+"""Names of brokers before 1.1 and of early broker versions of KIP-848."""
+_STATES = {state.lower(): state for state in GroupState} | _OLDER_STATES
+_TYPES = {kind.lower(): kind for kind in GroupType}
+
+Assigned = dict[str, tuple[int, ...]]
+"""Partitions by topic, or tasks by subtopology."""
+
+
+class Node(NamedTuple):
+    """One broker of the cluster."""
+
+    node_id: int
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """Return ``host:port``."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.address} ({self.node_id})"
+
+
+class Down(NamedTuple):
+    """A broker that could not be asked, and why. What it knows is missing: a partial answer."""
+
+    address: str
+    node_id: int | None
+    error: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One group as ListGroups tells it; a broker below v5 tells no type, below v4 no state."""
+
+    group: str
+    type: GroupType | None
+    protocol: str
+    state: GroupState | None
+    coordinator: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member. What its group's type does not have is None."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    rack: str | None = None
+    epoch: int | None = None
+    protocol: str | None = None
+    """Classic or the group's own, where a group is being upgraded (KIP-848)."""
+    subscription: tuple[str, ...] | None = None
+    """None where it is not in a consumer's format, or not told in this state."""
+    subscription_regex: str | None = None
+    owned: Assigned | dict[str, Assigned] | None = None
+    """What it has now. Streams groups: by active, standby and warm-up."""
+    target: Assigned | dict[str, Assigned] | None = None
+    process_id: str | None = None
+    endpoint: str | None = None
+    topology_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """One group as its coordinator describes it."""
+
+    group: str
+    type: GroupType
+    protocol: str
+    """A classic group's protocol type (consumer, connect, ...), else its type in lower case."""
+    state: GroupState
+    coordinator: Node
+    assignor: str | None
+    simple: bool
+    """Only offsets were ever committed: nobody has joined."""
+    epoch: int | None = None
+    target_epoch: int | None = None
+    topology_epoch: int | None = None
+    generation: int | None = None
+    """Classic: no broker tells it; nor the leader."""
+    leader: str | None = None
+    authorized_operations: tuple[str, ...] | None = None
+    members: tuple[Member, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A group that could not be described; ``error`` is a sentence, ``code`` Kafka's name."""
+
+    group: str
+    code: str
+    error: str
+
+
+def parse_state(text: str) -> GroupState | None:
+    """Return the state of a broker's word for it; None where the broker does not tell it."""
+    return _STATES.get(text.lower(), GroupState.UNKNOWN) if text else None
+
+
+def parse_type(text: str) -> GroupType | None:
+    """Return the type of a broker's word for it; None where the broker does not tell it."""
+    return _TYPES.get(text.lower(), GroupType.UNKNOWN) if text else None

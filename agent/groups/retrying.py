@@ -1,0 +1,36 @@
+"""Which errors go away by themselves, and how long we wait for that: bounded, ever longer."""
+
+import asyncio
+import random
+
+from kio.schema.errors import ErrorCode
+
+_FIRST_S, _LONGEST_S = 0.1, 2.0
+
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+"""The coordinator reads its log, is being found, or has moved."""
+
+
+class Backoff:
+    """Pauses between attempts, which add up to ``patience_s`` at most."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._left_s = patience_s
+        self._next_s = _FIRST_S
+
+    async def wait(self) -> bool:
+        """Pause; False at once where the patience is used up."""
+        pause_s = self._next_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter is no secret
+        if pause_s > self._left_s:
+            return False
+        self._left_s -= pause_s
+        self._next_s = min(2 * self._next_s, _LONGEST_S)
+        await asyncio.sleep(pause_s)
+        return True

@@ -1,0 +1,100 @@
+"""What changed in groups between two polls.
+
+Theory of operation. A rebalance can begin and end between two polls, and the state is Stable in
+both. What it leaves behind tells: another epoch, or other member ids; in a classic group, whose
+generation no broker tells, other member ids or assignments (a member id is new with every start of
+a dynamic member). A classic rebalance that gives everyone the same again leaves nothing behind.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agent.groups.model import Description, GroupState, GroupType
+
+
+class Facts(NamedTuple):
+    """What is kept of a group from one poll to the next."""
+
+    group: str
+    type: GroupType
+    state: GroupState
+    epoch: int | None
+    member_ids: frozenset[str]
+    assignments: int | None
+    """A hash of who has what; None where the broker does not tell it, or the epoch is enough."""
+
+
+class Change(NamedTuple):
+    """The membership of a group changed."""
+
+    group: str
+    group_type: str
+    joined: frozenset[str]
+    left: frozenset[str]
+
+
+@dataclass(slots=True)
+class Watched:
+    """A group, and how often its membership changed since it was first seen."""
+
+    facts: Facts
+    changes: int = 0
+
+
+def facts_of(described: Description) -> Facts:
+    """Return what is kept of a description; the rest of it is large."""
+    members, assignments = described.members, None
+    if described.type is GroupType.CLASSIC and described.state is GroupState.STABLE:
+        owned = ((m.member_id, tuple(sorted((m.owned or {}).items()))) for m in members)
+        assignments = hash(frozenset(owned))
+    return Facts(
+        group=described.group,
+        type=described.type,
+        state=described.state,
+        epoch=described.epoch,
+        member_ids=frozenset(member.member_id for member in members),
+        assignments=assignments,
+    )
+
+
+class Watch:
+    """Every group that inspection knows, by name."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Watched] = {}
+
+    def update(self, polled: Iterable[Facts], gone: Iterable[str]) -> Iterator[Change]:
+        """Take a poll's answers; what was not answered stays as it was."""
+        for name in gone:
+            self.groups.pop(name, None)
+        for facts in polled:
+            known = self.groups.get(facts.group)
+            if known is None:
+                self.groups[facts.group] = Watched(facts)
+                continue
+            before, known.facts = known.facts, _remembering(facts, known.facts)
+            if _changed(before, known.facts):
+                known.changes += 1
+                yield Change(
+                    facts.group,
+                    facts.type.lower(),
+                    facts.member_ids - before.member_ids,
+                    before.member_ids - facts.member_ids,
+                )
+
+
+def _remembering(facts: Facts, before: Facts) -> Facts:
+    """Keep the last assignments over a rebalance that is still going on, to compare with."""
+    if facts.assignments is None and facts.type is before.type and facts.member_ids:
+        return facts._replace(assignments=before.assignments)
+    return facts
+
+
+def _changed(before: Facts, after: Facts) -> bool:
+    return (before.type, before.epoch, before.member_ids, before.assignments) != (
+        after.type,
+        after.epoch,
+        after.member_ids,
+        after.assignments,
+    )

@@ -1,0 +1,125 @@
+"""Inspection as a source: polls the groups in the background; a scrape shows the last poll."""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from agent.errors import ConfigError
+from agent.groups.brokers import Brokers
+from agent.groups.errors import BrokerError, RefusedError
+from agent.groups.poll import Polled, poll
+from agent.groups.watch import Watch
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.groups_config import GroupsSourceConfig
+from metrics.snapshot import InspectedGroup
+
+log = logging.getLogger(__name__)
+
+_JITTER = 0.1
+_REFUSED_PAUSE_MAX_S = 300.0
+"""Wrong credentials stay wrong: attempts get rarer, up to this, so that no account is locked."""
+
+
+class GroupsSource:
+    """Polls one cluster's groups. It emits no signals: what it sees is exported as it is."""
+
+    kind = "groups"
+
+    def __init__(
+        self,
+        config: GroupsSourceConfig,
+        *,
+        cluster: str,
+        brokers: Callable[[], Brokers],
+        watched: Callable[[str], bool],
+    ) -> None:
+        """``cluster`` is the label; without one it is the cluster's own id."""
+        self.name = config.name
+        self.health = SourceHealth()
+        self._config, self._cluster, self._cluster_id = config, cluster, ""
+        self._brokers, self._watched = brokers, watched
+        self._watch = Watch()
+        self._fault = ""
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Poll until cancelled; the connections are kept from poll to poll."""
+        del emit, detach
+        brokers, refused = self._brokers(), 0
+        try:
+            while True:
+                try:
+                    self._take(await poll(brokers, self._watched, self._watch.groups.keys()))
+                    refused = 0
+                except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
+                    self._fail(error)
+                    refused += isinstance(error, RefusedError | ConfigError)
+                self.health.read_bytes = brokers.read_bytes
+                await asyncio.sleep(self._pause_s(refused))
+        finally:
+            await brokers.close()
+
+    def caught_up_to(self, now: float) -> float:
+        """Return ``now``: no signal waits for a poll."""
+        return now
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return nothing: the first poll says it all."""
+        return {}
+
+    def inspected(self) -> tuple[InspectedGroup, ...]:
+        """Return every group as the last poll that could ask it has seen it."""
+        cluster = self._cluster or self._cluster_id
+        return tuple(
+            InspectedGroup(
+                cluster=cluster,
+                group=each.facts.group,
+                group_type=each.facts.type.lower(),
+                state=each.facts.state.value,
+                members=len(each.facts.member_ids),
+                generation=each.facts.epoch,
+                changes=each.changes,
+            )
+            for each in self._watch.groups.values()
+        )
+
+    def _pause_s(self, refused: int) -> float:
+        interval_s = self._config.interval_s
+        if refused:
+            interval_s = max(interval_s, min(interval_s * 2**refused, _REFUSED_PAUSE_MAX_S))
+        return interval_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
+
+    def _take(self, polled: Polled) -> None:
+        self._cluster_id = polled.cluster_id
+        for change in self._watch.update(polled.groups, polled.gone):
+            keys = {
+                "group": change.group,
+                "group_type": change.group_type,
+                "joined": len(change.joined),
+                "left": len(change.left),
+            }
+            log.info("membership_changed", extra=keys)
+        self.health.up = True
+        errors = Counter(each.reason for each in polled.down)
+        errors.update(each.code.lower() for each in polled.failures)
+        for reason, count in errors.items():
+            self.health.errors[reason] = self.health.errors.get(reason, 0) + count
+        texts = [each.error for each in polled.down]
+        texts += [f"{each.group}: {each.error}" for each in polled.failures[:1]]
+        self._tell("groups_partial", "; ".join(texts))
+
+    def _fail(self, error: BrokerError | ConfigError) -> None:
+        reason = error.reason if isinstance(error, BrokerError) else "config"
+        self.health.up = False
+        self.health.errors[reason] = self.health.errors.get(reason, 0) + 1
+        self._tell("groups_not_inspected", str(error))
+
+    def _tell(self, event: str, fault: str) -> None:
+        """Log each change of state once."""
+        if fault and not self._fault:
+            log.warning(event, extra={"source": self.name, "error": fault})
+        elif self._fault and not fault:
+            log.info("groups_inspected_again", extra={"source": self.name})
+        self._fault = fault
