@@ -39,11 +39,13 @@ class Artifact(NamedTuple):
 
 
 BROKER_VERSION = "4.3.0"
-BROKER = (
-    Artifact("org.apache.kafka", "kafka_2.13", BROKER_VERSION),
+_LOG4J = (
     Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"),
     Artifact("org.apache.logging.log4j", "log4j-core", "2.25.1"),
 )
+BROKER = (Artifact("org.apache.kafka", "kafka_2.13", BROKER_VERSION), *_LOG4J)
+TOOLS = (Artifact("org.apache.kafka", "kafka-tools", BROKER_VERSION), *_LOG4J)
+"""What operators call, and Connect's worker."""
 
 COMPILER = (Artifact("org.eclipse.jdt", "ecj", "3.33.0"),)
 """Eclipse's compiler needs no JDK, only a Java to run on, such as the one from PyPI."""

@@ -3,6 +3,7 @@
 import base64
 import socket
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -65,14 +66,16 @@ class Node:
 class Broker:
     """One node, broker and controller in one process."""
 
-    def __init__(self, node: Node, voters: str, cluster_id: str, folder: Path, cache: Path) -> None:
+    def __init__(
+        self, node: Node, settings: Mapping[str, str], cluster_id: str, folder: Path, cache: Path
+    ) -> None:
         """Start it; `wait_ready` says when it serves."""
         self.node = node
         self.log = folder / f"broker-{node.node_id}.log"
         self._cache = cache
         self._cluster_id = cluster_id
         self._properties = folder / f"broker-{node.node_id}.properties"
-        lines = _properties(node, voters, folder / f"data-{node.node_id}")
+        lines = {"log.dirs": str(folder / f"data-{node.node_id}")} | dict(settings)
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._driver = self._start()
 
@@ -134,18 +137,28 @@ class Cluster:
     """
 
     def __init__(
-        self, folder: Path, cache: Path, *, brokers: int = 1, proxy_port: int | None = None
+        self,
+        folder: Path,
+        cache: Path,
+        *,
+        brokers: int = 1,
+        proxy_port: int | None = None,
+        extra: Callable[[Node], Mapping[str, str]] = lambda _: {},
     ) -> None:
         """Start the brokers and wait until all serve.
 
         Clients that bootstrap from ``proxy_port`` stay with it: the proxy there leads to the first
-        broker's `Node.proxied_port`.
+        broker's `Node.proxied_port`. What ``extra`` tells of a node goes before all else in its
+        properties.
         """
         nodes = [_node(node_id, proxy_port) for node_id in range(1, brokers + 1)]
         voters = ",".join(f"{node.node_id}@{HOST}:{node.controller_port}" for node in nodes)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         folder.mkdir(parents=True, exist_ok=True)
-        self.brokers = [Broker(node, voters, cluster_id, folder, cache) for node in nodes]
+        self.brokers = [
+            Broker(node, _settings(node, voters) | dict(extra(node)), cluster_id, folder, cache)
+            for node in nodes
+        ]
         try:
             for broker in self.brokers:
                 broker.wait_ready()
@@ -186,7 +199,7 @@ def _node(node_id: int, proxy_port: int | None) -> Node:
     )
 
 
-def _properties(node: Node, voters: str, data: Path) -> dict[str, str]:
+def _settings(node: Node, voters: str) -> dict[str, str]:
     plain = f"PLAINTEXT://{HOST}:{node.port}"
     replicas = str(min(3, voters.count("@")))
     return _SETTINGS | {
@@ -201,5 +214,4 @@ def _properties(node: Node, voters: str, data: Path) -> dict[str, str]:
             f"CONTROLLER://{HOST}:{node.controller_port}"
         ),
         "advertised.listeners": f"{plain},PROXIED://{HOST}:{node.advertised_port}",
-        "log.dirs": str(data),
     }
