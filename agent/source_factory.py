@@ -10,6 +10,7 @@ from agent.errors import ConfigError
 from agent.pipeline import Positions
 from agent.source_types import SourceConfig
 from agent.sources.base import Source
+from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.log_tail import LogConfig, LogSource
@@ -37,6 +38,10 @@ def _make_source(
                 host=config.host,
                 timezone=config.timezone,
                 position=position,
+            )
+        case BrokerLogConfig():
+            return BrokerLogSource(
+                source, cluster=config.cluster.name, timezone=config.timezone, position=position
             )
         case CaptureConfig():
             with _needs_wire():

@@ -4,22 +4,24 @@ from typing import Any
 
 from agent.decoding import decode, encode, join, suggest
 from agent.errors import ConfigError, DialectError
+from agent.sources.broker_log import BrokerLogConfig
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.dialect import choose
 from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.log_tail import LogConfig
 from agent.sources.proxy_config import ProxyConfig
 
-SourceConfig = LogConfig | CaptureConfig | ProxyConfig | GroupsSourceConfig
+SourceConfig = LogConfig | CaptureConfig | ProxyConfig | GroupsSourceConfig | BrokerLogConfig
 SOURCES: dict[str, type[SourceConfig]] = {
     "logs": LogConfig,
     "capture": CaptureConfig,
     "proxy": ProxyConfig,
     "groups": GroupsSourceConfig,
+    "broker_log": BrokerLogConfig,
 }
 """What can stand at ``sources[].type``, and what the rest of the entry is."""
 
-LATER = ("librdkafka_stats", "broker_log", "http")
+LATER = ("librdkafka_stats", "http")
 """What the full configuration has and this version does not."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from agent.sources.dialect import built_in, codes
+from agent.sources.dialect import built_in, codes, of_brokers
 from agent.sources.rule import Dialect
 from metrics.status import RebalanceStatus
 
@@ -27,12 +27,12 @@ Examples:
     help="table: for people; json: one array.",
 )
 def dialects(output: str) -> None:
-    """Show the log dialects that are known, and which codes the log of each client can show.
+    """Show the log dialects that are known, and which codes each client's or broker's log can show.
 
     A code that a log cannot show is never guessed: such a join is counted. Other sources may see
     what a log does not say.
     """
-    known = built_in()
+    known = (*built_in(), *of_brokers())
     if output == "json":
         rows = [_row(dialect, codes(dialect, known)) for dialect in known]
         click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())

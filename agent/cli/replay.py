@@ -13,6 +13,9 @@ from agent.config import AgentConfig, load
 from agent.errors import ConfigError
 from agent.replay import as_text, in_order
 from agent.replay import replay as run_replay
+from agent.sources.base import Interprets
+from agent.sources.broker_log import broker_dialects
+from agent.sources.broker_log_view import BrokerView
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_files import Recording, recordings
@@ -25,12 +28,14 @@ from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 
 _PROGRESS_AFTER_S = 2.0
+_BROKER_LOG = "broker_log"
 _PRINTED = {SampleKind.TRANSITION, SampleKind.LOST}
 _EXAMPLES = """\b
 Examples:
   rebalance-agent replay --source logs app.log
   rebalance-agent replay --source logs --format text app.log.2.gz app.log.1 app.log
   kubectl logs payments-0 | rebalance-agent replay --source logs -
+  rebalance-agent replay --source broker_log --format text /var/log/kafka/server.log
   rebalance-agent replay --source logs --explain-line app.log
   rebalance-agent replay --source logs --explain-line -c agent.yaml app.log
   tcpdump -U -w - port 9092 | rebalance-agent replay --source pcap -
@@ -40,9 +45,9 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.option(
     "--source",
-    type=click.Choice(["logs", "pcap"]),
+    type=click.Choice(["logs", _BROKER_LOG, "pcap"]),
     required=True,
-    help="What the files are: logs of clients, or captures (pcap, pcapng) of their traffic.",
+    help="What the files are: logs of clients, logs of brokers, or captures (pcap, pcapng).",
 )
 @click.option(
     "--format",
@@ -90,9 +95,9 @@ def replay(  # noqa: PLR0913 - one argument an option
         _print([_captured(paths, cluster)], _tracker(config), output, printed)
         return
     timezone = timezone or (config.timezone if config else None)
-    chosen = _dialects(dialects, config)
+    chosen = broker_dialects() if source == _BROKER_LOG else _dialects(dialects, config)
     parsers = {
-        recording: _parser(chosen, recording.stream, cluster, timezone)
+        recording: LogParser(chosen, _interpreter(source, recording.stream, cluster), timezone)
         for recording in recordings(paths)
     }
     if explain_line:
@@ -139,9 +144,10 @@ def _captured(paths: tuple[str, ...], cluster: str) -> Iterator[Signal]:
         click.echo(f"not read: {', '.join(unread)}", err=True)
 
 
-def _parser(dialects: Dialects, stream: str, cluster: str, timezone: str | None) -> LogParser:
-    interpreter = Interpreter(stream=stream, cluster=cluster, host=socket.gethostname())
-    return LogParser(dialects, interpreter, timezone)
+def _interpreter(source: str, stream: str, cluster: str) -> Interprets:
+    if source == _BROKER_LOG:
+        return BrokerView(cluster)
+    return Interpreter(stream=stream, cluster=cluster, host=socket.gethostname())
 
 
 def _watched(recording: Recording) -> Iterator[tuple[bytes, float]]:
@@ -174,7 +180,7 @@ def _explanation(line: Line) -> str:
     assert line.event is not None  # noqa: S101 - the caller has looked
     rule, seen = line.event.rule, line.event.captures
     does = f"{rule.action} {rule.status.label}" if rule.status else str(rule.action)
-    who = seen.get("client_id") or seen.get("thread")
+    who = seen.get("client_id") or seen.get("thread") or seen.get("member_id")
     return (
         f"{rule.dialect}/{rule.name}: {does}, {format_time(line.at)}, {who} "
         f"({rule.cites})\n    {line.text.rstrip()}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from agent.sources.rule import Event
 from metrics.signals import Signal
 from metrics.snapshot import InspectedGroup
 
@@ -54,3 +55,22 @@ class Source(Protocol):
 
     def checkpoint(self) -> dict[str, Any]:
         """Return what a restart needs to go on exactly here, in types that JSON can carry."""
+
+
+class Interprets(Protocol):
+    """Gives the lines of one log stream their meaning."""
+
+    def take(self, event: Event, at: float) -> list[Signal]:
+        """Take one event at Unix seconds ``at``; return the signals that are ripe."""
+
+    def flush(self) -> list[Signal]:
+        """Return all that waits, at the end of the stream."""
+
+    def horizon(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest signal that waits, if any."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs, in types that JSON can carry."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""

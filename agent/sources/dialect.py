@@ -39,6 +39,7 @@ import yaml
 from agent.errors import DialectError
 from agent.sources.reading import Dialects
 from agent.sources.rule import USERS, Action, Dialect, Rule
+from agent.wire import reasons
 from metrics.status import BY_LABEL, CONSUMER_MAX, STREAMS_CODES, RebalanceStatus
 
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
@@ -50,10 +51,20 @@ _DIALECT_KEYS = {
 }  # fmt: skip
 
 
-@cache
 def built_in() -> tuple[Dialect, ...]:
-    """Load every dialect that is shipped, by the names of their files; once, they never change."""
-    folder = resources.files("agent.sources") / "dialects"
+    """Return every dialect of a client that is shipped."""
+    return _load("dialects")
+
+
+def of_brokers() -> tuple[Dialect, ...]:
+    """Return what brokers print of their groups; `broker_log_view` says what it means."""
+    return _load("broker_dialects")
+
+
+@cache
+def _load(folder_name: str) -> tuple[Dialect, ...]:
+    """Load a folder's dialects, by the names of their files; once, they never change."""
+    folder = resources.files("agent.sources") / folder_name
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".yaml")),
         key=lambda file: file.name,
@@ -105,7 +116,10 @@ def codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[RebalanceStat
         for rule in other.rules
         if other.name in dialect.beside or f"{other.name}/{rule.name}" in dialect.beside
     )
-    return frozenset(rule.shows for rule in (*dialect.rules, *beside)) - {RebalanceStatus.NONE}
+    shown = frozenset(rule.shows for rule in (*dialect.rules, *beside)) - {RebalanceStatus.NONE}
+    if any("client_reason" in rule.text.groupindex for rule in dialect.rules):
+        return shown | reasons.CODES | {RebalanceStatus.DROPPED_GROUP}
+    return shown
 
 
 def parse(data: Any, where: str) -> Dialect:

@@ -21,13 +21,14 @@ from typing import Any
 import msgspec
 
 from agent.errors import ConfigError
-from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.base import Detach, Emit, Interprets, SourceHealth
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_files import rotation
 from agent.sources.log_follower import Follower
 from agent.sources.log_parser import LogParser
 from agent.sources.open_log import Chunk, NotAFileError, Place
+from agent.sources.reading import Dialects
 from metrics.signals import Signal
 
 POLL_S = 0.25
@@ -122,10 +123,14 @@ class LogSource:
         host: str = "",
         timezone: str | None = None,
         position: dict[str, Any] | None = None,
+        dialects: Dialects | None = None,
+        interpret: Callable[[str], Interprets] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds.
+
+        ``dialects`` and ``interpret`` (of a stream) read other logs than clients'.
 
         Raises:
             DialectError: an unknown dialect, or a rule that is wrong.
@@ -133,7 +138,9 @@ class LogSource:
         """
         self.name = config.name
         self.health = SourceHealth()
-        self._config, self._dialects = config, choose(config.dialects, config.rules)
+        self._config = config
+        self._dialects = dialects or choose(config.dialects, config.rules)
+        self._interpret = interpret or self._client_log
         self._cluster, self._host, self._timezone = cluster, host, timezone
         self._clock, self._pause = clock, pause
         self._tails: dict[str, _Tail] = {}
@@ -193,14 +200,16 @@ class LogSource:
                 self._tails[stream] = self._tail(stream, Path(stream))
 
     def _tail(self, stream: str, path: Path, *, at_end: bool = False) -> _Tail:
-        interpreter = Interpreter(stream=stream, cluster=self._cluster, host=self._host)
-        parser = LogParser(self._dialects, interpreter, self._timezone)
+        parser = LogParser(self._dialects, self._interpret(stream), self._timezone)
         position = self._positions.pop(stream, None)
         if position is None:
             return _Tail(stream, Follower(path, at_end=at_end), parser)
         parser.restore(position["parser"])
         place = msgspec.convert(position["place"], Place)
         return _Tail(stream, Follower(path, place), parser)
+
+    def _client_log(self, stream: str) -> Interprets:
+        return Interpreter(stream=stream, cluster=self._cluster, host=self._host)
 
     def _advance(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
         try:

@@ -67,6 +67,11 @@ _FIXED = [
         ("rejoin from PurgeFetchTopics", RebalanceStatus.SUBSCRIPTION_CHANGED),
     )
 ]
+CODES = frozenset(status for _, status in _FIXED if status) | {
+    RebalanceStatus.USER_REQUESTED,
+    RebalanceStatus.ASSIGNMENT_PROBING,
+}
+"""What a join's reason can say."""
 _DROPPED = {"consumer poll timeout has expired.", "worker poll timeout has expired."}
 
 

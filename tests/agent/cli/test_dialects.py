@@ -8,12 +8,14 @@ from agent.cli.dialects import dialects
 from agent.sources.dialect import built_in
 from metrics.status import BY_LABEL, RebalanceStatus
 
-_FOLDER = resources.files("agent.sources") / "dialects"
 _FILES = [
     yaml.safe_load(file.read_text("utf-8"))
-    for file in _FOLDER.iterdir()
+    for folder in ("dialects", "broker_dialects")
+    for file in (resources.files("agent.sources") / folder).iterdir()
     if file.name.endswith(".yaml")
 ]
+_BY_CLIENTS_WORDS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+"""What a broker can tell where it prints the client's own reason (KIP-800)."""
 
 
 def _code(rule: dict[str, str]) -> int | None:
@@ -35,7 +37,8 @@ def _written(file: dict[str, object]) -> set[int]:
         or other["dialect"] in beside
         or f"{other['dialect']}/{rule['rule']}" in beside
     }
-    return {code for code in found if code is not None}
+    words = _BY_CLIENTS_WORDS if "(?P<client_reason>" in str(file["rules"]) else set()
+    return words | {code for code in found if code is not None}
 
 
 def _printed(*arguments: str) -> str:

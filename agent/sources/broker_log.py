@@ -1,0 +1,99 @@
+"""Tails brokers' logs: what their group coordinators print of every group of the cluster.
+
+Lines: `agent.sources.broker_dialects`; their meaning: `agent.sources.broker_log_view`. Rotation,
+checkpoints and faults are the log tail's own.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.errors import ConfigError
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.broker_log_view import BrokerView
+from agent.sources.dialect import of_brokers
+from agent.sources.log_tail import LogConfig, LogSource, ReadFrom
+from agent.sources.reading import Dialects
+from metrics.signals import Signal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLogConfig:
+    """One source of type ``broker_log``."""
+
+    paths: tuple[str, ...]
+    """Globs; ``**`` for any depth."""
+    read_from: ReadFrom = ReadFrom.BEGINNING
+
+    def __post_init__(self) -> None:
+        """Check what types do not tell.
+
+        Raises:
+            ConfigError: no paths.
+
+        """
+        if not self.paths or not all(self.paths):
+            raise ConfigError("paths: found none, wanted at least one file or glob")
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics and in the checkpoint."""
+        return f"broker_log:{','.join(self.paths)}"
+
+
+class BrokerLogSource:
+    """The source of type ``broker_log``."""
+
+    kind = "broker_log"
+
+    def __init__(  # noqa: PLR0913 - what the composition root knows
+        self,
+        config: BrokerLogConfig,
+        *,
+        cluster: str = "",
+        timezone: str | None = None,
+        position: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
+        self.name = config.name
+        self._departed: list[tuple[str, float]] = []
+        self._log = LogSource(
+            LogConfig(paths=config.paths, read_from=config.read_from),
+            timezone=timezone,
+            position=position,
+            dialects=broker_dialects(),
+            interpret=lambda _: BrokerView(cluster, self._depart),
+            clock=clock,
+            pause=pause,
+        )
+        self.health: SourceHealth = self._log.health
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Read until cancelled."""
+
+        def emit_and_detach(signals: Sequence[Signal]) -> None:
+            emit(signals)
+            while self._departed:
+                detach(*self._departed.pop(0))
+
+        await self._log.run(emit_and_detach, detach)
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the event time up to which everything has been read."""
+        return self._log.caught_up_to(now)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each log's place and what is known of its groups."""
+        return self._log.checkpoint()
+
+    def _depart(self, stream: str, at: float) -> None:
+        self._departed.append((stream, at))
+
+
+def broker_dialects() -> Dialects:
+    """Return what brokers of all versions print."""
+    return Dialects(all=of_brokers())

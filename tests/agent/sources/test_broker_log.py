@@ -1,0 +1,365 @@
+"""Brokers' logs: recorded ones whole (`--update-golden` writes), and what single lines tell."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource, broker_dialects
+from agent.sources.broker_log_view import DROPPED_S, BrokerView
+from agent.sources.dialect import codes, of_brokers
+from agent.sources.log_parser import LogParser
+from metrics.signals import Signal, SignalKind
+from metrics.status import RebalanceStatus
+
+_GOLDEN = Path(__file__).parents[2] / "golden" / "broker_log"
+_FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.log"))
+_ARRIVAL_AT = 1_900_000_000.0
+_UUID = "9d747722-1881-4527-b066-574f116c89d{}"
+
+
+def _parser() -> LogParser:
+    return LogParser(broker_dialects(), BrokerView(), "UTC")
+
+
+def _read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:
+    parser = _parser()
+    pieces = (data[start : start + piece_bytes] for start in range(0, len(data), piece_bytes))
+    return [s for piece in pieces for s in parser.feed(piece, _ARRIVAL_AT)] + parser.flush()
+
+
+def _rows(signals: list[Signal]) -> Iterator[dict[str, Any]]:
+    for signal in signals:
+        follow_up, member = signal.streams_follow_up, signal.member
+        yield {
+            "at": round(signal.at, 3),
+            "kind": signal.kind.value,
+            "group": member.group,
+            "group_type": member.group_type,
+            "client_id": member.client_id,
+            "instance_id": member.group_instance_id,
+            "member_id": member.member_id,
+            "stream": member.stream,
+            "status": signal.status.label,
+            "streams_follow_up": None if follow_up is None else follow_up.status.label,
+            "generation": signal.generation,
+            "reason": signal.reason,
+        }
+
+
+@pytest.mark.parametrize("folder", _FOLDERS, ids=lambda folder: folder.name)
+class TestRecordedBrokers:
+    def test_the_recorded_groups_are_read_as_they_acted(
+        self, folder: Path, request: pytest.FixtureRequest
+    ) -> None:
+        expected = folder / "expected.jsonl"
+        rows = list(_rows(_read((folder / "input.log").read_bytes())))
+
+        if request.config.getoption("--update-golden"):
+            expected.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+        assert rows == [json.loads(line) for line in expected.read_text().splitlines()]
+
+    def test_pieces_change_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+
+        assert _read(data, piece_bytes=997) == _read(data)
+
+    def test_junk_between_the_lines_changes_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+        junk = b"\n\xff\xfe\x00 [GroupCoordinator 1]: Stabilized group \xe6\x97 generation x\n{\n"
+
+        assert _read(data.replace(b"\n", junk)) == _read(data)
+
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+    def test_a_restart_changes_nothing(self, folder: Path, share: float) -> None:
+        data = (folder / "input.log").read_bytes()
+        cut = data.index(b"\n", int(len(data) * share)) + 1
+        before, after = _parser(), _parser()
+
+        found = before.feed(data[:cut], _ARRIVAL_AT)
+        after.restore(json.loads(json.dumps(before.state())))
+        found += after.feed(data[cut:], _ARRIVAL_AT) + after.flush()
+
+        assert found == _read(data)
+
+    def test_every_member_ends_at_zero(self, folder: Path) -> None:
+        status: dict[tuple[str, ...], RebalanceStatus] = {}
+        for signal in _read((folder / "input.log").read_bytes()):
+            if signal.kind is SignalKind.RAISE:
+                status[signal.member.key] = signal.status
+            elif signal.kind in {SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL}:
+                status[signal.member.key] = RebalanceStatus.NONE
+
+        assert set(status.values()) == {RebalanceStatus.NONE}
+
+    def test_no_code_is_shown_that_the_dialects_do_not_own_to(self, folder: Path) -> None:
+        known = of_brokers()
+        shown = {s.status for s in _read((folder / "input.log").read_bytes()) if s.status}
+
+        assert shown <= {code for dialect in known for code in codes(dialect, known)}
+
+    def test_the_recording_says_how_it_was_made(self, folder: Path) -> None:
+        assert (folder / "README.md").read_text().startswith("# ")
+
+
+class Broker:
+    """A broker that prints what a test wants, a line a second."""
+
+    def __init__(self) -> None:
+        self.gone: list[str] = []
+        self.view = BrokerView(departed=lambda stream, _: self.gone.append(stream))
+        self.parser = LogParser(broker_dialects(), self.view, "UTC")
+        self.seconds = 0
+
+    def prints(self, *texts: str) -> list[Signal]:
+        return [signal for text in texts for signal in self._print(text)]
+
+    def _print(self, text: str) -> list[Signal]:
+        self.seconds += 1
+        minutes, seconds = divmod(self.seconds, 60)
+        stamp = f"[2026-11-21 06:{minutes:02}:{seconds:02},000] INFO"
+        line = f"{stamp} [GroupCoordinator id=1 topic=__consumer_offsets partition=2] {text}\n"
+        return self.parser.feed(line.encode(), _ARRIVAL_AT)
+
+    def joins(self, member_id: str) -> list[Signal]:
+        return self.prints(
+            "Dynamic member with unknown member id joins group g in Stable state. Created a new "
+            f"member id {member_id} and requesting the member to rejoin with this id.",
+            "Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+            f"(reason: Adding new member {member_id} with group instance id null; "
+            f"client reason: need to re-join with the given member-id: {member_id}).",
+        )
+
+    def settles(self, leader: str, members: int) -> list[Signal]:
+        return self.prints(
+            f"Stabilized group g generation 2 with {members} members.",
+            f"Assignment received from leader {leader} for group g for generation 2. "
+            f"The group has {members} members, 0 of which are static.",
+        )
+
+    def leaves(self, member_id: str, words: str) -> list[Signal]:
+        return self.prints(
+            f"[Group g] Member {member_id} has left group through explicit `LeaveGroup` request; "
+            f"client reason: {words}"
+        )
+
+
+def _told(signals: Sequence[Signal]) -> list[tuple[str, str, int]]:
+    return [(s.kind.value, s.member.client_id, int(s.status)) for s in signals]
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+def test_who_joins_gets_the_two_and_the_others_the_one(broker: Broker) -> None:
+    first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    broker.joins(first)
+    broker.settles(first, 1)
+
+    assert _told(broker.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
+
+
+def test_members_of_one_name_are_kept_apart(broker: Broker) -> None:
+    ids = [f"rdkafka-{_UUID.format(n)}" for n in (1, 2, 3)]
+
+    streams = [broker.joins(member_id)[0].member.stream for member_id in ids]
+
+    assert len(set(streams)) == 3
+
+
+def test_a_member_that_was_removed_comes_back_as_itself(broker: Broker) -> None:
+    first, again = f"m1-{_UUID.format(1)}", f"m1-{_UUID.format(2)}"
+    before = broker.joins(first)[0].member
+    broker.settles(first, 1)
+    broker.prints(f"Member {first} in group g has failed, removing it from the group.")
+
+    back = broker.joins(again)[0].member
+
+    assert (back.key, back.member_id) == (before.key, again)
+    assert broker.gone == []
+
+
+def test_a_failed_member_has_gone_when_the_group_has_settled_without_it(broker: Broker) -> None:
+    first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    gone = broker.joins(first)[0].member
+    broker.joins(second)
+    broker.settles(second, 2)
+    broker.prints(f"Member {first} in group g has failed, removing it from the group.")
+
+    told = broker.settles(second, 1)
+
+    assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
+    assert broker.gone == [gone.stream]
+
+
+def test_a_member_that_dropped_out_holds_its_five_for_a_while(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    gone = broker.joins(member_id)[0].member
+    broker.settles(member_id, 1)
+
+    told = broker.leaves(member_id, "consumer poll timeout has expired.")
+
+    assert _told(told) == [("raise", "m1", 5)]
+    broker.prints("Group g with generation 3 is now empty.")
+    assert broker.gone == []
+    broker.seconds += int(DROPPED_S)
+    broker.joins(f"m2-{_UUID.format(2)}")
+    assert broker.gone == [gone.stream]
+
+
+def test_an_admins_words_are_no_six(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.joins(member_id)
+    broker.settles(member_id, 1)
+
+    told = broker.leaves(member_id, "ops: bad host")
+
+    assert _told(told) == [("note", "m1", 0), ("raise", "m1", 3)]
+    assert {signal.reason for signal in told} == {"ops: bad host"}
+
+
+@pytest.mark.parametrize("words", ["the consumer is being closed", "not provided"])
+def test_two_lines_about_one_leave_count_once(broker: Broker, words: str) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.joins(member_id)
+    broker.settles(member_id, 1)
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(__consumer_offsets-2) (reason: Removing member {member_id} on LeaveGroup; "
+        f"client reason: {words})",
+        "Group g with generation 3 is now empty (__consumer_offsets-2)",
+    ) + broker.leaves(member_id, words)
+
+    assert _told(told) == [("leave", "m1", 0)]
+
+
+def test_a_join_without_a_visible_cause_has_no_code(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.joins(member_id)
+    broker.settles(member_id, 1)
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(reason: Leader {member_id} re-joining group during Stable; client reason: not provided)."
+    )
+
+    assert _told(told) == [("note", "m1", 0), ("join", "m1", 0)]
+
+
+def test_an_old_client_joins_without_a_two(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+
+    told = broker.prints(
+        "Dynamic Member with unknown member id joins group g in Empty state. Created a new "
+        f"member id {member_id} for this member and add to the group.",
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 0 "
+        f"(reason: Adding new member {member_id} with group instance id None)",
+    )
+
+    assert _told(told) == [("note", "m1", 0), ("join", "m1", 0)]
+
+
+def test_a_streams_follow_up_is_the_instances(broker: Broker) -> None:
+    client_id = "app-StreamThread-1-consumer"
+    member_id = f"{client_id}-{_UUID.format(1)}"
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(reason: Updating metadata for member {member_id} during Stable; "
+        "client reason: triggered followup rebalance scheduled for 1795243000694)."
+    )
+
+    assert _told(told) == [("raise", client_id, 6)]
+    assert told[0].streams_follow_up is not None
+    assert told[0].streams_follow_up.due_at == pytest.approx(1795243000.694)
+
+
+def test_an_epoch_without_a_cause_is_everybodys(broker: Broker) -> None:
+    broker.prints(
+        "[GroupId g] Member A joins the consumer group using the consumer protocol.",
+        "[GroupId g] Bumped group epoch to 2 with metadata hash 5.",
+        "[GroupId g] Computed a new target assignment for epoch 2 with 'uniform' assignor in 1ms.",
+    )
+
+    told = broker.prints(
+        "[GroupId g] Bumped group epoch to 3 with metadata hash 6.",
+        "[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms.",
+    )
+
+    assert _told(told) == [("raise", "A", 1), ("sync", "A", 0)]
+
+
+def test_a_group_that_moves_to_another_broker_is_forgotten(broker: Broker) -> None:
+    first = f"m1-{_UUID.format(1)}"
+    broker.joins(first)
+    broker.settles(first, 1)
+
+    broker.prints("[GroupId=g] Unloading group metadata for generation 2.")
+
+    assert _told(broker.joins(f"m2-{_UUID.format(2)}")) == [("raise", "m2", 2)]
+
+
+def test_members_that_the_broker_does_not_count_are_forgotten(broker: Broker) -> None:
+    lost, seen = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    broker.joins(lost)
+    broker.joins(seen)
+
+    told = broker.settles(seen, 1)
+
+    assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
+
+
+class Tail:
+    """A source on one file."""
+
+    def __init__(self, path: Path, position: dict[str, Any] | None = None) -> None:
+        self.signals: list[Signal] = []
+        self.gone: list[str] = []
+        self.source = BrokerLogSource(
+            BrokerLogConfig(paths=(str(path),)), timezone="UTC", position=position
+        )
+
+    async def read(self, wanted: int) -> None:
+        """Read until so many signals have come."""
+        enough = asyncio.Event()
+
+        def emit(signals: Sequence[Signal]) -> None:
+            self.signals += signals
+            if len(self.signals) >= wanted:
+                enough.set()
+
+        reading = asyncio.create_task(self.source.run(emit, self._detach))
+        await asyncio.wait_for(enough.wait(), 60.0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+    def _detach(self, stream: str, _: float) -> None:
+        self.gone.append(stream)
+
+
+def test_a_live_log_goes_on_after_a_restart(tmp_path: Path) -> None:
+    data = (_GOLDEN / "kafka-4.3.0" / "input.log").read_bytes()
+    cut = data.index(b"\n", len(data) // 2) + 1
+    expected, path = _read(data), tmp_path / "server.log"
+    path.write_bytes(data[:cut])
+    before = Tail(path)
+    asyncio.run(before.read(len(_read(data[:cut]))))
+    position = msgspec.json.decode(msgspec.json.encode(before.source.checkpoint()))
+    with path.open("ab") as file:
+        file.write(data[cut:])
+
+    after = Tail(path, position)
+    asyncio.run(after.read(len(expected) - len(before.signals)))
+
+    assert before.signals + after.signals == expected
+    assert before.gone + after.gone
+    assert after.source.health.up
+    assert after.source.caught_up_to(1.0) == 1.0
