@@ -23,3 +23,7 @@ class SourceError(RebalanceAgentError):
 
 class SinkError(RebalanceAgentError):
     """Samples could not be written or sent."""
+
+
+class RecordsError(RebalanceAgentError):
+    """Recorded samples that were asked for are not there, or cannot be read."""

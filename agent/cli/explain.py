@@ -1,0 +1,128 @@
+"""`rebalance-agent explain`: who began the rebalances of a group, why, and what they cost."""
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from datetime import datetime
+from difflib import get_close_matches
+
+import click
+import msgspec
+
+from agent.errors import RecordsError
+from agent.records import Found, read_records
+from aggregation.episodes import group_episodes
+from aggregation.explanation import Explanation, Happening, explanations
+from aggregation.explanation import explain as explained
+from metrics.sample import parse_time
+
+DEFAULT_FROM = "http://localhost:12472"
+_TIMEOUT_S = 10.0
+_EXAMPLES = """\b
+Examples:
+  rebalance-agent explain payments
+  rebalance-agent explain payments --from http://hub:12472 --last 5
+  rebalance-agent explain payments --from /var/lib/rebalance-agent/spool --at 2026-11-21T06:30:00Z
+  rebalance-agent explain payments --from /data/tables --output json
+  rebalance-agent replay --source logs --signals app.log | rebalance-agent explain payments --from -
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("group")
+@click.option(
+    "--from",
+    "place",
+    default=DEFAULT_FROM,
+    show_default=True,
+    metavar="URL|SPOOL|TABLES|FILE|-",
+    help="An agent or hub, a folder of a spool or of tables, JSON lines.",
+)
+@click.option(
+    "--last", type=click.IntRange(min=1), default=20, show_default=True, help="So many, at most."
+)
+@click.option("--at", "at", metavar="TIME", help="The one at that time, or the last before (ISO).")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def explain(group: str, place: str, last: int, at: str | None, output: str) -> None:
+    """Say who began the last rebalances of GROUP, why, who was slow, and what it cost."""
+    until = None if at is None else _instant(at)
+    if place.startswith(("http://", "https://")):
+        answers = _asked(place, group, last, until)
+    else:
+        answers = _found(read_records(place, group), group, last, until)
+    for answer in answers:
+        if output == "json":
+            click.echo(msgspec.json.encode(answer).decode())
+        else:
+            click.echo(as_text(answer))
+
+
+def as_text(answer: Explanation) -> str:
+    """Return the answer, the timeline and what to do, for a terminal."""
+    lines = [answer.answer]
+    if answer.happened:
+        lines += ["", "Timeline (UTC)", *(_line(each) for each in answer.happened)]
+    if answer.advice:
+        lines += ["", "What to do", *(f"  - {each}" for each in answer.advice)]
+    return "\n".join(lines)
+
+
+def _line(happened: Happening) -> str:
+    who = f"{happened.client_id} on {happened.host}" if happened.host else happened.client_id
+    mark = {"seen": "", "inferred": " (inferred)", "unknown": ""}[happened.certainty]
+    parts = [
+        (
+            f"  {happened.ts[:23].replace('T', ' ')}  {happened.seconds:8.3f} s"
+            f"  {happened.status or 'unknown':<19}  {who or '?'}{mark}"
+        )
+    ]
+    if happened.reason:
+        parts.append(f": {happened.reason}")
+    if happened.straggler is not None:
+        parts.append(f"; waited {happened.waited_seconds:.1f} s for {happened.straggler}")
+    if happened.departures:
+        parts.append(f"; went: {', '.join(happened.departures)}")
+    return "".join(parts)
+
+
+def _instant(text: str) -> float:
+    try:
+        return parse_time(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except ValueError as error:
+        wanted = "an ISO time such as 2026-11-21T06:30:00Z"
+        raise click.BadParameter(f"found {text!r}, wanted {wanted}", param_hint="--at") from error
+
+
+def _found(found: Found, group: str, last: int, until: float | None) -> list[Explanation]:
+    if found.malformed:
+        click.echo(f"{found.malformed} lines were no record and were left out", err=True)
+    if not found.records:
+        near = get_close_matches(group, found.groups)
+        known = ", ".join(near or sorted(found.groups)[:5]) or "none"
+        raise RecordsError(f"no record of group {group!r}; groups that were seen: {known}")
+    return explanations(group_episodes(found.records), last, until) or [explained("", group, [])]
+
+
+def _asked(url: str, group: str, last: int, until: float | None) -> list[Explanation]:
+    query = {"group": group, "last": str(last)} | ({} if until is None else {"at": str(until)})
+    asked = f"{url.rstrip('/')}/api/v1/explain?{urllib.parse.urlencode(query)}"
+    try:
+        with urllib.request.urlopen(asked, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - http(s)
+            body = answer.read()
+        return msgspec.json.decode(body, type=list[Explanation])
+    except urllib.error.HTTPError as error:
+        raise RecordsError(f"{url}: {_told(error)}") from error
+    except (OSError, msgspec.MsgspecError, ValueError) as error:
+        raise RecordsError(f"{url}: {error}; wanted a running agent or hub") from error
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"

@@ -1,0 +1,98 @@
+"""Recorded samples of one group, from wherever they lie: a spool, JSON lines, tables, an agent."""
+
+import gzip
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import msgspec
+
+from agent.errors import RecordsError
+from metrics.sample import Sample, SampleKind, format_time
+
+STDIN = "-"
+_decode = msgspec.json.Decoder(Sample).decode
+
+
+@dataclass(slots=True)
+class Found:
+    """The records of one group, the other groups that were met, and what was no record."""
+
+    records: list[Sample]
+    groups: set[str]
+    malformed: int = 0
+
+
+def read_records(place: str, group: str) -> Found:
+    """Read all records of a group from a folder of a spool or of tables, a file, or ``-``.
+
+    Raises:
+        RecordsError: nothing can be read there.
+
+    """
+    if place == STDIN:
+        return _from_lines([sys.stdin.buffer], group)
+    path = Path(place)
+    if path.is_file():
+        return _from_lines(_opened([path]), group)
+    if (path / "transitions").is_dir():
+        return _from_tables(path, group)
+    if not path.is_dir():
+        raise RecordsError(f"{place}: found no such file or folder")
+    files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz"), *path.glob(".*.jsonl.part")])
+    if not files:
+        raise RecordsError(f"{place}: found no *.jsonl of a spool and no tables in it")
+    return _from_lines(_opened(files), group)
+
+
+def _opened(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
+    for path in paths:
+        try:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+                yield cast("IO[bytes]", stream)  # gzip's file reads bytes like any other
+        except (OSError, EOFError) as error:
+            raise RecordsError(f"{path}: {error}") from error
+
+
+def _from_lines(streams: Iterable[IO[bytes]], group: str) -> Found:
+    found = Found([], set())
+    for stream in streams:
+        for line in stream:
+            try:
+                record = _decode(line)
+            except (msgspec.MsgspecError, ValueError):
+                found.malformed += 1
+                continue
+            found.groups.add(record.group)
+            if record.group == group:
+                found.records.append(record)
+    return found
+
+
+def _from_tables(path: Path, group: str) -> Found:
+    try:
+        from pyarrow import ArrowException, dataset  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise RecordsError(f"{path}: {error}; install the extra 'spark'") from error
+    try:
+        table = dataset.dataset(
+            path / "transitions", format="parquet", partitioning="hive", exclude_invalid_files=True
+        )
+        rows = table.to_table(filter=dataset.field("group") == group).to_pylist()
+        groups = set(table.to_table(columns=["group"])["group"].unique().to_pylist())
+    except (ArrowException, OSError) as error:
+        raise RecordsError(f"{path}: {error}") from error
+    return Found([_from_row(row) for row in rows], groups)
+
+
+_COLUMNS = {field.encode_name for field in msgspec.structs.fields(Sample)}
+
+
+def _from_row(row: dict[str, object]) -> Sample:
+    known = {key: value for key, value in row.items() if key in _COLUMNS and value is not None}
+    at = row["ts"]
+    known["ts"] = format_time(at.timestamp())  # type: ignore[attr-defined]  # the column is a time
+    known["kind"] = SampleKind(str(row["kind"]))
+    return msgspec.convert(known, Sample)

@@ -1,0 +1,108 @@
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from agent.cli import main
+from metrics.sample import encode
+from tests.aggregation.test_episodes import NEW, START, A, B, C, left, records, round_of
+
+LINES = b"".join(
+    encode(record)
+    for record in records(
+        *START, left(100.0, A, "closed"), *round_of(2, 101.0, B, C, causes={"z": NEW})
+    )
+)
+LAST = "1970-01-01 00:01:40.000     1.500 s  UserRequested        a on h-a: closed; went: a: left"
+
+
+def explain(*args: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["explain", *args], input=stdin)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    (tmp_path / "1.jsonl").write_bytes(LINES)
+    return tmp_path
+
+
+def test_answer_timeline_and_advice(spool: Path) -> None:
+    found = explain("g", "--from", str(spool), "--last", "1")
+
+    assert found.exit_code == 0
+    answer, _, title, line, _, advice, *_ = found.stdout.splitlines()
+    assert answer.startswith("g rebalanced once")
+    assert (title, line.strip(), advice) == ("Timeline (UTC)", LAST, "What to do")
+
+
+@pytest.mark.parametrize("name", ["2.jsonl", "2.jsonl.gz", ".2.jsonl.part"])
+def test_every_file_of_a_spool_counts(tmp_path: Path, name: str) -> None:
+    half = LINES.find(b"\n", len(LINES) // 2) + 1
+    rest = gzip.compress(LINES[half:]) if name.endswith(".gz") else LINES[half:]
+    (tmp_path / "1.jsonl").write_bytes(LINES[:half])
+    (tmp_path / name).write_bytes(rest)
+
+    assert LAST in explain("g", "--from", str(tmp_path)).stdout
+
+
+def test_lines_on_stdin() -> None:
+    assert LAST in explain("g", "--from", "-", stdin=LINES).stdout
+
+
+def test_tables(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in LINES.splitlines()]
+    table = pa.Table.from_pylist(rows)
+    times = pa.array([row["ts"].removesuffix("Z") for row in rows]).cast(pa.timestamp("us"))
+    table = table.set_column(
+        table.column_names.index("ts"), "ts", times.cast(pa.timestamp("us", "UTC"))
+    )
+    pq.write_to_dataset(table, tmp_path / "transitions")
+
+    assert LAST in explain("g", "--from", str(tmp_path)).stdout
+
+
+def test_json_holds_the_same(spool: Path) -> None:
+    told = json.loads(explain("g", "--from", str(spool), "--output", "json").stdout)
+
+    assert [each["status"] for each in told["happened"]] == ["NewMember", "UserRequested"]
+    assert told["happened"][1]["departures"] == ["a: left"]
+
+
+def test_at_names_the_one_that_ran(spool: Path) -> None:
+    found = explain("g", "--from", str(spool), "--at", "1970-01-01T00:00:30Z")
+
+    assert "rebalanced once, at 1970-01-01 00:00:00 UTC" in found.stdout
+
+
+def test_torn_line_is_left_out_and_told(spool: Path) -> None:
+    (spool / "2.jsonl").write_bytes(LINES[:100])
+
+    found = explain("g", "--from", str(spool))
+
+    assert found.exit_code == 0
+    assert "1 lines were no record" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "text"),
+    [
+        (["h", "--from", "SPOOL"], 1, "no record of group 'h'; groups that were seen: g"),
+        (["g", "--from", "/nowhere"], 1, "/nowhere: found no such file or folder"),
+        (["g", "--from", "SPOOL/empty"], 1, "found no *.jsonl of a spool and no tables in it"),
+        (["g", "--from", "http://127.0.0.1:9"], 1, "wanted a running agent or hub"),
+        (["g", "--at", "noon"], 2, "found 'noon', wanted an ISO time"),
+        (["g", "--last", "0"], 2, "--last"),
+    ],
+)
+def test_error_says_what_was_wanted(
+    spool: Path, args: list[str], exit_code: int, text: str
+) -> None:
+    (spool / "empty").mkdir()
+
+    found = explain(*[arg.replace("SPOOL", str(spool)) for arg in args])
+
+    assert (found.exit_code, text in found.stderr) == (exit_code, True)
