@@ -25,7 +25,7 @@ def test_answer_names_who_caused_most_and_whom_the_group_waited_for() -> None:
     told = explain("k", "g", story()[1:])
 
     assert told.answer.startswith(
-        "g rebalanced 6 times in 5 min; 2 of them were caused by client a"
+        "g rebalanced 4 times in 5 min; 2 of them were caused by client a"
     )
     assert "on host h-a (DroppedGroup: poll interval exceeded)" in told.answer
     assert told.answer.endswith("waited mostly for client c on host h-c.")
