@@ -18,6 +18,7 @@ from agent.checkpoint import load as load_checkpoint
 from agent.checkpoint import save as save_checkpoint
 from agent.config import AgentConfig
 from agent.errors import RebalanceAgentError
+from agent.history import History, spooled
 from agent.http_server import Answers, listen, make_app, serve
 from agent.pipeline import Pipeline, Positions
 from agent.sinks.jsonl_spool import JsonlSpool
@@ -63,7 +64,8 @@ class Agent:
         sources = make_sources(config, found.sources)
         sink = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
         save = partial(save_checkpoint, checkpoint_path)
-        self._pipeline = Pipeline(sink=sink, save=save, clock=clock)
+        self._history = History(spooled(config.samples.spool.dir))
+        self._pipeline = Pipeline(sink=sink, save=save, history=self._history, clock=clock)
         self._attach(found.tracker, sources)
         self._reading: list[asyncio.Task[None]] = []
         self._caught_up: set[str] = set()
@@ -88,7 +90,12 @@ class Agent:
     async def _run(self) -> None:
         config = self._config
         sockets = listen(config.web.listen)
-        answers = Answers(snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload)
+        answers = Answers(
+            snapshot=self.snapshot,
+            waiting_for=self.waiting_for,
+            reload=self.reload,
+            history=self._history,
+        )
         web = make_app(config.web, config.limits.series, answers)
         tasks = [
             asyncio.create_task(serve(web, sockets), name="web"),

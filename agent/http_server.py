@@ -10,7 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import uvicorn
@@ -19,8 +19,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from agent import api
 from agent.config import WebConfig, parse_address
 from agent.errors import RebalanceAgentError, SourceError
+from agent.history import History
 from agent.landing_page import render_page
 from aggregation.live import live
 from metrics.exporters.prometheus import render
@@ -49,6 +51,7 @@ class Answers:
     """Names of the sources that have not caught up once; none: ready."""
     reload: Callable[[], Awaitable[None]]
     """Raises RebalanceAgentError where the new configuration is wrong."""
+    history: History = field(default_factory=History)
 
 
 class _Pages:
@@ -102,6 +105,7 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
             Route("/-/ready", pages.ready),
             Route("/-/reload", pages.reload, methods=["POST"]),
             Route("/", pages.landing),
+            *api.routes(api.Queries(lambda: answers.snapshot()[0], answers.history)),
         ]
     )
 

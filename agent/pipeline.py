@@ -13,6 +13,7 @@ from typing import Any
 
 from agent.checkpoint import Checkpoint
 from agent.errors import SinkError
+from agent.history import History
 from agent.sinks.jsonl_spool import JsonlSpool
 from agent.sources.base import Source
 from metrics.exposition import SinkStats
@@ -39,12 +40,14 @@ class Pipeline:
         *,
         sink: JsonlSpool,
         save: Callable[[Checkpoint], None],
+        history: History,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """``save`` writes the checkpoint; it raises SinkError where the disk refuses."""
         self.sink = sink
         self._save = save
+        self._history = history
         self._clock, self._monotonic = clock, monotonic
         self._errors = self._committed = 0
         self._failing = self._uncommitted = self._unsaved = False
@@ -123,6 +126,7 @@ class Pipeline:
     def _record(self, samples: list[Sample]) -> None:
         if samples:
             self.sink.write(samples)
+            self._history.add(samples)
             self._uncommitted = True
 
     def _checkpoint(self) -> bool:

@@ -88,14 +88,16 @@ class _Group:
     last: str | None = None
 
 
-def group_episodes(records: Iterable[Sample]) -> list[GroupEpisode]:
+def group_episodes(records: Iterable[Sample], alive_at: float | None = None) -> list[GroupEpisode]:
     """Return the rebalances of all groups, explained, by their start.
 
     Records that appear twice count once; their order is all one. Periodic samples tell which
-    agents were alive.
+    agents were alive, or ``alive_at`` (Unix seconds), where all are of one agent.
     """
     records = list(records)
     heard = _heard(records)
+    if alive_at is not None:
+        heard = {agent: max(at, alive_at) for agent, at in heard.items()}
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
     found = [_explain(made, groups[made.ref], heard) for made in rounds(records)]
     return [

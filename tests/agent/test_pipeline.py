@@ -8,6 +8,7 @@ import pytest
 
 from agent.checkpoint import Checkpoint
 from agent.errors import SinkError
+from agent.history import History
 from agent.pipeline import Pipeline
 from agent.sinks.jsonl_spool import JsonlSpool, SpoolConfig
 from metrics.sample import Sample, SampleKind
@@ -37,7 +38,14 @@ class Bench:
         self.saved: list[dict[str, object]] = []
         self.refuses = False
         sink = JsonlSpool(SpoolConfig(dir=folder), agent="a", now=1000.0)
-        self.pipeline = Pipeline(sink=sink, save=self._save, clock=self.clock, monotonic=self.clock)
+        self.history = History()
+        self.pipeline = Pipeline(
+            sink=sink,
+            save=self._save,
+            history=self.history,
+            clock=self.clock,
+            monotonic=self.clock,
+        )
         self.pipeline.attach(
             Tracker(StatusConfig()), [self.source], lambda group: group != "hidden", INTERVAL_S
         )

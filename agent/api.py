@@ -1,0 +1,189 @@
+"""``/api/v1``: what the agent knows, as JSON; ``openapi.json`` describes it. Read-only."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agent.history import History, explained
+from aggregation.explanation import explain, explanations
+from aggregation.live import live
+from metrics.exposition import GroupRow
+from metrics.sample import format_time
+from metrics.snapshot import MemberRow, Snapshot
+from metrics.status import RebalanceStatus
+
+PREFIX = "/api/v1"
+MAX_LAST = 1000
+_DEFAULT_LAST = 20
+
+
+class _WrongQueryError(ValueError):
+    """What the asker must change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What the API asks of the application."""
+
+    snapshot: Callable[[], Snapshot]
+    history: History
+
+
+def routes(queries: Queries) -> list[Route]:
+    """Return the routes below `PREFIX`."""
+    answers = {
+        "groups": _groups,
+        "members": _members,
+        "episodes": _episodes,
+        "explain": _explain,
+    }
+    return [
+        *(Route(f"{PREFIX}/{name}", _route(queries, answer)) for name, answer in answers.items()),
+        Route(f"{PREFIX}/openapi.json", _openapi),
+    ]
+
+
+_Answer = Callable[[Queries, "_Query"], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    group: str | None
+    last: int
+    at: float | None
+
+    @property
+    def wanted(self) -> str:
+        if self.group is None:
+            raise _WrongQueryError("wanted the name of a group: ?group=NAME")
+        return self.group
+
+
+def _route(queries: Queries, answer: _Answer) -> Callable[[Request], Any]:
+    async def serve(request: Request) -> Response:
+        try:
+            query = _query(request)
+            # explaining takes a while: a thread of its own, or the sources would wait
+            body = await asyncio.to_thread(partial(answer, queries, query))
+        except _WrongQueryError as error:
+            return _json({"error": str(error)}, 400)
+        except LookupError as error:
+            return _json({"error": str(error.args[0])}, 404)
+        return _json(body)
+
+    return serve
+
+
+def _query(request: Request) -> _Query:
+    given = request.query_params
+    last = given.get("last", str(_DEFAULT_LAST))
+    if not last.isascii() or not last.isdigit() or not 1 <= int(last[:9]) <= MAX_LAST:
+        raise _WrongQueryError(f"last: found {last[:20]!r}, wanted 1 to {MAX_LAST}")
+    at = given.get("at")
+    try:
+        instant = None if at is None else float(at)
+    except ValueError as error:
+        wanted = "Unix seconds"
+        raise _WrongQueryError(f"at: found {(at or '')[:40]!r}, wanted {wanted}") from error
+    return _Query(given.get("group"), int(last), instant)
+
+
+def _groups(queries: Queries, query: _Query) -> list[dict[str, Any]]:
+    shown = live(queries.snapshot())
+    rows = [row for row in shown.groups if query.group in {None, row.group}]
+    return [
+        _group(row, _of(row, shown.consumers), _of(row, shown.instances))
+        for row in sorted(rows, key=lambda row: (-row.status, row.cluster, row.group))
+    ]
+
+
+def _of(group: GroupRow, rows: Sequence[MemberRow]) -> list[MemberRow]:
+    return [row for row in rows if (row.cluster, row.group) == (group.cluster, group.group)]
+
+
+def _group(
+    row: GroupRow, consumers: Sequence[MemberRow], instances: Sequence[MemberRow]
+) -> dict[str, Any]:
+    rows = [each for each in (*instances, *consumers) if each.status]
+    gravest = max(rows, key=lambda each: each.status, default=None)
+    return {
+        "cluster": row.cluster,
+        "group": row.group,
+        "group_type": row.group_type,
+        **_status(row.status, row.peak),
+        "members": len(consumers),
+        "client_id": None if gravest is None else gravest.client_id,
+        "reason": None if gravest is None else gravest.reason,
+        "since": None if gravest is None else format_time(gravest.since_at),
+    }
+
+
+def _members(queries: Queries, query: _Query) -> list[dict[str, Any]]:
+    shown = live(queries.snapshot())
+    return [
+        {
+            "cluster": row.cluster,
+            "app": row.app,
+            "group": row.group,
+            "group_type": row.group_type,
+            "scope": scope,
+            "client_id": row.client_id,
+            "member_id": row.member_id,
+            "group_instance_id": row.group_instance_id,
+            "host": row.host,
+            **_status(row.status, row.peak),
+            "since": format_time(row.since_at),
+            "reason": row.reason,
+            "generation": row.generation,
+            "software": row.software,
+        }
+        for scope, rows in (("streams", shown.instances), ("consumer", shown.consumers))
+        for row in sorted(rows, key=lambda row: (row.cluster, row.group, row.client_id, row.host))
+        if query.group in {None, row.group}
+    ]
+
+
+def _status(status: RebalanceStatus, peak: RebalanceStatus) -> dict[str, Any]:
+    return {
+        "status": status.value,
+        "name": status.label,
+        "peak": peak.value,
+        "peak_name": peak.label,
+    }
+
+
+def _episodes(queries: Queries, query: _Query) -> list[dict[str, Any]]:
+    now = queries.snapshot().at
+    found = explained(queries.history.records(query.group), now)
+    return [
+        {"cluster": told.cluster, "group": told.group, **msgspec.to_builtins(each)}
+        for told in explanations(found, query.last, query.at)
+        for each in told.happened
+    ]
+
+
+def _explain(queries: Queries, query: _Query) -> list[Any]:
+    group, shown = query.wanted, queries.snapshot()
+    found = explanations(explained(queries.history.records(group), shown.at), query.last, query.at)
+    quiet = [explain(key.cluster, group, []) for key in shown.groups if key.group == group]
+    if not found and not quiet:
+        known = ", ".join(sorted({key.group for key in shown.groups})[:5]) or "none"
+        raise LookupError(f"no record of group {group!r}; groups that were seen: {known}")
+    return found or quiet
+
+
+async def _openapi(_: Request) -> Response:
+    text = files("agent").joinpath("openapi.json").read_bytes()
+    return Response(text, media_type="application/json")
+
+
+def _json(body: object, status_code: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status_code, media_type="application/json")
