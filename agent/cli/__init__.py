@@ -14,6 +14,7 @@ _HELP = {
     "demo": "See it all work: a cluster, rebalances, metrics, a report.",
     "replay": "Read recorded files as if they were live.",
     "explain": "Say who began a group's rebalances, why, and what they cost.",
+    "top": "Watch what rebalances now, in a terminal.",
     "groups": "List and describe the groups of a cluster.",
     "ingest": "Put samples into tables, with Spark.",
     "report": "Write the trend report from tables, with Spark.",

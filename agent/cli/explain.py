@@ -1,15 +1,12 @@
 """`rebalance-agent explain`: who began the rebalances of a group, why, and what they cost."""
 
-import json
-import urllib.error
-import urllib.parse
-import urllib.request
 from datetime import datetime
 from difflib import get_close_matches
 
 import click
 import msgspec
 
+from agent.api_client import DEFAULT_URL, ask
 from agent.errors import RecordsError
 from agent.records import Found, read_records
 from aggregation.episodes import group_episodes
@@ -17,8 +14,6 @@ from aggregation.explanation import Explanation, Happening, explanations
 from aggregation.explanation import explain as explained
 from metrics.sample import parse_time
 
-DEFAULT_FROM = "http://localhost:12472"
-_TIMEOUT_S = 10.0
 _EXAMPLES = """\b
 Examples:
   rebalance-agent explain payments
@@ -34,7 +29,7 @@ Examples:
 @click.option(
     "--from",
     "place",
-    default=DEFAULT_FROM,
+    default=DEFAULT_URL,
     show_default=True,
     metavar="URL|SPOOL|TABLES|FILE|-",
     help="An agent or hub, a folder of a spool or of tables, JSON lines.",
@@ -48,7 +43,7 @@ def explain(group: str, place: str, last: int, at: str | None, output: str) -> N
     """Say who began the last rebalances of GROUP, why, who was slow, and what it cost."""
     until = None if at is None else _instant(at)
     if place.startswith(("http://", "https://")):
-        answers = _asked(place, group, last, until)
+        answers = ask(place, "explain", list[Explanation], group=group, last=last, at=until)
     else:
         answers = _found(read_records(place, group), group, last, until)
     for answer in answers:
@@ -106,23 +101,3 @@ def _found(found: Found, group: str, last: int, until: float | None) -> list[Exp
         known = ", ".join(near or sorted(found.groups)[:5]) or "none"
         raise RecordsError(f"no record of group {group!r}; groups that were seen: {known}")
     return explanations(group_episodes(found.records), last, until) or [explained("", group, [])]
-
-
-def _asked(url: str, group: str, last: int, until: float | None) -> list[Explanation]:
-    query = {"group": group, "last": str(last)} | ({} if until is None else {"at": str(until)})
-    asked = f"{url.rstrip('/')}/api/v1/explain?{urllib.parse.urlencode(query)}"
-    try:
-        with urllib.request.urlopen(asked, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - http(s)
-            body = answer.read()
-        return msgspec.json.decode(body, type=list[Explanation])
-    except urllib.error.HTTPError as error:
-        raise RecordsError(f"{url}: {_told(error)}") from error
-    except (OSError, msgspec.MsgspecError, ValueError) as error:
-        raise RecordsError(f"{url}: {error}; wanted a running agent or hub") from error
-
-
-def _told(error: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.loads(error.read())["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"{error.code} {error.reason}"
