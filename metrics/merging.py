@@ -62,9 +62,12 @@ class Merging:
         return out
 
     def release(self, entry: Consumer) -> list[Sample]:
-        """Take what has waited as it is."""
-        held, entry.held = entry.held, []
-        return [sample for signal in held for sample in self._take(entry, signal)]
+        """Take an unclear leave as it is, and what waits behind it."""
+        (first, *behind), entry.held = entry.held, []
+        out = self._take(entry, first)
+        for signal in behind:
+            out += self.take(entry, signal)
+        return out
 
     def _take(self, entry: Consumer, signal: Signal) -> list[Sample]:
         told = facts(signal)

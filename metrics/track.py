@@ -114,7 +114,7 @@ class Track:
             SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
         )
         if to is NONE:
-            self.ended, self.joined_at = self.moved, None
+            self.joined_at = None
             self.rebalances[self.highest] = self.rebalances.get(self.highest, 0) + 1
             self.episode = None
         else:
@@ -126,8 +126,10 @@ class Track:
         """Take the end of a round, whether it moves the status or not."""
         self.ended = Told(at, self.source, self.stream)
 
-    def inherit(self, other: "Track") -> None:
-        """Take over the counts of a track that goes: a counter of both must not fall."""
+    def inherit(self, other: "Track", at: float) -> None:
+        """Take over the counts of a track that goes at ``at``: a counter of both must not fall."""
+        if other.known:
+            _add(self.seconds, {other.status: max(0.0, at - other.since_at)})
         _add(self.rebalances, other.rebalances)
         _add(self.transitions, other.transitions)
         _add(self.seconds, other.seconds)

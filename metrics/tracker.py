@@ -74,17 +74,21 @@ class Tracker:
         """Let time pass: drop what is stale as lost, forget members that have gone."""
         out: list[Sample] = []
         for entry in self._members:
-            if entry.held and entry.held[0].at + HOLD_S <= now:
+            while entry.held and entry.held[0].at + HOLD_S <= now:
                 out += self._merging.release(entry)
             forget(entry.told, now)
             out += self._moves.expire(entry, now)
             if self._is_gone(entry, now):
-                self._forget(entry)
+                self._forget(entry, now)
         return out
 
     def flush(self) -> list[Sample]:
         """Take what still waits for another source, where no more will come."""
-        return [sample for entry in self._members for sample in self._merging.release(entry)]
+        out: list[Sample] = []
+        for entry in self._members:
+            while entry.held:
+                out += self._merging.release(entry)
+        return out
 
     def detach(self, stream: str, at: float) -> list[Sample]:
         """Drop what only the stream kept alive: its file has gone, its connection was closed."""
@@ -95,11 +99,12 @@ class Tracker:
                 voice.attached = False
             if not voices or entry.attached:
                 continue
-            out += self._merging.release(entry)
+            if entry.held:
+                out += self._merging.release(entry)
             if entry.track.status is RebalanceStatus.DROPPED_GROUP:
                 out += self._moves.lose(entry, at, "its source has ended")
             if self._is_gone(entry, at):
-                self._forget(entry)
+                self._forget(entry, at)
         return out
 
     def sample(self, deadline: float, interval_s: float) -> list[Sample]:
@@ -167,7 +172,7 @@ class Tracker:
         out: list[Sample] = []
         if folded is not None:
             out = self._moves.lose_all(folded, signal.at, "another source tells of it too")
-            self._dismiss(folded)
+            self._dismiss(folded, signal.at)
         self._members.hear(entry, signal)
         return entry, out
 
@@ -177,7 +182,7 @@ class Tracker:
         while len(self._members) > self._config.members:
             entry = self._members.oldest
             out += self._moves.lose_all(entry, at, "evicted: too many members")
-            self._forget(entry)
+            self._forget(entry, at)
             self._counts["evicted"] += 1
         return out
 
@@ -189,16 +194,16 @@ class Tracker:
         at_rest = entry.track.status is NONE and entry.layer.status is NONE
         return at_rest and not entry.attached
 
-    def _forget(self, entry: Consumer) -> None:
+    def _forget(self, entry: Consumer, at: float) -> None:
         self._members.remove(entry)
-        self._dismiss(entry)
+        self._dismiss(entry, at)
 
-    def _dismiss(self, entry: Consumer) -> None:
+    def _dismiss(self, entry: Consumer, at: float) -> None:
         """Let a member go; one with the same labels goes on counting where it ended."""
         self._instances.dismiss(entry)
         heir = next((each for each in self._members.kin(entry) if _has_labels(each, entry)), None)
         if heir is not None:
-            heir.track.inherit(entry.track)
+            heir.track.inherit(entry.track, at)
 
     def _tracks(self) -> list[Track]:
         return [entry.track for entry in self._members] + self._instances.tracks

@@ -1,0 +1,435 @@
+"""One member, several sources: an event is one transition, whoever tells it first."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics.consumer import RANK
+from metrics.sample import Outcome, Sample, SampleKind
+from metrics.signals import Signal, SignalKind, SourceKind
+from metrics.status import RebalanceStatus as Status
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker, TrackerState
+from tests.metrics.given import C1, codes, demand, joined, of_kind, raised, run, signal
+
+WIRE = SourceKind.WIRE
+LOG = replace(C1, member_id="c1-u", host="pod-1", software=None)
+ADDRESS = replace(LOG, stream="10.0.0.5:40000", host="10.0.0.5", software="apache-kafka-java 3.9")
+CONFIG = StatusConfig()
+
+
+@pytest.fixture
+def tracker() -> Tracker:
+    return Tracker(CONFIG)
+
+
+def wire(kind: SignalKind, at: float, status: int = 0, reason: str | None = None) -> Signal:
+    return signal(kind, at, ADDRESS, status=Status(status), source=WIRE, reason=reason)
+
+
+def synced(at: float, generation: int | None = None, *, by: SourceKind = WIRE) -> Signal:
+    member = ADDRESS if by is WIRE else LOG
+    return signal(SignalKind.SYNC, at, member, source=by, generation=generation)
+
+
+def reasons(samples: Iterable[Sample]) -> list[str | None]:
+    return [each.reason for each in samples]
+
+
+class TestEcho:
+    """What another source has told only confirms."""
+
+    def test_cause_is_told_once(self, tracker: Tracker) -> None:
+        samples = run(tracker, wire(SignalKind.RAISE, 10.0, 1, "error 27"), raised(1, 10.1, LOG))
+
+        assert codes(samples) == [1]
+        assert len(samples) == 1
+
+    def test_late_cause_does_not_open_a_closed_episode(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))
+
+        assert run(tracker, raised(1, 10.1, LOG), synced(12.1, 5, by=SourceKind.LOGS)) == []
+
+    def test_late_end_does_not_end_the_next_round(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))
+        run(tracker, wire(SignalKind.RAISE, 12.05, 1))
+
+        assert run(tracker, raised(1, 10.1, LOG), synced(12.1, 5, by=SourceKind.LOGS)) == []
+
+    def test_rounds_of_different_generations_are_two(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 10.0, LOG), synced(11.0, 5))
+
+        samples = run(tracker, raised(1, 11.5, LOG), synced(12.0, 6, by=SourceKind.LOGS))
+
+        assert codes(samples) == [1, 0]
+
+    def test_each_telling_is_claimed_once(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(10.5, 5))
+
+        samples = run(tracker, raised(1, 10.1, LOG), raised(1, 11.0, LOG))
+
+        assert codes(samples) == [1]
+
+    def test_follow_up_of_a_told_end_is_news(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))
+        own = demand(10, 12.2, reason="need to revoke")
+
+        (sample,) = run(tracker, signal(SignalKind.SYNC, 12.1, LOG, generation=5, own=own))
+
+        assert (sample.to, sample.reason) == (10, "need to revoke")
+
+    def test_follow_up_is_told_once_too(self, tracker: Tracker) -> None:
+        own = demand(10, 12.0)
+        end = signal(SignalKind.SYNC, 12.0, ADDRESS, source=WIRE, generation=5, own=own)
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), end)
+
+        assert run(tracker, signal(SignalKind.SYNC, 12.1, LOG, generation=5, own=own)) == []
+
+    def test_it_confirms_the_status(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), raised(1, 11.0, LOG))
+
+        assert tracker.advance(10.5 + CONFIG.stale_after_s) == []
+        assert codes(tracker.advance(11.0 + CONFIG.stale_after_s)) == [None]
+
+    def test_end_that_another_has_told_explains_its_own_join(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 2), synced(12.0, 5))
+
+        samples = run(tracker, joined(12.05, LOG), synced(12.1, 5, by=SourceKind.LOGS))
+
+        assert samples == []
+        assert tracker.snapshot(13.0).counts == {}
+
+    def test_join_before_an_end_that_is_known_is_late(self, tracker: Tracker) -> None:
+        run(tracker, synced(12.0, 5), joined(11.0, LOG), synced(20.0, 6))
+
+        assert tracker.snapshot(13.0).counts == {"late": 1}
+
+
+class TestWords:
+    """The better reason wins."""
+
+    def test_client_s_own_words_replace_an_error_while_it_lasts(self, tracker: Tracker) -> None:
+        run(
+            tracker, wire(SignalKind.RAISE, 10.0, 1, "error 27"), raised(1, 10.1, LOG, reason="its")
+        )
+
+        (row,) = tracker.snapshot(11.0).consumers
+        assert row.reason == "its"
+
+    def test_error_does_not_replace_the_client_s_own_words(self, tracker: Tracker) -> None:
+        run(
+            tracker, raised(1, 10.0, LOG, reason="its"), wire(SignalKind.RAISE, 10.1, 1, "error 27")
+        )
+
+        (row,) = tracker.snapshot(11.0).consumers
+        assert row.reason == "its"
+
+    def test_reason_where_the_transition_had_none_is_recorded(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 8))
+
+        (sample,) = run(tracker, raised(8, 10.1, LOG, reason="its words"))
+
+        assert (sample.kind, sample.from_, sample.to) == (SampleKind.SIGNAL, 8, 8)
+        assert sample.reason == "its words"
+
+    def test_words_for_what_is_over_change_nothing(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 8), synced(11.0, 5))
+
+        assert run(tracker, raised(8, 10.1, LOG, reason="its words")) == []
+        assert tracker.snapshot(12.0).consumers[0].reason is None
+
+    def test_words_for_a_lower_cause_leave_the_higher_one_s(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), wire(SignalKind.RAISE, 10.5, 9, "error 14"))
+
+        assert run(tracker, raised(1, 10.1, LOG, reason="its words")) == []
+        assert tracker.snapshot(12.0).consumers[0].reason == "error 14"
+
+    def test_every_source_has_a_rank(self) -> None:
+        assert set(RANK) == set(SourceKind)
+
+
+class TestOnlyOneSaw:
+    """A cause that only the slower source saw."""
+
+    def test_it_is_an_episode_of_its_own_where_nothing_has_moved(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.SEEN, 1.0), synced(12.0, 5))
+
+        samples = run(tracker, raised(7, 10.0, LOG, reason="metadata"))
+
+        assert codes(samples) == [7, 0]
+        assert [each.ts[17:23] for each in samples] == ["10.000", "12.000"]
+        assert samples[-1].outcome is Outcome.SYNCED
+
+    def test_round_that_failed_ends_as_failed(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.FAIL, 12.0))
+
+        assert run(tracker, raised(9, 10.0, LOG))[-1].outcome is Outcome.FAILED
+
+    def test_another_one_of_that_round_is_recorded(self, tracker: Tracker) -> None:
+        run(tracker, synced(12.0, 5), raised(7, 10.0, LOG))
+
+        (sample,) = run(tracker, raised(8, 10.5, LOG, reason="topics"))
+
+        assert (sample.kind, sample.from_, sample.to) == (SampleKind.SIGNAL, 0, 8)
+
+    def test_it_is_recorded_where_the_round_has_a_cause_already(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 9.0, 1), synced(12.0, 5))
+
+        (sample,) = run(tracker, raised(7, 10.0, LOG, reason="metadata"))
+
+        assert (sample.kind, sample.to, sample.reason) == (SampleKind.SIGNAL, 7, "metadata")
+
+    def test_it_does_not_move_a_later_round(self, tracker: Tracker) -> None:
+        run(
+            tracker,
+            wire(SignalKind.RAISE, 9.0, 1),
+            synced(12.0, 5),
+            wire(SignalKind.RAISE, 20.0, 1),
+        )
+
+        assert codes(run(tracker, raised(7, 10.0, LOG))) == []
+        assert tracker.snapshot(21.0).consumers[0].status is Status.COORDINATOR_REQUESTED
+
+    def test_what_is_too_old_to_be_compared_is_counted_only(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 9.0, 1), synced(12.0, 5))
+        tracker.advance(1000.0)
+
+        assert run(tracker, raised(1, 9.1, LOG)) == []
+        assert tracker.snapshot(1000.0).counts == {"late": 1}
+
+
+class TestUnclearLeave:
+    """The wire does not tell a drop from a close where the leave has no reason."""
+
+    @pytest.fixture
+    def tracker(self) -> Tracker:
+        tracker = Tracker(CONFIG)
+        run(tracker, synced(5.0, 1, by=SourceKind.LOGS), synced(5.0, 1))
+        return tracker
+
+    def test_it_waits_for_the_log(self, tracker: Tracker) -> None:
+        assert run(tracker, wire(SignalKind.LEAVE, 10.0)) == []
+
+    def test_log_knows_it_for_a_drop(self, tracker: Tracker) -> None:
+        samples = run(
+            tracker,
+            wire(SignalKind.LEAVE, 10.0),
+            wire(SignalKind.RAISE, 10.5, 2),
+            raised(5, 9.999, LOG, reason="poll timeout"),
+            synced(14.0, 2),
+        )
+
+        assert codes(samples) == [5, 0]
+
+    def test_drop_that_the_log_told_first_is_no_leave(self, tracker: Tracker) -> None:
+        samples = run(tracker, raised(5, 9.9, LOG), wire(SignalKind.LEAVE, 10.0), synced(14.0, 2))
+
+        assert codes(samples) == [5, 0]
+
+    def test_log_knows_it_for_a_close(self, tracker: Tracker) -> None:
+        samples = run(
+            tracker,
+            wire(SignalKind.LEAVE, 10.0),
+            signal(SignalKind.LEAVE, 9.9, LOG, reason="closed"),
+        )
+
+        assert codes(samples) == [6, 0]
+        assert reasons(samples) == ["closed", "closed"]
+
+    def test_it_is_a_leave_where_the_log_says_nothing_in_time(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0), wire(SignalKind.RAISE, 11.0, 2))
+
+        assert tracker.advance(14.9) == []
+        assert codes(tracker.advance(15.0)) == [6, 0, 2]
+
+    def test_it_is_a_leave_once_the_log_tells_of_later_things(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+
+        samples = run(tracker, raised(2, 12.5, LOG))
+
+        assert codes(samples) == [6, 0, 2]
+
+    def test_it_is_a_leave_once_the_wire_is_far_ahead(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+
+        assert codes(run(tracker, wire(SignalKind.RAISE, 15.1, 2))) == [6, 0, 2]
+
+    def test_it_does_not_wait_for_a_log_that_has_ended(self, tracker: Tracker) -> None:
+        tracker.detach(LOG.stream, 6.0)
+
+        assert codes(run(tracker, wire(SignalKind.LEAVE, 10.0))) == [6, 0]
+
+    def test_end_of_all_sources_ends_the_wait(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+
+        samples = tracker.detach(LOG.stream, 11.0) + tracker.detach(ADDRESS.stream, 11.0)
+
+        assert codes(samples) == [6, 0]
+
+    def test_end_of_a_recording_ends_the_wait(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+
+        assert codes(tracker.flush()) == [6, 0]
+
+    def test_no_more_than_a_bound_waits(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+
+        samples = run(tracker, *(wire(SignalKind.RAISE, 10.0, 2) for _ in range(100)))
+
+        assert codes(samples) == [6, 0, 2]
+
+    def test_drop_that_comes_too_late_is_recorded(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+        tracker.advance(15.0)
+
+        (sample,) = run(tracker, raised(5, 9.999, LOG, reason="poll timeout"))
+
+        assert (sample.kind, sample.to, sample.reason) == (SampleKind.SIGNAL, 5, "poll timeout")
+
+    def test_it_waits_through_a_restart(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+        state = msgspec.json.decode(msgspec.json.encode(tracker.state()), type=TrackerState)
+
+        samples = run(Tracker(CONFIG, state=state), raised(5, 9.999, LOG))
+
+        assert codes(samples) == [5]
+
+    def test_leave_of_a_member_with_one_source_does_not_wait(self) -> None:
+        assert codes(run(Tracker(CONFIG), wire(SignalKind.LEAVE, 10.0))) == [6, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """A round as it happened: causes a while after one another, then its end."""
+
+    causes: tuple[Status, ...]
+    revokes: bool
+    ends: SignalKind
+    pause_s: float
+
+
+ROUNDS = st.lists(
+    st.builds(
+        Round,
+        causes=st.lists(
+            st.sampled_from([code for code in Status if 1 <= code <= 9]),
+            unique=True,
+            max_size=3,
+        ).map(tuple),
+        revokes=st.booleans(),
+        ends=st.sampled_from([SignalKind.SYNC, SignalKind.SYNC, SignalKind.LEAVE]),
+        pause_s=st.sampled_from([0.5, 1.0, 30.0]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+_STEP_S = 0.5
+
+
+def told(rounds: list[Round]) -> list[Signal]:
+    """Return what one source, the log, tells of a history."""
+    at, out = 100.0, list[Signal]()
+    for generation, each in enumerate(rounds):
+        out.append(joined(at := at + each.pause_s, LOG))
+        out += [raised(code, at := at + _STEP_S, LOG, reason=str(code)) for code in each.causes]
+        at += _STEP_S
+        own = demand(10, at) if each.revokes and each.ends is SignalKind.SYNC else None
+        out.append(
+            signal(each.ends, at, LOG, generation=generation, own=own, reason=str(each.ends))
+        )
+    return out
+
+
+def on_the_wire(signals: Iterable[Signal], shifts: list[float]) -> list[Signal]:
+    """Return what the wire tells of the same: some time earlier or later, in the same order."""
+    return [
+        msgspec.structs.replace(
+            each, member=ADDRESS, source=WIRE, at=each.at + shifts[i % len(shifts)], reason="wire"
+        )
+        for i, each in enumerate(signals)
+    ]
+
+
+SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=5)
+
+
+def interleaved(data: st.DataObject, one: list[Signal], other: list[Signal]) -> list[Signal]:
+    """Return both in any order of arrival that keeps each one's own."""
+    rest, out = [one[::-1], other[::-1]], list[Signal]()
+    turns = iter(data.draw(st.lists(st.integers(0, 1), max_size=60)))
+    while all(rest):
+        out.append(rest[next(turns, 0)].pop())
+    return out + rest[0][::-1] + rest[1][::-1]
+
+
+def moves(samples: Iterable[Sample]) -> list[tuple[int | None, int | None]]:
+    return [(each.from_, each.to) for each in of_kind(samples, SampleKind.TRANSITION)]
+
+
+class TestLaws:
+    """Of two sources that tell one history."""
+
+    @given(st.data(), ROUNDS, SHIFTS)
+    def test_transitions_are_those_of_one(
+        self, data: st.DataObject, rounds: list[Round], shifts: list[float]
+    ) -> None:
+        log = told(rounds)
+        alone, both = Tracker(CONFIG), Tracker(CONFIG)
+        expected = moves(run(alone, *log))
+
+        samples = run(both, *interleaved(data, log, on_the_wire(log, shifts)))
+
+        assert moves(samples) == expected
+        assert len({each.id for each in samples}) == len(samples)
+        (row,), (one,) = both.snapshot(1e4).consumers, alone.snapshot(1e4).consumers
+        assert row.counts.rebalances == one.counts.rebalances
+        assert row.counts.transitions == one.counts.transitions
+
+    @given(ROUNDS, SHIFTS, st.floats(0.0, 4.0))
+    def test_leave_without_a_reason_is_what_a_slow_log_says(
+        self, rounds: list[Round], shifts: list[float], lag_s: float
+    ) -> None:
+        """The log knows that each of its leaves was a drop, which ends with the next sync."""
+        log = [
+            raised(5, each.at, LOG) if each.kind is SignalKind.LEAVE else each
+            for each in told(rounds)
+        ]
+        traffic = [
+            msgspec.structs.replace(each, reason=None) for each in on_the_wire(told(rounds), shifts)
+        ]
+        arriving = sorted(log + traffic, key=lambda s: s.at + (0.0 if s.source is WIRE else lag_s))
+        expected = moves(run(Tracker(CONFIG), *log))
+        both = Tracker(CONFIG)
+        run(both, signal(SignalKind.SEEN, 1.0, LOG))
+
+        samples = run(both, *arriving) + both.flush()
+
+        assert moves(samples) == expected
+
+    @given(st.data(), ROUNDS, SHIFTS)
+    def test_no_cause_is_lost_or_doubled_where_each_misses_some(
+        self, data: st.DataObject, rounds: list[Round], shifts: list[float]
+    ) -> None:
+        history = told([replace(each, ends=SignalKind.SYNC) for each in rounds])
+        seen = [data.draw(st.integers(1, 3)) for _ in history]
+        ends = SignalKind.SYNC
+        log = [s for s, who in zip(history, seen, strict=True) if who & 1 or s.kind is ends]
+        traffic = on_the_wire(history, shifts)
+        traffic = [s for s, who in zip(traffic, seen, strict=True) if who & 2 or s.kind is ends]
+        expected = run(Tracker(CONFIG), *history)
+        tracker = Tracker(CONFIG)
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), wire(SignalKind.SEEN, 1.0))
+
+        samples = run(tracker, *interleaved(data, log, traffic))
+
+        for code in Status:
+            assert (
+                codes(samples).count(code) <= len([s for s in expected if s.to == code])
+                or code is Status.NONE
+            )
+        recorded = {each.to for each in samples} - {0, None}
+        assert recorded == {each.to for each in expected} - {0, None}
