@@ -55,6 +55,9 @@ def replay(streams: Iterable[Iterator[Signal]], tracker: Tracker) -> Iterator[Sa
         ripe = format_time(signal.at - _REORDER_S)
         while made and made[0][0] <= ripe:
             yield heapq.heappop(made)[2]
+    for sample in tracker.flush():
+        heapq.heappush(made, (sample.ts, number, sample))
+        number += 1
     while made:
         yield heapq.heappop(made)[2]
 

@@ -28,7 +28,7 @@ from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 
 _PROGRESS_AFTER_S = 2.0
-_BROKER_LOG = "broker_log"
+_LOGS, _BROKER_LOG, _PCAP, _BOTH = "logs", "broker_log", "pcap", "logs,pcap"
 _PRINTED = {SampleKind.TRANSITION, SampleKind.LOST}
 _EXAMPLES = """\b
 Examples:
@@ -39,15 +39,17 @@ Examples:
   rebalance-agent replay --source logs --explain-line app.log
   rebalance-agent replay --source logs --explain-line -c agent.yaml app.log
   tcpdump -U -w - port 9092 | rebalance-agent replay --source pcap -
+  rebalance-agent replay --source logs,pcap app.log wire.pcap
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @click.option(
     "--source",
-    type=click.Choice(["logs", _BROKER_LOG, "pcap"]),
+    type=click.Choice([_LOGS, _BROKER_LOG, _PCAP, _BOTH]),
     required=True,
-    help="What the files are: logs of clients, logs of brokers, or captures (pcap, pcapng).",
+    help="What the files are: logs of clients, logs of brokers, captures (pcap, pcapng), or logs "
+    "and captures of the same clients, told apart by their first bytes.",
 )
 @click.option(
     "--format",
@@ -91,20 +93,20 @@ def replay(  # noqa: PLR0913 - one argument an option
     config = None if config_file is None else load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
     cluster = cluster or (config.cluster.name if config else "")
-    if source == "pcap":
-        _print([_captured(paths, cluster)], _tracker(config), output, printed)
-        return
+    captures = _captures(source, paths)
     timezone = timezone or (config.timezone if config else None)
     chosen = broker_dialects() if source == _BROKER_LOG else _dialects(dialects, config)
     parsers = {
         recording: LogParser(chosen, _interpreter(source, recording.stream, cluster), timezone)
-        for recording in recordings(paths)
+        for recording in recordings([path for path in paths if path not in captures])
     }
     if explain_line:
         for recording, parser in parsers.items():
             _explain(recording, parser)
         return
     streams = [in_order(parser, _watched(recording)) for recording, parser in parsers.items()]
+    if captures:
+        streams.append(_captured(captures, cluster))
     _print(streams, _tracker(config), output, printed)
 
 
@@ -132,12 +134,21 @@ def _print(
             )
 
 
+def _captures(source: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return which of the files are captures."""
+    if source not in {_PCAP, _BOTH}:
+        return ()
+    try:
+        from agent.sources.pcap_file import is_capture  # noqa: PLC0415 - needs the extra "wire"
+    except ImportError as error:
+        raise ConfigError(f"replay --source {source}: {error}; install the extra 'wire'") from error
+    return paths if source == _PCAP else tuple(path for path in paths if is_capture(path))
+
+
 def _captured(paths: tuple[str, ...], cluster: str) -> Iterator[Signal]:
     """Yield what captures tell; say at the end what in them could not be read."""
-    try:
-        from agent.sources.pcap_file import signals  # noqa: PLC0415 - needs the extra "wire"
-    except ImportError as error:
-        raise ConfigError(f"replay --source pcap: {error}; install the extra 'wire'") from error
+    from agent.sources.pcap_file import signals  # noqa: PLC0415 - `_captures` has tried it
+
     counts = Counter[str]()
     yield from signals(paths, cluster, counts)
     if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:

@@ -80,6 +80,26 @@ def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterato
         yield from interpreter.take(event)
 
 
+def is_capture(path: str) -> bool:
+    """Tell by its first bytes whether a file is a capture; stdin is taken for none.
+
+    Raises:
+        SourceError: the file cannot be read.
+
+    """
+    if path == "-":
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            magic = file.read(4)
+        if magic[:2] == _GZIP:
+            with gzip.open(path) as file:
+                magic = file.read(4)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceError(f"{path}: {error}") from error
+    return magic in _PCAP or magic == _PCAPNG
+
+
 def packets(path: str) -> Iterator[Packet]:
     """Yield the packets of a file, or of stdin (``-``).
 
