@@ -144,7 +144,7 @@ class Link:
                 more |= pump.run()
         except OSError as error:
             if isinstance(error, ssl.SSLError):
-                self._loop.counts["tls"] += 1
+                self._tell(error)
             self.close()
             return
         self.decode()
@@ -173,6 +173,14 @@ class Link:
             _log.exception("decoder_fault", extra={"client_id": self.decoder.client_id})
             self._loop.counts["decoder_fault"] += 1
             self.decoder.opaque = True
+
+    def _tell(self, error: ssl.SSLError) -> None:
+        """Count it; in TLS 1.3 a broker refuses our certificate after the handshake."""
+        self._loop.counts["tls"] += 1
+        if not self._answers.moved_bytes:
+            server = self.decoder.server
+            keys = {"side": "broker", "broker": f"{server.host}:{server.port}", "error": str(error)}
+            _log.warning("proxy_handshake_failed", extra=keys)
 
     def _is_over(self) -> bool:
         requests, answers, at_rest = self._requests, self._answers, self.passage.at_rest

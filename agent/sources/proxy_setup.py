@@ -114,7 +114,8 @@ class Setup:
                 self._loop.watch(end.fd, 0, self._shake)
         except (ssl.SSLError, OSError) as error:
             side = "client" if end is self._client else "broker"
-            keys = {"side": side, "broker": str(self._targets[0].node), "error": str(error)}
+            server = self._targets[0].node
+            keys = {"side": side, "broker": f"{server.host}:{server.port}", "error": str(error)}
             _log.warning("proxy_handshake_failed", extra=keys)
             self.close(f"tls_{side}")
             return

@@ -39,10 +39,11 @@ class Observer:
         self._url = f"http://127.0.0.1:{port}"
         config = folder / "agent.yaml"
         config.write_text(_CONFIG.format(source=source, spool=self._spool, port=port))
+        self._log = folder / "agent.log"
         self._agent = Child(
             "agent",
             [sys.executable, "-P", "-m", "agent", "run", "-c", config],
-            folder / "agent.log",
+            self._log,
             environment=os.environ | {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
         )
 
@@ -89,6 +90,14 @@ class Observer:
     def counter(self, name: str, **labels: str) -> float | None:
         """Return the sum of the series that have these labels; None where there is none."""
         return self._value(name, labels, sum)
+
+    def logged(self, event: str) -> str:
+        """Return the first line of an event in the agent's own log, once there is one."""
+        lines = self._poll(lambda: self._lines(f"event={event}"), bool)
+        return lines[0] if lines else ""
+
+    def _lines(self, text: str) -> list[str]:
+        return [line for line in self._log.read_text().splitlines() if text in line]
 
     def _ready(self) -> bool:
         try:

@@ -1,6 +1,9 @@
 """Real clients, a proxy, three real brokers: as without it, and the wire tells what logs tell."""
 
 import json
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from agent.lab.broker import HOST, Cluster, free_port
 from agent.lab.clients import Clients
+from tests.system.kafka_tools import KafkaTools
 from tests.system.observer import STREAMS, Observer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
@@ -20,6 +24,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
 BROKERS = 3
 RECORDS = 2_000
 WITHIN_S = 60.0
+KAFKA_PYTHON = Path(__file__).parent / "kafka_python.py"
+TOOLS = "org.apache.kafka.tools."
+GROUPS = f"{TOOLS}consumer.group.ConsumerGroupCommand"
 
 
 class Scene:
@@ -34,6 +41,7 @@ class Scene:
         self.wire = stack.enter_context(Observer(folder / "none", folder / "wire", source))
         self.logs = stack.enter_context(Observer(logs, folder / "logs"))
         self.clients = stack.enter_context(Clients(self.bootstrap, logs, cache))
+        self.tools = KafkaTools(self.bootstrap, folder / "tools", cache)
         for agent in (self.wire, self.logs):
             agent.wait_ready()
 
@@ -49,19 +57,29 @@ class Scene:
 
     def read(self, topic: str, count: int, group: str | None = None) -> list[bytes]:
         """Return all records of a topic, as a consumer sees them through the proxy."""
-        named = {"bootstrap.servers": self.bootstrap, "auto.offset.reset": "earliest"}
-        consumer = Consumer(named | {"group.id": group or f"read-{topic}", "client.id": "reader"})
-        consumer.subscribe([topic])
-        values: list[bytes] = []
-        deadline_s = time.monotonic() + WITHIN_S
-        while time.monotonic() < deadline_s:
-            message = consumer.poll(0.5)
-            if message is not None and message.error() is None:
-                values.append(message.value() or b"")
-            elif message is None and len(values) >= count:
-                break
+        consumer = self.consumer(topic, self.bootstrap, group or f"read-{topic}")
+        values = drain(consumer, count)
         consumer.close()
         return values
+
+    def consumer(self, topic: str, bootstrap: str, group: str) -> Consumer:
+        named = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest"}
+        consumer = Consumer(named | {"group.id": group, "client.id": "reader"})
+        consumer.subscribe([topic])
+        return consumer
+
+
+def drain(consumer: Consumer, count: int) -> list[bytes]:
+    """Return what a consumer gets, once that is ``count`` records and no more come."""
+    values: list[bytes] = []
+    deadline_s = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline_s:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            values.append(message.value() or b"")
+        elif message is None and len(values) >= count:
+            break
+    return values
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +142,71 @@ def test_every_record_of_a_producer_arrives(scene: Scene, acks: str) -> None:
     assert sorted(scene.read(topic, RECORDS)) == sorted(wanted)
 
 
+def test_every_record_of_kafka_python_arrives(scene: Scene) -> None:
+    settings = json.dumps({"bootstrap_servers": scene.bootstrap, "client_id": "p1"})
+    arguments = [scene.topic("python"), str(RECORDS), settings]
+    command = [sys.executable, str(KAFKA_PYTHON), *arguments]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(map(int, done.stdout.split())) == list(range(RECORDS))
+    assert scene.wire.codes("p1", [2, 0, 6, 0]) == [2, 0, 6, 0]
+
+
+def test_the_performance_tools_move_every_record(scene: Scene) -> None:
+    topic, many = scene.topic("perf"), str(10 * RECORDS)
+    produce = ("--record-size", "1000", "--throughput", "-1")
+    consume = ("--group", "perf", "--timeout", str(int(WITHIN_S) * 1_000))
+
+    named = ("--topic", topic, "--num-records", many)
+    produced = scene.tools.run(f"{TOOLS}ProducerPerformance", *named, *produce)
+    consumed = scene.tools.run(f"{TOOLS}ConsumerPerformance", *named, *consume)
+
+    assert f"{many} records sent" in produced
+    head, row = (line.split(", ") for line in consumed.splitlines())
+    assert row[head.index("data.consumed.in.nMsg")] == many
+    group = scene.tools.run(GROUPS, "--describe", "--group", "perf", "--offsets")
+    offsets = [int(row.split()[3]) for row in group.splitlines() if row.startswith("perf ")]
+    assert sum(offsets) == int(many)
+
+
+def test_the_admin_tools_reach_every_broker(scene: Scene) -> None:
+    run, own = scene.tools.run, {int(scene.bootstrap.rpartition(":")[2])}
+    topic = scene.topic("administered")
+    member = scene.consumer(topic, scene.bootstrap, "administered")
+    drain(member, 0)
+    named = ("--entity-type", "topics", "--entity-name", topic)
+
+    run(f"{TOOLS}TopicCommand", "--create", "--topic", "created", "--partitions", "3")
+    run("kafka.admin.ConfigCommand", "--alter", *named, "--add-config", "retention.ms=77777")
+    topics = run(f"{TOOLS}TopicCommand", "--describe", "--topic", "created")
+    configs = run("kafka.admin.ConfigCommand", "--describe", *named)
+    groups = run(GROUPS, "--list")
+    members = run(GROUPS, "--describe", "--group", "administered", "--members")
+    folders = run(f"{TOOLS}LogDirsCommand", "--describe")
+    brokers = run(f"{TOOLS}BrokerApiVersionsCommand")
+
+    assert "PartitionCount: 3" in topics
+    assert "retention.ms=77777" in configs
+    assert "administered" in groups.split()
+    assert "reader" in members.split()
+    assert "from brokers 1,2,3" in folders
+    ports = {int(port) for port in re.findall(r"^\S+:(\d+) \(id:", brokers, re.MULTILINE)}
+    direct = {broker.node.port for broker in scene.cluster.brokers}
+    assert len(ports) == BROKERS
+    assert not ports & (direct | own)
+    member.close()
+
+
 def test_a_rolling_restart_loses_and_doubles_nothing(scene: Scene) -> None:
+    """Nothing that a client beside the proxy would not lose or double."""
     topic = scene.topic("rolling")
     member = scene.clients.consumer("4.3.0", "r1", "rolling", [topic])
     member.wait_for("assigned")
+    through = scene.consumer(topic, scene.bootstrap, "through")
+    beside = scene.consumer(topic, scene.cluster.bootstrap, "beside")
+    readers = [(each, drain(each, 0)) for each in (through, beside)]
     producer = scene.producer("all", enable_idempotence=True)
     failed: list[object] = []
     sent = 0
@@ -153,6 +232,8 @@ def test_a_rolling_restart_loses_and_doubles_nothing(scene: Scene) -> None:
     assert producer.flush(60) == 0
 
     assert failed == []
-    values = scene.read(topic, sent)
-    assert sorted(map(int, values)) == list(range(sent))
+    for consumer, before in readers:
+        values = before + drain(consumer, sent - len(before))
+        assert sorted(map(int, values)) == list(range(sent))
+        consumer.close()
     member.close()

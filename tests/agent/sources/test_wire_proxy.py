@@ -392,6 +392,20 @@ def test_a_certificate_of_another_host_is_refused(certificates: dict[str, Path])
     )
 
 
+def test_a_broker_is_told_its_name(certificates: dict[str, Path]) -> None:
+    names: list[str | None] = []
+    server = _server(certificates, "localhost")
+    server.sni_callback = lambda _sock, name, _context: names.append(name)
+
+    async def test(stage: Stage) -> None:
+        await stage.connect()
+
+    on_stage(
+        test, server_tls=server, client_tls=_client(certificates), tls=_both_sides(certificates)
+    )
+    assert names == ["localhost"]
+
+
 def test_a_client_without_a_certificate_is_refused(certificates: dict[str, Path]) -> None:
     async def test(stage: Stage) -> None:
         with contextlib.suppress(OSError):
