@@ -16,8 +16,9 @@ from typing import Any
 from agent.checkpoint import Checkpoint
 from agent.checkpoint import load as load_checkpoint
 from agent.checkpoint import save as save_checkpoint
-from agent.config import AgentConfig
+from agent.config import AgentConfig, Role
 from agent.errors import RebalanceAgentError
+from agent.group_watch import GroupWatch
 from agent.history import History, spooled
 from agent.http_server import Answers, listen, make_app, serve
 from agent.pipeline import Pipeline, Positions
@@ -67,6 +68,11 @@ class Agent:
         self._history = History(spooled(config.samples.spool.dir))
         self._pipeline = Pipeline(sink=sink, save=save, history=self._history, clock=clock)
         self._attach(found.tracker, sources)
+        self._watch = (
+            None
+            if config.role is Role.SIDECAR
+            else GroupWatch(self._history, config.limits.groups, self._pipeline.record, clock)
+        )
         self._reading: list[asyncio.Task[None]] = []
         self._caught_up: set[str] = set()
         self._reloads = Counter({"success": 0, "failure": 0})
@@ -102,6 +108,8 @@ class Agent:
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._stopping.wait(), name="stop"),
         ]
+        if self._watch is not None:
+            tasks.append(asyncio.create_task(self._watch.run(), name="groups"))
         self._start_reading()
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         self.stop()
@@ -160,6 +168,7 @@ class Agent:
         snapshot = replace(
             self._pipeline.tracker.snapshot(self._clock()),
             inspected=tuple(row for each in inspecting for row in each.inspected()),
+            rebalances={} if self._watch is None else self._watch.totals(),
         )
         stats = AgentStats(
             version=self._version,

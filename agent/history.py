@@ -13,6 +13,7 @@ MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 that rebalances hourly fills it in two weeks."""
 _SEED_BYTES = 4 << 20
 
+_NO_CAUSES = {SampleKind.SAMPLE, SampleKind.EPISODE}
 _decode = msgspec.json.Decoder(Sample).decode
 
 
@@ -22,11 +23,32 @@ class History:
     def __init__(self, records: Iterable[Sample] = (), max_records: int = MAX_RECORDS) -> None:
         """Start with what an earlier run has recorded."""
         self._records: deque[Sample] = deque(maxlen=max_records)
-        self.add(records)
+        self._news: dict[str, tuple[float, float]] = {}
+        self.add(records, now=0.0)
+        self._news.clear()
 
-    def add(self, records: Iterable[Sample]) -> None:
-        """Take records as they are made; periodic ones tell nothing of causes."""
-        self._records.extend(each for each in records if each.kind is not SampleKind.SAMPLE)
+    def add(self, records: Iterable[Sample], now: float) -> None:
+        """Take records as they arrive, at ``now``; periodic ones tell nothing of causes."""
+        kept = [each for each in records if each.kind not in _NO_CAUSES]
+        self._records.extend(kept)
+        for group in {each.group for each in kept}:
+            first, _ = self._news.get(group, (now, now))
+            self._news[group] = (first, now)
+
+    def due(self, now: float, quiet_s: float) -> list[Sample]:
+        """Return the records of groups that have had news, once they are quiet again.
+
+        A group that is never quiet is due every 2 x ``quiet_s``.
+        """
+        due = set[str]()
+        for group, (first, last) in list(self._news.items()):
+            if now - last >= quiet_s:
+                del self._news[group]
+                due.add(group)
+            elif now - first >= 2 * quiet_s:
+                self._news[group] = (now, last)
+                due.add(group)
+        return [each for each in self._records if each.group in due] if due else []
 
     def records(self, group: str | None = None) -> list[Sample]:
         """Return a copy, so that another thread can take its time; None: of all groups."""

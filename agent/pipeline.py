@@ -72,21 +72,21 @@ class Pipeline:
         """Take signals in read order."""
         for signal in signals:
             if self._watched(signal.member.group):
-                self._record(self.tracker.apply(signal))
+                self.record(self.tracker.apply(signal))
 
     def detach(self, stream: str, at: float) -> None:
         """Take the end of a stream."""
-        self._record(self.tracker.detach(stream, at))
+        self.record(self.tracker.detach(stream, at))
 
     def tick(self) -> None:
         """Let time pass: what is due, then a commit where there is something to commit."""
         now = self._clock()
         read_to = min((source.caught_up_to(now) for source in self.sources), default=now)
-        self._record(self.tracker.advance(read_to))
+        self.record(self.tracker.advance(read_to))
         deadline = read_to // self._interval_s * self._interval_s
         if deadline > self._sampled_at:
             self._sampled_at = deadline
-            self._record(self.tracker.sample(deadline, self._interval_s))
+            self.record(self.tracker.sample(deadline, self._interval_s))
         if self.commit():
             self._guarded(lambda: self.sink.tick(now))
 
@@ -123,10 +123,11 @@ class Pipeline:
             errors=self._errors,
         )
 
-    def _record(self, samples: list[Sample]) -> None:
+    def record(self, samples: Sequence[Sample]) -> None:
+        """Take samples; the next tick makes them safe."""
         if samples:
             self.sink.write(samples)
-            self._history.add(samples)
+            self._history.add(samples, self._clock())
             self._uncommitted = True
 
     def _checkpoint(self) -> bool:

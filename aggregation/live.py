@@ -45,6 +45,7 @@ def live(snapshot: Snapshot) -> Live:
         apps=_apps(rows, snapshot.groups),
         inspected=_inspected(snapshot),
         durations=_durations(snapshot.durations),
+        rebalances=snapshot.rebalances,
     )
 
 

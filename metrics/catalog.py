@@ -211,6 +211,19 @@ DURATION = Metric(
     "Length of the members' rebalances.",
     "seconds",
 )
+GROUP_REBALANCES = Metric(
+    "kafka_group_rebalances_total",
+    COUNTER,
+    ("group", "status", CLUSTER),
+    "Rebalances of a whole group that are over, by the status of their trigger.",
+)
+GROUP_DURATION = Metric(
+    "kafka_group_rebalance_duration_seconds",
+    HISTOGRAM,
+    ("group", "status", CLUSTER),
+    "From the first member's start to the last one's end, by the status of the trigger.",
+    "seconds",
+)
 MEMBER_INFO = Metric(
     "kafka_consumer_member_info",
     GAUGE,

@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from metrics.snapshot import Durations, InspectedGroup, MemberRow
+from metrics.snapshot import Durations, InspectedGroup, MemberRow, RebalanceKey, Rebalances
 from metrics.status import RebalanceStatus
 
 
@@ -51,6 +51,7 @@ class Live:
     apps: tuple[AppRow, ...] = ()
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[DurationKey, Durations] = field(default_factory=dict)
+    rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,26 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}
     source: str
 
 
+class EpisodeRecord(Sample, frozen=True, kw_only=True):
+    """A rebalance of a whole group, from hub and standalone.
+
+    The row's own columns tell the trigger: ``ts`` is the start of the rebalance, ``to`` the
+    trigger's code or 0 where nobody saw it.
+    """
+
+    ended_ts: str
+    seconds: float
+    member_seconds: float
+    """Summed over the members: what it cost."""
+    certainty: str
+    """Of the trigger: seen, inferred or unknown."""
+    straggler: str | None = None
+    waited_seconds: float | None = None
+    departures: list[str] = []
+    caused_by: str | None = None
+    members: int = 0
+
+
 _encoder = msgspec.json.Encoder()
 
 

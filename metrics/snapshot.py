@@ -78,6 +78,24 @@ class Durations:
     sum_s: float
 
 
+class RebalanceKey(NamedTuple):
+    """The labels of a group's own rebalances: ``status`` names the code of their trigger."""
+
+    cluster: str
+    group: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalances:
+    """How many, how long, and the last one. ``last_at`` is Unix seconds."""
+
+    durations: Durations
+    last_id: str = ""
+    last_s: float = 0.0
+    last_at: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """All that is known at ``at`` (Unix seconds)."""
@@ -89,5 +107,7 @@ class Snapshot:
     """Every group ever seen: a group whose members are gone stays, at 0."""
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
+    rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
+    """Of whole groups; from hub and standalone alone, so that nothing is counted twice."""
     counts: dict[str, int] = field(default_factory=dict)
     """What the tracker counted: suppressed, unexplained, late, lost, evicted, groups_evicted."""

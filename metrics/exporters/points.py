@@ -11,8 +11,16 @@ from typing import NamedTuple
 from metrics import catalog
 from metrics.catalog import Metric, MetricType
 from metrics.exposition import AgentStats, AppRow, Exposition, GroupRow, Live
-from metrics.snapshot import DURATION_BUCKETS_S, Durations, InspectedGroup, MemberRow
+from metrics.snapshot import DURATION_BUCKETS_S, Durations, InspectedGroup, MemberRow, RebalanceKey
 from metrics.status import CONSUMER_MAX, RebalanceStatus
+
+
+class Example(NamedTuple):
+    """One observation that a histogram holds. ``at`` is Unix seconds."""
+
+    episode: str
+    value: float
+    at: float
 
 
 class Point(NamedTuple):
@@ -20,6 +28,7 @@ class Point(NamedTuple):
 
     labels: tuple[str, ...]
     value: float | Durations
+    example: Example | None = None
 
 
 Family = tuple[Metric, list[Point]]
@@ -61,6 +70,10 @@ def _streams(row: MemberRow) -> tuple[str, ...]:
 
 def _group(row: GroupRow | InspectedGroup) -> tuple[str, ...]:
     return (row.group, row.group_type, row.cluster)
+
+
+def _rebalance(key: RebalanceKey) -> tuple[str, ...]:
+    return (key.group, key.status, key.cluster)
 
 
 def _app(row: AppRow) -> tuple[str, ...]:
@@ -154,6 +167,13 @@ _LIVE: dict[Metric, Callable[[Live], Iterable[Point]]] = {
     ),
     catalog.DURATION: lambda v: (
         Point((key.app, key.group, key.cluster), value) for key, value in v.durations.items()
+    ),
+    catalog.GROUP_REBALANCES: lambda v: (
+        Point(_rebalance(key), sum(total.durations.buckets)) for key, total in v.rebalances.items()
+    ),
+    catalog.GROUP_DURATION: lambda v: (
+        Point(_rebalance(key), total.durations, Example(total.last_id, total.last_s, total.last_at))
+        for key, total in v.rebalances.items()
     ),
     catalog.MEMBER_INFO: _member_info,
 }

@@ -4,16 +4,18 @@ No global registry and no timestamps: the page is what holds at the scrape. Esca
 library's.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar, Timestamp
 from prometheus_client.utils import floatToGoString
 
 from metrics.catalog import MetricType
-from metrics.exporters.points import Family, Point, families
+from metrics.exporters.points import Example, Family, Point, families
 from metrics.exposition import Exposition
 from metrics.snapshot import DURATION_BUCKETS_S, Durations
 
@@ -62,10 +64,20 @@ def _add(metric: Metric, name: str, labels: dict[str, str], point: Point) -> Non
         metric.add_sample(name, labels, point.value)
         return
     counts = list(accumulate(point.value.buckets))
-    for bound, count in zip(_BOUNDS, counts, strict=True):
-        metric.add_sample(f"{name}_bucket", labels | {"le": bound}, count)
+    example = point.example
+    held_by = None if example is None else bisect_left(DURATION_BUCKETS_S, example.value)
+    for number, (bound, count) in enumerate(zip(_BOUNDS, counts, strict=True)):
+        shown = _exemplar(example) if number == held_by and example is not None else None
+        metric.add_sample(f"{name}_bucket", labels | {"le": bound}, count, exemplar=shown)
     metric.add_sample(f"{name}_sum", labels, point.value.sum_s)
     metric.add_sample(f"{name}_count", labels, counts[-1])
+
+
+def _exemplar(example: Example) -> Exemplar:
+    """OpenMetrics alone shows it; the plain text format has none."""
+    seconds, part = divmod(example.at, 1)
+    at = Timestamp(int(seconds), int(part * 1e9))
+    return Exemplar({"episode_id": example.episode}, example.value, at)
 
 
 def _printable(value: str) -> str:

@@ -45,7 +45,7 @@ class Running:
 def running() -> Running:
     tracker, history = Tracker(StatusConfig()), History()
     for each in sorted(LIVE, key=lambda signal: signal.at):
-        history.add(tracker.apply(each))
+        history.add(tracker.apply(each), each.at)
     return Running(tracker, history)
 
 
@@ -132,9 +132,30 @@ class TestHistory:
     def test_periodic_samples_take_no_room(self) -> None:
         tracker = Tracker(StatusConfig())
         history = History(tracker.apply(raised(7, 1.0, A)))
-        history.add(tracker.sample(15.0, 15.0))
+        history.add(tracker.sample(15.0, 15.0), 15.0)
 
         assert [each.kind for each in history.records()] == [SampleKind.TRANSITION]
+
+    def test_groups_are_due_once_they_are_quiet(self) -> None:
+        history = History(records(*LIVE))
+        assert history.due(1_000.0, 30.0) == []
+
+        news = records(raised(7, 1_000.0, A))
+        history.add(news, 1_000.0)
+
+        assert history.due(1_029.0, 30.0) == []
+        assert history.due(1_030.0, 30.0)[-1:] == news
+        assert history.due(1_031.0, 30.0) == []
+
+    def test_group_that_is_never_quiet_is_due_too(self) -> None:
+        history = History()
+        told = records(*LIVE)
+        due = 0
+        for second in range(121):
+            history.add(told[:1], float(second))
+            due += bool(history.due(float(second), 30.0))
+
+        assert due == 2
 
     def test_goes_on_from_the_spool(self, tmp_path: Path) -> None:
         told = records(*LIVE)

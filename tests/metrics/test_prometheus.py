@@ -19,7 +19,15 @@ from metrics.catalog import METRICS
 from metrics.exporters.prometheus import render
 from metrics.exposition import AgentStats, Exposition, SinkStats, SourceStats
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
-from metrics.snapshot import InspectedGroup, MemberRow, Snapshot, StatusCounts
+from metrics.snapshot import (
+    Durations,
+    InspectedGroup,
+    MemberRow,
+    RebalanceKey,
+    Rebalances,
+    Snapshot,
+    StatusCounts,
+)
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
@@ -79,6 +87,14 @@ def inspected(group: str) -> InspectedGroup:
     )
 
 
+REBALANCES = Rebalances(
+    durations=Durations((0, 0, 1, *[0] * 10, 1), 2000.5),
+    last_id="3fa9",
+    last_s=0.5,
+    last_at=1000.5,
+)
+
+
 def exposition() -> Exposition:
     """Return two consumers and a Streams instance that went through known rounds."""
     calm = replace(member("consumer-1"), member_id="consumer-1-7d", assignor="range")
@@ -96,7 +112,10 @@ def exposition() -> Exposition:
         synced(thread, 1002.0, probing),
     ):
         tracker.apply(signal)
-    snapshot = replace(tracker.snapshot(1010.0), inspected=(inspected("payments-in"),))
+    whole = {RebalanceKey("prod", "payments-in", "NewMember"): REBALANCES}
+    snapshot = replace(
+        tracker.snapshot(1010.0), inspected=(inspected("payments-in"),), rebalances=whole
+    )
     return Exposition(live(snapshot), replace(STATS, tracker=snapshot.counts))
 
 
@@ -267,6 +286,14 @@ def test_every_metric_of_the_catalogue_is_set() -> None:
     }
 
     assert shown == {metric.name for metric in METRICS}
+
+
+def test_openmetrics_shows_the_last_rebalance_as_an_exemplar() -> None:
+    text = page(exposition(), "application/openmetrics-text; version=1.0.0")
+
+    (line,) = [line for line in text.split("\n") if "# {" in line]
+    assert 'kafka_group_rebalance_duration_seconds_bucket{group="payments-in"' in line
+    assert 'le="0.5",status="NewMember"} 1.0 # {episode_id="3fa9"} 0.5 1000.500000000' in line
 
 
 def test_a_scrape_changes_nothing() -> None:

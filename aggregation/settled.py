@@ -1,0 +1,136 @@
+"""Rebalances of whole groups that are over: each counted once, and recorded.
+
+Theory of operation. A rebalance is over when nobody is in it and for `SETTLE_S` nothing was added:
+other agents' records arrive late, and a member that is missing may still speak. Per group there is
+a watermark, the start of the last one that was counted; what began before it is not counted again.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aggregation.episodes import GroupEpisode, group_episodes
+from metrics.sample import EpisodeRecord, Sample, SampleKind, Scope, digest, format_time
+from metrics.snapshot import DURATION_BUCKETS_S, Durations, RebalanceKey, Rebalances
+from metrics.status import RebalanceStatus
+
+if TYPE_CHECKING:
+    from aggregation.rounds import GroupRef
+
+SETTLE_S = 30.0
+_NEVER = float("-inf")
+UNKNOWN = "Unknown"
+"""The ``status`` of a rebalance whose trigger nobody saw."""
+
+
+@dataclass(slots=True)
+class _Total:
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BUCKETS_S) + 1))
+    sum_s: float = 0.0
+    last: GroupEpisode | None = None
+
+
+class Settled:
+    """The totals of all groups, and how far each is counted."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit`` groups are kept; the longest quiet goes first."""
+        self._limit = limit
+        self._totals: dict[GroupRef, dict[str, _Total]] = {}
+        self._counted_to: dict[GroupRef, float] = {}
+
+    def over(self, records: Sequence[Sample], now: float) -> list[GroupEpisode]:
+        """Return what is over by now (Unix seconds) in the records of some groups; changes nothing.
+
+        Takes a while: call it in a thread of its own.
+        """
+        return [
+            each
+            for each in group_episodes(records, alive_at=now)
+            if not each.round.is_open
+            and each.round.ended_at + SETTLE_S <= now
+            and each.round.started_at > self._counted_to.get(each.round.ref, _NEVER)
+        ]
+
+    def skip(self, found: Sequence[GroupEpisode]) -> None:
+        """Take what an earlier run has counted."""
+        for episode in found:
+            self._counted_to[episode.round.ref] = episode.round.started_at
+
+    def count(self, found: Sequence[GroupEpisode]) -> None:
+        """Count what is over."""
+        for episode in found:
+            self._count(episode)
+
+    def totals(self) -> dict[RebalanceKey, Rebalances]:
+        """Return what exporters show."""
+        return {
+            RebalanceKey(ref.cluster, ref.group, status): _shown(total)
+            for ref, totals in self._totals.items()
+            for status, total in totals.items()
+        }
+
+    def _count(self, episode: GroupEpisode) -> None:
+        ref = episode.round.ref
+        totals = self._totals[ref] = self._totals.pop(ref, {})  # the newest is last
+        total = totals.setdefault(_status(episode), _Total())
+        total.buckets[bisect_left(DURATION_BUCKETS_S, episode.seconds)] += 1
+        total.sum_s += episode.seconds
+        total.last = episode
+        self._counted_to[ref] = episode.round.started_at
+        while len(self._totals) > self._limit:
+            oldest = next(iter(self._totals))
+            del self._totals[oldest]
+            self._counted_to.pop(oldest, None)
+
+
+def _status(episode: GroupEpisode) -> str:
+    code = episode.trigger.code
+    return UNKNOWN if code is None else code.label
+
+
+def _shown(total: _Total) -> Rebalances:
+    last = total.last
+    return Rebalances(
+        durations=Durations(tuple(total.buckets), total.sum_s),
+        last_id="" if last is None else last.round.id,
+        last_s=0.0 if last is None else last.seconds,
+        last_at=0.0 if last is None else last.round.ended_at,
+    )
+
+
+def record(episode: GroupEpisode) -> EpisodeRecord:
+    """Return an episode as a record of the schema; its id is of the episode alone."""
+    made, trigger, slow = episode.round, episode.trigger, episode.straggler
+    member = trigger.member
+    code = RebalanceStatus.NONE if trigger.code is None else trigger.code
+    return EpisodeRecord(
+        id=digest(Scope.GROUP, *made.ref, SampleKind.EPISODE, made.id),
+        kind=SampleKind.EPISODE,
+        ts=format_time(made.started_at),
+        cluster=made.ref.cluster,
+        app=made.app,
+        group=made.ref.group,
+        group_type=made.group_type,
+        scope=Scope.GROUP,
+        client_id=None if member is None else member.client_id,
+        group_instance_id=None if member is None else member.group_instance_id,
+        host="" if member is None else member.host,
+        to=code.value,
+        peak=episode.gravest.value,
+        status=None if trigger.code is None else code.label,
+        reason=trigger.reason if trigger.missing is None else trigger.missing,
+        generation=max(made.generations, default=None),
+        episode=made.id,
+        source="episodes",
+        ended_ts=format_time(made.ended_at),
+        seconds=round(episode.seconds, 6),
+        member_seconds=round(episode.member_seconds, 6),
+        certainty=trigger.certainty.value,
+        straggler=None if slow is None else slow.member.client_id,
+        waited_seconds=None if slow is None else round(slow.waited_s, 6),
+        departures=[f"{each.member.client_id}: {each.kind}" for each in episode.departures],
+        caused_by=episode.caused_by,
+        members=len({piece.member for piece in made.consumers}),
+    )

@@ -1,0 +1,95 @@
+import json
+
+import pytest
+
+from aggregation.settled import SETTLE_S, Settled, record
+from metrics.sample import EpisodeRecord, Sample, encode
+from metrics.signals import Member
+from metrics.snapshot import RebalanceKey
+from tests.aggregation.test_episodes import START, A, B, C, left, records, round_of
+from tests.metrics.given import raised
+
+LEAVE = [left(100.0, A, "closed"), *round_of(2, 101.0, B, C)]
+OPEN = raised(7, 200.0, B)
+UNSEEN = round_of(2, 100.0, A, B, C)
+
+
+def counted(settled: Settled, told: list[Sample], now: float) -> list[str | None]:
+    found = settled.over(told, now)
+    settled.count(found)
+    return [record(each).status for each in found]
+
+
+def test_counts_what_is_over_once() -> None:
+    settled, told = Settled(10), records(*START, *LEAVE)
+
+    assert counted(settled, told, 1_000.0) == ["NewMember", "UserRequested"]
+    assert counted(settled, told, 2_000.0) == []
+    assert {key.status: sum(t.durations.buckets) for key, t in settled.totals().items()} == {
+        "NewMember": 1,
+        "UserRequested": 1,
+    }
+
+
+def test_waits_for_late_records() -> None:
+    settled, told = Settled(10), records(*START, *LEAVE)
+
+    assert counted(settled, told, 101.5 + SETTLE_S - 0.1) == ["NewMember"]
+    assert counted(settled, told, 101.5 + SETTLE_S) == ["UserRequested"]
+
+
+def test_open_one_is_not_over() -> None:
+    assert counted(Settled(10), records(*START, OPEN), 1e6) == ["NewMember"]
+
+
+def test_what_an_earlier_run_has_counted_is_skipped() -> None:
+    settled, told = Settled(10), records(*START, *LEAVE)
+    settled.skip(settled.over(told, 50.0))
+
+    assert counted(settled, told, 1_000.0) == ["UserRequested"]
+
+
+def test_unseen_trigger_is_counted_as_unknown() -> None:
+    settled = Settled(10)
+    counted(settled, records(*START, *UNSEEN), 1_000.0)
+
+    total = settled.totals()[RebalanceKey("k", "g", "Unknown")]
+    assert total.durations.sum_s == pytest.approx(0.4)
+    assert total.last_s == pytest.approx(0.4)
+    assert total.last_at == 100.5
+
+
+def test_groups_are_bounded_the_longest_quiet_goes() -> None:
+    settled = Settled(1)
+    counted(settled, records(*START), 1_000.0)
+
+    other = records(*round_of(1, 500.0, Member(group="h", client_id="x", stream="x")))
+    counted(settled, other, 1_000.0)
+
+    assert {key.group for key in settled.totals()} == {"h"}
+
+
+def test_record_tells_all_of_it() -> None:
+    settled = Settled(10)
+    (found,) = settled.over(records(*START, *LEAVE), 1_000.0)[1:]
+
+    told = record(found)
+
+    assert (told.kind, told.scope, told.client_id, told.to) == ("episode", "group", "a", 6)
+    assert (told.ts, told.ended_ts) == (
+        "1970-01-01T00:01:40.000000Z",
+        "1970-01-01T00:01:41.500000Z",
+    )
+    assert (told.certainty, told.departures, told.members) == ("seen", ["a: left"], 3)
+    assert told.id == record(found).id
+    assert json.loads(encode(told))["seconds"] == 1.5
+    assert isinstance(told, EpisodeRecord)
+
+
+def test_record_of_an_unseen_trigger_says_what_is_missing() -> None:
+    (found,) = Settled(10).over(records(*START, *UNSEEN), 1_000.0)[1:]
+
+    told = record(found)
+
+    assert (told.status, told.to, told.client_id) == (None, 0, None)
+    assert told.reason == "the member that began it: no agent sees it"
