@@ -105,13 +105,18 @@ async def describe_groups(
     missing = [name for name in names if is_missing(found[name])]
     others = [kind for kind in KINDS if kind is not group_type]
     for name, other in (await describer.any(missing, coordinators, others)).items():
-        found[name] = other
+        if not is_missing(other) or _code(found[name]) == UNSUPPORTED:
+            found[name] = other
     return [_of_type(group_type, found[name]) for name in names]
 
 
 def is_missing(answer: object) -> bool:
     """Return whether a coordinator does not know the group, as of the type that was asked for."""
-    return isinstance(answer, Failure) and answer.code in (NOT_FOUND, UNSUPPORTED)
+    return _code(answer) in (NOT_FOUND, UNSUPPORTED)
+
+
+def _code(answer: object) -> str | None:
+    return answer.code if isinstance(answer, Failure) else None
 
 
 def _of_type(group_type: GroupType, answer: Described) -> Described:

@@ -73,4 +73,4 @@ def of_ending(address: str, asked: str, *, first: bool, tls: bool, sasl: bool) -
         hint = "is it Kafka, and does it want TLS or no SASL?"
     else:
         hint = "is it Kafka, and does it want TLS or SASL?"
-    return RefusedError(text + hint, "not_kafka")
+    return RefusedError(text + hint, "tls" if tls else "not_kafka")

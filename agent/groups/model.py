@@ -42,7 +42,8 @@ Assigned = dict[str, tuple[int, ...]]
 """Partitions by topic, or tasks by subtopology."""
 
 
-class Node(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Node:
     """One broker of the cluster."""
 
     node_id: int

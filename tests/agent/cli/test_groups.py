@@ -1,0 +1,227 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from agent.cli import main
+from agent.groups.requests import Api
+from tests.agent.groups.simulated import HOST, KAFKA_28, Group, Simulated
+
+GROUPS = {
+    "clicks": Group(type="consumer", epoch=4, state="Reconciling", members={"c1-a": {"t": [0]}}),
+    "connect-s3": Group(protocol="connect"),
+    "offsets": Group(protocol="", state="Empty"),
+    "orders": Group(members={"c1-a": {"t": [1, 0]}, "c2-b": {"t": [2]}}),
+    "queue": Group(type="share", protocol="share"),
+    "views": Group(type="streams", protocol="streams", members={"s1-a": {"0": [0, 1]}}),
+}
+
+
+def call(cluster: Simulated, *arguments: str) -> Result:
+    arguments = ("groups", *arguments, "--bootstrap-server", cluster.bootstrap)
+    return CliRunner().invoke(main, arguments)
+
+
+def shown(cluster: Simulated, *arguments: str) -> list[str]:
+    """Return the names of the groups that a list shows."""
+    result = call(cluster, "list", *arguments)
+    assert result.exit_code == 0, result.stderr
+    return [line.split()[0] for line in result.stdout.splitlines()[1:]]
+
+
+def test_groups_are_listed_as_a_table() -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "list")
+        broker = f"{HOST}:{cluster.ports[1]} (1)"
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "GROUP      TYPE     PROTOCOL STATE       COORDINATOR",
+        f"clicks     Consumer consumer Reconciling {broker}",
+        f"connect-s3 Classic  connect  Stable      {broker}",
+        f"offsets    Classic  -        Empty       {broker}",
+        f"orders     Classic  consumer Stable      {broker}",
+        f"queue      Share    share    Stable      {broker}",
+        f"views      Streams  streams  Stable      {broker}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--group-type", "classic"], ["connect-s3", "offsets", "orders"]),
+        (["--group-type", "Classic", "--protocol", "connect"], ["connect-s3"]),
+        (["--protocol", "consumer"], ["clicks", "orders"]),
+        (["--consumer"], ["clicks", "offsets", "orders"]),
+        (["--share"], ["queue"]),
+        (["--streams"], ["views"]),
+        (["--state", "empty", "--state", "Reconciling"], ["clicks", "offsets"]),
+        (["--consumer", "--state", "Stable"], ["orders"]),
+        (["--state", "Dead"], []),
+    ],
+)
+def test_filters_choose(arguments: list[str], names: list[str]) -> None:
+    with Simulated(GROUPS) as cluster:
+        assert shown(cluster, *arguments) == names
+
+
+def test_an_older_brokers_groups_have_an_empty_type_until_a_filter_asks() -> None:
+    groups = {"orders": GROUPS["orders"], "connect-s3": GROUPS["connect-s3"]}
+    with Simulated(groups, versions=KAFKA_28) as cluster:
+        result = call(cluster, "list")
+        assert result.stdout.splitlines()[2].split()[:4] == ["orders", "-", "consumer", "Stable"]
+        assert cluster.asked[1, Api.DESCRIBE_GROUPS] == 0
+
+        assert shown(cluster, "--consumer") == ["orders"]
+        assert shown(cluster, "--group-type", "consumer") == []
+
+
+@pytest.mark.parametrize(("output", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str, Any]]) -> None:
+    with Simulated(GROUPS) as cluster:
+        listed = load(call(cluster, "list", "--share", "--output", output).stdout)
+        described = load(call(cluster, "describe", "clicks", "--output", output).stdout)
+        node = {"node_id": 1, "host": HOST, "port": cluster.ports[1]}
+
+    assert listed == {
+        "groups": [
+            {
+                "group": "queue",
+                "type": "Share",
+                "protocol": "share",
+                "state": "Stable",
+                "coordinator": node,
+            }
+        ],
+        "errors": [],
+        "partial": False,
+        "down": [],
+    }
+    assert described["groups"] == [
+        {
+            "group": "clicks",
+            "type": "Consumer",
+            "protocol": "consumer",
+            "state": "Reconciling",
+            "coordinator": node,
+            "assignor": "uniform",
+            "simple": False,
+            "epoch": 4,
+            "target_epoch": 4,
+            "topology_epoch": None,
+            "generation": None,
+            "leader": None,
+            "authorized_operations": ["READ", "DESCRIBE"],
+            "members": [
+                {
+                    "member_id": "c1-a",
+                    "instance_id": None,
+                    "client_id": "c1",
+                    "host": "/10.0.0.1",
+                    "rack": None,
+                    "epoch": 4,
+                    "protocol": "classic",
+                    "subscription": ["t"],
+                    "subscription_regex": None,
+                    "owned": {"t": [0]},
+                    "target": {"t": [0]},
+                    "process_id": None,
+                    "endpoint": None,
+                    "topology_epoch": None,
+                }
+            ],
+        }
+    ]
+
+
+def test_members_are_described_as_a_table_of_their_own() -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", "orders", "views", "--members", "--verbose")
+
+    assert result.exit_code == 0
+    groups, members = result.stdout.split("\n\n")
+    assert groups.splitlines()[1].split()[:4] == ["orders", "Classic", "consumer", "Stable"]
+    assert groups.splitlines()[1].endswith("no     READ,DESCRIBE")
+    rows = [line.split() for line in members.splitlines()]
+    assert rows[0][:3] == ["GROUP", "MEMBER-ID", "INSTANCE-ID"]
+    assert rows[1] == ["orders", "c1-a", "-", "c1", "/10.0.0.1", "-", "t:0,1", "-", "-", "-", "t"]
+    assert rows[3][:2] == ["views", "s1-a"]
+    assert rows[3][6] == "active/0:0,1"
+
+
+def test_what_cannot_be_described_is_told_and_the_rest_is_shown() -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", "orders", "nope", "--group-type", "classic")
+        wrong = call(cluster, "describe", "orders", "--group-type", "share")
+
+    assert (result.exit_code, wrong.exit_code) == (1, 1)
+    assert result.stdout.splitlines()[1].startswith("orders ")
+    assert result.stderr == "Error: GROUP_ID_NOT_FOUND: Group nope not found.\n"
+    assert (wrong.stdout, wrong.stderr) == ("", "Error: Group 'orders' is not a share group.\n")
+
+
+def test_a_partial_list_names_the_broker_that_is_missing() -> None:
+    groups = GROUPS | {"there": Group(node_id=2)}
+    with Simulated(groups, nodes=2) as cluster:
+        cluster.kill(2)
+        result = call(cluster, "list")
+        document = json.loads(call(cluster, "list", "--output", "json").stdout)
+        address = f"{HOST}:{cluster.ports[2]}"
+
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 1 + len(GROUPS)
+    assert result.stderr.startswith(f"Warning: partial: broker 2 is missing: {address}: cannot be")
+    assert document["partial"] is True
+    assert [(down["node_id"], down["address"]) for down in document["down"]] == [(2, address)]
+
+
+def test_a_denied_list_is_no_empty_list() -> None:
+    with Simulated(operations=0) as cluster:
+        result = call(cluster, "list")
+        cluster.groups["mine"] = Group()
+        mine = call(cluster, "list")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: no group is visible: an ACL for Describe on the")
+    assert mine.exit_code == 0
+    assert mine.stderr.startswith("Note: no ACL for Describe on the cluster")
+
+
+def test_the_command_configuration_logs_in_and_may_name_the_brokers(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    jaas = 'x.PlainLoginModule required username="agent" password="right";'
+    with Simulated(GROUPS, passwords={"agent": "right"}) as cluster:
+        file.write_text(
+            f"bootstrap.servers={cluster.bootstrap}\nsecurity.protocol=SASL_PLAINTEXT\n"
+            f"sasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n"
+        )
+        result = CliRunner().invoke(main, ["groups", "list", "--command-config", str(file)])
+        refused = call(cluster, "list")
+        assert cluster.asked[1, Api.DESCRIBE_CLUSTER] == 2  # refused at the first try
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert refused.exit_code == 1
+    assert "does it want TLS or SASL?" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list"], "--bootstrap-server is missing"),
+        (["list", "--bootstrap-server", "kafka"], "--bootstrap-server: found 'kafka', wanted"),
+        (["list", "--bootstrap-server", ":9092"], "--bootstrap-server: found ':9092', wanted"),
+        (["list", "--share", "--streams"], "--consumer, --share, --streams: wanted one"),
+        (["list", "--share", "--protocol", "x"], "--consumer, --share, --streams: wanted one"),
+        (["describe"], "Missing argument 'GROUP...'"),
+        (["list", "--command-config", "/none"], "/none: cannot be read: No such file"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, ["groups", *arguments])
+
+    assert result.exit_code == 2
+    assert said in result.stderr
