@@ -24,6 +24,7 @@ from tests.agent.groups.simulated_messages import (
     OF_TYPE,
     Group,
     Versions,
+    member,
     read_request,
 )
 from tests.agent.wire.frames import _fill
