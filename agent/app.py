@@ -23,9 +23,10 @@ from agent.history import History, spooled
 from agent.http_server import Answers, listen, make_app, serve
 from agent.pipeline import Pipeline, Positions
 from agent.sinks.jsonl_spool import JsonlSpool
+from agent.source_book import SourceBook
 from agent.source_factory import make_sources
 from agent.sources.base import Inspecting, Source
-from metrics.exposition import AgentStats, SourceStats
+from metrics.exposition import AgentStats
 from metrics.snapshot import Snapshot
 from metrics.tracker import Tracker, TrackerState
 
@@ -73,6 +74,7 @@ class Agent:
             if config.role is Role.SIDECAR
             else GroupWatch(self._history, config.limits.groups, self._pipeline.record, clock)
         )
+        self._book = SourceBook()
         self._reading: list[asyncio.Task[None]] = []
         self._caught_up: set[str] = set()
         self._reloads = Counter({"success": 0, "failure": 0})
@@ -173,7 +175,7 @@ class Agent:
         stats = AgentStats(
             version=self._version,
             python_version=platform.python_version(),
-            sources=tuple(_source_stats(source) for source in self._pipeline.sources),
+            sources=self._book.stats(self._pipeline.sources, snapshot.streams),
             sinks=(self._pipeline.sink_stats,),
             tracker=snapshot.counts,
             reloads=dict(self._reloads),
@@ -196,7 +198,8 @@ class Agent:
         told = ""
         while True:
             try:
-                await source.run(self._pipeline.emit, self._pipeline.detach)
+                emit = self._book.listening(source, self._pipeline.emit)
+                await source.run(emit, self._pipeline.detach)
             except Exception as error:
                 keys = {"source": source.name, "error": repr(error)}
                 log.exception("source_failed", extra=keys, exc_info=told != repr(error))
@@ -227,19 +230,6 @@ def _make_tracker(config: AgentConfig, state: TrackerState) -> Tracker:
     for entry in state.groups:
         entry.key = entry.key._replace(app=app_of(entry.key.group))
     return Tracker(config.status, app_of, state)
-
-
-def _source_stats(source: Source) -> SourceStats:
-    health = source.health
-    return SourceStats(
-        name=source.name,
-        up=health.up,
-        read_bytes=health.read_bytes,
-        signals=health.signals,
-        unparsed=health.unparsed,
-        lag_s=health.lag_s,
-        errors=dict(health.errors),
-    )
 
 
 def _tell_restart_only(old: AgentConfig, new: AgentConfig) -> None:

@@ -67,6 +67,9 @@ SIGNALS_UNPARSED = Metric(
     ("source",),
     "Entries that looked like a client's own and could not be read.",
 )
+SOURCE_MEMBERS = Metric(
+    "rebalance_agent_source_members", GAUGE, ("source",), "Members that the source tells of."
+)
 SIGNALS_SUPPRESSED = Metric(
     "rebalance_agent_signals_suppressed_total",
     COUNTER,

@@ -59,7 +59,10 @@ class SourceStats:
     """What one source says of itself."""
 
     name: str
+    type: str
     up: bool
+    members: int
+    """How many it tells of, as far as it has spoken since the agent has started."""
     read_bytes: int
     signals: int
     unparsed: int

@@ -135,6 +135,12 @@ class Tracker:
             ),
             groups=tuple(entry.key for entry in self._ledger.entries),
             durations=self._ledger.durations(),
+            streams=Counter(
+                voice.member.stream
+                for entry in self._members
+                for voice in entry.voices
+                if voice.attached
+            ),
             counts=dict(self._counts),
         )
 

@@ -128,6 +128,7 @@ _AGENT: dict[Metric, Callable[[AgentStats], Iterable[Point]]] = {
     catalog.SOURCE_READ: lambda a: [Point((s.name,), s.read_bytes) for s in a.sources],
     catalog.SIGNALS_READ: lambda a: [Point((s.name,), s.signals) for s in a.sources],
     catalog.SIGNALS_UNPARSED: lambda a: [Point((s.name,), s.unparsed) for s in a.sources],
+    catalog.SOURCE_MEMBERS: lambda a: [Point((s.name,), s.members) for s in a.sources],
     catalog.SIGNALS_SUPPRESSED: _counted("suppressed"),
     catalog.SIGNALS_LATE: _counted("late"),
     catalog.JOINS_UNEXPLAINED: _counted("unexplained"),

@@ -30,7 +30,15 @@ class Fake:
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
         source = SourceStats(
-            name="logs", up=True, read_bytes=0, signals=0, unparsed=0, lag_s=0.0, errors={}
+            name="logs",
+            type="logs",
+            up=True,
+            members=2,
+            read_bytes=2048,
+            signals=7,
+            unparsed=1,
+            lag_s=0.25,
+            errors={"<b>": 3},
         )
         stats = AgentStats(version="0.1.0", python_version="3.11.0", sources=(source,))
         return Snapshot(at=1.0, consumers=self.rows), stats

@@ -41,7 +41,9 @@ STATS = AgentStats(
     sources=(
         SourceStats(
             name="logs",
+            type="logs",
             up=True,
+            members=3,
             read_bytes=1234,
             signals=9,
             unparsed=1,
