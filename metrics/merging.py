@@ -189,8 +189,8 @@ def _is_late(track: Track, signal: Signal) -> bool:
 
 def _waits(entry: Consumer, signal: Signal) -> bool:
     """Tell whether a signal is a leave that may be a drop, or comes behind one."""
-    if entry.held:
-        return voice_name(signal) == voice_name(entry.held[0])
+    if voice_name(signal) in map(voice_name, entry.held):
+        return True
     rank = RANK.index(signal.source)
     return (
         signal.kind is SignalKind.LEAVE
@@ -209,6 +209,5 @@ def _has_passed(entry: Consumer, signal: Signal) -> bool:
     """Tell whether the one who was waited for tells of what came after the leave."""
     if not entry.held:
         return False
-    first = entry.held[0]
-    patience_s = HOLD_S if voice_name(signal) == voice_name(first) else SAME_EVENT_S
-    return signal.at > first.at + patience_s
+    behind = voice_name(signal) in map(voice_name, entry.held)
+    return signal.at > entry.held[0].at + (HOLD_S if behind else SAME_EVENT_S)

@@ -275,6 +275,22 @@ class TestUnclearLeave:
 
         assert codes(tracker.flush()) == [6, 0]
 
+    def test_it_waits_however_many_see_it_on_the_wire(self, tracker: Tracker) -> None:
+        capture = replace(ADDRESS, stream="10.0.0.5:50000")
+        leave = signal(SignalKind.LEAVE, 10.0, capture, source=WIRE)
+        rejoins = raised(2, 10.6, capture, source=WIRE)
+
+        samples = run(
+            tracker,
+            wire(SignalKind.LEAVE, 10.0),
+            leave,
+            wire(SignalKind.RAISE, 10.5, 2),
+            rejoins,
+            raised(5, 9.999, LOG),
+        )
+
+        assert codes(samples) == [5]
+
     def test_no_more_than_a_bound_waits(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.LEAVE, 10.0))
 
