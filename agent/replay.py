@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
-from agent.sources.log_parser import LogParser
+from agent.sources.base import StreamParser
 from metrics.sample import Sample, format_time
 from metrics.signals import Signal
 from metrics.tracker import Tracker
@@ -23,7 +23,7 @@ Blocks = Iterable[tuple[bytes, float]]
 """Pieces of one stream with the Unix seconds that stand for their arrival."""
 
 
-def in_order(parser: LogParser, blocks: Blocks) -> Iterator[Signal]:
+def in_order(parser: StreamParser, blocks: Blocks) -> Iterator[Signal]:
     """Yield a stream's signals in the order of time."""
     heap: list[tuple[float, int, Signal]] = []
     number = 0

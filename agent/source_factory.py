@@ -13,6 +13,7 @@ from agent.sources.base import Source
 from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.groups_config import GroupsSourceConfig
+from agent.sources.librdkafka_stats import StatsConfig, StatsSource
 from agent.sources.log_tail import LogConfig, LogSource
 from agent.sources.proxy_config import ProxyConfig, parse_node
 
@@ -42,6 +43,10 @@ def _make_source(
         case BrokerLogConfig():
             return BrokerLogSource(
                 source, cluster=config.cluster.name, timezone=config.timezone, position=position
+            )
+        case StatsConfig():
+            return StatsSource(
+                source, cluster=config.cluster.name, host=config.host, position=position
             )
         case CaptureConfig():
             with _needs_wire():

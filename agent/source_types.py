@@ -8,20 +8,24 @@ from agent.sources.broker_log import BrokerLogConfig
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.dialect import choose
 from agent.sources.groups_config import GroupsSourceConfig
+from agent.sources.librdkafka_stats import StatsConfig
 from agent.sources.log_tail import LogConfig
 from agent.sources.proxy_config import ProxyConfig
 
-SourceConfig = LogConfig | CaptureConfig | ProxyConfig | GroupsSourceConfig | BrokerLogConfig
+SourceConfig = (
+    LogConfig | CaptureConfig | ProxyConfig | GroupsSourceConfig | BrokerLogConfig | StatsConfig
+)
 SOURCES: dict[str, type[SourceConfig]] = {
     "logs": LogConfig,
     "capture": CaptureConfig,
     "proxy": ProxyConfig,
     "groups": GroupsSourceConfig,
     "broker_log": BrokerLogConfig,
+    "librdkafka_stats": StatsConfig,
 }
 """What can stand at ``sources[].type``, and what the rest of the entry is."""
 
-LATER = ("librdkafka_stats", "http")
+LATER = ("http",)
 """What the full configuration has and this version does not."""
 
 

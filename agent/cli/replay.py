@@ -18,6 +18,8 @@ from agent.sources.broker_log import broker_dialects
 from agent.sources.broker_log_view import BrokerView
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
+from agent.sources.librdkafka_stats_parser import StatsParser
+from agent.sources.librdkafka_stats_view import StatsView
 from agent.sources.log_files import Recording, recordings
 from agent.sources.log_parser import Line, LogParser
 from agent.sources.log_tail import LogConfig
@@ -28,7 +30,8 @@ from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 
 _PROGRESS_AFTER_S = 2.0
-_LOGS, _BROKER_LOG, _PCAP, _BOTH = "logs", "broker_log", "pcap", "logs,pcap"
+_LOGS, _BROKER_LOG, _STATS = "logs", "broker_log", "stats"
+_PCAP, _BOTH = "pcap", "logs,pcap"
 _PRINTED = {SampleKind.TRANSITION, SampleKind.LOST}
 _EXAMPLES = """\b
 Examples:
@@ -36,6 +39,7 @@ Examples:
   rebalance-agent replay --source logs --format text app.log.2.gz app.log.1 app.log
   kubectl logs payments-0 | rebalance-agent replay --source logs -
   rebalance-agent replay --source broker_log --format text /var/log/kafka/server.log
+  rebalance-agent replay --source stats --group payments stats.jsonl
   rebalance-agent replay --source logs --explain-line app.log
   rebalance-agent replay --source logs --explain-line -c agent.yaml app.log
   tcpdump -U -w - port 9092 | rebalance-agent replay --source pcap -
@@ -46,10 +50,11 @@ Examples:
 @click.command(epilog=_EXAMPLES)
 @click.option(
     "--source",
-    type=click.Choice([_LOGS, _BROKER_LOG, _PCAP, _BOTH]),
+    type=click.Choice([_LOGS, _BROKER_LOG, _STATS, _PCAP, _BOTH]),
     required=True,
-    help="What the files are: logs of clients, logs of brokers, captures (pcap, pcapng), or logs "
-    "and captures of the same clients, told apart by their first bytes.",
+    help="What the files are: logs of clients, logs of brokers, librdkafka's statistics (JSON "
+    "lines), captures (pcap, pcapng), or logs and captures of the same clients, told apart by "
+    "their first bytes.",
 )
 @click.option(
     "--format",
@@ -71,6 +76,7 @@ Examples:
 @click.option(
     "--dialect", "dialects", multiple=True, help="Read with this dialect only; may be repeated."
 )
+@click.option("--group", help="Group of statistics that do not name theirs.")
 @click.option("--signals", is_flag=True, help="Print masked causes and unexplained joins too.")
 @click.option("--explain-line", is_flag=True, help="Print which rule read which line, and how.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -81,6 +87,7 @@ def replay(  # noqa: PLR0913 - one argument an option
     timezone: str | None,
     cluster: str,
     dialects: tuple[str, ...],
+    group: str | None,
     signals: bool,
     explain_line: bool,
     paths: tuple[str, ...],
@@ -93,6 +100,9 @@ def replay(  # noqa: PLR0913 - one argument an option
     config = None if config_file is None else load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
     cluster = cluster or (config.cluster.name if config else "")
+    if source == _STATS:
+        _print(list(_stats(paths, cluster, group)), _tracker(config), output, printed)
+        return
     captures = _captures(source, paths)
     timezone = timezone or (config.timezone if config else None)
     chosen = broker_dialects() if source == _BROKER_LOG else _dialects(dialects, config)
@@ -153,6 +163,17 @@ def _captured(paths: tuple[str, ...], cluster: str) -> Iterator[Signal]:
     yield from signals(paths, cluster, counts)
     if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:
         click.echo(f"not read: {', '.join(unread)}", err=True)
+
+
+def _stats(paths: tuple[str, ...], cluster: str, group: str | None) -> Iterator[Iterator[Signal]]:
+    for recording in recordings(paths):
+        view = StatsView(
+            stream=f"stats:{recording.stream}",
+            group=group,
+            cluster=cluster,
+            host=socket.gethostname(),
+        )
+        yield in_order(StatsParser(view), _watched(recording))
 
 
 def _interpreter(source: str, stream: str, cluster: str) -> Interprets:

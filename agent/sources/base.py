@@ -74,3 +74,40 @@ class Interprets(Protocol):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a `state` again."""
+
+
+class LineCounts(Protocol):
+    """What a parser could not read."""
+
+    unread: int
+    long: int
+
+
+class StreamParser(Protocol):
+    """Bytes of one file in any pieces, signals out."""
+
+    @property
+    def counts(self) -> LineCounts:
+        """What could not be read so far."""
+
+    @property
+    def pending(self) -> int:
+        """Bytes fed that wait for the end of their line; a checkpoint starts before them."""
+
+    def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
+        """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
+
+    def flush(self) -> list[Signal]:
+        """Return what waits at the end of the stream."""
+
+    def horizon(self) -> float | None:
+        """Return the time before which no signal can come any more; None before any line."""
+
+    def held_at(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest signal that waits, if any."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs to go on behind the last complete line."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""

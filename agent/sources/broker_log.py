@@ -14,6 +14,7 @@ from agent.errors import ConfigError
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.broker_log_view import BrokerView
 from agent.sources.dialect import of_brokers
+from agent.sources.log_parser import LogParser
 from agent.sources.log_tail import LogConfig, LogSource, ReadFrom
 from agent.sources.reading import Dialects
 from metrics.signals import Signal
@@ -61,12 +62,11 @@ class BrokerLogSource:
         """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
         self.name = config.name
         self._departed: list[tuple[str, float]] = []
+        dialects = broker_dialects()
         self._log = LogSource(
             LogConfig(paths=config.paths, read_from=config.read_from),
-            timezone=timezone,
             position=position,
-            dialects=broker_dialects(),
-            interpret=lambda _: BrokerView(cluster, self._depart),
+            parser=lambda _: LogParser(dialects, BrokerView(cluster, self._depart), timezone),
             clock=clock,
             pause=pause,
         )

@@ -104,8 +104,12 @@ class LogParser:
 
     def horizon(self) -> float | None:
         """Return the time before which no signal can come any more; None before any line."""
-        held = self.interpreter.horizon()
+        held = self.held_at()
         return self.last_at if held is None else held
+
+    def held_at(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest signal that waits, if any."""
+        return self.interpreter.horizon()
 
     def state(self) -> dict[str, Any]:
         """Return what a restart needs to go on behind the last complete line."""

@@ -21,14 +21,13 @@ from typing import Any
 import msgspec
 
 from agent.errors import ConfigError
-from agent.sources.base import Detach, Emit, Interprets, SourceHealth
+from agent.sources.base import Detach, Emit, SourceHealth, StreamParser
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_files import rotation
 from agent.sources.log_follower import Follower
 from agent.sources.log_parser import LogParser
 from agent.sources.open_log import Chunk, NotAFileError, Place
-from agent.sources.reading import Dialects
 from metrics.signals import Signal
 
 POLL_S = 0.25
@@ -83,7 +82,7 @@ class _Tail:
 
     stream: str
     follower: Follower
-    parser: LogParser
+    parser: StreamParser
     is_behind: bool = True
     fault: str | None = None
     gone_at: float | None = None
@@ -92,7 +91,7 @@ class _Tail:
     def caught_up_to(self, now: float) -> float:
         if self.is_behind:
             return self.parser.horizon() or 0.0
-        held_at = self.parser.interpreter.horizon()
+        held_at = self.parser.held_at()
         return now if held_at is None or now > held_at + _HELD_MAX_S else held_at
 
     def lag_s(self, now: float) -> float:
@@ -123,14 +122,13 @@ class LogSource:
         host: str = "",
         timezone: str | None = None,
         position: dict[str, Any] | None = None,
-        dialects: Dialects | None = None,
-        interpret: Callable[[str], Interprets] | None = None,
+        parser: Callable[[str], StreamParser] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds.
 
-        ``dialects`` and ``interpret`` (of a stream) read other logs than clients'.
+        ``parser`` (of a stream) reads other files than clients' logs.
 
         Raises:
             DialectError: an unknown dialect, or a rule that is wrong.
@@ -139,8 +137,8 @@ class LogSource:
         self.name = config.name
         self.health = SourceHealth()
         self._config = config
-        self._dialects = dialects or choose(config.dialects, config.rules)
-        self._interpret = interpret or self._client_log
+        self._dialects = choose(config.dialects, config.rules)
+        self._parser = parser or self._client_log
         self._cluster, self._host, self._timezone = cluster, host, timezone
         self._clock, self._pause = clock, pause
         self._tails: dict[str, _Tail] = {}
@@ -200,7 +198,7 @@ class LogSource:
                 self._tails[stream] = self._tail(stream, Path(stream))
 
     def _tail(self, stream: str, path: Path, *, at_end: bool = False) -> _Tail:
-        parser = LogParser(self._dialects, self._interpret(stream), self._timezone)
+        parser = self._parser(stream)
         position = self._positions.pop(stream, None)
         if position is None:
             return _Tail(stream, Follower(path, at_end=at_end), parser)
@@ -208,8 +206,9 @@ class LogSource:
         place = msgspec.convert(position["place"], Place)
         return _Tail(stream, Follower(path, place), parser)
 
-    def _client_log(self, stream: str) -> Interprets:
-        return Interpreter(stream=stream, cluster=self._cluster, host=self._host)
+    def _client_log(self, stream: str) -> StreamParser:
+        interpreter = Interpreter(stream=stream, cluster=self._cluster, host=self._host)
+        return LogParser(self._dialects, interpreter, self._timezone)
 
     def _advance(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
         try:

@@ -186,6 +186,7 @@ class TestStreams:
 
         found = reader.feed(log(of_thread(JOINING), thread_says(TASKS, TWO)), ARRIVAL_AT)
 
+        assert isinstance(reader.interpreter, Interpreter)
         assert (told(found), reader.interpreter.strangers) == (["join"], 1)
 
     def test_the_followup_of_now_is_the_consumers_6_and_no_code_of_the_instance(self) -> None:
@@ -559,6 +560,7 @@ class TestIdentity:
         )
 
         assert [signal.member.client_id for signal in found] == ["b", "c", "a", "d"]
+        assert isinstance(reader.interpreter, Interpreter)
         assert len(reader.interpreter.speakers) <= 3
         assert reader.horizon() == reader.last_at
 

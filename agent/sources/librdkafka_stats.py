@@ -1,0 +1,133 @@
+"""librdkafka's statistics from a file that is followed, or from a Unix socket that listens.
+
+A path that ends in ``.sock`` is a socket: users' processes connect and write one JSON object a
+line, each process by its own connection. Any other path is a file of such lines, or a glob of
+files, which is followed through rotation and restarts like a log. What the objects mean:
+`agent.sources.librdkafka_stats_view`.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from agent.errors import ConfigError
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.librdkafka_stats_parser import StatsParser
+from agent.sources.librdkafka_stats_socket import StatsSocket
+from agent.sources.librdkafka_stats_view import StatsView
+from agent.sources.log_tail import LogConfig, LogSource
+from metrics.signals import Signal
+
+TICK_S = 1.0
+"""How often clients that have fallen silent are looked for."""
+_SOCKET = ".sock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsConfig:
+    """One source of type ``librdkafka_stats``."""
+
+    path: str
+    """A Unix socket (``*.sock``), a file, or a glob of files."""
+    group: str | None = None
+    """Of clients whose objects have no ``group_id``: librdkafka itself does not tell it."""
+
+    def __post_init__(self) -> None:
+        """Check what types do not tell.
+
+        Raises:
+            ConfigError: no path.
+
+        """
+        if not self.path:
+            raise ConfigError("path: found none, wanted a file or a socket such as /run/stats.sock")
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics and in the checkpoint."""
+        return f"librdkafka_stats:{self.path}"
+
+
+class StatsSource:
+    """The source of type ``librdkafka_stats``."""
+
+    kind = "librdkafka_stats"
+
+    def __init__(  # noqa: PLR0913 - what the composition root knows
+        self,
+        config: StatsConfig,
+        *,
+        cluster: str = "",
+        host: str = "",
+        position: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
+        self.name = config.name
+        self._group, self._cluster, self._host = config.group, cluster, host
+        self._clock, self._pause = clock, pause
+        self._views: list[StatsView] = []
+        self._reading: LogSource | StatsSocket
+        if config.path.endswith(_SOCKET):
+            self._reading = StatsSocket(config.path, self._parser, clock)
+        else:
+            self._reading = LogSource(
+                LogConfig(paths=(config.path,)),
+                position=position,
+                parser=self._parser,
+                clock=clock,
+                pause=pause,
+            )
+        self.health: SourceHealth = self._reading.health
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Read until cancelled."""
+        watching = asyncio.create_task(self._watch(emit, detach))
+        try:
+            await self._reading.run(emit, detach)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the event time up to which everything has been read."""
+        return self._reading.caught_up_to(now)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each file's place and what its clients last showed; a socket has neither."""
+        return self._reading.checkpoint()
+
+    def tick(self, emit: Emit, detach: Detach) -> None:
+        """Look for clients that have fallen silent or gone."""
+        now = self._clock()
+        for view in self._views:
+            self._emit(view.advance(now), emit)
+            while view.gone:
+                detach(view.gone.pop(), now)
+            if view.unnamed:
+                errors = self.health.errors
+                errors["no_group"] = errors.get("no_group", 0) + view.unnamed
+                view.unnamed = 0
+        self._views = [view for view in self._views if not view.has_ended]
+
+    async def _watch(self, emit: Emit, detach: Detach) -> None:
+        while True:
+            await self._pause(TICK_S)
+            self.tick(emit, detach)
+
+    def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:
+        if signals:
+            self.health.signals += len(signals)
+            emit(signals)
+
+    def _parser(self, stream: str) -> StatsParser:
+        view = StatsView(
+            stream=f"stats:{stream}", group=self._group, cluster=self._cluster, host=self._host
+        )
+        self._views.append(view)
+        return StatsParser(view)
