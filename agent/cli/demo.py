@@ -5,13 +5,14 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
 import click
 
-from agent.demo.show import Places, perform, write_report
+from agent.demo.show import Places, perform
+from agent.demo.spark import Spark
 from agent.demo.stages import STAGES
 from agent.errors import ConfigError
 
@@ -58,21 +59,25 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
     say = partial(click.echo, err=True)
     say(f"starting the {broker} cluster and an agent")
     try:
-        with _terminable():
+        with _terminable(), nullcontext() if no_report else _spark(places) as spark:
             outcome, url = perform(STAGES[broker], places, seconds, sys.stdout)
             click.echo(f"\n{outcome.rebalances} rebalances of {outcome.members} members, by cause:")
             click.echo("\n".join(outcome.table()) + "\n")
-            if not no_report:
-                write_report(places, say)
+            if spark is not None:
+                spark.write_report(say)
     finally:
         if not keep:
-            for folder in (places.logs, places.output / "lab", places.output / "state"):
+            for folder in places.scratch:
                 shutil.rmtree(folder, ignore_errors=True)
     click.echo(f"metrics: were at {url}")
     for name, path in _results(places):
         click.echo(f"{name + ':':<8} {path}")
     if len(outcome.codes) < _WANTED_CODES:
         raise click.ClickException(f"saw {len(outcome.codes)} causes, wanted {_WANTED_CODES}")
+
+
+def _spark(places: Places) -> Spark:
+    return Spark(places.spool, places.tables, places.report.parent, places.output / "spark")
 
 
 def _results(places: Places) -> list[tuple[str, Path]]:

@@ -1,5 +1,6 @@
 """The agent under show: ``rebalance-agent run`` as a user would start it."""
 
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from agent.demo import commands
 from agent.lab.broker import HOST, free_port
+from agent.lab.child import Child
 from agent.lab.errors import LabError
 
 _READY_TIMEOUT_S = 30.0
@@ -51,8 +52,9 @@ def observe(folder: Path, upstreams: Sequence[str]) -> Iterator[Observer]:
     )
     file = folder / "agent.yaml"
     file.write_text(yaml.safe_dump(_configuration(folder, upstreams, observer), sort_keys=False))
-    with commands.start("run", "-c", file, log=folder / "agent.log") as agent:
-        agent.wait_until(lambda: _is_ready(observer), "a ready agent", _READY_TIMEOUT_S)
+    command: list[str | Path] = [sys.executable, "-P", "-m", "agent", "run", "-c", file]
+    with Child("the agent", command, folder / "agent.log") as agent:
+        agent.wait_until(lambda: _is_ready(observer), "it ready", _READY_TIMEOUT_S)
         yield observer
         code = agent.stop()
     if code:

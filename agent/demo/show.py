@@ -1,12 +1,10 @@
 """The whole show: a stage, an agent that observes it, a live view, and what came of it."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from agent.demo import commands
 from agent.demo.live_view import LiveView
 from agent.demo.observer import observe
 from agent.demo.outcome import Outcome, read
@@ -31,6 +29,11 @@ class Places:
     def spool(self) -> Path:
         """What the agent observed."""
         return self.output / "spool"
+
+    @property
+    def scratch(self) -> tuple[Path, ...]:
+        """What nobody wants to see afterwards."""
+        return (self.logs, *(self.output / name for name in ("lab", "state", "spark")))
 
     @property
     def tables(self) -> Path:
@@ -76,16 +79,3 @@ def perform(setting: Setting, places: Places, seconds: float, out: TextIO) -> Pe
                 view.caption(act)
             time.sleep(_SETTLE_S)
     return Performance(read(places.spool), url)
-
-
-def write_report(places: Places, say: Callable[[str], None]) -> None:
-    """Ingest the spool and write the report, with the commands that a user would use.
-
-    Raises:
-        LabError: one of them failed.
-    """
-    log = places.output / "spark.log"
-    say("ingest: samples into tables (Spark)")
-    commands.run("ingest", "--from", places.spool, "--tables", places.tables, "--once", log=log)
-    say("report: tables into a page (Spark)")
-    commands.run("report", "--tables", places.tables, "--output", places.report.parent, log=log)

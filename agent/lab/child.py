@@ -89,9 +89,9 @@ class Child:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone; fine if it already is."""
+        """SIGKILL, to its own children too, and wait until it is gone; fine if it already is."""
         if self.running:
-            self._process.kill()
+            os.killpg(self.pid, signal.SIGKILL)
         self.wait(10.0)
 
     def stop(self, timeout_s: float = 15.0) -> int:

@@ -22,9 +22,15 @@ _END = ""
 class Driver(Child):
     """One running driver. ``log`` is where its logging framework writes."""
 
-    def __init__(self, name: str, command: Sequence[str | Path], log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """Start it. What it writes to stderr goes beside its log."""
-        super().__init__(name, command, log, piped=True)
+        super().__init__(name, command, log, environment=environment, piped=True)
         self._events: SimpleQueue[str] = SimpleQueue()
         self._stdin = cast("IO[str]", self._process.stdin)
         self._stdout = cast("IO[str]", self._process.stdout)
