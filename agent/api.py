@@ -15,7 +15,7 @@ from starlette.routing import Route
 from agent.history import History, explained
 from aggregation.explanation import explain, explanations
 from aggregation.live import live
-from metrics.exposition import GroupRow
+from metrics.exposition import GroupRow, SourceStats
 from metrics.sample import format_time
 from metrics.snapshot import MemberRow, Snapshot
 from metrics.status import RebalanceStatus
@@ -35,6 +35,7 @@ class Queries:
 
     snapshot: Callable[[], Snapshot]
     history: History
+    sources: Callable[[], Sequence[SourceStats]] = tuple
 
 
 def routes(queries: Queries) -> list[Route]:
@@ -44,6 +45,7 @@ def routes(queries: Queries) -> list[Route]:
         "members": _members,
         "episodes": _episodes,
         "explain": _explain,
+        "sources": _sources,
     }
     return [
         *(Route(f"{PREFIX}/{name}", _route(queries, answer)) for name, answer in answers.items()),
@@ -178,6 +180,23 @@ def _explain(queries: Queries, query: _Query) -> list[Any]:
         known = ", ".join(sorted({key.group for key in shown.groups})[:5]) or "none"
         raise LookupError(f"no record of group {group!r}; groups that were seen: {known}")
     return found or quiet
+
+
+def _sources(queries: Queries, _: _Query) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": source.name,
+            "type": source.type,
+            "up": source.up,
+            "lag_seconds": source.lag_s,
+            "members": source.members,
+            "read_bytes": source.read_bytes,
+            "signals": source.signals,
+            "unparsed": source.unparsed,
+            "errors": source.errors,
+        }
+        for source in queries.sources()
+    ]
 
 
 async def _openapi(_: Request) -> Response:

@@ -105,7 +105,13 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
             Route("/-/ready", pages.ready),
             Route("/-/reload", pages.reload, methods=["POST"]),
             Route("/", pages.landing),
-            *api.routes(api.Queries(lambda: answers.snapshot()[0], answers.history)),
+            *api.routes(
+                api.Queries(
+                    lambda: answers.snapshot()[0],
+                    answers.history,
+                    lambda: answers.snapshot()[1].sources,
+                )
+            ),
         ]
     )
 

@@ -30,9 +30,8 @@ class SourceBook:
         self, sources: Sequence[Source], streams: Mapping[str, int]
     ) -> tuple[SourceStats, ...]:
         """Return every source's; ``streams`` holds how many members each stream tells of."""
-        self._teller = {
-            stream: self._teller[stream] for stream in streams if stream in self._teller
-        }
+        for gone in self._teller.keys() - streams.keys():
+            del self._teller[gone]
         members = dict.fromkeys((source.name for source in sources), 0)
         for stream, name in self._teller.items():
             if name in members:

@@ -118,7 +118,7 @@ def test_openapi_describes_what_is_answered(running: Running) -> None:
     happening = set(schemas["Happening"]["properties"])
     assert set(running.get("episodes")[0]) == happening | {"cluster", "group"}
     assert set(document["paths"]) == {
-        f"/api/v1/{name}" for name in ("groups", "members", "episodes", "explain")
+        f"/api/v1/{name}" for name in ("groups", "members", "episodes", "explain", "sources")
     }
 
 

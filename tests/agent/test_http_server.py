@@ -132,6 +132,32 @@ def test_the_page_escapes_what_comes_from_outside() -> None:
     assert page.headers["content-security-policy"].startswith("default-src 'none'")
 
 
+def test_the_page_shows_what_cannot_be_seen() -> None:
+    page = ask(Fake((row("a\x1b[31m\u202eb\n\ud800"),)), "GET", "/").text
+
+    assert "a\\x1b[31m\\u202eb\\n\\ud800" in page
+
+
+def test_the_page_and_the_api_show_how_each_source_fares() -> None:
+    page, told = ask(Fake(), "GET", "/").text, ask(Fake(), "GET", "/api/v1/sources").json()
+
+    assert "<td>logs</td><td>up</td><td>0.2 s</td><td>2</td>" in page
+    assert "&lt;b&gt;: 3" in page
+    assert told == [
+        {
+            "name": "logs",
+            "type": "logs",
+            "up": True,
+            "lag_seconds": 0.25,
+            "members": 2,
+            "read_bytes": 2048,
+            "signals": 7,
+            "unparsed": 1,
+            "errors": {"<b>": 3},
+        }
+    ]
+
+
 def test_the_page_says_how_many_rows_it_leaves_out() -> None:
     rows = tuple(row(f"c{i}") for i in range(MAX_ROWS + 7))
 
