@@ -20,12 +20,9 @@ from agent.lab.artifacts import BROKER_VERSION, clients, fetch
 from agent.lab.drivers import RESOURCES, java_command
 from agent.lab.process import Driver, Drivers
 
-_CONSUMER = {
-    "auto.offset.reset": "earliest",
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "1000",
-    "metadata.max.age.ms": "3000",
-}
+_CONSUMER = {"auto.offset.reset": "earliest", "metadata.max.age.ms": "3000"}
+_CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
+"""A consumer that is told its ``group.protocol`` takes them from the broker."""
 _STREAMS = {
     "replication.factor": "1",
     "commit.interval.ms": "500",
@@ -56,7 +53,8 @@ class Clients(Drivers):
         """Start a consumer; it joins by itself. The properties override all others."""
         named = {"group.id": group, "client.id": client_id, "driver.topics": " ".join(topics)}
         command = self._java("ConsumerDriver", version, client_id)
-        return self._start(client_id, command, _CONSUMER, named, properties)
+        classic = {} if "group.protocol" in (properties or {}) else _CLASSIC
+        return self._start(client_id, command, _CONSUMER | classic, named, properties)
 
     def streams(
         self,

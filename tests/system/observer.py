@@ -71,6 +71,13 @@ class Observer:
         """
         return self._poll(lambda: self._codes(client_id, scope), lambda seen: seen == wanted)
 
+    def settled(self, client_id: str, least: int, scope: str = CONSUMER) -> list[int]:
+        """Return the codes of the spool's transitions, once they are so many and end with 0."""
+        return self._poll(
+            lambda: self._codes(client_id, scope),
+            lambda seen: len(seen) >= least and seen[-1] == 0,
+        )
+
     def all_codes(self, wanted: set[int]) -> set[int]:
         """Return what any consumer or instance went to, once it is as wanted."""
         return self._poll(

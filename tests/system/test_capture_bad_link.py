@@ -1,0 +1,163 @@
+"""The capture on a link that loses, repeats and reorders packets tells what others tell."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from agent.lab.broker import HOST, Cluster, Node, free_port
+from agent.lab.clients import Clients
+from tests.net_raw import needs_net_admin, needs_net_raw
+from tests.system.bad_link import BadLink
+from tests.system.observer import CONSUMER, STREAMS, Observer
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.jvm,
+    pytest.mark.timeout(900),
+    needs_net_raw,
+    needs_net_admin,
+]
+
+PARTITIONS = 4
+_SEED = 12472
+
+
+class Scene:
+    """A broker here, clients and agents at the other end of the link."""
+
+    def __init__(self, folder: Path, cache: Path, stack: ExitStack) -> None:
+        self._folder, self._cache = folder, cache
+        self.port = free_port()
+        self.link = stack.enter_context(BadLink(_SEED))
+        cluster = stack.enter_context(Cluster(folder / "lab", cache, extra=self._listener))
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        self.bootstrap = f"{self.link.near}:{self.port}"
+        warm = consumer(cluster.bootstrap, "warm", self.topic("warm"))
+        share(warm)  # the first group of all can see its coordinator load (9)
+        warm.close()
+
+    def topic(self, name: str) -> str:
+        self._admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+        return name
+
+    def _listener(self, node: Node) -> dict[str, str]:
+        plain, link = f"PLAINTEXT://{HOST}:{node.port}", f"LINK://{self.link.near}:{self.port}"
+        return {
+            "listeners": f"{plain},{link},CONTROLLER://{HOST}:{node.controller_port}",
+            "advertised.listeners": f"{plain},{link}",
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LINK:PLAINTEXT"
+            ),
+        }
+
+
+def consumer(bootstrap: str, client_id: str, topic: str) -> Consumer:
+    """Return a librdkafka consumer; the topic names its group."""
+    named = {"bootstrap.servers": bootstrap, "client.id": client_id, "group.id": topic}
+    consumer = Consumer(named | {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000})
+    consumer.subscribe([topic])
+    return consumer
+
+
+def share(*consumers: Consumer) -> None:
+    """Poll until the partitions of the topic are shared by all."""
+    while True:
+        for each in consumers:
+            each.poll(0.05)
+        shares = [len(each.assignment()) for each in consumers]
+        if sum(shares) == PARTITIONS and all(shares):
+            return
+
+
+@pytest.fixture(scope="module")
+def scene(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        yield Scene(tmp_path_factory.mktemp("link"), cache, stack)
+
+
+@pytest.fixture
+def away(scene: Scene) -> Iterator[Scene]:
+    """Be at the far end of the link."""
+    with scene.link.inside():
+        yield scene
+
+
+@pytest.fixture
+def capture(away: Scene, tmp_path: Path) -> Iterator[Observer]:
+    source = f"{{type: capture, interface: any, ports: [{away.port}]}}"
+    with Observer(tmp_path / "none", tmp_path / "capture", source) as observer:
+        observer.wait_ready()
+        yield observer
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[Observer]:
+    with Observer(tmp_path / "clients", tmp_path / "logs") as observer:
+        observer.wait_ready()
+        yield observer
+
+
+@pytest.fixture
+def clients(away: Scene, cache: Path, tmp_path: Path) -> Iterator[Clients]:
+    with Clients(away.bootstrap, tmp_path / "clients", cache) as clients:
+        yield clients
+
+
+def _assert_alike(scene: Scene, one: Observer, other: Observer, least: dict[str, int]) -> None:
+    """Both told the same, at least so many codes, through faults of every kind."""
+    scope = STREAMS if "s1" in least else CONSUMER
+    told = {client_id: one.settled(client_id, count, scope) for client_id, count in least.items()}
+    for client_id, codes in told.items():
+        assert len(codes) >= least[client_id]
+        assert other.codes(client_id, codes, scope) == codes
+    for agent in (one, other):
+        agent.stop()
+        for client_id, codes in told.items():
+            assert agent.codes(client_id, codes, scope) == codes
+    assert min(scene.link.faults[fault] for fault in ("lost", "twice", "late")) > 0
+
+
+def test_kip_848_consumers_join_and_leave(
+    away: Scene, capture: Observer, logs: Observer, clients: Clients
+) -> None:
+    topic = away.topic("kip848")
+    new = {"group.protocol": "consumer"}
+    first = clients.consumer("4.3.0", "m1", "kip848", [topic], new)
+    first.wait_for("assigned kip848")
+    second = clients.consumer("4.3.0", "m2", "kip848", [topic], new)
+    second.wait_for("assigned kip848")
+    second.close()
+    first.wait_for("assigned kip848")
+
+    _assert_alike(away, logs, capture, {"m1": 7, "m2": 4})
+
+
+def test_a_streams_application_moves_its_tasks(
+    away: Scene, capture: Observer, logs: Observer, clients: Clients
+) -> None:
+    topic = away.topic("streams")
+    for client_id in ("s1", "s2"):
+        clients.streams("4.3.0", client_id, "streams", topic).wait_for("state RUNNING")
+
+    _assert_alike(away, logs, capture, {"s1": 5, "s2": 2})
+
+
+def test_librdkafka_is_seen_as_by_the_proxy(away: Scene, capture: Observer, tmp_path: Path) -> None:
+    topic, address = away.topic("rdkafka"), f"{HOST}:{free_port()}"
+    source = f"{{type: proxy, listen: {address!r}, upstream: [{away.bootstrap!r}]}}"
+    with Observer(tmp_path / "none", tmp_path / "proxy", source) as proxy:
+        proxy.wait_ready()
+        first = consumer(address, "c1", topic)
+        share(first)
+        second = consumer(address, "c2", topic)
+        share(first, second)
+        second.close()
+        share(first)
+        first.close()
+
+        _assert_alike(away, proxy, capture, {"c1": 8, "c2": 4})
