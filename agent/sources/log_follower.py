@@ -100,7 +100,7 @@ class Follower:
         try:
             found = self.path.stat()
         except FileNotFoundError:
-            if log.size > log.offset:
+            if log.size > log.offset and log.is_unchanged():
                 return True
             raise
         moved = (found.st_dev, found.st_ino) != (log.device, log.inode)

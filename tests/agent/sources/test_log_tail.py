@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError, DialectError
@@ -505,6 +505,7 @@ STEPS = st.lists(
 )
 
 
+@example(["copy", "write", "write", "rename", "read"])
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_every_line_comes_once_and_in_order_whatever_happens_to_the_files(
