@@ -44,7 +44,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(slots=True)
-class _Pieces:
+class Pieces:
+    """The beginning of a line."""
+
     text: str
     at: float | None
 
@@ -55,20 +57,15 @@ class Unwrapper:
     def __init__(self, timezone: str | None = None) -> None:
         """``timezone`` is the IANA name for JSON times without a zone; None is the machine's."""
         self._stamper = Stamper(timezone)
-        self._pieces: dict[str, _Pieces] = {}
-
-    @property
-    def pending(self) -> bool:
-        """Whether pieces of a line are held that later lines continue."""
-        return bool(self._pieces)
+        self.pieces: dict[str, Pieces] = {}
+        """Of lines, by stream, that later lines continue."""
 
     def unwrap(self, raw: bytes, arrival_at: float) -> Entry | None:
         """Return the entry of one line, None while it is a piece that a later line continues."""
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
-        first = text[:1]
-        if first == "{":
+        if text.startswith("{"):
             return self._json(text, arrival_at)
-        cri = _CRI.match(text) if first.isdigit() else None
+        cri = _CRI.match(text)
         if cri is None:
             return Entry(text, None)
         at = self._stamper.find(cri["time"], arrival_at)
@@ -88,12 +85,12 @@ class Unwrapper:
     def _piece(
         self, stream: str, text: str, at: float | None, arrival_at: float, *, last: bool
     ) -> Entry | None:
-        pieces = self._pieces.pop(stream, None)
+        pieces = self.pieces.pop(stream, None)
         if pieces is not None:
             text = pieces.text + text[: JOINED_MAX_CHARS - len(pieces.text)]
             at = pieces.at
         if not last:
-            self._pieces[stream] = _Pieces(text[:JOINED_MAX_CHARS], at)
+            self.pieces[stream] = Pieces(text[:JOINED_MAX_CHARS], at)
             return None
         found = _decode(text) if text.startswith("{") else None
         return Entry(text, at) if found is None else self._application(found, text, at, arrival_at)

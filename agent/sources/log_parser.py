@@ -143,7 +143,7 @@ class LogParser:
         """Read the lines of a block that a finder, or a line in pieces before, points at."""
         ahead = [-1] * len(self._finders)
         while start < end:
-            if not self.unwrapper.pending:
+            if not self.unwrapper.pieces:
                 first = end
                 for i, finder in enumerate(self._finders):
                     if ahead[i] < start:

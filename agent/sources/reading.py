@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from os.path import commonprefix
 
 from agent.sources.rule import USERS, Dialect, Event, Rule
 
@@ -122,9 +123,28 @@ def _heads_of(pattern: str) -> set[str]:
     if choice is not None:
         texts = [word + text[choice.end() :] for word in choice[1].split("|")]
         pattern = pattern.replace(choice[0], "", 1)
-    heads = {_LITERAL.match(text)[0].replace("\\", "")[:_HEAD_CHARS] for text in texts}  # type: ignore[index]
+    heads = {_literal_of(text).replace("\\", "")[:_HEAD_CHARS] for text in texts}
     varies = any(len(head) < _HEAD_CHARS for head in heads) or _branches(pattern)
     return set() if varies else heads
+
+
+def _any_of(patterns: Sequence[str]) -> str:
+    """Return an expression for any of them; what several begin with is looked for once."""
+    alike: dict[str, list[str]] = {}
+    for pattern in patterns:
+        alike.setdefault(_literal_of(pattern)[:_HEAD_CHARS].rstrip("\\"), []).append(pattern)
+    texts = []
+    for some in alike.values():
+        begins = [_literal_of(pattern) for pattern in some]
+        begin = commonprefix(begins).rstrip("\\")  # noqa: RUF071 - by characters is meant
+        texts.append(f"{begin}(?:{'|'.join(pattern[len(begin) :] for pattern in some)})")
+    return f"(?:{'|'.join(texts)})"
+
+
+def _literal_of(pattern: str) -> str:
+    """Return the part of a pattern that is literal and stands at the start of all its texts."""
+    found = None if _branches(pattern) else _LITERAL.match(pattern)
+    return "" if found is None else found[0]
 
 
 def _branches(pattern: str) -> bool:
@@ -162,7 +182,7 @@ class Reading:
             return re.compile(re.escape(self.anchor.encode()))
         voices = (
             voice.prefix.pattern.removeprefix(head)
-            + f"(?:{'|'.join(rule.text.pattern.removesuffix('$') for rule in voice.rules)})"
+            + _any_of([rule.text.pattern.removesuffix("$") for rule in voice.rules])
             for voice in self.voices
         )
         return re.compile(_CAPTURE.sub("(?:", f"{head}(?:{'|'.join(voices)})").encode())

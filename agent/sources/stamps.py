@@ -127,11 +127,9 @@ class Stamper:
         """Return the stamp in the head of ``text`` as Unix seconds, None if there is none."""
         if arrival_at < self._valid_until and text.startswith(self._start):
             rest = self._form.rest.match(text, len(self._start), _HEAD_CHARS)
-            if rest is not None:
-                second, fraction, tail = rest.groups()
-                if tail == self._tail:
-                    self._last_at = self._minute_at + _seconds(second, fraction)
-                    return self._last_at
+            if rest is not None and rest[3] == self._tail:
+                self._last_at = self._minute_at + _seconds(rest[1], rest[2])
+                return self._last_at
         try:
             at = self._find(text, arrival_at)
         except ValueError:  # no such date

@@ -113,10 +113,10 @@ def test_docker_pieces_are_joined() -> None:
     unwrapper, time = Unwrapper("UTC"), "2026-11-21T06:33:44Z"
     first = unwrapper.unwrap(as_json(log="x" * 16384, stream="stdout", time=time), ARRIVAL_AT)
     assert first is None
-    assert unwrapper.pending
+    assert unwrapper.pieces
     second = unwrapper.unwrap(as_json(log="y\n", stream="stdout", time=time), ARRIVAL_AT)
     assert second == Entry("x" * 16384 + "y", SECOND_AT)
-    assert not unwrapper.pending
+    assert not unwrapper.pieces
 
 
 def test_the_last_word_of_a_stopped_container_is_whole() -> None:
