@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench corpus quiet clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,6 +57,13 @@ bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long
 	$(BIN)/python benchmarks/log_tail.py
 	$(BIN)/python benchmarks/footprint.py
 	$(BIN)/python benchmarks/capture.py
+
+corpus: $(READY) ## record the golden logs again from real clients of all versions (long; needs Go)
+	$(BIN)/python -m tests.system.corpus $(DIALECTS)
+	$(BIN)/pytest --quiet tests/agent/sources/test_dialect_golden.py --update-golden
+
+quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may change
+	QUIET_MINUTES=30 $(BIN)/pytest tests/system/test_quiet_fleet.py
 
 clean: ## remove what make has made
 	rm -rf $(VENV) mutants build dist .cache .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

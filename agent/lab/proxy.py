@@ -12,9 +12,17 @@ from typing import Self
 
 from agent.lab.broker import HOST
 
-JOIN_GROUP, SYNC_GROUP = 11, 14
+JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
+CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
 # https://kafka.apache.org/protocol: from these versions on a header ends in tagged fields.
-_FLEXIBLE_SINCE = {JOIN_GROUP: 6, SYNC_GROUP: 4}
+_FLEXIBLE_SINCE = {
+    JOIN_GROUP: 6,
+    HEARTBEAT: 4,
+    SYNC_GROUP: 4,
+    CONSUMER_HEARTBEAT: 0,
+    SHARE_HEARTBEAT: 0,
+    STREAMS_HEARTBEAT: 0,
+}
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
 """API key, version and correlation id: what every request begins with."""

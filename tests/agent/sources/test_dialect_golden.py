@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from agent.sources.dialect import built_in, choose, codes
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_parser import LogParser
 from metrics.signals import FollowUp, Signal, SignalKind
 from metrics.status import RebalanceStatus
+from tests.system.corpus.scenes import SCENES
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
+_PLANS = Path(__file__).parents[2] / "system" / "corpus" / "versions.yaml"
 _FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.log"))
 _DIALECTS = choose("auto")
 _ARRIVAL_AT = 1_900_000_000.0
@@ -116,6 +119,14 @@ class TestDialectContract:
         shown = _shown(_read(_log(folder)))
 
         assert shown <= codes(dialect, known)
+
+
+def test_every_recording_can_be_made_again() -> None:
+    plans = yaml.safe_load(_PLANS.read_text())
+
+    assert set(plans) == {dialect.name for dialect in built_in()}
+    scenes = {take.split()[1] for plan in plans.values() for take in plan["takes"]}
+    assert scenes == set(SCENES)
 
 
 def test_every_dialect_is_recorded() -> None:

@@ -1,0 +1,3 @@
+module franz
+
+go 1.21

@@ -1,0 +1,3 @@
+module sarama
+
+go 1.21
