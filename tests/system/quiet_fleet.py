@@ -1,0 +1,103 @@
+"""A fleet that has nothing to rebalance for: consumers, Streams, a producer, an operator.
+
+Twenty consumers of four versions and protocols, three Streams instances of two threads, steady
+production, an operator's calls, metadata refreshes every three seconds, and, when it is told to,
+a broker that restarts within every session.
+"""
+
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from threading import Event, Thread
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from agent.lab.broker import Cluster
+from agent.lab.clients import Clients
+from agent.lab.process import Driver
+from tests.system.corpus.programs import fleet_command
+
+_PATIENT = {"session.timeout.ms": "45000"}
+_COOPERATIVE = {
+    "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+}
+_GROUPS = {  # five consumers each, of this version
+    "old": ("2.8.2", _PATIENT),
+    "cooperative": ("3.9.1", _PATIENT | _COOPERATIVE),
+    "new": ("4.3.0", _PATIENT),
+    "next": ("4.3.0", {"group.protocol": "consumer"}),
+}
+CONSUMERS = [f"{group}-{number}" for group in _GROUPS for number in range(1, 6)]
+INSTANCES = ["counts-1", "counts-2", "counts-3"]
+
+
+class QuietFleet:
+    """Lives as long as the stack that is given to it."""
+
+    def __init__(self, folder: Path, cache: Path, stack: ExitStack) -> None:
+        """Start the broker; `start` starts the fleet."""
+        self.logs = folder / "clients"
+        self.cluster = stack.enter_context(Cluster(folder / "cluster", cache))
+        self._clients = stack.enter_context(Clients(self.cluster.bootstrap, self.logs, cache))
+        self._cache, self._stack, self._over = cache, stack, Event()
+
+    def start(self) -> None:
+        """Start all clients, the producer and the operator."""
+        admin = self._clients.admin()
+        for topic in [*_GROUPS, "clicks"]:
+            admin.do(f"create-topic {topic} 10")
+        for group, (version, settings) in _GROUPS.items():
+            self._consumers(group, version, settings)
+        settings = {"consumer.session.timeout.ms": "45000", "num.stream.threads": "2"}
+        for instance in INSTANCES:
+            streams = self._clients.streams("3.9.1", instance, "counts", "clicks", settings)
+            streams.wait_for("state RUNNING", 90.0)
+        for work in (self._produce, self._operate):
+            thread = Thread(target=work, daemon=True)
+            thread.start()
+            self._stack.callback(thread.join)
+        self._stack.callback(self._over.set)
+
+    def restart_the_broker(self) -> None:
+        """Take it down in order, and up again."""
+        self.cluster.brokers[0].stop()
+        self.cluster.brokers[0].restart()
+
+    def _consumers(self, group: str, version: str, settings: dict[str, str]) -> None:
+        named = {
+            "bootstrap.servers": self.cluster.bootstrap,
+            "group.id": group,
+            "client.id": group,
+            "driver.topics": group,
+            "driver.count": "5",
+            "metadata.max.age.ms": "3000",
+        }
+        log = self.logs / f"{group}.log"
+        command = fleet_command(version, log, self._cache)
+        arguments = [f"{key}={value}" for key, value in (named | settings).items()]
+        self._stack.enter_context(Driver(group, [*command, *arguments], log)).wait_for("started")
+
+    def _produce(self) -> None:
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap})
+        number = 0
+        while not self._over.wait(0.1):
+            number += 1
+            for topic in [*_GROUPS, "clicks"]:
+                producer.produce(topic, b"value", key=b"key-%d" % (number % 50))
+            producer.poll(0)
+
+    def _operate(self) -> None:
+        """Look at everything, and make topics that nobody reads."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
+        number = 0
+        while not self._over.wait(5.0):
+            number += 1
+            with suppress(KafkaException, TimeoutError):  # the broker may be restarting
+                admin.list_topics(timeout=10)
+                admin.list_consumer_groups(request_timeout=10).result(10)
+                groups = admin.describe_consumer_groups([*_GROUPS, "counts"], request_timeout=10)
+                for described in groups.values():
+                    described.result(10)
+                for made in admin.create_topics([NewTopic(f"unread-{number}", 1)]).values():
+                    made.result(10)

@@ -1,0 +1,89 @@
+"""A quiet fleet shows nothing, on the log source and on the wire: no scenario has a false cause.
+
+`make quiet` runs the long form; ``QUIET_MINUTES`` sets its length.
+"""
+
+import os
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.net_raw import needs_net_raw
+from tests.system.observer import Observer
+from tests.system.quiet_fleet import CONSUMERS, INSTANCES, QuietFleet
+
+_MINUTES = float(os.environ.get("QUIET_MINUTES", "3"))
+_SETTLED_S = 15.0
+_PATIENCE_S = 240.0
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.jvm,
+    pytest.mark.timeout(900 + int(_MINUTES * 60)),
+    needs_net_raw,
+]
+
+
+def test_a_quiet_fleet_shows_nothing(cache: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        fleet = QuietFleet(tmp_path, cache, stack)
+        port = fleet.cluster.brokers[0].node.port
+        capture = f"{{type: capture, interface: any, ports: [{port}]}}"
+        agents = [
+            stack.enter_context(Observer(fleet.logs, tmp_path / "logs-agent")),
+            stack.enter_context(Observer(tmp_path / "none", tmp_path / "wire-agent", capture)),
+        ]
+        for agent in agents:
+            agent.wait_ready()
+        fleet.start()
+        for agent in agents:
+            _wait_until_settled(agent)
+        begun = datetime.now(UTC)
+
+        _pass(_MINUTES / 2)
+        fleet.restart_the_broker()
+        _pass(_MINUTES / 2)
+
+        for agent in agents:
+            assert [row for row in _changes(agent) if _at(row) > begun] == []
+            _assert_all_at_zero(agent)
+    for log in ("old", "cooperative", "new", "next", *INSTANCES):
+        assert "could not be established" in (fleet.logs / f"{log}.log").read_text()
+
+
+def _wait_until_settled(agent: Observer) -> None:
+    """Every member is there, at zero, and nothing was recorded for a while."""
+    end_s = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end_s:
+        last = max((_at(row) for row in _changes(agent)), default=datetime.now(UTC))
+        if (datetime.now(UTC) - last).total_seconds() > _SETTLED_S:
+            break
+        Event().wait(0.5)
+    _assert_all_at_zero(agent)
+
+
+def _assert_all_at_zero(agent: Observer) -> None:
+    threads = [f"{name}-StreamThread-{n}-consumer" for name in INSTANCES for n in (1, 2)]
+    gauge = "kafka_consumer_rebalance_status"
+    for client_id in [*CONSUMERS, *threads]:
+        assert agent.gauge(gauge, 0.0, client_id=client_id) == 0.0
+    for client_id in INSTANCES:
+        assert agent.gauge("kafka_streams_rebalance_status", 0.0, client_id=client_id) == 0.0
+
+
+def _changes(agent: Observer) -> list[dict[str, Any]]:
+    """Return all that was recorded but the statuses of every minute."""
+    return [row for row in agent._rows() if row["kind"] != "sample"]
+
+
+def _pass(minutes: float) -> None:
+    Event().wait(minutes * 60)
+
+
+def _at(row: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(row["ts"])
