@@ -5,6 +5,7 @@ command line resolves the last two, for they name the same things; `Overrides` c
 """
 
 import os
+import re
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agent.decoding import decode, encode, join
+from agent.decoding import decode, encode, format_duration, join
 from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.groups.security_config import SecurityConfig
@@ -26,6 +27,8 @@ from metrics.track import StatusConfig
 
 DEFAULT_LISTEN = ":12472"
 
+_TELEMETRY_PATH = re.compile(r"/(?!(?:-|api)(?:/|$))[\w.~/-]+")
+"""No place where the agent serves something else."""
 LATER = {
     "role": ("hub",),
     "": ("hub", "otlp"),
@@ -232,11 +235,13 @@ def _check(config: AgentConfig, where: str) -> None:
         raise ConfigError(f"{join(where, 'web.listen')}: wanted at least one address")
     for i, address in enumerate(config.web.listen):
         parse_address(address, join(where, f"web.listen[{i}]"))
-    if not config.web.telemetry_path.startswith("/") or config.web.telemetry_path == "/":
-        found = repr(config.web.telemetry_path)
-        raise ConfigError(f"{join(where, 'web.telemetry_path')}: found {found}, wanted a path")
+    if not _TELEMETRY_PATH.fullmatch(config.web.telemetry_path):
+        found = f"found {config.web.telemetry_path!r}"
+        wanted = "wanted a path such as /metrics that is not below /- or /api"
+        raise ConfigError(f"{join(where, 'web.telemetry_path')}: {found}, {wanted}")
     if config.samples.interval_s < 1:
-        raise ConfigError(f"{join(where, 'samples.interval')}: wanted 1s or more")
+        found = f"found {format_duration(config.samples.interval_s)!r}"
+        raise ConfigError(f"{join(where, 'samples.interval')}: {found}, wanted 1s or more")
     _check_inspection(config, where)
 
 

@@ -139,7 +139,7 @@ def _scalar(hint: type, value: object, where: str) -> Any:
         return str(value)
     if hint is Path and isinstance(value, str) and value:
         return Path(value).expanduser()
-    wanted = {bool: "true or false", int: "a whole number", str: "text", Path: "a path"}
+    wanted = {bool: "true or false", int: "a whole number, 0 or more", str: "text", Path: "a path"}
     raise _wrong(value, where, wanted[hint])
 
 

@@ -37,8 +37,10 @@ def decode_sources(entries: object, where: str) -> list[SourceConfig]:
 
     """
     if not isinstance(entries, list) or not entries:
+        found = type(entries).__name__ if entries else "none"
         example = '[{type: logs, paths: ["/var/log/app/*.log"]}]'
-        raise ConfigError(f"{where}: wanted at least one source, such as {example}")
+        wanted = f"wanted a list of at least one source, such as {example}"
+        raise ConfigError(f"{where}: found {found}, {wanted}")
     sources = [_source(entry, f"{where}[{i}]") for i, entry in enumerate(entries)]
     names = [source.name for source in sources]
     for i, name in enumerate(names):

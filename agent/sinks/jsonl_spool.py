@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent.decoding import format_size
 from agent.errors import ConfigError, SinkError
 from agent.sinks import spool_folder as folder
 from metrics.sample import Sample, encode
@@ -48,11 +49,12 @@ class SpoolConfig:
             ConfigError: they contradict each other.
 
         """
-        if not 0 < self.file_bytes <= self.max_bytes // 2:
-            raise ConfigError(
-                f"samples.spool.file_bytes: found {self.file_bytes}; "
-                f"wanted 1 to half of max_bytes, {self.max_bytes // 2}"
-            )
+        if self.file_bytes < 1:
+            raise ConfigError("samples.spool.file_bytes: found 0, wanted 1 or more")
+        if self.max_bytes < 2 * self.file_bytes:
+            found, file = format_size(self.max_bytes), format_size(self.file_bytes)
+            wanted = f"wanted at least twice file_bytes, {file}"
+            raise ConfigError(f"samples.spool.max_bytes: found {found}, {wanted}")
         if self.roll_s <= 0:
             raise ConfigError(f"samples.spool.roll: found {self.roll_s}; wanted more than 0")
 

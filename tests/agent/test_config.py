@@ -117,7 +117,7 @@ def test_overrides_win_over_the_file(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "sources: wanted at least one source, such as [{type: logs"),
+        ("", "sources: found none, wanted a list of at least one source, such as [{type: logs"),
         ("[1]", "found list, wanted a mapping of sections"),
         ("a: b: c", "line 1, column 5: mapping values are not allowed here"),
         ("a: 1\na: 2", "line 2, column 1: the key 'a' stands here twice"),
@@ -167,14 +167,24 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         ),
         (LEAST + "status: {members: 1}", "status.members: unknown key; did you mean 'limits.m"),
         (LEAST + "status: 5", "status: found 5, wanted a mapping"),
-        (LEAST + "limits: {series: many}", "limits.series: found 'many', wanted a whole number"),
+        (LEAST + "limits: {series: many}", "limits.series: found 'many', wanted a whole"),
         (LEAST + "limits: {series: true}", "limits.series: found True, wanted a whole number"),
         (
             LEAST + "samples: {spool: {max_bytes: 1GB}}",
             "samples.spool.max_bytes: found '1GB', wanted a size such as 64KiB or 512MiB",
         ),
         (LEAST + "samples: {spool: {roll: 0s}}", "samples.spool.roll: "),
-        (LEAST + "samples: {interval: 1ms}", "samples.interval: wanted 1s or more"),
+        (LEAST + "samples: {interval: 1ms}", "samples.interval: found '1ms', wanted 1s or more"),
+        (
+            LEAST + "samples: {spool: {max_bytes: 1MiB}}",
+            "samples.spool.max_bytes: found 1MiB, wanted at least twice file_bytes, 16MiB",
+        ),
+        (
+            LEAST + "samples: {spool: {file_bytes: 0}}",
+            "samples.spool.file_bytes: found 0, wanted 1 or more",
+        ),
+        ("sources: {type: logs}", "sources: found dict, wanted a list of at least one source"),
+        (LEAST + "limits: {series: -1}", "limits.series: found -1, wanted a whole number, 0 or"),
         (LEAST + "timezone: Mars/Base", "timezone: found 'Mars/Base', wanted UTC or an IANA"),
         (LEAST + "log: {level: loud}", "log.level: unknown 'loud'; allowed: debug, error, info"),
         (LEAST + "status: " + "x" * 999, f"status: found '{'x' * 79}…, wanted a mapping"),
@@ -183,6 +193,7 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         (LEAST + "web: {listen: [':99999']}", "web.listen[0]: found ':99999', wanted host:port"),
         (LEAST + "web: {state_sets: yes please}", "web.state_sets: found 'yes please', wanted tr"),
         (LEAST + "web: {telemetry_path: m}", "web.telemetry_path: found 'm', wanted a path"),
+        (LEAST + "web: {telemetry_path: /-/ready}", "web.telemetry_path: found '/-/ready', wa"),
         (LEAST + "apps: {a: b}", "apps.a: found 'b', wanted a list of groups, or"),
         (LEAST + "apps: {'re:(': b}", "apps.re:(: 're:(' is no regular expression"),
         (LEAST + "apps: {'re:a': $1}", "apps.re:a: $1 is wanted, the pattern has 0"),
