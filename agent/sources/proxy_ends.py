@@ -27,8 +27,11 @@ class End(Protocol):
     def recv_into(self, buffer: memoryview) -> int | None:
         """Do as `recv`, into a buffer; return the size."""
 
-    def send(self, data: bytes | memoryview) -> int:
-        """Return how many bytes were taken."""
+    def send(self, data: bytes | memoryview, *, more: bool = False) -> int:
+        """Return how many bytes were taken; with ``more`` coming they may wait for it."""
+
+    def await_bytes(self, size: int) -> None:
+        """Be ready to read with so many bytes, or at the end."""
 
     def finish(self) -> None:
         """Tell the peer that nothing more comes."""
@@ -49,11 +52,12 @@ def tune(sock: socket.socket) -> None:
 class PlainEnd:
     """A socket as it is."""
 
-    __slots__ = ("_socket", "fd", "more")
+    __slots__ = ("_awaited", "_socket", "fd", "more")
     can_splice = True
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        self._awaited = 1
         self.fd = sock.fileno()
         self.more = False
 
@@ -76,11 +80,16 @@ class PlainEnd:
         self.more = size == len(buffer)
         return size
 
-    def send(self, data: bytes | memoryview) -> int:
+    def send(self, data: bytes | memoryview, *, more: bool = False) -> int:
         try:
-            return self._socket.send(data)
+            return self._socket.send(data, socket.MSG_MORE * more)
         except BlockingIOError:
             return 0
+
+    def await_bytes(self, size: int) -> None:
+        if size != self._awaited:
+            self._awaited = size
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def finish(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)
@@ -139,11 +148,14 @@ class TlsEnd:
             return got or None
         return got
 
-    def send(self, data: bytes | memoryview) -> int:
+    def send(self, data: bytes | memoryview, *, more: bool = False) -> int:  # noqa: ARG002
         try:
             return self._socket.send(data)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return 0
+
+    def await_bytes(self, size: int) -> None:
+        """Do nothing: what is ready is a record."""
 
     def finish(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)

@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from agent.errors import SourceError
+from agent.sources.proxy_backlog import Backlog
 from agent.sources.proxy_ends import End, PlainEnd, TlsEnd, tune
 from agent.sources.proxy_link import Link, Ready
 from agent.sources.proxy_ports import Ports, listen
@@ -33,7 +34,10 @@ _TURN_S = 0.5
 """How often deadlines are looked at."""
 _SHORT_TURN_S = 0.05
 """How long signals are gathered: the event loop's work would hold up the answers on their way."""
-_ACCEPTS = 64
+_IDLE_S = 0.001
+"""After so long without traffic what has passed is decoded: an answer would have come."""
+_ACCEPTS = _EVENTS = 64
+"""At most so many at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +66,7 @@ class ProxyLoop:
 
         """
         self.counts, self.pipes = interpreter.counts, Pipes()
+        self.backlog = Backlog(self._take, self.counts)
         self._interpreter, self._emit, self._detach = interpreter, emit, detach
         self._departures = Departures(interpreter.speakers)
         self._advertise, self._tls, self._connections_max = advertise, tls, connections_max
@@ -130,7 +135,7 @@ class ProxyLoop:
         """Call back once, after all others had their turn."""
         self._again.append(run)
 
-    def take(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         """Take what the decoder has read."""
         if isinstance(event, Closed):
             self._departures.closed(event.connection, event.at)
@@ -140,19 +145,29 @@ class ProxyLoop:
         self._signals += signals
 
     def _turn(self) -> None:
-        hurries = self._signals or self._drained_by is not None
-        wait_s = _SHORT_TURN_S if hurries else _TURN_S
-        events = self._poll.poll(0 if self._again else wait_s)
+        events = self._poll.poll(self._wait_s(), _EVENTS)
         for fd, _ in events:
             ready = self._ready.get(fd)  # gone, if another's turn has closed it
             if ready is not None:
                 ready()
-        again, self._again = self._again, []
-        for run in again:
-            run()
-        self._sweep()
-        if self._signals and time.monotonic() >= self._emit_at:
+        if self._again:
+            again, self._again = self._again, []
+            for run in again:
+                run()
+        if self.backlog and (not events or self.backlog.is_due):
+            self.backlog.read()
+        now = time.monotonic()
+        if now >= self._sweep_at or self._drained_by is not None:
+            self._sweep(now)
+        if self._signals and now >= self._emit_at:
             self._hand_over()
+
+    def _wait_s(self) -> float:
+        if self._again:
+            return 0
+        if self.backlog:
+            return _IDLE_S
+        return _SHORT_TURN_S if self._signals or self._drained_by is not None else _TURN_S
 
     def _hand_over(self) -> None:
         signals, self._signals = self._signals, []
@@ -163,11 +178,8 @@ class ProxyLoop:
         while self._posted:
             self._posted.popleft()()
 
-    def _sweep(self) -> None:
+    def _sweep(self, now: float) -> None:
         """Let go of what has ended, and end what takes too long."""
-        now = time.monotonic()
-        if now < self._sweep_at and self._drained_by is None:
-            return
         self._sweep_at = now + _TURN_S
         for fd, (_, accept) in self._listeners.items():
             self.watch(fd, select.EPOLLIN, accept)
@@ -201,8 +213,7 @@ class ProxyLoop:
                 self.watch(listener.fileno(), 0, lambda: None)  # until the next sweep
                 return
             if len(self._links) + len(self._setups) >= self._connections_max:
-                self._sweep_at = 0.0
-                self._sweep()
+                self._sweep(time.monotonic())
             if len(self._links) + len(self._setups) >= self._connections_max:
                 self.counts["connection_limit"] += 1
                 sock.close()
@@ -258,7 +269,7 @@ class ProxyLoop:
             setup.close()
         for link in self._links:
             link.close()
-        self._sweep()
+        self._sweep(time.monotonic())
         self._hand_over()
         self._resolver.shutdown(wait=False, cancel_futures=True)
         self.pipes.close()

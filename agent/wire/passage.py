@@ -23,6 +23,7 @@ from agent.wire.rewrite import (
     rewrite,
 )
 
+FRAME_BYTES_MAX = (1 << 31) - 1
 ENDLESS = 1 << 62
 """What is left of a body that has no end."""
 _REWRITE_BYTES_MAX = 1 << 20
@@ -57,10 +58,6 @@ class Cutter:
     def between_frames(self) -> bool:
         """Whether the last frame was complete."""
         return not self.skip and not self._held
-
-    def tunnel(self) -> None:
-        """Let everything pass from now on."""
-        self.skip = ENDLESS
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that go on now."""

@@ -1,0 +1,73 @@
+"""What has passed and is yet to be decoded: when there is time, so that no answer waits for it.
+
+A fault of the decoder ends the decoding of that connection, is counted, and nothing else: frames
+and addresses are read apart.
+"""
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from agent.wire.connection import Closed, Connection, Event
+
+_PIECES_MAX = 64
+"""Each is what was read at once: a MiB in all."""
+_WAIT_S = 0.01
+"""The oldest piece waits no longer."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Piece(NamedTuple):
+    decoder: Connection
+    read: Callable[[bytes, float], Iterable[Event]]
+    data: bytes
+    at: float
+
+
+class Backlog:
+    """Pieces of all connections, in the order in which they have passed."""
+
+    def __init__(self, take: Callable[[Event], None], counts: Counter[str]) -> None:
+        """Give ``take`` what was read; it is called within `read` and `close`."""
+        self._take, self._counts = take, counts
+        self._pieces: deque[_Piece] = deque()
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it must be read now, idle or not."""
+        pieces = self._pieces
+        return bool(pieces) and (len(pieces) >= _PIECES_MAX or time.time() - pieces[0].at > _WAIT_S)
+
+    def add(
+        self, decoder: Connection, read: Callable[[bytes, float], Iterable[Event]], data: bytes
+    ) -> None:
+        """Have ``read``, a method of the decoder's, called with the data."""
+        self._pieces.append(_Piece(decoder, read, data, time.time()))
+
+    def read(self) -> None:
+        """Read all."""
+        while self._pieces:
+            piece = self._pieces.popleft()
+            if not piece.decoder.opaque:
+                self._read(piece)
+
+    def close(self, decoder: Connection) -> None:
+        """Read all, and say that a connection has ended."""
+        self.read()
+        at = time.time()
+        self._read(_Piece(decoder, lambda _data, at: [Closed(decoder, at)], b"", at))
+
+    def _read(self, piece: _Piece) -> None:
+        try:
+            for event in piece.read(piece.data, piece.at):
+                self._take(event)
+        except Exception:  # noqa: BLE001 - what a peer sends must not end all traffic
+            _log.exception("decoder_fault", extra={"client_id": piece.decoder.client_id})
+            self._counts["decoder_fault"] += 1
+            piece.decoder.opaque = True
