@@ -1,0 +1,212 @@
+"""The broker's log and the wire agree on who began each rebalance, and it names every group."""
+
+import time
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from confluent_kafka import Consumer
+
+from agent.lab.clients import Clients
+from agent.lab.lab import Lab
+from agent.lab.process import Driver
+from agent.lab.proxy import JOIN_GROUP
+from aggregation.episodes import GroupEpisode, group_episodes
+from metrics.sample import Sample
+from metrics.status import RebalanceStatus
+from tests.net_raw import needs_net_raw
+from tests.system.observer import Observer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900), needs_net_raw]
+
+_WITHIN_S = 30.0
+_LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS
+_HURRIED = {"max_poll_interval_ms": "3000", "session_timeout_ms": "2500"}
+_COOPERATIVE = {
+    "partition_assignment_strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+}
+Named = list[tuple[int, str | None]]
+"""Each rebalance by the first generation that it made, and who began it."""
+
+
+class Scene:
+    """Two agents beside one broker: one captures what its clients send, one reads its log."""
+
+    def __init__(self, lab: Lab, clients: Clients, wire: Observer, broker_log: Observer) -> None:
+        self.lab, self.clients = lab, clients
+        self.wire, self.broker_log = wire, broker_log
+
+    def topic(self, name: str) -> str:
+        self.lab.admin.do(f"create-topic {name} 4")
+        return name
+
+    def join(self, version: str, client_id: str, group: str, **properties: str) -> Driver:
+        more = {key.replace("_", "."): value for key, value in properties.items()}
+        client = self.clients.consumer(version, client_id, group, [f"{group}-in"], more)
+        client.wait_for("assigned")
+        return client
+
+
+@pytest.fixture(scope="module")
+def scene(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder, broker = tmp_path_factory.mktemp("broker_log"), lab.cluster.brokers[0]
+    ports = [broker.node.port, broker.node.proxied_port]
+    sources = {
+        "wire": f"{{type: capture, interface: any, ports: {ports}}}",
+        "broker_log": f"{{type: broker_log, paths: [{str(broker.log)!r}]}}",
+    }
+    observers = [
+        Observer(folder / "none", folder / name, source) for name, source in sources.items()
+    ]
+    with observers[0] as wire, observers[1] as broker_log, lab.clients(folder / "c") as clients:
+        for agent in observers:
+            agent.wait_ready()
+        yield Scene(lab, clients, wire, broker_log)
+
+
+def _episodes(agent: Observer, groups: set[str]) -> list[GroupEpisode]:
+    lines = [
+        line for path in agent._spool.glob("*.jsonl") for line in path.read_text().splitlines()
+    ]
+    records = [msgspec.json.decode(line, type=Sample) for line in lines]
+    return [e for e in group_episodes(records) if e.round.ref.group in groups]
+
+
+def _named(episodes: list[GroupEpisode]) -> Named:
+    """Leave out what follows an assignment at once: only the wire sees that it belongs to it."""
+    return [
+        (episode.round.generations[0], _name(episode))
+        for episode in episodes
+        if episode.round.generations
+        and episode.trigger.code is not RebalanceStatus.REVOCATION_NEEDED
+    ]
+
+
+def _name(episode: GroupEpisode) -> str | None:
+    member = episode.trigger.member
+    return None if member is None else member.group_instance_id or member.client_id
+
+
+def _assert_agree(scene: Scene, group: str, wanted: list[str]) -> None:
+    """Both agents name the same, in every rebalance, and among them all that were made to begin."""
+    seen: dict[str, Named] = {}
+    end_s = time.monotonic() + _WITHIN_S
+    while time.monotonic() < end_s:
+        agents = {"wire": scene.wire, "broker_log": scene.broker_log}
+        seen = {name: _named(_episodes(agent, {group})) for name, agent in agents.items()}
+        if seen["wire"] == seen["broker_log"] and _holds(seen["wire"], wanted):
+            return
+        time.sleep(0.2)
+    pytest.fail(f"wanted {wanted} of both, found\n{seen['wire']}\n{seen['broker_log']}")
+
+
+def _holds(named: Named, wanted: list[str]) -> bool:
+    """Tell whether the wanted names stand there, in their order."""
+    rest = iter(who for _, who in named)
+    return all(who in rest for who in wanted)
+
+
+def test_both_name_who_joined_froze_changed_stalled_and_closed(scene: Scene) -> None:
+    topic, more = scene.topic("pay-in"), scene.topic("pay-more")
+    first = scene.join("3.9.1", "p1", "pay", **_HURRIED)  # generation 1
+    second = scene.join("4.3.0", "p2", "pay", **_HURRIED)
+    first.wait_for("assigned")
+    first.pause()
+    second.wait_for("assigned")
+    first.resume()
+    first.wait_for("assigned")
+    second.do(f"subscribe {topic} {more}")
+    second.wait_for("assigned")
+    first.do("enforce new fraud rules")
+    first.wait_for("assigned")
+    second.do("stall 5000")
+    second.wait_for("assigned")
+    second.do("unsubscribe")
+    first.wait_for("assigned")
+
+    _assert_agree(scene, "pay", ["p1", "p2", "p1", "p1", "p2", "p1", "p2", "p2", "p2"])
+
+
+def test_both_name_whose_topics_have_grown(scene: Scene) -> None:
+    topic = scene.topic("grow-in")
+    leader = scene.join("2.8.2", "g1", "grow")
+    scene.join("3.4.1", "g2", "grow")
+    leader.wait_for("assigned")
+    leader.close()
+
+    scene.lab.admin.do(f"set-partitions {topic} 6")
+
+    _assert_agree(scene, "grow", ["g1", "g2", "g1", "g2"])
+
+
+def test_both_name_a_member_behind_a_coordinator_that_loads(scene: Scene) -> None:
+    scene.topic("load-in")
+    scene.lab.proxy.fail_next(JOIN_GROUP, _LOADING)
+
+    scene.join("3.9.1", "l1", "load", bootstrap_servers=scene.lab.proxy.address)
+
+    _assert_agree(scene, "load", ["l1"])
+
+
+def test_both_name_a_static_member_that_the_network_held_up(scene: Scene) -> None:
+    scene.topic("held-in")
+    patient = {"session_timeout_ms": "30000", "max_poll_interval_ms": "3000"}
+    remote = {"bootstrap_servers": scene.lab.proxy.address, "group_instance_id": "i1"}
+    held = scene.join("4.3.0", "h1", "held", **patient, **remote)
+    other = scene.join("4.3.0", "h2", "held", **patient)
+    held.wait_for("assigned")
+    scene.lab.proxy.hold()
+    other.do("enforce the held member misses this one")
+    other.wait_for("assigned")
+
+    scene.lab.proxy.release()
+
+    held.wait_for("assigned")
+    _assert_agree(scene, "held", ["h2", "h2", "i1"])
+
+
+def test_both_name_who_moved_partitions_cooperatively(scene: Scene) -> None:
+    scene.topic("move-in")
+    scene.join("3.4.1", "c1", "move", **_COOPERATIVE)
+
+    second = scene.join("3.4.1", "c2", "move", **_COOPERATIVE)
+
+    second.wait_for("assigned move")
+    _assert_agree(scene, "move", ["c1", "c2"])
+
+
+def test_both_name_who_died(scene: Scene) -> None:
+    scene.topic("dead-in")
+    first = scene.join("4.3.0", "d1", "dead", **_HURRIED)
+    second = scene.join("4.3.0", "d2", "dead", **_HURRIED)
+    first.wait_for("assigned")
+
+    second.kill()
+
+    first.wait_for("assigned")
+    _assert_agree(scene, "dead", ["d1", "d2", "d2"])
+
+
+def test_the_log_names_whom_an_admin_removed_and_with_which_words(scene: Scene) -> None:
+    scene.topic("ops-in")
+    client = scene.join("4.3.0", "o1", "ops")
+
+    scene.lab.admin.do("remove-members ops")
+
+    client.wait_for("assigned")
+    assert scene.broker_log.codes("o1", [2, 0, 3, 0, 2, 0]) == [2, 0, 3, 0, 2, 0]
+    assert scene.broker_log.reasons("o1", 3) == ["member was removed by an admin"]
+
+
+def test_the_log_alone_shows_a_group_of_the_new_protocol(scene: Scene) -> None:
+    assigned: list[object] = []
+    settings = {"group.id": "epoch", "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    client = Consumer(settings | {"bootstrap.servers": scene.lab.cluster.bootstrap})
+    client.subscribe([scene.topic("epoch-in")], on_assign=lambda *_: assigned.append(1))
+    end_s = time.monotonic() + _WITHIN_S
+    while not assigned and time.monotonic() < end_s:
+        client.poll(0.1)
+
+    client.close()
+
+    assert scene.broker_log.gauge("kafka_group_rebalance_status", 6.0, group="epoch") == 6.0
