@@ -21,6 +21,7 @@ from agent.errors import RebalanceAgentError
 from agent.group_watch import GroupWatch
 from agent.history import History, spooled
 from agent.http_server import Answers, listen, make_app, serve
+from agent.hub.side import HubSide
 from agent.pipeline import Pipeline, Positions
 from agent.sinks.jsonl_spool import JsonlSpool
 from agent.source_book import SourceBook
@@ -74,6 +75,7 @@ class Agent:
             if config.role is Role.SIDECAR
             else GroupWatch(self._history, config.limits.groups, self._pipeline.record, clock)
         )
+        self._hub = HubSide(config, self._pipeline, clock)
         self._book = SourceBook()
         self._reading: list[asyncio.Task[None]] = []
         self._caught_up: set[str] = set()
@@ -103,13 +105,16 @@ class Agent:
             waiting_for=self.waiting_for,
             reload=self.reload,
             history=self._history,
+            routes=self._hub.routes(),
+            members=config.role is not Role.HUB or config.hub.members,
         )
         web = make_app(config.web, config.limits.series, answers)
         tasks = [
-            asyncio.create_task(serve(web, sockets), name="web"),
+            asyncio.create_task(serve(web, sockets, self._hub.max_connections), name="web"),
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._stopping.wait(), name="stop"),
         ]
+        tasks += self._hub.start()
         if self._watch is not None:
             tasks.append(asyncio.create_task(self._watch.run(), name="groups"))
         self._start_reading()
@@ -172,11 +177,12 @@ class Agent:
             inspected=tuple(row for each in inspecting for row in each.inspected()),
             rebalances={} if self._watch is None else self._watch.totals(),
         )
+        snapshot = self._hub.added(snapshot)
         stats = AgentStats(
             version=self._version,
             python_version=platform.python_version(),
             sources=self._book.stats(self._pipeline.sources, snapshot.streams),
-            sinks=(self._pipeline.sink_stats,),
+            sinks=(self._pipeline.sink_stats, *self._hub.stats()),
             tracker=snapshot.counts,
             reloads=dict(self._reloads),
         )

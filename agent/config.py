@@ -18,6 +18,7 @@ from agent.decoding import decode, encode, format_duration, join
 from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.groups.security_config import SecurityConfig
+from agent.hub.config import HubConfig
 from agent.sinks.jsonl_spool import SpoolConfig
 from agent.source_types import SourceConfig, decode_sources, encode_source
 from agent.sources.groups_config import GroupsSourceConfig
@@ -26,12 +27,11 @@ from agent.yaml_file import read_yaml
 from metrics.track import StatusConfig
 
 DEFAULT_LISTEN = ":12472"
-
 _TELEMETRY_PATH = re.compile(r"/(?!(?:-|api)(?:/|$))[\w.~/-]+")
 """No place where the agent serves something else."""
+
 LATER = {
-    "role": ("hub",),
-    "": ("hub", "otlp"),
+    "": ("otlp",),
     "samples": ("kafka",),
     "web": ("config_file",),
     "limits": ("memory",),
@@ -40,10 +40,11 @@ LATER = {
 
 
 class Role(StrEnum):
-    """What the agent sees: beside clients (sidecar), or whole groups by itself (standalone)."""
+    """What the agent sees: beside clients, whole groups by itself, or what other agents push."""
 
     SIDECAR = "sidecar"
     STANDALONE = "standalone"
+    HUB = "hub"
 
 
 class LogLevel(StrEnum):
@@ -125,6 +126,7 @@ class AgentConfig:
     sources: tuple[SourceConfig, ...]
     status: StatusConfig = field(default_factory=StatusConfig)
     samples: SamplesConfig
+    hub: HubConfig = field(default_factory=HubConfig)
     web: WebConfig = field(default_factory=WebConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     log: LoggingConfig = field(default_factory=LoggingConfig)
@@ -163,7 +165,10 @@ def load(
     _override(document, overrides or Overrides(), where)
     _refuse_later(document, where)
     limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
-    document["sources"] = decode_sources(document.get("sources"), join(where, "sources"))
+    sources = document.get("sources")
+    if document.get("role") != Role.HUB or sources:  # a hub's source is what agents push
+        sources = decode_sources(sources, join(where, "sources"))
+    document["sources"] = sources or []
     document["status"] = _status(document.get("status", {}), limits, join(where, "status"))
     _default_spool(document)
     try:

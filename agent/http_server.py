@@ -10,7 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import uvicorn
@@ -26,7 +26,7 @@ from agent.history import History
 from agent.landing_page import render_page
 from aggregation.live import live
 from metrics.exporters.prometheus import render
-from metrics.exposition import AgentStats, Exposition
+from metrics.exposition import AgentStats, Exposition, Live
 from metrics.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ MAX_CONNECTIONS = 64
 """A few Prometheus servers and people; more is a fault, and each may hold a page in memory."""
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
+_NO_MEMBERS: dict[str, tuple[()]] = {"consumers": (), "instances": (), "members": ()}
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -52,6 +53,10 @@ class Answers:
     reload: Callable[[], Awaitable[None]]
     """Raises RebalanceAgentError where the new configuration is wrong."""
     history: History = field(default_factory=History)
+    routes: Sequence[Route] = ()
+    """What else the application serves."""
+    members: bool = True
+    """Whether each member's own series are shown."""
 
 
 class _Pages:
@@ -88,10 +93,14 @@ class _Pages:
             return PlainTextResponse(f"{error}\n", status_code=500)
         return PlainTextResponse("reloaded\n")
 
+    def _live(self, snapshot: Snapshot) -> Live:
+        shown = live(snapshot)
+        return shown if self._answers.members else replace(shown, **_NO_MEMBERS)
+
     async def _rendered(self, write: Callable[[Exposition], _T]) -> _T:
         snapshot, stats = self._answers.snapshot()
         return await asyncio.get_running_loop().run_in_executor(
-            self._renderer, lambda: write(Exposition(live(snapshot), stats))
+            self._renderer, lambda: write(Exposition(self._live(snapshot), stats))
         )
 
 
@@ -105,6 +114,7 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
             Route("/-/ready", pages.ready),
             Route("/-/reload", pages.reload, methods=["POST"]),
             Route("/", pages.landing),
+            *answers.routes,
             *api.routes(
                 api.Queries(
                     lambda: answers.snapshot()[0],
@@ -131,7 +141,9 @@ class _Server(uvicorn.Server):
         await self.stopping.wait()
 
 
-async def serve(app: Starlette, sockets: list[socket.socket]) -> None:
+async def serve(
+    app: Starlette, sockets: list[socket.socket], max_connections: int = MAX_CONNECTIONS
+) -> None:
     """Serve until cancelled."""
     config = uvicorn.Config(
         app,
@@ -143,7 +155,7 @@ async def serve(app: Starlette, sockets: list[socket.socket]) -> None:
         access_log=False,
         server_header=False,
         date_header=False,  # its value comes from the loop that we do without
-        limit_concurrency=MAX_CONNECTIONS,
+        limit_concurrency=max_connections,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
     )

@@ -6,6 +6,7 @@ every source's position. A crash between the two reads again what was read befor
 with the same ids. While the sink fails, the checkpoint stays where it is.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -53,6 +54,7 @@ class Pipeline:
         self._failing = self._uncommitted = self._unsaved = False
         self._save_after = self._look_after = 0.0
         self._saved: Positions = {}
+        self._waiters: list[asyncio.Future[bool]] = []
         self._sampled_at = clock()
 
     def attach(
@@ -90,13 +92,21 @@ class Pipeline:
         if self.commit():
             self._guarded(lambda: self.sink.tick(now))
 
+    async def safe(self) -> bool:
+        """Return once what was recorded so far is safe; False: the disk refuses."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return bool(await waiter)
+
     def commit(self) -> bool:
         """Make samples safe, then save the checkpoint if anything has moved; False: not safe."""
         if self._uncommitted:
             if not self._guarded(self.sink.commit):
+                self._answer(is_safe=False)
                 return False
             self._uncommitted, self._unsaved = False, True
             self._committed = self.sink.stats.written
+        self._answer(is_safe=True)
         if self._monotonic() >= (self._save_after if self._unsaved else self._look_after):
             return self._checkpoint()
         return True
@@ -129,6 +139,12 @@ class Pipeline:
             self.sink.write(samples)
             self._history.add(samples, self._clock())
             self._uncommitted = True
+
+    def _answer(self, *, is_safe: bool) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():  # who waited may have gone
+                waiter.set_result(is_safe)
+        self._waiters.clear()
 
     def _checkpoint(self) -> bool:
         started, positions = self._monotonic(), self.positions()

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from agent.config import AgentConfig
+from agent.config import AgentConfig, Role
 from agent.errors import ConfigError
+from agent.hub.config import read_token
+from agent.hub.intake import Intake
 from agent.pipeline import Positions
 from agent.source_types import SourceConfig
 from agent.sources.base import Source
@@ -25,7 +27,13 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
         RebalanceAgentError: a rule or a path in the configuration is wrong.
 
     """
-    return [_make_source(config, source, positions.get(source.name)) for source in config.sources]
+    sources = [
+        _make_source(config, source, positions.get(source.name)) for source in config.sources
+    ]
+    if config.role is Role.HUB:
+        token = read_token(config.hub.token_file)
+        sources.append(Intake(token, config.status, positions.get(Intake.name)))
+    return sources
 
 
 def _make_source(

@@ -209,8 +209,6 @@ def test_a_wrong_file_says_where_and_what(file: Path, text: str, said: str) -> N
     ("text", "said"),
     [
         ("sources: [{type: http}]", "sources[0].type: this version does not have 'http'"),
-        (LEAST + "hub: {}", "hub: this version does not have it yet"),
-        (LEAST + "role: hub", "role: this version has no 'hub' yet"),
         (LEAST + "samples: {kafka: {topic: t}}", "samples.kafka: this version does not have it"),
     ],
 )
