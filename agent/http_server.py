@@ -23,6 +23,7 @@ from agent import api
 from agent.config import WebConfig, parse_address
 from agent.errors import RebalanceAgentError, SourceError
 from agent.history import History
+from agent.http_connection import HttpConnection
 from agent.landing_page import render_page
 from aggregation.live import live
 from metrics.exporters.prometheus import render
@@ -147,7 +148,7 @@ async def serve(
     """Serve until cancelled."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=HttpConnection,
         ws="none",
         loop="none",
         lifespan="off",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from agent import http_connection
 from agent.config import WebConfig
 from agent.errors import ConfigError, SourceError
 from agent.http_server import Answers, listen, make_app, serve
@@ -208,6 +209,55 @@ def test_a_scraper_that_does_not_read_holds_up_nobody() -> None:
             return len(answer.content)
 
     assert asyncio.run(asyncio.wait_for(beside(), DEADLINE_S)) > 6_000_000
+
+
+async def until_closed(address: tuple[str, int], first: bytes, rest: bytes = b"") -> bytes:
+    """Return what the server says to the rest, until it hangs up."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(first)
+    if rest:
+        await reader.readuntil(b"healthy\n")
+        writer.write(rest)
+    said = await asyncio.wait_for(reader.read(), DEADLINE_S)
+    writer.close()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [
+        (b"", b""),
+        (b"GET / HTTP/1.1\r\nHost: ", b""),
+        (b"GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /-/heal"),
+    ],
+)
+def test_a_head_that_does_not_come_whole_ends_the_connection(
+    first: bytes, rest: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.05)
+
+    async def slow() -> bytes:
+        async with served(Fake()) as (address,):
+            return await until_closed(address, first, rest)
+
+    assert asyncio.run(slow()) == b""
+
+
+def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.05)
+
+    class Slow(Fake):
+        address: tuple[str, int]
+
+        async def reload(self) -> None:
+            await until_closed(self.address, b"")  # began later than the request
+
+    async def ask_slowly() -> int:
+        async with served(fake := Slow()) as (fake.address,), httpx.AsyncClient() as client:
+            url = f"http://{fake.address[0]}:{fake.address[1]}/-/reload"
+            return (await client.post(url, timeout=DEADLINE_S)).status_code
+
+    assert asyncio.run(ask_slowly()) == 200
 
 
 def test_an_address_that_is_taken_is_named() -> None:
