@@ -13,7 +13,7 @@ from metrics.consumer import RANK, Consumer
 from metrics.ledger import GroupLedger
 from metrics.moves import Moves
 from metrics.sample import Sample
-from metrics.signals import Signal, SignalKind
+from metrics.signals import Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus
 from metrics.streams import Instances
 from metrics.told import (
@@ -52,6 +52,8 @@ class Merging:
         """Take a signal of whichever source, and return what it changed."""
         if signal.kind in BYSTANDERS:
             return self._do(entry, signal)
+        if _is_removal(signal) and _is_known_better(entry, signal):
+            return []
         out = self.release(entry) if _has_passed(entry, signal) else []
         if _waits(entry, signal):
             entry.held.append(signal)
@@ -191,13 +193,23 @@ def _waits(entry: Consumer, signal: Signal) -> bool:
     """Tell whether a signal is a leave that may be a drop, or comes behind one."""
     if voice_name(signal) in map(voice_name, entry.held):
         return True
-    rank = RANK.index(signal.source)
     return (
         signal.kind is SignalKind.LEAVE
         and signal.reason is None
-        and any(voice.attached and voice.rank < rank for voice in entry.voices)
+        and _is_known_better(entry, signal)
         and not _is_told(entry, signal)
     )
+
+
+def _is_removal(signal: Signal) -> bool:
+    """Tell whether a broker has only done with a member, which may yet come back."""
+    return signal.kind is SignalKind.FAIL and signal.source is SourceKind.BROKER_LOG
+
+
+def _is_known_better(entry: Consumer, signal: Signal) -> bool:
+    """Tell whether a source lives that knows the member better."""
+    rank = RANK.index(signal.source)
+    return any(voice.attached and voice.rank < rank for voice in entry.voices)
 
 
 def _is_told(entry: Consumer, signal: Signal) -> bool:

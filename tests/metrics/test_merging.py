@@ -318,6 +318,34 @@ class TestUnclearLeave:
         assert codes(run(Tracker(CONFIG), wire(SignalKind.LEAVE, 10.0))) == [6, 0]
 
 
+class TestRemoval:
+    """A broker has done with a member long before the member learns that it was removed."""
+
+    REMOVED = raised(3, 10.0, ADDRESS, source=SourceKind.BROKER_LOG)
+    DONE = signal(SignalKind.FAIL, 11.0, ADDRESS, source=SourceKind.BROKER_LOG)
+
+    def test_member_that_tells_of_itself_is_not_done_with(self, tracker: Tracker) -> None:
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG))
+
+        samples = run(
+            tracker,
+            self.REMOVED,
+            self.DONE,
+            raised(3, 14.0, LOG),
+            synced(15.0, by=SourceKind.LOGS),
+        )
+
+        assert codes(samples) == [3, 0]
+
+    def test_member_that_only_the_broker_tells_of_is(self, tracker: Tracker) -> None:
+        assert codes(run(tracker, self.REMOVED, self.DONE)) == [3, 0]
+
+    def test_fatal_error_on_the_wire_ends_it(self, tracker: Tracker) -> None:
+        run(tracker, raised(9, 10.0, LOG))
+
+        assert codes(run(tracker, wire(SignalKind.FAIL, 11.0))) == [0]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """A round as it happened: causes a while after one another, then its end."""
