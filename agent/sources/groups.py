@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -50,6 +51,7 @@ class GroupsSource:
         brokers, refused = self._brokers(), 0
         try:
             while True:
+                began_s = time.monotonic()
                 try:
                     self._take(await poll(brokers, self._watched, self._watch.groups.keys()))
                     refused = 0
@@ -57,6 +59,7 @@ class GroupsSource:
                     self._fail(error)
                     refused += isinstance(error, RefusedError | ConfigError)
                 self.health.read_bytes = brokers.read_bytes
+                self.health.lag_s = time.monotonic() - began_s
                 await asyncio.sleep(self._pause_s(refused))
         finally:
             await brokers.close()

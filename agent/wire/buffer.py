@@ -85,6 +85,10 @@ class Buffer:
         return b"" if size == 0 else self.take(size - 1)
 
     def varint(self) -> int:
+        at = self._at
+        if at < len(self._data) and self._data[at] < 0x80:  # nearly every one
+            self._at = at + 1
+            return self._data[at]
         value = 0
         for shift in range(0, 7 * _VARINT_BYTES, 7):
             byte = self.take(1)[0]
@@ -99,12 +103,21 @@ class Buffer:
             self.varint()
             self.take(self.varint())
 
+    def int32s(self, count: int) -> list[int]:
+        """Read ``count`` numbers at once; they cost less than others do, and count like them."""
+        self._count(count)
+        return list(struct.unpack(f">{count}i", self.take(4 * count)))
+
     def array(self, read: Callable[["Buffer"], _T], count: int) -> list[_T]:
         """Read ``count`` elements; each takes a byte at least, so a false count fails at once."""
-        self._elements += max(count, 0)
-        if count > len(self._data) - self._at or self._elements > self._element_limit:
-            raise DecodeError(f"an array of {count} in {len(self._data) - self._at} bytes")
+        self._count(count)
         return [read(self) for _ in range(count)]
+
+    def _count(self, count: int) -> None:
+        if count > 0:
+            self._elements += count
+            if count > len(self._data) - self._at or self._elements > self._element_limit:
+                raise DecodeError(f"an array of {count} in {len(self._data) - self._at} bytes")
 
     def _int(self, field: struct.Struct) -> int:
         try:

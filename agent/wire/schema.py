@@ -94,6 +94,8 @@ def _field(field: dataclasses.Field[Any], hint: Any, flexible: bool) -> Read:
         hint = next(arg for arg in get_args(hint) if arg is not type(None))
     kind = field.metadata.get("kafka_type")
     if getattr(hint, "__origin__", None) is tuple:
+        if kind == "int32":
+            return _numbers(flexible)
         element = _scalar(kind, flexible) if kind else _struct(get_args(hint)[0])
         return _array(element, flexible)
     if kind:
@@ -110,6 +112,14 @@ def _array(element: Read, flexible: bool) -> Read:
     def read(buffer: Buffer) -> list[Any] | None:
         count = buffer.varint() - 1 if flexible else buffer.int32()
         return None if count < 0 else buffer.array(element, count)
+
+    return read
+
+
+def _numbers(flexible: bool) -> Read:
+    def read(buffer: Buffer) -> list[int] | None:
+        count = buffer.varint() - 1 if flexible else buffer.int32()
+        return None if count < 0 else buffer.int32s(count)
 
     return read
 

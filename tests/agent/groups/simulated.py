@@ -81,6 +81,10 @@ class Simulated:
         self._do(self._drain())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what even a cluster has that was never entered."""
         self._loop.close()
 
     @property
@@ -148,12 +152,15 @@ class Simulated:
     def _reply(self, node_id: int, api: Api, version: int, frame: bytes) -> bytes:
         key = struct.pack(">i", node_id) + frame[:4] + frame[8:]
         if not self.cached or key not in self._cache:
-            out = io.BytesIO()
-            schema = load_response_schema(api, version)
-            values = self._answer(node_id, api, read_request(api, version, frame))
-            entity_writer(schema)(out, _fill(schema, values))
-            self._cache[key] = out.getvalue()
+            asked = read_request(api, version, frame)
+            self._cache[key] = self.encoded(node_id, api, version, asked)
         return self._cache[key]
+
+    def encoded(self, node_id: int, api: Api, version: int, asked: Fields) -> bytes:
+        """Return an answer's bytes behind its header."""
+        out, schema = io.BytesIO(), load_response_schema(api, version)
+        entity_writer(schema)(out, _fill(schema, self._answer(node_id, api, asked)))
+        return out.getvalue()
 
     def _answer(  # noqa: PLR0911 - one a request
         self, node_id: int, api: Api, asked: Fields

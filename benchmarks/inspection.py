@@ -1,0 +1,200 @@
+"""What inspection of 5,000 groups with 20 members each takes: one poll's time, and the agent's RSS.
+
+Three simulated brokers speak the real protocol from answers that they have encoded once; groups
+are of all four types. The agent is `rebalance-agent run` as users start it, and is scraped all the
+while: its peak of RSS holds the metrics page, too, and the longest scrape tells whether a poll
+stands in its way. The peer is kio's own reader, on the answers of one batch.
+"""
+
+import argparse
+import contextlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kio.index import load_response_schema  # noqa: E402 - the path comes first
+from kio.serial import entity_reader  # noqa: E402
+
+from agent.groups.requests import Api, decode  # noqa: E402
+from tests.agent.groups.simulated import Group, Simulated  # noqa: E402
+
+GROUPS, MEMBERS, BATCH, BROKERS = 5_000, 20, 50, 3
+POLL_MAX_S, RSS_MAX_MIB = 10.0, 150.0
+POLLS = 5
+WITHIN_S = 120.0
+KINDS = ("classic", "classic", "classic", "consumer", "consumer", "share", "streams")
+CONFIG = """\
+role: standalone
+cluster: {{bootstrap_servers: [{bootstrap}]}}
+state_dir: {folder}/state
+sources: [{{type: groups, interval: 1s}}]
+web: {{listen: ["127.0.0.1:0"]}}
+"""
+DRIVER = """\
+import sys
+sys.path.insert(0, {root!r})
+from benchmarks.inspection import simulated
+with simulated({groups}) as cluster:
+    print(cluster.bootstrap, flush=True)
+    sys.stdin.read()
+"""
+
+
+def simulated(count: int) -> Simulated:
+    groups = {
+        f"group-{number:05}": Group(
+            type=KINDS[number % len(KINDS)],
+            node_id=1 + number % BROKERS,
+            members={
+                f"client-{number}-{member}-0e2c7a3b-94c1-4a5e-8f0d-3b1f6d2a7c55": {
+                    "orders-of-the-day": [member * 4 + n for n in range(4)]
+                }
+                for member in range(MEMBERS)
+            },
+        )
+        for number in range(count)
+    }
+    return Simulated(groups, nodes=BROKERS, cached=True)
+
+
+@contextlib.contextmanager
+def brokers(count: int) -> Iterator[str]:
+    """Run the simulated brokers in a process of their own; give their addresses."""
+    script = DRIVER.format(root=str(ROOT), groups=count)
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.communicate()
+
+
+@contextlib.contextmanager
+def agent(bootstrap: str) -> Iterator[tuple[int, str]]:
+    """Run an agent; give its process id and its address."""
+    script = Path(sys.executable).with_name("rebalance-agent")
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "agent.yaml"
+        config.write_text(CONFIG.format(bootstrap=bootstrap, folder=folder))
+        with subprocess.Popen(
+            [script, "run", "-c", config], stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            try:
+                match = next(filter(None, (re.search(r"address=(\S+)", s) for s in process.stderr)))
+                yield process.pid, match[1].strip('"').replace("[::]", "127.0.0.1")
+            finally:
+                process.terminate()
+                process.communicate()
+
+
+def scraped(address: str) -> tuple[str, float]:
+    began_s = time.monotonic()
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60.0) as answer:
+        return answer.read().decode(), time.monotonic() - began_s
+
+
+def gauge(page: str, name: str) -> float:
+    match = re.search(rf"^{name}\{{[^}}]*\}} (\S+)$", page, re.MULTILINE)
+    return float(match[1]) if match else 0.0
+
+
+def peak_rss_mib(pid: int) -> float:
+    text = Path(f"/proc/{pid}/status").read_text()
+    match = re.search(r"VmHWM:\s+(\d+) kB", text)
+    assert match is not None
+    return int(match[1]) / 1024
+
+
+@dataclass(slots=True)
+class Measured:
+    """What the agent took."""
+
+    polls_s: list[float] = field(default_factory=list)
+    longest_scrape_s: float = 0.0
+    rss_mib: float = 0.0
+    cpu_s: float = 0.0
+    """Of a poll and the scrapes beside it: what a busy machine does not blur."""
+
+
+def measured(count: int) -> Measured:
+    out = Measured()
+    with brokers(count) as bootstrap, agent(bootstrap) as (pid, address):
+        process, began_cpu_s = psutil.Process(pid), 0.0
+        end_s = time.monotonic() + WITHIN_S
+        while len(out.polls_s) < POLLS and time.monotonic() < end_s:
+            page, took_s = scraped(address)
+            out.longest_scrape_s = max(out.longest_scrape_s, took_s)
+            poll_s = gauge(page, "rebalance_agent_source_lag_seconds")
+            if page.count("\nkafka_group_members{") == count and poll_s not in out.polls_s:
+                began_cpu_s = began_cpu_s or sum(process.cpu_times()[:2])
+                out.polls_s.append(poll_s)
+            time.sleep(0.5)
+        used_s = sum(process.cpu_times()[:2]) - began_cpu_s
+        out.cpu_s = used_s / max(1, len(out.polls_s) - 1)
+        out.rss_mib = peak_rss_mib(pid)
+    return out
+
+
+def batch() -> bytes:
+    """Return the answer about one batch of consumer groups, as it stands behind its header."""
+    names = [f"group-{number:05}" for number in range(GROUPS) if KINDS[number % 7] == "consumer"]
+    cluster = simulated(GROUPS)
+    for group in cluster.groups.values():
+        group.node_id = 1
+    out = cluster.encoded(1, Api.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": names[:BATCH]})
+    cluster.close()
+    return out
+
+
+def per_second(read: Callable[[], object]) -> float:
+    count, began_s = 0, time.monotonic()
+    while time.monotonic() < began_s + 1.0:
+        read()
+        count += 1
+    return count / (time.monotonic() - began_s)
+
+
+def ratio() -> float:
+    """Return how fast our reader, which checks every count, is beside kio's."""
+    body = batch()
+    native = entity_reader(load_response_schema(Api.CONSUMER_GROUP_DESCRIBE, 1))
+    framed = b"\0\0\0\1\0" + body
+    theirs = per_second(lambda: native(body, 0))
+    ours = per_second(lambda: decode(Api.CONSUMER_GROUP_DESCRIBE, 1, framed))
+    return ours / theirs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="200 groups")
+    count = 200 if parser.parse_args().short else GROUPS
+    found = measured(count)
+    if not found.polls_s:
+        print(f"no poll of all {count} groups within {WITHIN_S:.0f} s")
+        return 1
+    best_s, worst_s = min(found.polls_s), max(found.polls_s)
+    print(f"{count} groups x {MEMBERS} members at {BROKERS} brokers, {len(found.polls_s)} polls")
+    print(f"one poll: {best_s:.2f} to {worst_s:.2f} s (wanted: {POLL_MAX_S:.0f} s or less)")
+    print(f"RSS: {found.rss_mib:.0f} MiB at its peak (wanted: {RSS_MAX_MIB:.0f} MiB or less)")
+    print(f"CPU: {found.cpu_s:.2f} s for a poll and the scrapes beside it")
+    print(f"longest scrape: {found.longest_scrape_s:.2f} s")
+    print(f"ours / kio's reader: {ratio():.3f} of its speed")
+    return 0 if worst_s <= POLL_MAX_S and found.rss_mib <= RSS_MAX_MIB else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
