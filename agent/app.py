@@ -13,6 +13,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+from agent import events_api
 from agent.checkpoint import Checkpoint
 from agent.checkpoint import load as load_checkpoint
 from agent.checkpoint import save as save_checkpoint
@@ -27,6 +28,7 @@ from agent.sinks.jsonl_spool import JsonlSpool
 from agent.source_book import SourceBook
 from agent.source_factory import make_sources
 from agent.sources.base import Inspecting, Source
+from agent.sources.http_events import HttpSource
 from metrics.exposition import AgentStats
 from metrics.snapshot import Snapshot
 from metrics.tracker import Tracker, TrackerState
@@ -105,7 +107,7 @@ class Agent:
             waiting_for=self.waiting_for,
             reload=self.reload,
             history=self._history,
-            routes=self._hub.routes(),
+            routes=[*self._hub.routes(), *events_api.routes(self._http_source)],
             members=config.role is not Role.HUB or config.hub.members,
         )
         web = make_app(config.web, config.limits.series, answers)
@@ -125,6 +127,9 @@ class Agent:
         await _cancel(tasks)
         for task in done:
             task.result()  # a bug in one of ours ends the agent, after the drain
+
+    def _http_source(self) -> HttpSource | None:
+        return next((s for s in self._pipeline.sources if isinstance(s, HttpSource)), None)
 
     def close(self) -> None:
         """Make everything safe and let go of the spool."""

@@ -15,6 +15,7 @@ from agent.sources.base import Source
 from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.groups_config import GroupsSourceConfig
+from agent.sources.http_events import HttpConfig, HttpSource
 from agent.sources.librdkafka_stats import StatsConfig, StatsSource
 from agent.sources.log_tail import LogConfig, LogSource
 from agent.sources.proxy_config import ProxyConfig, parse_node
@@ -36,7 +37,7 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
     return sources
 
 
-def _make_source(
+def _make_source(  # noqa: PLR0911 - a table of one line each
     config: AgentConfig, source: SourceConfig, position: dict[str, Any] | None
 ) -> Source:
     match source:
@@ -56,6 +57,8 @@ def _make_source(
             return StatsSource(
                 source, cluster=config.cluster.name, host=config.host, position=position
             )
+        case HttpConfig():
+            return HttpSource(source, cluster=config.cluster.name)
         case CaptureConfig():
             with _needs_wire():
                 from agent.sources.capture import CaptureSource  # noqa: PLC0415 - an extra

@@ -8,12 +8,19 @@ from agent.sources.broker_log import BrokerLogConfig
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.dialect import choose
 from agent.sources.groups_config import GroupsSourceConfig
+from agent.sources.http_events import HttpConfig
 from agent.sources.librdkafka_stats import StatsConfig
 from agent.sources.log_tail import LogConfig
 from agent.sources.proxy_config import ProxyConfig
 
 SourceConfig = (
-    LogConfig | CaptureConfig | ProxyConfig | GroupsSourceConfig | BrokerLogConfig | StatsConfig
+    LogConfig
+    | CaptureConfig
+    | ProxyConfig
+    | GroupsSourceConfig
+    | BrokerLogConfig
+    | StatsConfig
+    | HttpConfig
 )
 SOURCES: dict[str, type[SourceConfig]] = {
     "logs": LogConfig,
@@ -22,11 +29,9 @@ SOURCES: dict[str, type[SourceConfig]] = {
     "groups": GroupsSourceConfig,
     "broker_log": BrokerLogConfig,
     "librdkafka_stats": StatsConfig,
+    "http": HttpConfig,
 }
 """What can stand at ``sources[].type``, and what the rest of the entry is."""
-
-LATER = ("http",)
-"""What the full configuration has and this version does not."""
 
 
 def decode_sources(entries: object, where: str) -> list[SourceConfig]:
@@ -61,8 +66,6 @@ def _source(entry: object, where: str) -> SourceConfig:
     kind = entry["type"]
     if not isinstance(kind, str):
         raise ConfigError(f"{where}.type: wanted one of: {', '.join(SOURCES)}")
-    if kind in LATER:
-        raise ConfigError(f"{where}.type: this version does not have {kind!r} sources yet")
     if kind not in SOURCES:
         raise ConfigError(f"{where}.type: unknown source {kind!r}; {suggest(kind, SOURCES)}")
     rest = {key: value for key, value in entry.items() if key != "type"}

@@ -1,0 +1,67 @@
+"""``POST /api/v1/events`` and ``/api/v1/stats``: the way in for what users' own processes tell."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agent.sources.http_events import HttpSource, RefusedError, too_large
+
+FindSource = Callable[[], HttpSource | None]
+
+
+def routes(source: FindSource) -> list[Route]:
+    """Return the routes; ``source`` is asked each time, for a reload may change it."""
+    return [
+        Route("/api/v1/events", _route(source, _events), methods=["POST"]),
+        Route("/api/v1/stats", _route(source, _stats), methods=["POST"]),
+    ]
+
+
+def _route(
+    find: FindSource, take: Callable[[HttpSource, bytes, str, Request], int]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def post(request: Request) -> Response:
+        source, sender = find(), request.client.host if request.client else ""
+        if source is None:
+            return _json("no source of type http is configured", 404)
+        try:
+            source.check(sender, request.headers.get("authorization"))
+            body = await _body(request, source)
+            return JSONResponse({"accepted": take(source, body, sender, request)}, 202)
+        except RefusedError as error:
+            source.count(error)
+            return _json(str(error), error.status, error.retry_after_s)
+
+    return post
+
+
+def _events(source: HttpSource, body: bytes, sender: str, _: Request) -> int:
+    return source.take_events(body, sender)
+
+
+def _stats(source: HttpSource, body: bytes, sender: str, request: Request) -> int:
+    return source.take_stats(body, sender, request.query_params.get("group"))
+
+
+async def _body(request: Request, source: HttpSource) -> bytes:
+    """Read the body, no more of it than is allowed.
+
+    Raises:
+        RefusedError: it is too large.
+
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > source.config.max_bytes:
+            raise too_large(source.config)
+    return bytes(body)
+
+
+def _json(error: str, status: int, retry_after_s: int = 0) -> Response:
+    headers = {"Retry-After": str(retry_after_s)} if retry_after_s else {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": error}, status, headers)
