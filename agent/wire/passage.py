@@ -2,7 +2,8 @@
 
 Theory of operation. Both directions are cut into frames by their lengths, apart from the decoder:
 its faults must not end the rewriting. Only requests whose answers have addresses are remembered.
-Withheld are at most a frame's first bytes, and an answer's up to its last address. What is no Kafka
+Withheld are at most a frame's first bytes, and an answer's up to its last address (where they stand
+at the end, behind too many records, the answer passes as it is and is counted). What is no Kafka
 (TLS, a bad length) makes both directions a tunnel; raw SASL tokens have lengths too, and pass.
 """
 
@@ -13,21 +14,21 @@ from collections.abc import Callable
 from agent.errors import DecodeError
 from agent.wire.connection import looks_like_request
 from agent.wire.correlation import Correlation
+from agent.wire.patch import Rewritten, Route, TruncatedError
 from agent.wire.rewrite import (
     PRODUCE,
-    Rewritten,
-    Route,
-    TruncatedError,
     has_addresses,
     is_too_new,
+    is_whole,
+    names_nobody,
     rewrite,
 )
 
 FRAME_BYTES_MAX = (1 << 31) - 1
 ENDLESS = 1 << 62
 """What is left of a body that has no end."""
-_REWRITE_BYTES_MAX = 1 << 20
-"""Addresses of some 10,000 brokers; they stand at an answer's start."""
+_REWRITE_BYTES_MAX = 4 << 20
+"""What is withheld at most: the addresses of some 40,000 brokers, or a share group's records."""
 _SASL_HANDSHAKE = 17
 _REQUEST = struct.Struct(">hhi")
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
@@ -43,12 +44,13 @@ It may raise `TruncatedError`, to see the frame again with more of it.
 class Cutter:
     """Finds the frames of one direction."""
 
-    __slots__ = ("_head", "_held", "_visit", "broken", "skip")
+    __slots__ = ("_head", "_held", "_missing", "_visit", "broken", "skip")
 
     def __init__(self, head_bytes: int, visit: Visit) -> None:
         """Show each frame to ``visit``, with at least its first ``head_bytes``."""
         self._head, self._visit = head_bytes, visit
-        self._held = b""
+        self._held: list[bytes] = []
+        self._missing = 0
         self.skip = 0
         """Bytes that come next and pass, whatever they are."""
         self.broken = False
@@ -61,11 +63,16 @@ class Cutter:
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that go on now."""
-        if not self._held and self.skip >= len(data):
+        if self._held:
+            self._held.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return b""
+            data = b"".join(self._held)
+            self._held.clear()
+        elif self.skip >= len(data):
             self.skip -= len(data)
             return data
-        data = self._held + data
-        self._held = b""
         out: list[bytes] = []
         at, kept, end = self.skip, 0, len(data)
         try:
@@ -76,8 +83,8 @@ class Cutter:
                     out += (data[kept:at], changed.head)
                     kept = at + changed.consumed
                 at += 4 + size
-        except TruncatedError:
-            self._held = data[at:]
+        except TruncatedError as error:
+            self._held, self._missing = [data[at:]], error.missing
         except DecodeError:
             self.broken, at = True, ENDLESS
         self.skip = max(0, at - end)
@@ -87,12 +94,12 @@ class Cutter:
         """Return a frame's size, once its head is complete."""
         left = len(data) - at
         if left < 4:
-            raise TruncatedError("a length")
+            raise TruncatedError(4 - left)
         size: int = _INT32.unpack_from(data, at)[0]
         if size < 0:
             raise DecodeError(f"a frame of {size} bytes")
         if left < 4 + self._head <= 4 + size:
-            raise TruncatedError("a frame's head")
+            raise TruncatedError(4 + self._head - left)
         return size
 
 
@@ -175,22 +182,24 @@ class Passage:
         return Rewritten(_INT32.pack(size + len(head) - consumed) + head, 4 + consumed)
 
     def _rewritten(self, data: bytes, size: int, api_key: int, version: int) -> Rewritten | None:
-        if api_key == PRODUCE and data[-5:] == _NO_THROTTLE_NO_TAGS and len(data) == size:
+        missing = size - len(data)
+        if not missing and names_nobody(api_key, data):
             return None
+        wanted = missing if is_whole(api_key) else 0
         try:
-            return rewrite(api_key, version, data, self._route)
-        except TruncatedError:
-            if len(data) < min(size, _REWRITE_BYTES_MAX):
-                raise
+            if not wanted:
+                return rewrite(api_key, version, data, self._route)
+        except TruncatedError as error:
+            wanted = error.missing
         except DecodeError:
             pass
+        if 0 < wanted <= min(missing, _REWRITE_BYTES_MAX - len(data)):
+            raise TruncatedError(wanted)
         self._counts["addresses_unread"] += 1
         return None
 
 
 _API_KEYS = 256
-_NO_THROTTLE_NO_TAGS = bytes(5)
-"""How a Produce answer ends that names no new leader: with one there would be its port."""
 
 
 def _expects_answer(data: bytes, at: int, version: int) -> bool:

@@ -1,28 +1,28 @@
 """Rewrites the broker addresses in an answer's first bytes; nothing else in it changes.
 
 Theory of operation. Whatever names a broker stands near the start of its answer, but for Produce's
-new leaders (KIP-951), whose answers are small. So a prefix is read by hand up to the last address
-and replaced; what follows passes unread. Brokers also name new leaders at the far end of a Fetch
-answer, behind the records: there the version is held below the one that has them (`_cap_versions`),
-which costs the client nothing but a Metadata request.
+new leaders (KIP-951), whose answers are small, and those of share groups. So a prefix is read by
+hand up to the last address and replaced; what follows passes unread. Brokers also name new leaders
+at the far end of a Fetch answer, behind the records, when its length has long been passed on: there
+the version is held below the one that has them (`_cap_versions`), which costs the client nothing
+but a Metadata request when a leader changes. Share groups have no such version: `is_whole`.
 """
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple
 
-from agent.errors import DecodeError
+from agent.wire.patch import Reader, Rewritten, Route, varint
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 10, 18, 60
-Route = Callable[[str, int], tuple[str, int] | None]
-"""Where clients reach a broker's host and port; None leaves the address as it is."""
-
+SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 _VERSIONS = {
     PRODUCE: range(10, 14),
     METADATA: range(14),
     FIND_COORDINATOR: range(7),
     API_VERSIONS: range(5),
     DESCRIBE_CLUSTER: range(3),
+    SHARE_FETCH: range(3),
+    SHARE_ACKNOWLEDGE: range(3),
 }
 """The versions that are read. Produce's have addresses since KIP-951."""
 _LAST_VERSION = {
@@ -31,28 +31,31 @@ _LAST_VERSION = {
     METADATA: 13,
     FIND_COORDINATOR: 6,
     DESCRIBE_CLUSTER: 2,
+    SHARE_FETCH: 2,
+    SHARE_ACKNOWLEDGE: 2,
 }
 """What clients may use at most, so that no address passes by."""
-_FIRST_FLEXIBLE = {PRODUCE: 9, METADATA: 9, FIND_COORDINATOR: 3, DESCRIBE_CLUSTER: 0}
-_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+_FIRST_FLEXIBLE = {PRODUCE: 9, METADATA: 9, FIND_COORDINATOR: 3}
+"""Those of all other APIs are flexible."""
+_LAST_BYTES = {PRODUCE: bytes(5), SHARE_FETCH: b"\1\0", SHARE_ACKNOWLEDGE: b"\1\0"}
+"""How an answer ends that names no new leader: no throttle, no tag; no endpoint, no tag."""
 _VERSION_RANGE = struct.Struct(">hhh")
-_VARINT_BYTES = 5
-
-
-class TruncatedError(DecodeError):
-    """More bytes of the answer are needed."""
-
-
-class Rewritten(NamedTuple):
-    """``head`` takes the place of the answer's first ``consumed`` bytes."""
-
-    head: bytes
-    consumed: int
 
 
 def has_addresses(api_key: int, version: int) -> bool:
     """Tell whether `rewrite` reads the answers of an API's version."""
     return version in _VERSIONS.get(api_key, ())
+
+
+def is_whole(api_key: int) -> bool:
+    """Tell whether an API's answers have their addresses at the end."""
+    return api_key in {SHARE_FETCH, SHARE_ACKNOWLEDGE}
+
+
+def names_nobody(api_key: int, answer: bytes) -> bool:
+    """Tell whether a whole answer's last bytes say already that there is no address in it."""
+    end = _LAST_BYTES.get(api_key)
+    return end is not None and answer.endswith(end)
 
 
 def is_too_new(api_key: int, version: int) -> bool:
@@ -70,108 +73,14 @@ def rewrite(api_key: int, version: int, data: bytes, route: Route) -> Rewritten:
     """
     if api_key == API_VERSIONS:
         return _cap_versions(version, data)
-    reader = _Reader(data, route, flexible=version >= _FIRST_FLEXIBLE[api_key])
+    reader = Reader(data, route, flexible=version >= _FIRST_FLEXIBLE.get(api_key, 0))
     reader.skip(4)  # correlation id
     reader.tags()
     _WALKS[api_key](reader, version)
     return reader.rewritten()
 
 
-class _Reader:
-    """A position in an answer, and what changes before it."""
-
-    __slots__ = ("_data", "_flexible", "_kept", "_out", "_route", "at")
-
-    def __init__(self, data: bytes, route: Route, *, flexible: bool) -> None:
-        self._data, self._route, self._flexible = data, route, flexible
-        self.at = self._kept = 0
-        self._out: list[bytes] = []
-
-    def skip(self, size: int) -> None:
-        """Pass over bytes."""
-        self.at += size
-        if self.at > len(self._data):
-            raise TruncatedError(f"{self.at - len(self._data)} bytes more wanted")
-
-    def int32(self) -> int:
-        self.skip(4)
-        value: int = _INT32.unpack_from(self._data, self.at - 4)[0]
-        return value
-
-    def varint(self) -> int:
-        value = 0
-        for shift in range(0, 7 * _VARINT_BYTES, 7):
-            self.skip(1)
-            byte = self._data[self.at - 1]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise DecodeError("a varint of more than five bytes")
-
-    def count(self) -> int:
-        return self.varint() - 1 if self._flexible else self.int32()
-
-    def text(self) -> bytes:
-        if self._flexible:
-            size = self.varint() - 1
-        else:
-            self.skip(2)
-            size = _INT16.unpack_from(self._data, self.at - 2)[0]
-        start = self.at
-        self.skip(max(0, size))
-        return self._data[start : self.at]
-
-    def tags(self) -> None:
-        """Pass over tagged fields, where the version has any."""
-        if self._flexible:
-            for _ in range(self.varint()):
-                self.varint()
-                self.skip(self.varint())
-
-    def node(self) -> None:
-        """Read a node id, its host and its port, and have the address rewritten."""
-        self.skip(4)
-        start = self.at
-        host = self.text()
-        port = self.int32()
-        try:
-            routed = self._route(host.decode(), port) if host and port > 0 else None
-        except UnicodeDecodeError as error:
-            raise DecodeError(f"a host is not UTF-8: {host!r}") from error
-        if routed is not None:
-            self.replace(start, self._address(*routed))
-
-    def replace(self, start: int, by: bytes) -> None:
-        """Put bytes in the place of those from ``start`` up to here."""
-        self._out += (self._data[self._kept : start], by)
-        self._kept = self.at
-
-    def part(self, size: int) -> "_Reader":
-        """Return a reader of the next bytes alone, and pass over them."""
-        self.skip(size)
-        data = self._data[self.at - size : self.at]
-        return _Reader(data, self._route, flexible=self._flexible)
-
-    def rewritten(self) -> Rewritten:
-        return Rewritten(b"".join((*self._out, self._data[self._kept : self.at])), self.at)
-
-    def _address(self, host: str, port: int) -> bytes:
-        text = host.encode()
-        size = varint(len(text) + 1) if self._flexible else _INT16.pack(len(text))
-        return size + text + _INT32.pack(port)
-
-
-def varint(value: int) -> bytes:
-    """Encode an unsigned varint."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _metadata(reader: _Reader, version: int) -> None:
+def _metadata(reader: Reader, version: int) -> None:
     if version >= 3:
         reader.skip(4)  # throttle time
     for _ in range(reader.count()):
@@ -181,7 +90,7 @@ def _metadata(reader: _Reader, version: int) -> None:
         reader.tags()
 
 
-def _find_coordinator(reader: _Reader, version: int) -> None:
+def _find_coordinator(reader: Reader, version: int) -> None:
     if version >= 1:
         reader.skip(4)  # throttle time
     if version < 4:
@@ -198,7 +107,7 @@ def _find_coordinator(reader: _Reader, version: int) -> None:
         reader.tags()
 
 
-def _describe_cluster(reader: _Reader, version: int) -> None:
+def _describe_cluster(reader: Reader, version: int) -> None:
     reader.skip(4 + 2)  # throttle time, error
     reader.text()  # its message
     if version >= 1:
@@ -213,7 +122,7 @@ def _describe_cluster(reader: _Reader, version: int) -> None:
         reader.tags()
 
 
-def _produce(reader: _Reader, version: int) -> None:
+def _produce(reader: Reader, version: int) -> None:
     for _ in range(reader.count()):
         if version >= 13:
             reader.skip(16)  # topic id
@@ -238,25 +147,67 @@ def _produce(reader: _Reader, version: int) -> None:
             reader.replace(start, varint(len(changed)) + changed)
 
 
-def _endpoints(reader: _Reader) -> None:
+def _share_fetch(reader: Reader, version: int) -> None:
+    reader.skip(4 + 2)  # throttle time, error
+    reader.text()  # its message
+    if version >= 1:
+        reader.skip(4)  # acquisition lock's timeout
+    for _ in range(reader.count()):
+        reader.skip(16)  # topic id
+        for _ in range(reader.count()):
+            reader.skip(4)  # partition
+            for _ in range(2):  # of the fetch, and of the acknowledgements
+                reader.skip(2)  # error
+                reader.text()  # its message
+            reader.skip(4 + 4)  # current leader and its epoch
+            reader.tags()
+            reader.skip(max(0, reader.count()))  # records
+            for _ in range(reader.count()):
+                reader.skip(8 + 8 + 2)  # first and last offset acquired, deliveries
+                reader.tags()
+            reader.tags()
+        reader.tags()
+    _endpoints(reader)
+
+
+def _share_acknowledge(reader: Reader, version: int) -> None:
+    reader.skip(4 + 2)  # throttle time, error
+    reader.text()  # its message
+    if version >= 2:
+        reader.skip(4)  # acquisition lock's timeout
+    for _ in range(reader.count()):
+        reader.skip(16)  # topic id
+        for _ in range(reader.count()):
+            reader.skip(4 + 2)  # partition, error
+            reader.text()  # its message
+            reader.skip(4 + 4)  # current leader and its epoch
+            reader.tags()
+            reader.tags()
+        reader.tags()
+    _endpoints(reader)
+
+
+def _endpoints(reader: Reader) -> None:
     for _ in range(reader.count()):
         reader.node()
         reader.text()  # rack
         reader.tags()
 
 
-_WALKS: dict[int, Callable[[_Reader, int], None]] = {
+_WALKS: dict[int, Callable[[Reader, int], None]] = {
     PRODUCE: _produce,
     METADATA: _metadata,
     FIND_COORDINATOR: _find_coordinator,
     DESCRIBE_CLUSTER: _describe_cluster,
+    SHARE_FETCH: _share_fetch,
+    SHARE_ACKNOWLEDGE: _share_acknowledge,
 }
 
 
 def _cap_versions(version: int, data: bytes) -> Rewritten:
     """Hold APIs with addresses to the versions that are read; the size stays."""
     flexible = version >= 3
-    reader = _Reader(data, lambda _host, _port: None, flexible=flexible)
+    reader = Reader(data, lambda _host, _port: None, flexible=flexible)
     reader.skip(4 + 2)  # correlation id (its header has no tags in any version), error
     if data[4:6] != b"\0\0":  # such an answer may be of version 0, whatever was asked
         return reader.rewritten()

@@ -1,6 +1,7 @@
 """Each answer with addresses, in every version, against kio's writing of it with other ones."""
 
 import struct
+import uuid
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import DecodeError
+from agent.wire.patch import TruncatedError
 from agent.wire.rewrite import (
     API_VERSIONS,
     DESCRIBE_CLUSTER,
@@ -15,7 +17,8 @@ from agent.wire.rewrite import (
     FIND_COORDINATOR,
     METADATA,
     PRODUCE,
-    TruncatedError,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
     has_addresses,
     rewrite,
 )
@@ -28,6 +31,8 @@ VERSIONS = {
     METADATA: range(14),
     FIND_COORDINATOR: range(7),
     DESCRIBE_CLUSTER: range(3),
+    SHARE_FETCH: range(1, 3),
+    SHARE_ACKNOWLEDGE: range(1, 3),
 }
 EVERY = [(api_key, version) for api_key, versions in VERSIONS.items() for version in versions]
 
@@ -51,6 +56,8 @@ def _answer(api_key: int, version: int, addresses: list[tuple[str, int]]) -> byt
         METADATA: {"brokers": nodes, "cluster_id": "c", "topics": []},
         FIND_COORDINATOR: {"coordinators": nodes, "error_message": None, **nodes[0]},
         DESCRIBE_CLUSTER: {"brokers": nodes, "cluster_id": "c", "error_message": "m"},
+        SHARE_FETCH: {"responses": [_shared()] * 2, "node_endpoints": nodes},
+        SHARE_ACKNOWLEDGE: {"responses": [_shared()] * 2, "node_endpoints": nodes},
     }
     return frames.answer(api_key, version, 7, **values[api_key])[4:]
 
@@ -60,6 +67,13 @@ def _produced() -> dict[str, Any]:
     leader = {"leader_id": 2, "leader_epoch": 3}
     part = {"index": 1, "record_errors": errors, "error_message": "m", "current_leader": leader}
     return {"name": "topic", "partition_responses": [part, part]}
+
+
+def _shared() -> dict[str, Any]:
+    acquired = {"first_offset": 1, "last_offset": 2, "delivery_count": 1}
+    names = {"error_message": "m", "acknowledge_error_message": None}
+    part = {"partition_index": 1, "records": b"r" * 200, "acquired_records": [acquired] * 2}
+    return {"topic_id": uuid.UUID(int=7), "partitions": [part | names] * 2}
 
 
 def _rewritten(api_key: int, version: int, data: bytes) -> bytes:
