@@ -5,6 +5,8 @@ broker gave it last; it has settled when a heartbeat that reports the target was
 groups report nothing: there the next accepted heartbeat settles.
 """
 
+from dataclasses import replace
+
 from agent.wire.error_codes import Meaning, meaning, name
 from agent.wire.messages import GroupHeartbeat, GroupHeartbeatAnswer, Partitions
 from agent.wire.speakers import Speaker
@@ -17,6 +19,8 @@ _NOTHING: Partitions = frozenset()
 
 def sent(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]:
     """Return what the request itself tells: a join, a leave, another subscription."""
+    if speaker.member.protocol_type is not None:  # only classic groups are of one
+        speaker.member = replace(speaker.member, protocol_type=None)
     if heartbeat.epoch < 0:  # -1, or -2 of a static member that will be back
         return speaker.leave(at, None)
     out = (_joins if heartbeat.epoch == 0 else _changes)(speaker, heartbeat, at)

@@ -11,6 +11,24 @@ from agent.lab.jvm import LIGHT_FLAGS, find_java
 _TIMEOUT_S = 90.0
 
 
+def command(main: str, log: Path, cache: Path) -> list[str | Path]:
+    """Return what runs a main class of Kafka's tools or of Connect."""
+    jars = [*fetch(TOOLS, cache), *fetch(BROKER, cache)]  # kafka-configs is the broker's
+    # fmt: off
+    return [
+        find_java(), *LIGHT_FLAGS, "-Xmx192m",
+        f"-Dlog4j2.configurationFile={RESOURCES / 'log4j2.properties'}", f"-Ddriver.log={log}",
+        "-cp", ":".join(map(str, jars)), main,
+    ]
+    # fmt: on
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    return path
+
+
 class KafkaTools:
     """Runs tools against one bootstrap address, with the same properties for all."""
 
@@ -21,26 +39,19 @@ class KafkaTools:
         cache: Path,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._bootstrap, self._folder = bootstrap, folder
-        self._jars = [*fetch(TOOLS, cache), *fetch(BROKER, cache)]  # kafka-configs is the broker's
-        self._config = folder / "client.properties"
-        lines = {"client.id": "tool"} | dict(properties or {})
-        self._config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self._bootstrap, self._cache, self._log = bootstrap, cache, folder / "tools.log"
+        named = {"client.id": "tool"} | dict(properties or {})
+        self._config = write_properties(folder / "client.properties", named)
 
     def run(self, main: str, *arguments: str) -> str:
         """Return what a tool prints to stdout."""
-        # fmt: off
-        command: list[str | Path] = [
-            find_java(), *LIGHT_FLAGS, "-Xmx192m",
-            f"-Dlog4j2.configurationFile={RESOURCES / 'log4j2.properties'}",
-            f"-Ddriver.log={self._folder / 'tools.log'}",
-            "-cp", ":".join(map(str, self._jars)), main,
-            "--bootstrap-server", self._bootstrap, "--command-config", self._config, *arguments,
-        ]
-        # fmt: on
+        common = ["--bootstrap-server", self._bootstrap, "--command-config", self._config]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            [*command(main, self._log, self._cache), *common, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
         )
         assert done.returncode == 0, f"{main} {arguments}: {done.stdout}{done.stderr}"
         return done.stdout

@@ -90,6 +90,11 @@ class Observer:
         rows = self._transitions(client_id, CONSUMER)
         return [row.get("reason") for row in rows if row["to"] == code]
 
+    def kinds(self, group: str) -> set[tuple[str, str | None]]:
+        """Return the group and protocol types that were recorded of a group."""
+        rows = [row for row in self._rows() if row["group"] == group]
+        return {(row["group_type"], row["protocol_type"]) for row in rows}
+
     def gauge(self, name: str, wanted: float | None, **labels: str) -> float | None:
         """Return the largest series with these labels, once it is as wanted; None without one."""
         return self._poll(lambda: self._value(name, labels, max), lambda seen: seen == wanted)

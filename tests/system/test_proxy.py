@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from agent.lab.broker import HOST, Cluster, free_port
 from agent.lab.clients import Clients
+from tests.system.connect_worker import connect_worker
 from tests.system.kafka_tools import KafkaTools
 from tests.system.observer import STREAMS, Observer
 
@@ -26,6 +27,11 @@ RECORDS = 2_000
 WITHIN_S = 60.0
 KAFKA_PYTHON = Path(__file__).parent / "kafka_python.py"
 TOOLS = "org.apache.kafka.tools."
+STREAMS_GROUPS = {
+    "group.streams.heartbeat.interval.ms": "1000",
+    "group.streams.min.heartbeat.interval.ms": "1000",
+    "group.streams.initial.rebalance.delay.ms": "300",
+}
 GROUPS = f"{TOOLS}consumer.group.ConsumerGroupCommand"
 
 
@@ -33,7 +39,8 @@ class Scene:
     """One cluster behind one proxy; an agent reads the wire, another the clients' logs."""
 
     def __init__(self, folder: Path, cache: Path, stack: ExitStack) -> None:
-        self.cluster = stack.enter_context(Cluster(folder / "lab", cache, brokers=BROKERS))
+        cluster = Cluster(folder / "lab", cache, brokers=BROKERS, extra=lambda _: STREAMS_GROUPS)
+        self.cluster = stack.enter_context(cluster)
         self.bootstrap = f"{HOST}:{free_port()}"
         upstream = json.dumps(self.cluster.bootstrap.split(","))
         source = f"{{type: proxy, listen: {self.bootstrap!r}, upstream: {upstream}}}"
@@ -41,6 +48,7 @@ class Scene:
         self.wire = stack.enter_context(Observer(folder / "none", folder / "wire", source))
         self.logs = stack.enter_context(Observer(logs, folder / "logs"))
         self.clients = stack.enter_context(Clients(self.bootstrap, logs, cache))
+        self.folder, self.cache = folder, cache
         self.tools = KafkaTools(self.bootstrap, folder / "tools", cache)
         for agent in (self.wire, self.logs):
             agent.wait_ready()
@@ -128,6 +136,40 @@ def test_wire_and_logs_tell_the_same_of_a_streams_application(scene: Scene) -> N
     _assert_alike(scene, "app", thread, [2, 0], "consumer")
     _assert_alike(scene, "app", "s1", [2, 0], STREAMS)
     client.close()
+
+
+def test_wire_and_logs_tell_the_same_of_a_streams_group(scene: Scene) -> None:
+    """KIP-1071."""
+    topic = scene.topic("tasks")
+    new = {"group.protocol": "streams"}
+    first = scene.clients.streams("4.3.0", "k1", "tasks", topic, new)
+    first.wait_for("state RUNNING")
+    alone = scene.logs.settled("k1", 4, STREAMS)  # it joins, and is given its tasks
+    second = scene.clients.streams("4.3.0", "k2", "tasks", topic, new)
+    second.wait_for("state RUNNING")
+    shared = scene.logs.settled("k1", len(alone) + 3, STREAMS)
+    scene.logs.settled("k2", 4, STREAMS)  # it joins, and is given what the first has given up
+    second.close()
+    wanted = scene.logs.settled("k1", len(shared) + 2, STREAMS)
+
+    assert wanted == [2, 0, 1, 0, 1, 10, 0, 1, 0]
+    _assert_alike(scene, "tasks", "k1", wanted, STREAMS)
+    _assert_alike(scene, "tasks", "k1-StreamThread-1-consumer", wanted, "consumer")
+    _assert_alike(scene, "tasks", "k2", [2, 0, 1, 0, 6, 0], STREAMS)
+    assert scene.wire.kinds("tasks") == {("streams", None)}
+    first.close()
+
+
+def test_connect_workers_are_members_of_a_classic_group(scene: Scene) -> None:
+    where = (scene.bootstrap, scene.folder / "connect", scene.cache)
+    with connect_worker("w1", "connect", *where):
+        assert scene.wire.codes("w1", [2, 0]) == [2, 0]
+        with connect_worker("w2", "connect", *where):
+            assert scene.wire.codes("w1", [2, 0, 1, 0]) == [2, 0, 1, 0]
+
+        assert scene.wire.codes("w1", [2, 0, 1, 0, 1, 0]) == [2, 0, 1, 0, 1, 0]
+    assert scene.wire.codes("w2", [2, 0, 6, 0]) == [2, 0, 6, 0]
+    assert scene.wire.kinds("connect") == {("classic", "connect")}
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])

@@ -159,7 +159,7 @@ class TestShareGroup:
 
         joins = beat(talk, 0, SHARE_HEARTBEAT, subscribed_topic_names=("t",))
         assert told(joins) == [("raise", 2)]
-        assert joins[0].member.group_type == "share"
+        assert (joins[0].member.group_type, joins[0].member.protocol_type) == ("share", None)
         assert told(answer(talk, 1, 0, 1)) == []
         beat(talk, 1, SHARE_HEARTBEAT)
         assert told(answer(talk, 1)) == SYNC
