@@ -25,6 +25,7 @@ from metrics.told import (
     claim,
     facts,
     remember,
+    vagueness_s,
     voice_name,
 )
 from metrics.track import Told, Track
@@ -74,7 +75,7 @@ class Merging:
     def _take(self, entry: Consumer, signal: Signal) -> list[Sample]:
         told = facts(signal)
         claimed = [claim(entry.told, fact) for fact in told]
-        if not claimed or claimed[0] is None:
+        if not claimed or claimed[0] is None or _ends_own(entry.track, signal, claimed[0]):
             return self._take_news(entry, signal)
         out = self._confirm(entry, signal, told[0], claimed[0])
         new = {fact.name for fact, echo in zip(told, claimed, strict=True) if echo is None}
@@ -119,11 +120,11 @@ class Merging:
 
     def _take_late(self, entry: Consumer, signal: Signal) -> list[Sample]:
         """Take a cause of a round that another source has ended."""
-        track = entry.track
-        ends = [each for each in entry.told if each.name in ENDS and each.at >= signal.at]
+        track, at = entry.track, signal.at - vagueness_s(signal.source)
+        ends = [each for each in entry.told if each.name in ENDS and each.at >= at]
         if signal.kind is not SignalKind.RAISE or not signal.status or not ends:
             return []
-        if track.status is not NONE or (track.moved is not None and track.moved.at > signal.at):
+        if track.status is not NONE or (track.moved is not None and track.moved.at > at):
             return [self._moves.note(track, signal.status, signal.at, signal.reason)]
         end, ended = min(ends, key=lambda each: each.at), track.ended
         out = self._do(entry, signal)
@@ -177,15 +178,33 @@ def _is_late(track: Track, signal: Signal) -> bool:
 
     A raise undoes nothing but an end: in which order two sources raise is all one.
     """
-    undone: tuple[Told | None, ...] = (track.moved,)
-    if signal.kind is SignalKind.RAISE:
-        undone = (track.ended,)
-    elif signal.kind is SignalKind.JOIN:
-        undone = (track.moved, track.ended)
-    teller = (signal.source, signal.member.stream)
-    return any(
-        told is not None and (told.source, told.stream) != teller and signal.at < told.at
-        for told in undone
+    at = signal.at - vagueness_s(signal.source)
+    match signal.kind:
+        case SignalKind.RAISE:
+            return _is_older(at, signal, track.ended)
+        case SignalKind.JOIN:
+            return _is_older(at, signal, track.ended) or _is_older(signal.at, signal, track.moved)
+        case _:
+            return _is_older(signal.at, signal, track.moved)
+
+
+def _is_older(at: float, signal: Signal, undone: Told | None) -> bool:
+    return undone is not None and at < undone.at and not _is_by(undone, signal)
+
+
+def _is_by(told: Told, signal: Signal) -> bool:
+    return (told.source, told.stream) == (signal.source, signal.member.stream)
+
+
+def _ends_own(track: Track, signal: Signal, end: Fact) -> bool:
+    """Tell whether a voice ends what it began itself, behind the end that it seems to repeat."""
+    moved = track.moved
+    return (
+        end.name in ENDS
+        and track.status is not NONE
+        and moved is not None
+        and _is_by(moved, signal)
+        and moved.at >= end.at
     )
 
 

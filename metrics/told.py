@@ -15,6 +15,8 @@ from metrics.status import RebalanceStatus
 SAME_EVENT_S = 2.0
 """How far two sources' times of one event are apart at most: a client logs that it will join up to
 a second before it sends the request (it connects first), and a busy machine adds to that."""
+_LOOK_S = 10.0
+"""The same for a source that looks at a client every now and then, and dates what it finds."""
 REMEMBERED_S = 60.0
 """How long a fact waits for another voice; a source that is further behind than that tells only
 what is older than the last end, which moves nothing anyway."""
@@ -45,7 +47,13 @@ class Fact:
             return self.name == other.name and self.generation == other.generation
         names = {self.name, other.name}
         drop = names == {DROPPED, LEFT} and (self if self.name == LEFT else other).reason is None
-        return (drop or len(names) == 1) and abs(self.at - other.at) < SAME_EVENT_S
+        apart_s = SAME_EVENT_S + max(vagueness_s(self.source), vagueness_s(other.source))
+        return (drop or len(names) == 1) and abs(self.at - other.at) < apart_s
+
+
+def vagueness_s(source: SourceKind) -> float:
+    """Return how far a source's times may be off."""
+    return _LOOK_S if source is SourceKind.STATS else 0.0
 
 
 def facts(signal: Signal) -> list[Fact]:

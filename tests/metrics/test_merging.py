@@ -19,6 +19,8 @@ from tests.metrics.given import C1, codes, demand, joined, of_kind, raised, run,
 WIRE = SourceKind.WIRE
 LOG = replace(C1, member_id="c1-u", host="pod-1", software=None)
 ADDRESS = replace(LOG, stream="10.0.0.5:40000", host="10.0.0.5", software="apache-kafka-java 3.9")
+STATS = replace(C1, stream="stats.sock#rdkafka#consumer-1")
+BY_LOOKS = SourceKind.STATS
 CONFIG = StatusConfig()
 
 
@@ -344,6 +346,45 @@ class TestRemoval:
         run(tracker, raised(9, 10.0, LOG))
 
         assert codes(run(tracker, wire(SignalKind.FAIL, 11.0))) == [0]
+
+
+class TestLooks:
+    """Statistics are looks at a client: what they find has happened some time before."""
+
+    @pytest.fixture
+    def tracker(self) -> Tracker:
+        tracker = Tracker(CONFIG)
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(13.0))
+        return tracker
+
+    def test_round_between_two_looks_is_the_one_on_the_wire(self, tracker: Tracker) -> None:
+        raise_ = raised(1, 13.5, STATS, source=BY_LOOKS)
+
+        assert run(tracker, raise_, signal(SignalKind.SYNC, 13.5, STATS, source=BY_LOOKS)) == []
+
+    def test_another_cause_of_it_is_recorded(self, tracker: Tracker) -> None:
+        (sample,) = run(tracker, raised(3, 13.5, STATS, source=BY_LOOKS))
+
+        assert (sample.kind, sample.to) == (SampleKind.SIGNAL, 3)
+
+    def test_what_comes_long_after_is_news(self, tracker: Tracker) -> None:
+        assert codes(run(tracker, raised(1, 30.0, STATS, source=BY_LOOKS))) == [1]
+
+    def test_join_of_it_is_late(self, tracker: Tracker) -> None:
+        run(tracker, signal(SignalKind.JOIN, 13.5, STATS, source=BY_LOOKS))
+
+        assert tracker.snapshot(14.0).counts == {"late": 1}
+
+
+class TestOwnEnd:
+    """A voice that ends what it began itself repeats nobody."""
+
+    def test_it_is_no_echo_of_an_earlier_end(self, tracker: Tracker) -> None:
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), synced(10.0))
+
+        samples = run(tracker, raised(1, 10.5, LOG), synced(11.0, by=SourceKind.LOGS))
+
+        assert codes(samples) == [1, 0]
 
 
 @dataclass(frozen=True, kw_only=True)
