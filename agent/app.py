@@ -27,7 +27,7 @@ from agent.pipeline import Pipeline, Positions
 from agent.sinks.jsonl_spool import JsonlSpool
 from agent.source_book import SourceBook
 from agent.source_factory import make_sources
-from agent.sources.base import Inspecting, Source
+from agent.sources.base import Inspecting, Lasting, Source
 from agent.sources.http_events import HttpSource
 from metrics.exposition import AgentStats
 from metrics.snapshot import Snapshot
@@ -152,16 +152,20 @@ class Agent:
             try:
                 config = self._reload_config()
                 self._make_sources(config, {})
+                lasting = self._lasting(config)
+                for source in lasting.values():
+                    source.renew()
             except RebalanceAgentError as error:
                 self._reloads["failure"] += 1
                 log.error("reload_failed", extra={"error": str(error)})  # noqa: TRY400
                 raise
-            await _cancel(self._reading)
+            await _cancel([task for task in self._reading if task.get_name() not in lasting])
             positions = self._pipeline.positions()
             _tell_restart_only(self._config, config)
             self._config = config
             state = self._pipeline.tracker.state()
-            self._attach(state, self._make_sources(config, positions))
+            made = self._make_sources(config, positions)
+            self._attach(state, [lasting.get(source.name, source) for source in made])
             self._start_reading()
             self._reloads["success"] += 1
             log.info("reloaded")
@@ -198,10 +202,24 @@ class Agent:
         tracker = _make_tracker(config, state)
         self._pipeline.attach(tracker, sources, config.watched, config.samples.interval_s)
 
+    def _lasting(self, config: AgentConfig) -> dict[str, Lasting]:
+        """Return the running sources that a new configuration leaves as they are, by name."""
+        before = {each.name: each for each in self._config.sources}
+        if config.cluster.name != self._config.cluster.name:
+            return {}
+        return {
+            source.name: source
+            for source in self._pipeline.sources
+            if isinstance(source, Lasting) and before.get(source.name) in config.sources
+        }
+
     def _start_reading(self) -> None:
-        self._reading = [
+        going = [task for task in self._reading if not task.done()]
+        names = {task.get_name() for task in going}
+        self._reading = going + [
             asyncio.create_task(self._keep_reading(source), name=source.name)
             for source in self._pipeline.sources
+            if source.name not in names
         ]
 
     async def _keep_reading(self, source: Source) -> None:

@@ -57,6 +57,19 @@ class Source(Protocol):
         """Return what a restart needs to go on exactly here, in types that JSON can carry."""
 
 
+@runtime_checkable
+class Lasting(Source, Protocol):
+    """A source that traffic flows through: a reload that leaves its section alone leaves it be."""
+
+    def renew(self) -> None:
+        """Read its files again, such as certificates.
+
+        Raises:
+            RebalanceAgentError: one cannot be used; the old ones stay.
+
+        """
+
+
 class Interprets(Protocol):
     """Gives the lines of one log stream their meaning."""
 

@@ -114,6 +114,10 @@ class ProxyLoop:
         """From any thread: take no more clients, let what is under way end for so many seconds."""
         self.post(partial(self._drain, drain_s))
 
+    def renew(self, tls: Contexts) -> None:
+        """From any thread: shake hands with other certificates from now on."""
+        self._tls = tls
+
     def post(self, run: Ready) -> None:
         """From any thread: have something done in this loop's thread."""
         self._posted.append(run)

@@ -87,6 +87,12 @@ class ProxySource:
             await asyncio.wait([ended])
             self._ports, self._loop, self.health.up = loop.ports.known(), None, False
 
+    def renew(self) -> None:
+        """Use the certificates that the files hold now, for connections to come."""
+        self._contexts = contexts(self._config.tls)
+        if self._loop is not None:
+            self._loop.renew(self._contexts)
+
     def caught_up_to(self, now: float) -> float:
         """Return the time up to which everything has been read."""
         return now - _ON_THE_WAY_S

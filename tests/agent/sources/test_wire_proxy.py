@@ -449,6 +449,28 @@ def test_a_client_without_a_certificate_is_refused(certificates: dict[str, Path]
     )
 
 
+def test_new_connections_see_a_renewed_certificate(
+    certificates: dict[str, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "listen.pem"
+
+    async def test(stage: Stage) -> None:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await stage.dial()
+        await asyncio.wait_for(stage._arrived.get(), WITHIN_S)
+        file.write_bytes(certificates["localhost"].read_bytes())
+        stage.source.renew()
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(METADATA, 1, 1, "c"))
+
+    file.write_bytes(certificates["elsewhere"].read_bytes())
+    on_stage(
+        test,
+        client_tls=_client(certificates),
+        tls=TlsConfig(listen=ListenTls(cert_file=file)),
+    )
+
+
 @pytest.mark.parametrize(
     "tls",
     [
