@@ -11,12 +11,13 @@ that has not told its cluster yet.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
 
+from agent.sources.client_settings import Client
 from agent.sources.rule import Action, Event
 from agent.sources.speaker import Speaker, Waiting
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
@@ -52,6 +53,8 @@ class Interpreter:
     lanes: dict[str, deque[Waiting]] = field(default_factory=dict)
     strangers: int = 0
     """Events of a Streams thread whose consumer has not spoken yet: the group is not known."""
+    look_back: Callable[[Client], float | None] = lambda _: None
+    """Finds a client's max.poll.interval (s) in the log before the line that is taken."""
 
     def take(self, event: Event, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ripe."""
@@ -59,6 +62,8 @@ class Interpreter:
         speaker = self._speaker(event)
         if speaker is None:
             return out
+        if event.rule.subscribes:
+            self._settings(speaker)
         outdated = event.rule.may_be_late and speaker.is_outdated(event)
         speaker.learn(event, self.cluster)
         held = speaker.held
@@ -129,6 +134,7 @@ class Interpreter:
                 stream=self.stream,
                 group_instance_id=instance_id,
                 host=self.host,
+                max_poll_interval_s=self.look_back(Client(client_id, group, instance_id)),
             )
             thread = streams_thread(client_id)
             speaker = Speaker(member=member, lane=client_id if thread is None else thread.instance)
@@ -152,6 +158,13 @@ class Interpreter:
     def _announce(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
         speaker.announce(event, at)
         return []
+
+    def _settings(self, speaker: Speaker) -> None:
+        """Look for the client's settings again: what subscribes may be made anew."""
+        member = speaker.member
+        found = self.look_back(Client(member.client_id, member.group, member.group_instance_id))
+        if found not in {None, member.max_poll_interval_s}:
+            speaker.member = replace(member, max_poll_interval_s=found)
 
     def _demand(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
         held = speaker.held

@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from agent.sources.base import Interprets
+from agent.sources.client_settings import KEPT_BYTES, Client, max_poll_interval_s
 from agent.sources.envelope import Unwrapper
+from agent.sources.interpreter import Interpreter
 from agent.sources.reading import Dialects, Reading
 from agent.sources.rule import Event
 from agent.sources.stamps import Stamper
@@ -66,6 +68,10 @@ class LogParser:
         self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._news = False  # a line has told what else to search for, or what no more
+        self._before = b""  # the last bytes before the block that is searched
+        self._place = (b"", 0, 0)  # that block, where it begins, and the line that is read
+        if isinstance(interpreter, Interpreter):
+            interpreter.look_back = self._look_back
         self._choose()
 
     @property
@@ -92,9 +98,11 @@ class LogParser:
             if not self._skipping:
                 joined = self._carry + data[:start]
                 yield from self._search(joined, 0, len(joined), arrival_at)
+                self._before = self._kept_before(joined, 0, len(joined))
             self._carry, self._skipping = b"", False
         end = data.rfind(b"\n") + 1
         yield from self._search(data, start, end, arrival_at)
+        self._before = self._kept_before(data, start, end)
         self._keep(data[end:])
 
     def flush(self) -> list[Signal]:
@@ -139,8 +147,23 @@ class LogParser:
             self._carry, self._skipping = b"", True
             self.counts.long += 1
 
+    def _look_back(self, client: Client) -> float | None:
+        """Find the settings that a client printed before the line that is read."""
+        block, begin, end = self._place
+        found = max_poll_interval_s(client, block, max(begin, end - KEPT_BYTES), end)
+        if found is None and end - begin < KEPT_BYTES:
+            kept = self._kept_before(block, begin, end)
+            found = max_poll_interval_s(client, kept, 0, len(kept))
+        return found
+
+    def _kept_before(self, block: bytes, begin: int, end: int) -> bytes:
+        """Return the last bytes before ``end`` of a block that begins at ``begin``."""
+        near = block[max(begin, end - KEPT_BYTES) : end]
+        return near if len(near) == KEPT_BYTES else (self._before + near)[-KEPT_BYTES:]
+
     def _search(self, block: bytes, start: int, end: int, arrival_at: float) -> Iterator[Line]:
         """Read the lines of a block that a finder, or a line in pieces before, points at."""
+        begin = start
         ahead = [-1] * len(self._finders)
         while start < end:
             if not self.unwrapper.pieces:
@@ -154,6 +177,7 @@ class LogParser:
                     return
                 start = block.rfind(b"\n", start, first) + 1 or start
             line_end = block.find(b"\n", start)
+            self._place = (block, begin, start)
             line = self._read(block[start:line_end], arrival_at)
             start = line_end + 1
             if line is not None:

@@ -61,6 +61,8 @@ class Rule:
     joined_only: bool = False
     """Others print the text too: it counts from one that was seen to be a member by protocol."""
 
+    subscribes: bool = field(init=False)
+    """A consumer prints it soon after it was made."""
     names: tuple[str, ...] = field(init=False)
     """What it may tell of a member."""
     joins: bool = field(init=False)
@@ -80,6 +82,7 @@ class Rule:
         """Work out what follows."""
         captures, leaves = self.text.groupindex, self.action is Action.LEAVE
         joins = self.action is Action.JOIN
+        self.subscribes = self.action is Action.ANNOUNCE
         self.names = tuple(name for name in _ATTRIBUTES if name in captures)
         self.joins = joins or self.status is RebalanceStatus.NEW_MEMBER
         dropped = self.status is RebalanceStatus.DROPPED_GROUP
