@@ -188,7 +188,7 @@ class _Teller:
 
     def __init__(self, target: Reporter, library: str, facts: Facts) -> None:
         self._reporter, self._facts = target, facts
-        self._own = {
+        self._own: Event = {
             "library": library,
             "host": socket.gethostname(),
             "process": f"{socket.gethostname()}:{os.getpid()}:{next(_numbers)}",
@@ -220,7 +220,9 @@ class _Teller:
         self.tell("closed")
 
     def _known(self) -> Event:
-        return {**self._own, **_known(self._facts)}
+        """Return what is known of the consumer: one that has closed has forgotten who it was."""
+        self._own = {**self._own, **_known(self._facts)}
+        return self._own
 
 
 def _known(facts: Facts) -> Event:

@@ -247,6 +247,7 @@ class TestConfluent:
         first = inbox.events[0]
         assert (first["group"], first["member_id"]) == ("g", member_id)
         assert sorted(first["partitions"]) == ["t-0", "t-1"]
+        assert {row["member_id"] for row in inbox.events} == {member_id}
         assert len({row["process"] for row in inbox.events}) == 1
 
     def test_a_broken_agent_leaves_the_consumer_alone(
