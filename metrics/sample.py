@@ -14,6 +14,7 @@ import msgspec
 SCHEMA_VERSION = 1
 REASON_MAX_CHARS = 255
 _ID_HEX_DIGITS = 32
+_LAST_AT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 UNEXPLAINED = "joined without a visible cause"
 """Reason of the ``signal`` that records such a join."""
@@ -107,8 +108,12 @@ def encode(sample: Sample) -> bytes:
 
 
 def format_time(at: float) -> str:
-    """Write Unix seconds as RFC 3339 UTC with microseconds."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Write Unix seconds as RFC 3339 UTC with microseconds.
+
+    What lies outside 1970 to 9999 is its nearest end: no record is lost for a clock that is wrong.
+    """
+    time = datetime.fromtimestamp(min(max(at, 0.0), _LAST_AT), UTC)
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(ts: str) -> float:

@@ -176,6 +176,16 @@ class TestTime:
 
         assert text == "2026-11-21T06:31:51.400000Z"
 
+    @pytest.mark.parametrize(
+        ("at", "written"),
+        [
+            (-62_135_683_140.0, "1970-01-01T00:00:00.000000Z"),
+            (1e300, "9999-12-31T00:00:00.000000Z"),
+        ],
+    )
+    def test_what_a_wrong_clock_says_is_the_nearest_time(self, at: float, written: str) -> None:
+        assert format_time(at) == written
+
     def test_is_read_in_any_zone(self) -> None:
         assert parse_time("2026-11-21T07:31:51.400000+01:00") == 1795242711.4
 
