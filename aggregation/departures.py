@@ -88,7 +88,7 @@ def arrivals(made: Round) -> list[Arrival]:
         Arrival(piece.member, piece.started_at)
         for piece in made.consumers
         if not piece.is_exit
-        and (not piece.steps or piece.steps[0].code is RebalanceStatus.NEW_MEMBER)
+        and (not piece.steps or any(s.code is RebalanceStatus.NEW_MEMBER for s in piece.steps))
     ]
 
 

@@ -170,6 +170,7 @@ def _note_the_stale(made: Round, group: _Group) -> None:
 def _remember(episode: GroupEpisode, group: _Group) -> None:
     made = episode.round
     _note_the_stale(made, group)
+    group.came += [a for a in arrivals(made) if a.member.key not in group.away]
     if made.is_rebalance:
         group.last = made.id
     for departure in episode.departures:
@@ -182,7 +183,6 @@ def _remember(episode: GroupEpisode, group: _Group) -> None:
             group.away.pop(piece.member.key, None)
         else:
             group.present.pop(piece.member.key, None)
-    group.came += arrivals(made)
 
 
 def _covered(pieces: list[Piece]) -> float:

@@ -149,7 +149,8 @@ def _went_and_came(whole: Piece, dropped: Step) -> list[Piece]:
     )
     if whole.outcome is not Outcome.SYNCED:
         return [went]
-    after = tuple(step for step in whole.steps if step.at > dropped.at)
+    later = (step for step in whole.steps if step.at > dropped.at)
+    after = tuple(step for step in later if step.code is not DROPPED_GROUP)  # it says so again
     came_at = after[0].at if after else whole.joined_at
     came = dropped if not after else replace(after[0], masked=False)
     return [

@@ -104,6 +104,13 @@ class TestTrigger:
         assert second.caused_by == first.round.id
         assert first.seconds < 2.0
 
+    def test_dropped_member_that_says_so_twice_comes_back_when_it_joins(self) -> None:
+        dropped = [raised(5, at, A, reason="poll interval expired") for at in (100.0, 100.01)]
+        back = [raised(2, 130.0, A), signal(SignalKind.SYNC, 130.6, A, generation=3)]
+        found = episodes(*dropped, *round_of(2, 101.0, B, C), *back, *round_of(3, 130.1, B, C))
+
+        assert [each.round.started_at for each in found] == [100.0, 130.0]
+
     def test_masked_cause_counts(self) -> None:
         found = episodes(
             raised(7, 100.0, B),
@@ -341,6 +348,28 @@ class TestDepartures:
         )
 
         assert went(found[-1].departures) == [("shop-1", DepartureKind.ROLLOUT)]
+
+    def test_member_that_was_new_behind_an_error_came_as_new(self) -> None:
+        late = [raised(9, 9_000.0, A), raised(2, 9_000.1, A), *round_of(2, 9_000.2, A)]
+        found = episodes(*late, *round_of(2, 9_000.2, B, C), *round_of(3, 9_060.0, B, C))
+
+        assert went(found[-1].departures) == [("a", DepartureKind.EXPIRED)]
+
+    def test_one_that_comes_back_takes_nobodys_place(self) -> None:
+        pods = [replace(A, client_id="p", host=f"shop-{n}", stream=str(n)) for n in range(3)]
+        found = group_episodes(
+            records(
+                *round_of(1, 0.0, *pods, causes={"p": NEW}),
+                raised(5, 9_000.0, pods[0]),
+                *round_of(2, 9_001.0, *pods[1:]),
+                left(9_010.0, pods[1]),
+                *round_of(3, 9_011.0, pods[2]),
+                raised(2, 9_030.0, pods[0]),
+                *round_of(4, 9_030.0, pods[0], pods[2]),
+            )
+        )
+
+        assert went(found[2].departures) == [("p", DepartureKind.SCALE_DOWN)]
 
     def test_alone_it_just_left(self) -> None:
         found = episodes(left(100.0, A, "closed"), *round_of(2, 101.0, B, C))

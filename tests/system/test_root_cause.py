@@ -1,0 +1,107 @@
+"""Who began it, with real clients: all of them watched, then every half of them."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aggregation.causes import cause_of
+from aggregation.episodes import GroupEpisode, group_episodes
+from metrics.sample import Sample, parse_time
+from tests.system.stage import Stage
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
+
+_MEMBERS = ("m1", "m2", "m3")
+_QUICK = {"session.timeout.ms": "4000", "heartbeat.interval.ms": "500"}
+_SLOW = {"max.poll.interval.ms": "3000"}
+_DEADLINE_S = 40.0
+
+
+def _scene(stage: Stage, version: str, spool: Path) -> list[tuple[str, str, str]]:
+    """Play it, and return certainty, status and client id of each rebalance as they were."""
+    m1, m2, m3 = (
+        stage.clients.consumer(version, name, stage.group, [stage.topic], _QUICK | more)
+        for name, more in zip(_MEMBERS, ({}, {}, _SLOW), strict=True)
+    )
+    for client in (m1, m2, m3):
+        client.wait_for("assigned")
+    played: list[tuple[str, str, str]] = []
+    steps: list[tuple[Callable[[], object], list[tuple[str, str, str]]]] = [
+        (
+            partial(m2.do, "enforce new configuration"),
+            [("seen", "UserRequested", "m2")],
+        ),
+        (
+            partial(m3.do, "stall 6000"),
+            [("seen", "DroppedGroup", "m3"), ("seen", "NewMember", "m3")],
+        ),
+        (m1.kill, [("inferred", "UnknownMember", "m1")]),
+        (m2.close, [("seen", "UserRequested", "m2")]),
+        (m3.close, [("seen", "UserRequested", "m3")]),
+    ]
+    for act, came in steps:
+        act()
+        played += came
+        _wait_until_told(spool, stage.group, came)
+    return played
+
+
+def _wait_until_told(spool: Path, group: str, came: list[tuple[str, str, str]]) -> None:
+    end_s = time.monotonic() + _DEADLINE_S
+    while _explained(spool, group)[-len(came) :] != came and time.monotonic() < end_s:
+        time.sleep(0.5)
+
+
+def _explained(spool: Path, group: str) -> list[tuple[str, str, str]]:
+    command = [sys.executable, "-P", "-m", "agent", "explain", group, "--from", str(spool)]
+    done = subprocess.run([*command, "--output", "json"], capture_output=True, check=False)
+    happened = json.loads(done.stdout)["happened"] if done.stdout else []
+    return [(each["certainty"], each["status"], each["client_id"]) for each in happened]
+
+
+def _records(spool: Path) -> list[Sample]:
+    lines = [line for path in spool.glob("*.jsonl") for line in path.read_bytes().splitlines()]
+    return [msgspec.json.decode(line, type=Sample) for line in lines]
+
+
+def test_the_one_who_began_it_is_named_and_nobody_else(stage: Stage, tmp_path: Path) -> None:
+    spool = tmp_path / "agent" / "spool"
+    played = _scene(stage, "4.3.0", spool)
+    stage.agent.stop()
+
+    told = _explained(spool, stage.group)
+
+    assert told[-len(played) :] == played
+    whole = group_episodes(_records(spool))
+    for seen, part in _halves(_records(spool)):
+        for each in part:
+            _assert_no_wrong_name(each, whole, seen)
+
+
+def _halves(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[GroupEpisode]]]:
+    alive_at = max(parse_time(record.ts) for record in records)
+    for size in (1, 2):
+        for seen in combinations(_MEMBERS, size):
+            part = [record for record in records if record.client_id in seen]
+            yield seen, group_episodes(part, alive_at=alive_at)
+
+
+def _assert_no_wrong_name(
+    part: GroupEpisode, whole: list[GroupEpisode], seen: tuple[str, ...]
+) -> None:
+    """A trigger that was not watched is unknown; who is named had a cause, or is the one."""
+    if part.trigger.member is None:
+        return
+    at = part.trigger.at
+    same = [each for each in whole if each.round.started_at <= at <= each.round.ended_at]
+    pieces = [piece for each in same for piece in each.round.pieces]
+    causes = {step.member for piece in pieces for step in piece.steps if cause_of(step)}
+    assert part.trigger.member in causes | {each.trigger.member for each in same}, (seen, part)
