@@ -2,10 +2,10 @@
 
 A dialect belongs to one client and version range; `agent.sources.reading` reads lines with it, and
 what an event means is the interpreter's. A file holds ``dialect``, ``client``, ``versions``,
-``source``; ``family`` (who may share a log); ``anchor`` (a literal, or several, that each of its
-lines has), ``prefix`` (who speaks: begin it with the anchor), ``suffix`` (to be cut off); and
-``rules``. A rule has a ``text`` that begins behind the prefix, ``cites`` the class that prints it,
-and does one thing:
+``source``; ``family`` (who may share a log) and ``hosts`` (families that share this one's);
+``anchor`` (a literal, or several, that each of its lines has), ``prefix`` (who speaks: begin it
+with the anchor), ``suffix`` (to be cut off); and ``rules``. A rule has a ``text`` that begins
+behind the prefix, ``cites`` the class that prints it, and does one thing:
 
 =================== ==============================================================================
 ``raise: Code``     a cause
@@ -47,7 +47,7 @@ _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", "joined_only", *_WITH_STATUS}
 _DIALECT_KEYS = {
     "dialect", "family", "client", "versions", "source", "group_type", "beside",
-    "anchor", "anchor_after", "prefix", "suffix", "rules",
+    "anchor", "anchor_after", "prefix", "suffix", "rules", "hosts",
 }  # fmt: skip
 
 
@@ -158,6 +158,7 @@ def parse(data: Any, where: str) -> Dialect:
         prefix=_compile(data["prefix"], f"{where}: prefix"),
         suffix=None if suffix is None else _compile(suffix, f"{where}: suffix"),
         rules=tuple(rules),
+        hosts=tuple(data.get("hosts", ())),
     )
 
 

@@ -17,7 +17,7 @@ from agent.sources.client_settings import KEPT_BYTES, Client, max_poll_interval_
 from agent.sources.envelope import Unwrapper
 from agent.sources.interpreter import Interpreter
 from agent.sources.reading import Dialects, Reading
-from agent.sources.rule import Event
+from agent.sources.rule import Action, Event
 from agent.sources.stamps import Stamper
 from metrics.signals import Signal
 
@@ -188,10 +188,12 @@ class LogParser:
 
     def _choose(self) -> None:
         """Set what is searched for, from what the stream has shown."""
+        families = {host for r in self._readings if r.family == self.family for host in r.hosts}
+        families.add(self.family or "")
         self._searched = [
             reading
             for reading in self._readings
-            if self.family in {None, reading.family}
+            if (self.family is None or reading.family in families)
             and (reading.anchor_after is None or reading.anchor_after in self.enabled)
         ]
         self._finders = [reading.finder for reading in self._searched]
@@ -222,9 +224,11 @@ class LogParser:
             if name in client_id:
                 self.enabled.add(name)
                 self._news = True
-        if self._news or self.family is None:
-            self._unshown -= self.enabled
+        # Of whom a name alone is known may be a part of what speaks later: Connect's own consumers.
+        if self.family is None and event.rule.action is not Action.IDENTIFY:
             self.family, self._news = reading.family, True
+        if self._news:
+            self._unshown -= self.enabled
 
     def _date(self, stamp: float | None, arrival_at: float) -> float:
         """Return the time of a line; within a stream it never runs back."""

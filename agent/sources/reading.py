@@ -167,6 +167,7 @@ class Reading:
     anchor_after: str | None
     suffix: re.Pattern[str] | None
     voices: tuple[Voice, ...]
+    hosts: tuple[str, ...] = ()
     _told: dict[str, Event] = field(init=False, default_factory=dict)
     """What was said before: a client says most things again and again, word by word."""
 
@@ -240,6 +241,7 @@ class Dialects:
                 anchor=anchor,
                 anchor_after=group[0].anchor_after,
                 suffix=group[0].suffix,
+                hosts=group[0].hosts,
                 voices=_voices(group),
             )
             for anchor, group in groups.items()

@@ -124,3 +124,5 @@ class Dialect:
     prefix: re.Pattern[str]
     suffix: re.Pattern[str] | None
     rules: tuple[Rule, ...]
+    hosts: tuple[str, ...] = ()
+    """Families whose clients run in the same process and share its log."""

@@ -256,6 +256,22 @@ class TestFamilies:
 
         assert (told(found), reader.family) == (["join"], "java")
 
+    def test_a_worker_of_connect_shares_its_log_with_its_consumers(self) -> None:
+        worker = says(JOINING, client_id="w").replace("Consumer", "Worker")
+        own = says("Cluster ID: k", client_id="w-offsets")  # it never joins
+
+        reader = parser()
+        found = reader.feed(log(own, worker, says(JOINING), worker), ARRIVAL_AT)
+
+        assert (told(found), reader.family) == (["join"] * 3, "connect")
+
+    def test_a_consumer_alone_has_no_worker_beside_it(self) -> None:
+        worker = says(JOINING, client_id="w").replace("Consumer", "Worker")
+
+        found = parser().feed(log(says(JOINING), worker), ARRIVAL_AT)
+
+        assert told(found) == ["join"]
+
     def test_streams_words_are_looked_for_where_streams_threads_speak(self) -> None:
         reader = parser()
         first = reader.feed(log(says(JOINING), thread_says(TASKS, THREAD)), ARRIVAL_AT)
