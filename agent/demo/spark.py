@@ -1,11 +1,13 @@
 """Spark beside the play, so that it is warm when the play ends.
 
-As a process: ``python -P -m agent.demo.spark SPOOL TABLES REPORT``. It reads ``ingest``, ``report``
-and ``close`` on its stdin, one a line, does each as the command of that name would, in one Spark
+As a process: ``python -P -m agent.demo.spark SPOOL TABLES REPORT``. It takes in the first samples
+as soon as there are some, for a first time costs most. Then it reads ``ingest``, ``report`` and
+``close`` on its stdin, one a line, does each as the command of that name would, in the same Spark
 session, and answers ``done COMMAND``. It ends at the end of its stdin.
 """
 
 import os
+import select
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from agent.cli.spark_exit import spark_exit
 from agent.lab.process import Driver
 
 _JOB_TIMEOUT_S = 600.0
+_STEP_S = 0.5
 
 
 class Spark(Driver):
@@ -64,6 +67,8 @@ def _serve(told: TextIO, spool: str, tables: str, output: str) -> None:
     from aggregation.spark.session import spark_session  # noqa: PLC0415 - not for who imports us
 
     with spark_exit(), spark_session("rebalance-agent demo", click.echo):
+        _wait_for_samples(Path(spool))
+        _call(ingest, "--from", spool, "--tables", tables, "--once")
         for line in sys.stdin:
             command = line.strip()
             match command:
@@ -74,6 +79,13 @@ def _serve(told: TextIO, spool: str, tables: str, output: str) -> None:
             print("done", command, file=told)
             if command == "close":
                 return
+
+
+def _wait_for_samples(spool: Path) -> None:
+    """Return once there are some, or once something is told."""
+    while not any(spool.glob("*.jsonl")):
+        if select.select([sys.stdin], [], [], _STEP_S)[0]:
+            return
 
 
 def _call(command: click.Command, *arguments: str) -> None:
