@@ -22,9 +22,10 @@ from starlette.routing import Route
 from agent import api
 from agent.config import WebConfig, parse_address
 from agent.errors import RebalanceAgentError, SourceError
+from agent.group_page import DEFAULT_MIN, WINDOWS_MIN, group_page
 from agent.history import History
 from agent.http_connection import HttpConnection
-from agent.landing_page import render_page
+from agent.landing_page import GROUP_PATH, render_page
 from aggregation.live import live
 from metrics.exporters.prometheus import render
 from metrics.exposition import AgentStats, Exposition, Live
@@ -37,7 +38,6 @@ MAX_CONNECTIONS = 64
 """A few Prometheus servers and people; more is a fault, and each may hold a page in memory."""
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
-_NO_MEMBERS: dict[str, tuple[()]] = {"consumers": (), "instances": (), "members": ()}
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -78,6 +78,15 @@ class _Pages:
         body = await self._rendered(lambda exposition: render_page(exposition, path))
         return HTMLResponse(body, headers=_PAGE_HEADERS)
 
+    async def group(self, request: Request) -> Response:
+        group, minutes = request.query_params.get("group", ""), _minutes(request)
+        snapshot, _ = self._answers.snapshot()
+        records = self._answers.history.records(group)
+        body = await asyncio.get_running_loop().run_in_executor(
+            self._renderer, lambda: group_page(group, records, snapshot.at, minutes)
+        )
+        return HTMLResponse(body, headers=_PAGE_HEADERS)
+
     async def healthy(self, _: Request) -> Response:
         return PlainTextResponse("healthy\n")
 
@@ -96,13 +105,20 @@ class _Pages:
 
     def _live(self, snapshot: Snapshot) -> Live:
         shown = live(snapshot)
-        return shown if self._answers.members else replace(shown, **_NO_MEMBERS)
+        if self._answers.members:
+            return shown
+        return replace(shown, consumers=(), instances=(), members=())
 
     async def _rendered(self, write: Callable[[Exposition], _T]) -> _T:
         snapshot, stats = self._answers.snapshot()
         return await asyncio.get_running_loop().run_in_executor(
             self._renderer, lambda: write(Exposition(self._live(snapshot), stats))
         )
+
+
+def _minutes(request: Request) -> int:
+    wanted = request.query_params.get("minutes", "")
+    return next((each for each in WINDOWS_MIN if str(each) == wanted), DEFAULT_MIN)
 
 
 def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
@@ -115,6 +131,7 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
             Route("/-/ready", pages.ready),
             Route("/-/reload", pages.reload, methods=["POST"]),
             Route("/", pages.landing),
+            Route(GROUP_PATH, pages.group),
             *answers.routes,
             *api.routes(
                 api.Queries(
