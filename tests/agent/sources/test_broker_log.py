@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource, broker_dialects
 from agent.sources.broker_log_view import DROPPED_S, BrokerView
@@ -105,6 +107,28 @@ class TestRecordedBrokers:
 
     def test_the_recording_says_how_it_was_made(self, folder: Path) -> None:
         assert (folder / "README.md").read_text().startswith("# ")
+
+
+_LINES = [
+    line
+    for folder in _FOLDERS
+    for line in (folder / "input.log").read_bytes().splitlines(keepends=True)
+]
+
+
+@given(st.lists(st.sampled_from(_LINES), max_size=80), st.data())
+def test_lines_in_any_order_or_cut_off_break_nothing(
+    lines: list[bytes], data: st.DataObject
+) -> None:
+    cut = [line[: data.draw(st.integers(0, len(line)))] + b"\n" for line in lines[:3]]
+    parser = _parser()
+
+    found = parser.feed(b"".join(lines + cut), _ARRIVAL_AT)
+
+    assert all(signal.member.group and signal.member.client_id for signal in found)
+    again = _parser()
+    again.restore(json.loads(json.dumps(parser.state())))
+    assert again.state() == parser.state()
 
 
 class Broker:
