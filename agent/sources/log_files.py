@@ -15,12 +15,18 @@ from agent.errors import SourceError
 STDIN = "-"
 _BLOCK_BYTES = 1 << 20
 
-# logrotate: app.log.2.gz, app.log-20261121; log4j and Logback: app.log.2026-11-21.1
-_ROTATED = re.compile(
-    r"(?P<base>.+?)[.-](?:(?P<date>\d{4}-?\d\d-?\d\d(?:[-_T.]?\d{1,6})?)|(?P<number>\d{1,4}))"
-)
-_BASE_SUFFIXES = {".log", ".out", ".txt", ".err", ".json"}
+_BASE_SUFFIXES = ("log", "out", "txt", "err", "json")
 """Behind one of these a number is a rotation's; `worker.1` alone is a name of its own."""
+_SUFFIX = rf"\.(?:{'|'.join(_BASE_SUFFIXES)})"
+_DATE = r"(?P<date>(?:19|20)\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01]))"
+_INDEX = r"(?:[-_T.]?(?P<index>\d{1,6}))?"
+"""Of the files of one day, or the time of day: both grow."""
+_ROTATED = (
+    # logrotate: app.log.2.gz, app.log-20261121; log4j and Logback: app.log.2026-11-21.1
+    re.compile(rf"(?P<stem>.+)(?P<suffix>{_SUFFIX})[.-](?:{_DATE}{_INDEX}|(?P<number>\d{{1,4}}))"),
+    # log4j and Logback: app-2026-11-21.log, app.2026-11-21.1.log
+    re.compile(rf"(?P<stem>.+?)[._-]{_DATE}{_INDEX}(?P<suffix>{_SUFFIX})"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +57,14 @@ class Recording:
 def rotation(path: Path) -> Rotation:
     """Take a rotation's suffix off a path."""
     name = path.name.removesuffix(".gz")
-    match = _ROTATED.fullmatch(name)
-    if match is None or Path(match["base"]).suffix not in _BASE_SUFFIXES:
+    match = next(filter(None, (pattern.fullmatch(name) for pattern in _ROTATED)), None)
+    if match is None:
         return Rotation(path.with_name(name), (2, "", 0))
-    base = path.with_name(match["base"])
-    if match["date"]:
-        return Rotation(base, (1, match["date"], 0))
-    return Rotation(base, (0, "", -int(match["number"])))
+    found = match.groupdict()
+    base = path.with_name(found["stem"] + found["suffix"])
+    if found["date"]:
+        return Rotation(base, (1, found["date"], int(found["index"] or -1)))
+    return Rotation(base, (0, "", -int(found["number"])))
 
 
 def recordings(paths: Sequence[str]) -> list[Recording]:

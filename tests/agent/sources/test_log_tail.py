@@ -308,11 +308,12 @@ def test_a_rotated_set_in_one_glob_is_one_stream(tmp_path: Path) -> None:
     bench.close()
 
 
-def test_files_named_by_date_are_one_stream(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "app.log.*")
-    (tmp_path / "app.log.2026-11-20").write_bytes(lines(1))
+@pytest.mark.parametrize("name", ["app.log.{}", "app-{}.log"])
+def test_files_named_by_date_are_one_stream(tmp_path: Path, name: str) -> None:
+    bench = Bench(tmp_path, name.format("*"))
+    (tmp_path / name.format("2026-11-20")).write_bytes(lines(1))
     assert bench.read() == [1]
-    (tmp_path / "app.log.2026-11-21").write_bytes(lines(2))
+    (tmp_path / name.format("2026-11-21")).write_bytes(lines(2))
     assert bench.scan() == [2]
     assert {signal.member.stream for signal in bench.signals} == {str(bench.path)}
     bench.close()
