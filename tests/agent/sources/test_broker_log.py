@@ -66,6 +66,18 @@ class TestRecordedBrokers:
 
         assert rows == [json.loads(line) for line in expected.read_text().splitlines()]
 
+    def test_a_layout_that_ends_with_the_thread_changes_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+        by_strimzi = data.replace(b"\n", b" [data-plane-kafka-request-handler-3]\n")
+
+        assert _read(by_strimzi) == _read(data)
+
+    def test_json_lines_change_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+        lines = (json.dumps({"message": line}) for line in data.decode().splitlines())
+
+        assert _read("".join(line + "\n" for line in lines).encode()) == _read(data)
+
     def test_pieces_change_nothing(self, folder: Path) -> None:
         data = (folder / "input.log").read_bytes()
 
