@@ -67,6 +67,7 @@ class LogParser:
         self._readings = dialects.readings
         self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
+        self._named = ""  # the client of the line before
         self._news = False  # a line has told what else to search for, or what no more
         self._before = b""  # the last bytes before the block that is searched
         self._place = (b"", 0, 0)  # that block, where it begins, and the line that is read
@@ -163,16 +164,15 @@ class LogParser:
 
     def _search(self, block: bytes, start: int, end: int, arrival_at: float) -> Iterator[Line]:
         """Read the lines of a block that a finder, or a line in pieces before, points at."""
-        begin = start
-        ahead = [-1] * len(self._finders)
+        begin, pieces, finders = start, self.unwrapper.pieces, self._finders
+        ahead = [-1] * len(finders)
         while start < end:
-            if not self.unwrapper.pieces:
-                first = end
-                for i, finder in enumerate(self._finders):
+            if not pieces:
+                for i, finder in enumerate(finders):
                     if ahead[i] < start:
                         match = finder.search(block, start, end)
                         ahead[i] = end if match is None else match.start()
-                    first = min(first, ahead[i])
+                first = ahead[0] if len(ahead) == 1 else min(ahead, default=end)
                 if first == end:
                     return
                 start = block.rfind(b"\n", start, first) + 1 or start
@@ -184,7 +184,8 @@ class LogParser:
                 yield line
             if self._news:
                 self._choose()
-                ahead = [-1] * len(self._finders)
+                finders = self._finders
+                ahead = [-1] * len(finders)
 
     def _choose(self) -> None:
         """Set what is searched for, from what the stream has shown."""
@@ -220,10 +221,11 @@ class LogParser:
     def _bind(self, reading: Reading, event: Event) -> None:
         """Remember what the line says of the stream: its family, and whose names it shows."""
         client_id = event.captures.get("client_id", "")
-        for name in self._unshown:
-            if name in client_id:
-                self.enabled.add(name)
-                self._news = True
+        if client_id != self._named:
+            self._named = client_id
+            shown = {name for name in self._unshown if name in client_id}
+            self.enabled |= shown
+            self._news = bool(shown)
         # Of whom a name alone is known may be a part of what speaks later: Connect's own consumers.
         if self.family is None and event.rule.action is not Action.IDENTIFY:
             self.family, self._news = reading.family, True
