@@ -5,7 +5,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,10 @@ import click
 import yaml
 
 from agent.lab.artifacts import default_cache
+from agent.lab.broker import Cluster
 from agent.lab.clients import Clients
-from agent.lab.lab import Lab, open_lab
+from agent.lab.lab import Lab
+from agent.lab.proxy import FaultProxy
 from tests.system.corpus.scenes import SCENES
 from tests.system.corpus.take import Take
 
@@ -23,6 +26,18 @@ _GOLDEN = _HERE.parents[1] / "golden" / "dialects"
 _STAMP = re.compile(
     r"(?:\[sarama\] |\[)?(\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[.,]\d+)|%\d\|(\d+\.\d+)"
 )
+
+
+_HURRIED = {
+    f"group.{kind}.{setting}": value
+    for kind in ("share", "streams")
+    for setting, value in (
+        ("min.session.timeout.ms", "3000"),
+        ("session.timeout.ms", "6000"),
+        ("min.heartbeat.interval.ms", "1000"),
+        ("heartbeat.interval.ms", "1000"),
+    )
+} | {"group.streams.initial.rebalance.delay.ms": "300"}
 
 
 class Plan(NamedTuple):
@@ -54,10 +69,22 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         logs = arguments.keep or Path(folder) / "logs"
-        with open_lab(Path(folder) / "lab", default_cache()) as lab:
+        with _hurried_lab(Path(folder) / "lab", default_cache()) as lab:
             _warm(lab, Path(folder) / "warm")
             for plan in plans:
                 _record(plan, lab, logs, arguments.golden / plan.dialect)
+
+
+@contextmanager
+def _hurried_lab(folder: Path, cache: Path) -> Iterator[Lab]:
+    """Open a lab in which all kinds of groups have short sessions and quick heartbeats."""
+    with (
+        FaultProxy() as proxy,
+        Cluster(folder, cache, proxy_port=proxy.port, extra=lambda _: _HURRIED) as cluster,
+        Clients(cluster.bootstrap, folder / "admin", cache) as operators,
+    ):
+        proxy.upstream = cluster.brokers[0].node.proxied_port
+        yield Lab(cluster=cluster, proxy=proxy, admin=operators.admin(), cache=cache)
 
 
 def _plan(name: str, entry: dict[str, Any]) -> Plan:
