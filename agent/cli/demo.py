@@ -65,6 +65,10 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
             click.echo("\n".join(outcome.table()) + "\n")
             if spark is not None:
                 spark.write_report(say)
+    except KeyboardInterrupt:
+        if output is None and not keep:  # nobody was told where it is
+            shutil.rmtree(places.output, ignore_errors=True)
+        raise
     finally:
         if not keep:
             for folder in places.scratch:

@@ -36,7 +36,7 @@ class Spark(Driver):
             "spark",
             [sys.executable, "-P", "-m", __name__, spool, tables, output],
             scratch.with_name("spark.log"),
-            environment={"JDK_JAVA_OPTIONS": short, "TMPDIR": str(scratch)} | os.environ,
+            environment={"JDK_JAVA_OPTIONS": short} | os.environ | {"TMPDIR": str(scratch)},
         )
 
     def write_report(self, say: Callable[[str], None]) -> None:

@@ -70,10 +70,9 @@ def test_with_a_real_broker_the_demo_shows_every_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [*_DEMO, "--output", tmp_path / "out"], stdout=subprocess.PIPE, text=True
-    ) as demo:
+def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(_DEMO, stdout=subprocess.PIPE, text=True, env=environment) as demo:
         assert demo.stdout is not None
         next(line for line in demo.stdout if "another consumer joins" in line)
         children = psutil.Process(demo.pid).children(recursive=True)
@@ -84,3 +83,4 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path: Path) -> None:
     assert len(children) >= 4
     assert demo.returncode == 130
     assert psutil.wait_procs(children, timeout=5)[1] == []
+    assert list(tmp_path.iterdir()) == []
