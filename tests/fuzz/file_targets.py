@@ -2,23 +2,36 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from agent.config import load
 from agent.errors import ConfigError, DialectError, SourceError
+from agent.replay import replay
+from agent.sources.broker_log import broker_dialects
+from agent.sources.broker_log_view import BrokerView
 from agent.sources.dialect import choose
+from agent.sources.http_events_reading import EventError, read_events, signal_of
 from agent.sources.interpreter import Interpreter
+from agent.sources.librdkafka_stats_parser import StatsParser
+from agent.sources.librdkafka_stats_view import StatsView
 from agent.sources.log_parser import LogParser
 from agent.sources.pcap_file import signals
 from aggregation.spark.lines import read_line
+from metrics.sample import encode
 from metrics.signals import Signal
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
 from tests.fuzz.cursor import Cursor
 
 _ARRIVAL_AT = 1_800_000_000.0
 _ACTIONS = ("raise", "follow_up", "streams", "announce", "does")
 _VALUES = ("NewMember", "UserRequested", "VersionProbing", "join", "sync", "settle", "nothing")
+
+
+_broker_dialects = cache(broker_dialects)
 
 
 @contextmanager
@@ -32,24 +45,52 @@ def _file(data: bytes) -> Iterator[Path]:
         os.close(fd)
 
 
+def _record(signals: Iterable[Signal]) -> list[bytes]:
+    """Return the samples that signals come to: no source may tell what cannot be written."""
+    return [encode(sample) for sample in replay([iter(signals)], Tracker(StatusConfig()))]
+
+
 def captures(data: bytes) -> None:
     """A pcap or pcapng file, gzipped or not."""
     with _file(data) as path, suppress(SourceError):
-        for _ in signals([str(path)], "", Counter()):
-            pass
+        _record(signals([str(path)], "", Counter()))
 
 
 def log_lines(data: bytes) -> None:
-    """A log, whole and in two pieces: both tell the same."""
-    cut = Cursor(data).number()
-    text = data[1:]
-    assert _signals(text) == _signals(text[:cut], text[cut:])
+    """A client's log."""
+    _in_pieces(data, lambda: LogParser(choose("auto"), Interpreter(stream="s"), "UTC"))
 
 
-def _signals(*pieces: bytes) -> list[Signal]:
-    parser = LogParser(choose("auto"), Interpreter(stream="s"), "UTC")
+def broker_logs(data: bytes) -> None:
+    """A broker's log."""
+    _in_pieces(data, lambda: LogParser(_broker_dialects(), BrokerView(), "UTC"))
+
+
+def statistics(data: bytes) -> None:
+    """librdkafka's statistics, an object a line."""
+    _in_pieces(data, lambda: StatsParser(StatsView(stream="s", group="g")))
+
+
+def _in_pieces(data: bytes, parser: Callable[[], LogParser | StatsParser]) -> None:
+    """Read a log whole and in two pieces: both tell the same."""
+    cut, text = Cursor(data).number(), data[1:]
+    whole = _read(parser(), text)
+    assert whole == _read(parser(), text[:cut], text[cut:])
+    _record(whole)
+
+
+def _read(parser: LogParser | StatsParser, *pieces: bytes) -> list[Signal]:
     found = [signal for piece in pieces for signal in parser.feed(piece, _ARRIVAL_AT)]
     return found + parser.flush()
+
+
+def events(data: bytes) -> None:
+    """What a process posts over HTTP."""
+    with suppress(EventError):
+        _record(
+            signal_of(event, sender="h", cluster="", arrival_at=_ARRIVAL_AT)
+            for event in read_events(data, _ARRIVAL_AT)
+        )
 
 
 def configurations(data: bytes) -> None:

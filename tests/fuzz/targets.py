@@ -21,8 +21,12 @@ TARGETS: dict[str, Target] = WIRE | {
     target.__name__: target
     for target in (
         wire_targets.packets,
+        wire_targets.watched,
         file_targets.captures,
         file_targets.log_lines,
+        file_targets.broker_logs,
+        file_targets.statistics,
+        file_targets.events,
         file_targets.configurations,
         file_targets.rules,
         file_targets.samples,

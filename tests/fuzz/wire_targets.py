@@ -5,10 +5,13 @@ is what a peer would have sent.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 
 from agent.errors import DecodeError
+from agent.sources.capture_watch import Watch
+from agent.sources.packet_filter import program
 from agent.wire.apis import APIS, read_answer, read_request
 from agent.wire.connection import Connection
 from agent.wire.embedded import read_assignment, read_subscription
@@ -29,6 +32,7 @@ from tests.fuzz.cursor import Cursor
 _KEYS = sorted(APIS)
 _WITHHELD_BYTES_MAX = (1 << 20) + (256 << 10)
 """What a proxied direction may hold back: an answer up to its last address."""
+_PORT = 0x2384
 _ENDS = (b"\x0a\0\0\x01\xc3\x51", b"\x0a\0\0\x09\x23\x84")
 
 
@@ -137,9 +141,28 @@ def _check_place(direction: int, data: bytes, before: list[int | None], base: in
 
 def segments(data: bytes) -> None:
     """Segments with any numbers and any bytes, on some connections, decoded."""
-    cursor = Cursor(data)
     counts: Counter[str] = Counter()
-    sessions, interpreter, at = Sessions(counts, limit=4), Interpreter(counts=counts), 0.0
+    sessions, interpreter = Sessions(counts, limit=4), Interpreter(counts=counts)
+    for segment, at in _segments(data):
+        for event in sessions.push(segment, at):
+            interpreter.take(event)
+    for event in sessions.flush():
+        interpreter.take(event)
+    for session in sessions._sessions.values():
+        waiting = [each for half in session.stream.halves for each in half.waiting]
+        assert sum(len(each.data) for each in waiting) <= WAITING_BYTES
+
+
+def watched(data: bytes) -> None:
+    """The same segments before a capture, which chooses connections and makes its filter."""
+    watch = Watch(frozenset({_PORT}))
+    for segment, _ in _segments(data):
+        watch.take(segment)
+    program([_PORT], watch.connections)
+
+
+def _segments(data: bytes) -> Iterator[tuple[Segment, float]]:
+    cursor, at = Cursor(data), 0.0
     while cursor:
         control = cursor.number()
         client = _ENDS[0][:-1] + bytes([control >> 6])
@@ -150,13 +173,7 @@ def segments(data: bytes) -> None:
         body = cursor.take(cursor.number())
         at += cursor.number() / 4
         segment = Segment(one, other, seq, ack, flags, body, missing)
-        for event in sessions.push(segment, at):
-            interpreter.take(event)
-    for event in sessions.flush():
-        interpreter.take(event)
-    for session in sessions._sessions.values():
-        waiting = [each for half in session.stream.halves for each in half.waiting]
-        assert sum(len(each.data) for each in waiting) <= WAITING_BYTES
+        yield segment, at
 
 
 def packets(data: bytes) -> None:
