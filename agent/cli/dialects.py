@@ -60,3 +60,6 @@ def _table(rows: list[tuple[str, frozenset[RebalanceStatus]]]) -> Iterator[str]:
     yield ""
     for code in _CODES:
         yield f"{code:>2} {code.label}: {code.help}"
+    yield ""
+    yield "x: the log shows it."
+    yield ".: it never does: the client has no such cause, or its join is counted and gets no code."

@@ -87,3 +87,7 @@ def test_every_dialect_names_its_versions_and_its_source() -> None:
         assert dialect.versions, dialect.name
         assert dialect.source.startswith("https://github.com/"), dialect.name
         assert all(rule.cites for rule in dialect.rules), dialect.name
+
+
+def test_the_table_says_what_its_marks_mean() -> None:
+    assert [line[:2] for line in _printed().split("\n\n")[2].splitlines()] == ["x:", ".:"]
