@@ -353,6 +353,50 @@ def test_members_that_the_broker_does_not_count_are_forgotten(broker: Broker) ->
     assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
 
 
+def test_a_member_that_never_came_back_with_its_id_has_failed(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.prints(
+        "Dynamic member with unknown member id joins group g in Empty state. Created a new "
+        f"member id {member_id} and requesting the member to rejoin with this id."
+    )
+
+    told = broker.prints(
+        f"Pending member {member_id} in group g has been removed after session timeout expiration."
+    )
+
+    assert _told(told) == [("fail", "m1", 0)]
+    assert broker.gone == [told[0].member.stream]
+
+
+@pytest.mark.parametrize("words", ["[{}, {}]", "Set({}, {})", "HashSet({}, {})"])
+def test_members_that_did_not_rejoin_in_time_are_out(broker: Broker, words: str) -> None:
+    ids = [f"m{n}-{_UUID.format(n)}" for n in (1, 2, 3)]
+    for member_id in ids:
+        broker.joins(member_id)
+    broker.settles(ids[2], 3)
+
+    told = broker.prints(
+        f"Group g removed dynamic members who haven't joined: {words.format(*ids[:2])}"
+    )
+
+    assert _told(told) == [("raise", "m1", 3), ("raise", "m2", 3)]
+    assert _told(broker.settles(ids[2], 1)) == [
+        ("fail", "m1", 0),
+        ("fail", "m2", 0),
+        ("sync", "m3", 0),
+    ]
+
+
+def test_a_member_is_the_same_in_the_log_of_the_next_coordinator(broker: Broker) -> None:
+    member_id, other = f"m1-{_UUID.format(1)}", Broker()
+    before = broker.joins(member_id)[0].member
+    broker.settles(member_id, 1)
+
+    after = other.prints(f"Member {member_id} in group g has failed, removing it from the group.")
+
+    assert after[0].member.key == before.key
+
+
 class Tail:
     """A source on one file."""
 
