@@ -258,6 +258,22 @@ def test_statistics_that_say_nothing_are_refused(bench: Bench, sent: Any, said: 
     assert (status, answer["error"][: len(said)]) == (400, said)
 
 
+def test_posted_statistics_tell_who_is_silent_and_who_has_gone(bench: Bench) -> None:
+    for second in range(2):
+        at = {"ts": 1 + second * 1_000_000, "time": int(_NOW) + second}
+        busy = {"join_state": "wait-join", "rebalance_age": 0, "rebalance_cnt": 1}
+        bench.post(_stats(cgrp=busy, **at), path=f"{_STATS}?group=g")
+    bench.signals.clear()
+
+    bench.now += 10
+    bench.tick()
+    assert told(bench.signals) == [("note", 0)]
+    bench.now += 300
+    bench.tick()
+
+    assert bench.gone == ["stats:127.0.0.1#m1#consumer-1"]
+
+
 def test_a_running_source_is_up_until_it_is_cancelled() -> None:
     source = HttpSource(HttpConfig())
 

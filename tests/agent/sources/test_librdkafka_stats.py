@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from agent.demo.mock_cluster import MockCluster
 from agent.errors import ConfigError
+from agent.sources import librdkafka_stats_socket as stats_socket
 from agent.sources.librdkafka_stats import StatsConfig, StatsSource
 from agent.sources.librdkafka_stats_parser import LINE_LIMIT, StatsParser
 from agent.sources.librdkafka_stats_view import FORGET_S, StatsView
+from agent.sources.log_tail import LogSource
 from metrics.signals import Signal, SignalKind
 from metrics.status import RebalanceStatus
 
@@ -321,6 +323,64 @@ def test_a_file_in_the_sockets_place_is_left_alone(tmp_path: Path) -> None:
 
     assert path.read_text() == "mine"
     assert (bench.source.health.up, bench.source.health.errors) == (False, {"socket": 1})
+
+
+def test_a_source_tells_who_is_silent_who_has_gone_and_whose_group_is_not_known(
+    tmp_path: Path,
+) -> None:
+    path, slow, other = tmp_path / "stats.jsonl", Client("slow"), Client("m1")
+    lines = [slow.says(), other.says(), slow.says(), other.says("wait-join"), other.says("init")]
+    path.write_bytes(b"".join(lines))
+    told: list[Signal] = []
+    gone: list[str] = []
+    now = _NOW + 4.0
+    source = StatsSource(StatsConfig(path=str(path), group="g"), clock=lambda: now)
+    reading = source._reading
+    assert isinstance(reading, LogSource)
+    reading.step(told.extend, lambda *_: None)
+    told.clear()
+
+    def tick(after_s: float) -> None:
+        nonlocal now
+        now += after_s
+        source.tick(told.extend, lambda stream, _: gone.append(stream))
+
+    with path.open("ab") as file:
+        file.write(other.says("wait-join"))
+    now += 5.0
+    reading.step(told.extend, lambda *_: None)
+    tick(10.0)
+    assert [(s.kind, s.member.client_id) for s in told if s.kind is SignalKind.NOTE] == [
+        (SignalKind.NOTE, "slow"),
+        (SignalKind.NOTE, "m1"),
+    ]
+    source._views[0].unnamed = 2
+    tick(FORGET_S)
+    for tail in reading._tails.values():
+        tail.follower.close()
+
+    assert sorted(gone) == [f"stats:{path}#{name}#consumer-1" for name in ("m1", "slow")]
+    assert source.health.errors == {"no_group": 2}
+    assert source.health.signals >= 2
+
+
+def test_a_socket_with_too_many_writers_lets_no_more_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stats_socket, "MAX_CONNECTIONS", 0)
+    path = tmp_path / "stats.sock"
+    bench = Bench(path)
+
+    async def play(bench: Bench) -> None:
+        await bench.until(path.exists)
+        reader, writer = await asyncio.open_unix_connection(path)
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+
+    bench.run(play)
+
+    assert bench.source.health.errors == {"too_many_connections": 1}
 
 
 def test_a_file_goes_on_after_a_restart(tmp_path: Path) -> None:
