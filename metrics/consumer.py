@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from metrics.signals import FollowUp, Member, Signal, SourceKind
 from metrics.status import RebalanceStatus
-from metrics.told import Fact, remember
+from metrics.told import Fact
 from metrics.track import Track
 from metrics.transition import stale_at
 
@@ -119,7 +119,6 @@ class Consumer:
         for voice in other.voices:
             self._add(voice)
         self.ids = [*dict.fromkeys(other.ids + self.ids)][-_IDS:]
-        remember(self.told, other.told)
         self.held += other.held
 
     def _add(self, voice: Voice) -> None:

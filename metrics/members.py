@@ -61,7 +61,7 @@ class Members:
             return Met(known)
         if named is not None:
             return self._join(known, voice, named)
-        if voice.named or not known.ids or len(known.voices) == 1:
+        if voice.named or not known.ids:
             return Met(known)
         self._part(known, voice)
         return Met(None)

@@ -6,17 +6,18 @@ import msgspec
 import pytest
 
 from metrics.sample import Sample, SampleKind, Scope
-from metrics.signals import Member, SourceKind
+from metrics.signals import Member, SignalKind, SourceKind
 from metrics.snapshot import MemberRow
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker, TrackerState
-from tests.metrics.given import C1, T1, T2, codes, demand, left, raised, run, seen, synced
+from tests.metrics.given import C1, T1, T2, codes, demand, left, raised, run, seen, signal, synced
 
 CONFIG = StatusConfig()
 WIRE, LOGS, STATS = SourceKind.WIRE, SourceKind.LOGS, SourceKind.STATS
 LOG = replace(C1, host="pod-1")
 ADDRESS = replace(C1, stream="10.0.0.5:40000", host="10.0.0.5", software="java 3.9")
+BY_STATS = replace(C1, stream="stats.sock")
 OTHER_LOG = replace(LOG, stream="other.log")
 OTHER_ADDRESS = replace(ADDRESS, stream="10.0.0.5:40001")
 
@@ -69,7 +70,7 @@ class TestLink:
     def test_statistics_never_tell_an_id(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 1.0, called(ADDRESS, "x"), source=WIRE))
 
-        run(tracker, raised(1, 1.1, replace(C1, stream="stats.sock"), source=STATS))
+        run(tracker, raised(1, 1.1, BY_STATS, source=STATS))
 
         assert only(tracker).counts.transitions == {1: 1}
 
@@ -213,6 +214,33 @@ class TestPutRight:
         tracker.detach(LOG.stream, 3.0)
 
         assert only(tracker).member_id == "y"
+
+    def test_two_that_turn_out_to_be_one_bring_all_their_sources(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, called(LOG, "x")), seen(1.0, BY_STATS, STATS))
+        run(tracker, seen(1.0, called(ADDRESS, "y"), WIRE))
+
+        run(tracker, seen(2.0, called(LOG, "y")))
+
+        for stream in (LOG.stream, ADDRESS.stream):
+            tracker.detach(stream, 3.0)
+        assert only(tracker).client_id == "c1"
+
+    def test_two_that_turn_out_to_be_one_have_the_ids_of_both(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, called(LOG, "x")), seen(1.0, called(ADDRESS, "y"), WIRE))
+        run(tracker, seen(2.0, called(LOG, "y")))
+
+        run(tracker, seen(3.0, called(OTHER_ADDRESS, "x"), WIRE))
+
+        assert only(tracker).member_id == "y"
+
+    def test_leave_that_waits_goes_with_its_member(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, called(LOG, "x")), seen(1.0, called(ADDRESS, "x"), WIRE))
+        leave = signal(SignalKind.LEAVE, 2.0, called(ADDRESS, "x"), source=WIRE)
+        run(tracker, leave, seen(2.0, called(OTHER_ADDRESS, "y"), WIRE))
+
+        run(tracker, seen(2.0, called(LOG, "y")))
+
+        assert codes(tracker.advance(7.0)) == [6, 0]
 
 
 class TestLabels:
@@ -412,6 +440,11 @@ class TestStreams:
     def test_static_instances_are_their_ids(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, replace(T1, group_instance_id="i-1")))
         run(tracker, seen(1.0, replace(WIRE_2, group_instance_id="j-2"), WIRE))
+
+        assert len(tracker.snapshot(3.0).instances) == 2
+
+    def test_dynamic_thread_is_of_no_static_instance(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, replace(T1, group_instance_id="i-1")), seen(1.0, WIRE_2, WIRE))
 
         assert len(tracker.snapshot(3.0).instances) == 2
 

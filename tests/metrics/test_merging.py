@@ -76,6 +76,33 @@ class TestEcho:
 
         assert codes(samples) == [1]
 
+    def test_it_claims_the_nearest_of_several(self, tracker: Tracker) -> None:
+        for number, at in enumerate((10.0, 11.0)):
+            run(tracker, wire(SignalKind.RAISE, at, 1), synced(at + 0.5, number))
+
+        samples = run(tracker, raised(1, 11.1, LOG), raised(1, 12.2, LOG))
+
+        assert codes(samples) == [1]
+
+    def test_end_of_another_generation_is_news(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(11.0, 5))
+        run(tracker, wire(SignalKind.RAISE, 11.4, 1))
+
+        assert codes(run(tracker, synced(12.0, 6, by=SourceKind.LOGS))) == [0]
+
+    def test_it_is_known_for_a_minute(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))
+        tracker.advance(69.9)
+
+        assert run(tracker, raised(1, 10.1, LOG)) == []
+        assert tracker.snapshot(70.0).counts == {}
+
+    def test_no_more_than_a_bound_is_remembered(self, tracker: Tracker) -> None:
+        run(tracker, *(wire(SignalKind.RAISE, 10.0 + number, 1) for number in range(100)))
+
+        (entry,) = tracker.state().consumers
+        assert len(entry.told) == 32
+
     def test_follow_up_of_a_told_end_is_news(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))
         own = demand(10, 12.2, reason="need to revoke")
@@ -102,7 +129,7 @@ class TestEcho:
 
         samples = run(tracker, joined(12.05, LOG), synced(12.1, 5, by=SourceKind.LOGS))
 
-        assert samples == []
+        assert samples + run(tracker, synced(20.0, 6)) == []
         assert tracker.snapshot(13.0).counts == {}
 
     def test_join_before_an_end_that_is_known_is_late(self, tracker: Tracker) -> None:
@@ -121,6 +148,11 @@ class TestWords:
 
         (row,) = tracker.snapshot(11.0).consumers
         assert row.reason == "its"
+
+    def test_words_for_a_reason_that_was_recorded_are_not_recorded(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1, "error 27"))
+
+        assert run(tracker, raised(1, 10.1, LOG, reason="its")) == []
 
     def test_error_does_not_replace_the_client_s_own_words(self, tracker: Tracker) -> None:
         run(
@@ -165,6 +197,11 @@ class TestOnlyOneSaw:
         assert codes(samples) == [7, 0]
         assert [each.ts[17:23] for each in samples] == ["10.000", "12.000"]
         assert samples[-1].outcome is Outcome.SYNCED
+
+    def test_its_round_is_the_first_that_ended_after_it(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.SEEN, 1.0), synced(12.0, 5), synced(20.0, 6))
+
+        assert run(tracker, raised(7, 10.0, LOG))[-1].ts[17:23] == "12.000"
 
     def test_round_that_failed_ends_as_failed(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.FAIL, 12.0))
