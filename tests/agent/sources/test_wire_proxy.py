@@ -12,6 +12,9 @@ from typing import Any, Self
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from agent.errors import ConfigError
 from agent.sources.proxy_config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls, parse_node
@@ -472,18 +475,32 @@ def test_new_connections_see_a_renewed_certificate(
 
 
 @pytest.mark.parametrize(
-    "tls",
+    ("tls", "told"),
     [
-        TlsConfig(listen=ListenTls(ca_file=Path("ca.pem"))),
-        TlsConfig(listen=ListenTls(cert_file=Path("no-such.pem"))),
-        TlsConfig(upstream=UpstreamTls(ca_file=Path("no-such.pem"))),
+        ({"listen": {"ca_file": "ca"}}, "tls.listen.cert_file: is missing"),
+        ({"listen": {"cert_file": "none"}}, "tls.listen.cert_file: .*none.pem: No such file"),
+        ({"upstream": {"ca_file": "none"}}, "tls.upstream.ca_file: .*none.pem: No such file"),
+        ({"listen": {"cert_file": "ca"}}, "tls.listen: .*wanted certificates in PEM"),
+        ({"upstream": {"cert_file": "ca", "key_file": "locked"}}, "tls.upstream: .*a password"),
     ],
 )
-def test_a_certificate_that_cannot_be_read_is_refused(tls: TlsConfig) -> None:
-    config = ProxyConfig(listen=":0", upstream=("b:1",), tls=tls)
+def test_a_certificate_that_cannot_be_read_is_refused(
+    certificates: dict[str, Path], tls: dict[str, dict[str, str]], told: str
+) -> None:
+    folder = certificates["ca"].parent
+    key = ec.generate_private_key(ec.SECP256R1())
+    locked = serialization.BestAvailableEncryption(b"secret")
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, locked)
+    (folder / "locked.pem").write_bytes(pem)
+    paths: dict[str, dict[str, Any]] = {
+        side: {key: folder / f"{name}.pem" for key, name in files.items()}
+        for side, files in tls.items()
+    }
+    listen, upstream = paths.get("listen", {}), paths.get("upstream", {})
+    both = TlsConfig(listen=ListenTls(**listen), upstream=UpstreamTls(**upstream))
 
-    with pytest.raises(ConfigError, match="tls"):
-        ProxySource(config)
+    with pytest.raises(ConfigError, match=told):
+        ProxySource(ProxyConfig(listen=":0", upstream=("b:1",), tls=both))
 
 
 def test_the_end_of_a_side_is_passed_on() -> None:
