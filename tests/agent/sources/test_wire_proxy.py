@@ -288,19 +288,25 @@ def test_raw_sasl_tokens_keep_the_frames() -> None:
     on_stage(test)
 
 
-def test_a_slow_client_holds_the_broker_back() -> None:
+@pytest.mark.parametrize("slow", ["client", "broker"])
+def test_a_slow_side_holds_the_other_back(slow: str) -> None:
     async def test(stage: Stage) -> None:
         client, broker = await stage.connect()
-        await exchange(client, broker, opaque(FETCH, 1, "c", 40))
-        large = struct.pack(">ii", 4 + (64 << 20), 1) + bytes(64 << 20)
-        sending = asyncio.create_task(broker.give(large))
+        if slow == "client":
+            await exchange(client, broker, opaque(FETCH, 1, "c", 40))
+            large = struct.pack(">ii", 4 + (64 << 20), 1) + bytes(64 << 20)
+            sender, receiver = broker, client
+        else:
+            large = opaque(0, 1, "c", 64 << 20)
+            sender, receiver = client, broker
+        sending = asyncio.create_task(sender.give(large))
         await until(lambda: stage.source.health.read_bytes > 0)
         passed = [-1, stage.source.health.read_bytes]
         while passed[-2] != passed[-1]:
             await asyncio.sleep(0.6)
             passed.append(stage.source.health.read_bytes)
         assert not sending.done()
-        assert await client.take(len(large)) == large
+        assert await receiver.take(len(large)) == large
         await sending
 
     on_stage(test)
