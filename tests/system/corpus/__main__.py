@@ -184,4 +184,5 @@ line, as the interpreter gives them (`pytest --update-golden` writes it): check 
 client was told to do.
 """
 
-main()
+if __name__ == "__main__":
+    main()
