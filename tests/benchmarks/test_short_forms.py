@@ -34,6 +34,21 @@ def test_the_log_path_is_measured_beside_mtail_and_grep() -> None:
     assert text.count("ours / ") == 4
 
 
+@pytest.mark.kafka
+@pytest.mark.jvm
+@pytest.mark.timeout(300)
+def test_the_proxy_is_measured_beside_haproxy() -> None:
+    if shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("haproxy is missing: apt-get install haproxy")
+        pytest.skip("haproxy is missing (Debian: apt-get install haproxy)")
+
+    text = printed("proxy.py")
+
+    assert "java: CPU per GB, ours/haproxy" in text
+    assert "RSS MiB with 200 connections" in text
+
+
 def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
     text = printed("footprint.py")
 
