@@ -66,6 +66,7 @@ async def describe(
 
     """
     async with _open(access) as brokers:
+        await brokers.refresh()  # where nothing answers, that is the answer: nothing is retried
         return await describe_groups(
             brokers,
             groups,

@@ -179,6 +179,16 @@ def test_a_partial_list_names_the_broker_that_is_missing() -> None:
     assert [(down["node_id"], down["address"]) for down in document["down"]] == [(2, address)]
 
 
+@pytest.mark.parametrize("command", [["list"], ["describe", "orders"]])
+def test_where_no_broker_answers_it_is_said_at_the_first_try(command: list[str]) -> None:
+    with Simulated(GROUPS) as cluster:
+        cluster.kill(1)
+        result = call(cluster, *command)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: no broker answers: {cluster.bootstrap}: cannot be")
+
+
 def test_a_denied_list_is_no_empty_list() -> None:
     with Simulated(operations=0) as cluster:
         result = call(cluster, "list")
