@@ -17,7 +17,7 @@ from agent.errors import ConfigError
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.librdkafka_stats_parser import StatsParser
 from agent.sources.librdkafka_stats_socket import StatsSocket
-from agent.sources.librdkafka_stats_view import StatsView
+from agent.sources.librdkafka_stats_view import GroupType, StatsView
 from agent.sources.log_tail import LogConfig, LogSource
 from metrics.signals import Signal
 
@@ -34,6 +34,8 @@ class StatsConfig:
     """A Unix socket (``*.sock``), a file, or a glob of files."""
     group: str | None = None
     """Of clients whose objects have no ``group_id``: librdkafka itself does not tell it."""
+    group_type: GroupType = GroupType.CLASSIC
+    """``consumer`` with ``group.protocol=consumer``."""
 
     def __post_init__(self) -> None:
         """Check what types do not tell.
@@ -68,7 +70,7 @@ class StatsSource:
     ) -> None:
         """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
         self.name = config.name
-        self._group, self._cluster, self._host = config.group, cluster, host
+        self._config, self._cluster, self._host = config, cluster, host
         self._clock, self._pause = clock, pause
         self._views: list[StatsView] = []
         self._reading: LogSource | StatsSocket
@@ -127,7 +129,11 @@ class StatsSource:
 
     def _parser(self, stream: str) -> StatsParser:
         view = StatsView(
-            stream=f"stats:{stream}", group=self._group, cluster=self._cluster, host=self._host
+            stream=f"stats:{stream}",
+            group=self._config.group,
+            group_type=self._config.group_type,
+            cluster=self._cluster,
+            host=self._host,
         )
         self._views.append(view)
         return StatsParser(view)

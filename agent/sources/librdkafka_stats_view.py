@@ -21,6 +21,7 @@ rd_kafka_cgrp_revoke_all_rejoin's callers in rdkafka_cgrp.c of the same tag.
 """
 
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -45,6 +46,14 @@ _CAUSES = {
     "OffsetCommit error: Illegal generation": RebalanceStatus.STALE_MEMBER,
     "max.poll.interval.ms exceeded": RebalanceStatus.DROPPED_GROUP,
 }
+
+
+class GroupType(StrEnum):
+    """Which protocol the clients speak; librdkafka does not tell it."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class Cgrp(msgspec.Struct, frozen=True):
@@ -107,6 +116,7 @@ class StatsView:
     stream: str
     group: str | None = None
     """Of clients whose lines do not name one."""
+    group_type: GroupType = GroupType.CLASSIC
     cluster: str = ""
     host: str = ""
     looks: dict[str, Look] = field(default_factory=dict)
@@ -175,6 +185,8 @@ class StatsView:
             group=group,
             client_id=stats.client_id,
             stream=f"{self.stream}#{stats.name}",
+            group_type=self.group_type.value,
+            protocol_type="consumer" if self.group_type is GroupType.CLASSIC else None,
             host=self.host,
             software="librdkafka",
         )

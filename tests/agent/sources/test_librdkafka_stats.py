@@ -18,7 +18,7 @@ from agent.errors import ConfigError
 from agent.sources import librdkafka_stats_socket as stats_socket
 from agent.sources.librdkafka_stats import StatsConfig, StatsSource
 from agent.sources.librdkafka_stats_parser import LINE_LIMIT, StatsParser
-from agent.sources.librdkafka_stats_view import FORGET_S, StatsView
+from agent.sources.librdkafka_stats_view import FORGET_S, GroupType, StatsView
 from agent.sources.log_tail import LogSource
 from metrics.signals import Signal, SignalKind
 from metrics.status import RebalanceStatus
@@ -230,6 +230,14 @@ def test_a_line_may_name_its_group_and_must_where_nobody_else_does() -> None:
 
     assert [signal.member.group for signal in found] == ["own"]
     assert reader.view.unnamed == 1
+
+
+def test_the_group_type_is_the_configurations(tmp_path: Path) -> None:
+    config = StatsConfig(path=str(tmp_path / "f"), group="g", group_type=GroupType.CONSUMER)
+
+    (signal,) = StatsSource(config)._parser("f").feed(Client().says(), 0.0)
+
+    assert (signal.member.group_type, signal.member.protocol_type) == ("consumer", None)
 
 
 @given(st.binary())
