@@ -4,6 +4,7 @@ Theory of operation. What is read is passed on at once, and decoded later (`Back
 stands before an opaque body: whether nobody wants that, the decoder tells.
 """
 
+import logging
 import ssl
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from agent.wire.connection import Connection
 from agent.wire.passage import ENDLESS, FRAME_BYTES_MAX, Passage
 
 Ready = Callable[[], None]
+
+_log = logging.getLogger(__name__)
 
 
 class Loop(Protocol):
@@ -77,7 +80,7 @@ class Link:
         self.decoder, self.passage, self.backlog = decoder, passage, loop.backlog
         self._requests = Pump(client, broker, Flow(self, of_client=True), loop.pipes)
         self._answers = Pump(broker, client, Flow(self, of_client=False), loop.pipes)
-        self._masks = {client.fd: 0, broker.fd: 0}
+        self._client_mask = self._broker_mask = 0
         self._draining = self._queued = self.closed = False
         self._advance()
 
@@ -134,7 +137,14 @@ class Link:
     def _fail(self, error: OSError) -> None:
         if isinstance(error, ssl.SSLError):
             self._loop.counts["tls"] += 1
+            if not self._answers.moved_bytes:  # in TLS 1.3 a certificate is refused after the shake
+                self._tell_refused(error)
         self.close()
+
+    def _tell_refused(self, error: ssl.SSLError) -> None:
+        server = self.decoder.server
+        keys = {"side": "broker", "broker": f"{server.host}:{server.port}", "error": str(error)}
+        _log.warning("proxy_handshake_failed", extra=keys)
 
     def _settle(self, *, more: bool) -> None:
         """Do what follows from what has passed."""
@@ -147,21 +157,21 @@ class Link:
             self._loop.again(self._advance)
 
     def _is_over(self) -> bool:
-        requests, answers, at_rest = self._requests, self._answers, self.passage.at_rest
+        requests, answers = self._requests, self._answers
         if self._draining:
             requests.held = self.passage.requests.between_frames
-            if at_rest and not (requests.wants_write or answers.wants_write):
+            if self.passage.at_rest and not (requests.wants_write or answers.wants_write):
                 return True
         # A broker that has ended takes no more requests. A client that has ended may still read.
-        return answers.finished or (requests.finished and at_rest)
+        return answers.finished or (requests.finished and self.passage.at_rest)
 
     def _watch(self) -> None:
         requests, answers = self._requests, self._answers
-        for end, reads, writes, ready in (
-            (self._client, requests, answers, self._client_ready),
-            (self._broker, answers, requests, self._broker_ready),
-        ):
-            mask = EPOLLIN * reads.wants_read | EPOLLOUT * writes.wants_write
-            if mask != self._masks[end.fd]:
-                self._masks[end.fd] = mask
-                self._loop.watch(end.fd, mask, ready)
+        client = EPOLLIN * requests.wants_read | EPOLLOUT * answers.wants_write
+        broker = EPOLLIN * answers.wants_read | EPOLLOUT * requests.wants_write
+        if client != self._client_mask:
+            self._client_mask = client
+            self._loop.watch(self._client.fd, client, self._client_ready)
+        if broker != self._broker_mask:
+            self._broker_mask = broker
+            self._loop.watch(self._broker.fd, broker, self._broker_ready)

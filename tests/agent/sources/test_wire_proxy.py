@@ -444,6 +444,33 @@ def test_a_broker_is_told_its_name(certificates: dict[str, Path]) -> None:
     assert names == ["localhost"]
 
 
+def test_a_broker_that_refuses_our_certificate_is_told(
+    certificates: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """In TLS 1.3 it does so after our handshake."""
+    tls, server = _both_sides(certificates), socket.create_server(("127.0.0.1", 0))
+
+    def refuse() -> None:
+        with contextlib.suppress(OSError):
+            _server(certificates, "localhost").wrap_socket(server.accept()[0], server_side=True)
+
+    async def test(stage: Stage) -> None:
+        refusing = asyncio.create_task(asyncio.to_thread(refuse))
+        assert await (await stage.dial()).rest() == b""
+        await refusing
+
+    with server:
+        on_stage(
+            test,
+            upstream=(f"localhost:{server.getsockname()[1]}",),
+            client_tls=_client(certificates),
+            tls=replace(tls, upstream=replace(tls.upstream, cert_file=None)),
+        )
+    (record,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert record.message == "proxy_handshake_failed"
+    assert "certificate required" in record.__dict__["error"]
+
+
 def test_a_client_without_a_certificate_is_refused(certificates: dict[str, Path]) -> None:
     async def test(stage: Stage) -> None:
         with contextlib.suppress(OSError):
