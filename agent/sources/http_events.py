@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError
+from agent.errors import ConfigError, RebalanceAgentError
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.http_events_reading import EventError, EventKind, read_events, signal_of
 from agent.sources.librdkafka_stats_parser import StatsParser
@@ -63,7 +63,7 @@ class HttpConfig:
         return "http"
 
 
-class RefusedError(Exception):
+class RefusedError(RebalanceAgentError):
     """A body that was not taken; ``status`` is HTTP's."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: int = 0) -> None:
@@ -127,7 +127,8 @@ class HttpSource:
             if not _shows(self._token(self.config.token_file), authorization):
                 raise RefusedError(401, "unauthorized", "wanted a valid 'Authorization: Bearer'")
         elif not _is_loopback(sender):
-            raise RefusedError(401, "unauthorized", "without a token_file only this machine may")
+            wanted = "without a token_file only this machine may post"
+            raise RefusedError(401, "unauthorized", wanted)
 
     def take_events(self, body: bytes, sender: str) -> int:
         """Take a body of events, one a line; return how many.
@@ -230,13 +231,15 @@ class HttpSource:
 
     def _token(self, path: Path) -> bytes:
         try:
-            return path.read_bytes().strip()
+            token = path.read_bytes().strip()
         except OSError as error:
             if not self._told:
                 self._told = True
                 keys = {"path": str(path), "error": str(error)}
                 _log.error("token_unreadable", extra=keys)
             raise RefusedError(503, "token_file", "the agent cannot read its token") from error
+        self._told = False
+        return token
 
     def _hear(self, stream: str, now: float) -> None:
         self._alive.pop(stream, None)

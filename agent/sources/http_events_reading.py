@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from agent.errors import DecodeError
 from metrics.signals import Member, Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus
 
@@ -81,7 +82,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     library: _Name | None = None
 
 
-class EventError(ValueError):
+class EventError(DecodeError):
     """A line that the sender must change: which one, which field, found and wanted."""
 
 
