@@ -144,6 +144,12 @@ def list_(  # noqa: PLR0913 - an argument an option
 @click.option(
     "--authorized-operations", is_flag=True, help="Ask what this user may do with the groups."
 )
+@click.option(
+    "--from",
+    "place",
+    metavar="URL",
+    help="An agent or hub that sees the members: it tells classic groups' generation.",
+)
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 def describe(  # noqa: PLR0913 - an argument an option
     *,
@@ -156,6 +162,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     members: bool,
     verbose: bool,
     authorized_operations: bool,
+    place: str | None,
 ) -> None:
     """Describe groups: state, assignor, epochs, coordinator, members and what each has.
 
@@ -164,6 +171,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     with _needs_wire():
         from agent.groups import asking  # noqa: PLC0415 - an extra
         from agent.groups.model import Failure, parse_type  # noqa: PLC0415
+        from agent.groups.observed import with_generations  # noqa: PLC0415
         from agent.groups.tables import Output, render_descriptions  # noqa: PLC0415
     access = _access(bootstrap_server, command_config, timeout_s)
     answers = asyncio.run(
@@ -174,6 +182,8 @@ def describe(  # noqa: PLR0913 - an argument an option
             authorized_operations=authorized_operations or verbose,
         )
     )
+    if place is not None:
+        answers = with_generations(answers, place)
     failures = [each for each in answers if isinstance(each, Failure)]
     described = [each for each in answers if not isinstance(each, Failure)]
     if described or output != "table":

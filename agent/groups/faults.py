@@ -19,7 +19,8 @@ def of_connecting(address: str, error: Exception, *, tls: bool) -> BrokerError:
     if isinstance(error, TimeoutError):
         text = "no answer in time" + (" to the TLS handshake" if tls else "")
         return UnreachableError(f"{address}: {text}", "unreachable")
-    text = getattr(error, "strerror", None) or str(error) or repr(error)
+    refused = isinstance(error, ConnectionRefusedError)
+    text = "connection refused" if refused else getattr(error, "strerror", None) or repr(error)
     return UnreachableError(f"{address}: cannot be reached: {text}", "unreachable")
 
 

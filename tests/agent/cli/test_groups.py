@@ -1,5 +1,7 @@
 import json
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,33 @@ def test_members_are_described_as_a_table_of_their_own() -> None:
     assert rows[1] == ["orders", "c1-a", "-", "c1", "/10.0.0.1", "-", "t:0,1", "-", "-", "-", "t"]
     assert rows[3][:2] == ["views", "s1-a"]
     assert rows[3][6] == "active/0:0,1"
+
+
+class Agent(BaseHTTPRequestHandler):
+    """Has seen members of one group."""
+
+    def do_GET(self) -> None:
+        seen = [{"group": "orders", "generation": n, "client_id": "c"} for n in (4, 5, None)]
+        self.send_response(200 if self.path == "/api/v1/members?" else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(seen).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_classic_groups_generation_comes_from_an_agent_that_sees_its_members() -> None:
+    with Simulated(GROUPS) as cluster, HTTPServer((HOST, 0), Agent) as agent:
+        thread = threading.Thread(target=agent.serve_forever)
+        thread.start()
+        place = f"http://{HOST}:{agent.server_port}"
+        names = ("orders", "connect-s3", "clicks")
+        result = call(cluster, "describe", *names, "--output", "json", "--from", place)
+        agent.shutdown()
+        thread.join()
+
+    assert result.exit_code == 0, result.stderr
+    assert [group["generation"] for group in json.loads(result.stdout)["groups"]] == [5, None, None]
 
 
 def test_what_cannot_be_described_is_told_and_the_rest_is_shown() -> None:
