@@ -57,6 +57,7 @@ bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long
 	$(BIN)/python benchmarks/log_tail.py
 	$(BIN)/python benchmarks/footprint.py
 	$(BIN)/python benchmarks/capture.py
+	$(BIN)/python benchmarks/hub.py
 	$(BIN)/python benchmarks/proxy.py
 	$(BIN)/python benchmarks/inspection.py
 
