@@ -18,6 +18,8 @@ NONE = RebalanceStatus.NONE
 _UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID_CHARS = 37
 _LEFT = 256
+_PARTIES = 20_000
+"""Of one group; the longest unnamed goes first."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +65,8 @@ class Group:
             party.out = party.at_once = False
         party.member = replace(party.member, member_id=member_id, group_type=self.group_type)
         self.parties[member_id] = party
+        if len(self.parties) > _PARTIES:
+            self.parties.pop(next(iter(self.parties)))
         return party
 
     def leave(self, member_id: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.sources import broker_log_groups
 from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource, broker_dialects
 from agent.sources.broker_log_view import DROPPED_S, BrokerView
 from agent.sources.dialect import codes, of_brokers
@@ -277,6 +278,17 @@ def test_two_lines_about_one_leave_count_once(broker: Broker, words: str) -> Non
     assert _told(told) == [("leave", "m1", 0)]
 
 
+def test_a_3_0_broker_tells_a_leave_without_its_reason(broker: Broker) -> None:
+    told = broker.prints(
+        f"Member MemberMetadata(memberId=m1-{_UUID.format(1)}, groupInstanceId=Some(i1), "
+        "clientId=m1, clientHost=/10.0.0.7, sessionTimeoutMs=10000, rebalanceTimeoutMs=300000, "
+        "supportedProtocols=List(range)) has left group g through explicit `LeaveGroup` request"
+    )
+
+    assert _told(told) == [("leave", "m1", 0)]
+    assert (told[0].member.group_instance_id, told[0].member.host) == ("i1", "10.0.0.7")
+
+
 def test_a_join_without_a_visible_cause_has_no_code(broker: Broker) -> None:
     member_id = f"m1-{_UUID.format(1)}"
     broker.joins(member_id)
@@ -331,6 +343,17 @@ def test_an_epoch_without_a_cause_is_everybodys(broker: Broker) -> None:
     )
 
     assert _told(told) == [("raise", "A", 1), ("sync", "A", 0)]
+
+
+def test_what_is_remembered_of_a_group_is_bounded(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_groups, "_PARTIES", 2)
+
+    for name in "ABC":
+        broker.prints(f"[GroupId g] Member {name} joins the share group using the share protocol.")
+
+    assert list(broker.view.groups["g"].parties) == ["B", "C"]
 
 
 def test_a_group_that_moves_to_another_broker_is_forgotten(broker: Broker) -> None:
