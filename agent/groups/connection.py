@@ -74,7 +74,8 @@ class Connection:
     @property
     def usable(self) -> bool:
         """Whether the next request may go this way."""
-        return not self._writer.is_closing() and time.monotonic() < self._expires_s
+        ended = self._writer.is_closing() or self._reader.at_eof()
+        return not ended and time.monotonic() < self._expires_s
 
     def version(self, api: Api) -> int | None:
         """Return the version in which we both speak an API; None: the broker does not have it."""

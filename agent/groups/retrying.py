@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 
 from kio.schema.errors import ErrorCode
 
@@ -19,18 +20,18 @@ RETRIABLE = frozenset(
 
 
 class Backoff:
-    """Pauses between attempts, which add up to ``patience_s`` at most."""
+    """Pauses between attempts; after ``patience_s``, attempts included, there is none more."""
 
     def __init__(self, patience_s: float) -> None:
-        self._left_s = patience_s
+        """Begin now."""
+        self._end_s = time.monotonic() + patience_s
         self._next_s = _FIRST_S
 
     async def wait(self) -> bool:
         """Pause; False at once where the patience is used up."""
         pause_s = self._next_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter is no secret
-        if pause_s > self._left_s:
+        if time.monotonic() + pause_s > self._end_s:
             return False
-        self._left_s -= pause_s
         self._next_s = min(2 * self._next_s, _LONGEST_S)
         await asyncio.sleep(pause_s)
         return True

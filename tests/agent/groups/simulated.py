@@ -83,6 +83,10 @@ class Simulated:
         self._thread.join()
         self.close()
 
+    def drop_connections(self) -> None:
+        """Close what clients have open, as a broker does that restarts."""
+        self._do(self._drop())
+
     def close(self) -> None:
         """Let go of what even a cluster has that was never entered."""
         self._loop.close()
@@ -115,8 +119,11 @@ class Simulated:
 
     async def _close(self, server: asyncio.Server) -> None:
         server.close()
+        await self._drop()  # other brokers' clients connect again
+
+    async def _drop(self) -> None:
         for writer in list(self._writers):
-            writer.close()  # other brokers' clients connect again
+            writer.close()
 
     async def _drain(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
