@@ -8,7 +8,6 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from agent.wire.connection import Closed, Connection, Event
 
@@ -20,11 +19,7 @@ _WAIT_S = 0.01
 _log = logging.getLogger(__name__)
 
 
-class _Piece(NamedTuple):
-    decoder: Connection
-    read: Callable[[bytes, float], Iterable[Event]]
-    data: bytes
-    at: float
+Read = Callable[[bytes, float], Iterable[Event]]
 
 
 class Backlog:
@@ -33,7 +28,7 @@ class Backlog:
     def __init__(self, take: Callable[[Event], None], counts: Counter[str]) -> None:
         """Give ``take`` what was read; it is called within `read` and `close`."""
         self._take, self._counts = take, counts
-        self._pieces: deque[_Piece] = deque()
+        self._pieces: deque[tuple[Connection, Read, bytes, float]] = deque()
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -42,32 +37,31 @@ class Backlog:
     def is_due(self) -> bool:
         """Whether it must be read now, idle or not."""
         pieces = self._pieces
-        return bool(pieces) and (len(pieces) >= _PIECES_MAX or time.time() - pieces[0].at > _WAIT_S)
+        return bool(pieces) and (
+            len(pieces) >= _PIECES_MAX or time.time() - pieces[0][-1] > _WAIT_S
+        )
 
-    def add(
-        self, decoder: Connection, read: Callable[[bytes, float], Iterable[Event]], data: bytes
-    ) -> None:
+    def add(self, decoder: Connection, read: Read, data: bytes) -> None:
         """Have ``read``, a method of the decoder's, called with the data."""
-        self._pieces.append(_Piece(decoder, read, data, time.time()))
+        self._pieces.append((decoder, read, data, time.time()))
 
     def read(self) -> None:
         """Read all."""
         while self._pieces:
-            piece = self._pieces.popleft()
-            if not piece.decoder.opaque:
-                self._read(piece)
+            decoder, read, data, at = self._pieces.popleft()
+            if not decoder.opaque:
+                self._read(decoder, read, data, at)
 
     def close(self, decoder: Connection) -> None:
         """Read all, and say that a connection has ended."""
         self.read()
-        at = time.time()
-        self._read(_Piece(decoder, lambda _data, at: [Closed(decoder, at)], b"", at))
+        self._read(decoder, lambda _, at: [Closed(decoder, at)], b"", time.time())
 
-    def _read(self, piece: _Piece) -> None:
+    def _read(self, decoder: Connection, read: Read, data: bytes, at: float) -> None:
         try:
-            for event in piece.read(piece.data, piece.at):
+            for event in read(data, at):
                 self._take(event)
         except Exception:  # noqa: BLE001 - what a peer sends must not end all traffic
-            _log.exception("decoder_fault", extra={"client_id": piece.decoder.client_id})
+            _log.exception("decoder_fault", extra={"client_id": decoder.client_id})
             self._counts["decoder_fault"] += 1
-            piece.decoder.opaque = True
+            decoder.opaque = True

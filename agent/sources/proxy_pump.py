@@ -132,7 +132,7 @@ class Pump:
 
     def carry(self) -> bool:
         """Move what is there of a body; return whether anything was."""
-        return self._splices and self.in_body and self._splice() > 0
+        return self._body > 0 and self._splices and self.in_body and self._splice() > 0
 
     def run(self) -> bool:
         """Move what can be moved; return whether there may be more at once."""
