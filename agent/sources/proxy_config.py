@@ -57,6 +57,8 @@ class ProxyConfig:
     max_connections: int = 2_000
     drain_s: float = 5.0
     """What is under way has so long to end when the agent stops."""
+    setup_s: float = 10.0
+    """A client is closed whose broker, or either handshake, takes longer."""
     tls: TlsConfig = field(default_factory=TlsConfig)
 
     def __post_init__(self) -> None:

@@ -55,6 +55,7 @@ class ProxyLoop:
         advertise: str | None,
         tls: Contexts,
         connections_max: int,
+        setup_s: float,
         interpreter: Interpreter,
         emit: Callable[[Sequence[Signal]], None],
         detach: Callable[[str, float], None],
@@ -69,7 +70,8 @@ class ProxyLoop:
         self.backlog = Backlog(self._take, self.counts)
         self._interpreter, self._emit, self._detach = interpreter, emit, detach
         self._departures = Departures(interpreter.speakers)
-        self._advertise, self._tls, self._connections_max = advertise, tls, connections_max
+        self._advertise, self._tls = advertise, tls
+        self._connections_max, self._setup_s = connections_max, setup_s
         self._poll = select.epoll()
         self._ready: dict[int, Ready] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -237,7 +239,8 @@ class ProxyLoop:
             decoder = Connection(client=peer, server=node, counts=self.counts)
             self._links.add(Link(self, client, broker, decoder, Passage(route, self.counts)))
 
-        setup = Setup(self, client, self._tls.broker, opened)
+        deadline_at = time.monotonic() + self._setup_s
+        setup = Setup(self, client, self._tls.broker, opened, deadline_at)
         self._setups.add(setup)
         self._resolve(brokers, setup.call)
 

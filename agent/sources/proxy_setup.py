@@ -6,7 +6,6 @@ Nothing is read of a client before its broker has answered; one whose broker is 
 import logging
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
 from select import EPOLLIN, EPOLLOUT
 from typing import Any, NamedTuple
@@ -14,9 +13,6 @@ from typing import Any, NamedTuple
 from agent.sources.proxy_ends import End, PlainEnd, TlsEnd, tune
 from agent.sources.proxy_link import Loop
 from agent.wire.messages import Node
-
-SETUP_S = 10.0
-"""A call and both handshakes take no longer."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,13 +35,14 @@ class Setup:
         client: End,
         tls: ssl.SSLContext | None,
         opened: Callable[[End, End, Node], None],
+        deadline_at: float,
     ) -> None:
-        """Wait for `call`; ``tls`` is for the broker's side."""
+        """Wait for `call`; ``tls`` is for the broker's side, the deadline a monotonic time."""
         self._loop, self._client, self._tls, self._opened = loop, client, tls, opened
         self._targets: list[Target] = []
         self._calling: socket.socket | None = None
         self._broker: End | None = None
-        self.deadline_at = time.monotonic() + SETUP_S
+        self.deadline_at = deadline_at
         self.closed = False
 
     def call(self, targets: Sequence[Target]) -> None:

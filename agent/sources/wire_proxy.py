@@ -115,6 +115,7 @@ class ProxySource:
                     advertise=config.advertise,
                     tls=self._contexts,
                     connections_max=config.max_connections,
+                    setup_s=config.setup_s,
                     interpreter=Interpreter(self._cluster, self._counts),
                     emit=emit,
                     detach=detach,

@@ -485,6 +485,21 @@ def test_a_client_without_a_certificate_is_refused(certificates: dict[str, Path]
     )
 
 
+@pytest.mark.parametrize("said", [b"", HELLO[:9]], ids=["nothing", "half"])
+def test_a_client_that_does_not_finish_its_handshake_is_closed(
+    certificates: dict[str, Path], said: bytes
+) -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await client.give(said)
+        assert await client.rest() == b""
+        assert await broker.rest() == b""
+        assert stage.source.health.errors["setup_timeout"] == 1
+
+    listen = ListenTls(cert_file=certificates["localhost"])
+    on_stage(test, tls=TlsConfig(listen=listen), setup_s=0.1)
+
+
 def test_new_connections_see_a_renewed_certificate(
     certificates: dict[str, Path], tmp_path: Path
 ) -> None:
