@@ -165,6 +165,27 @@ def test_each_broker_is_reached_through_a_port_of_its_own(version: int) -> None:
     on_stage(test)
 
 
+def test_a_new_broker_is_reached_through_a_new_port() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        await broker.give(metadata(1, 2, FAR))
+        await stage.assert_rewritten(client, 1)
+        (known,) = stage.source.checkpoint()["ports"].values()
+
+        await exchange(client, broker, request(METADATA, 1, 3, "c"))
+        await broker.give(metadata(1, 3, FAR, ("127.0.0.1", stage.broker_port)))
+        await until(lambda: len(stage.source.checkpoint()["ports"]) == 2)
+        new = stage.source.checkpoint()["ports"][f"127.0.0.1:{stage.broker_port}"]
+        wanted = metadata(1, 3, ("127.0.0.1", known), ("127.0.0.1", new))
+        assert await client.take(len(wanted)) == wanted
+        second = await stage.dial(new)
+        third = await asyncio.wait_for(stage._arrived.get(), WITHIN_S)
+        await exchange(second, third, request(METADATA, 1, 1, "c"))
+
+    on_stage(test)
+
+
 def test_pieces_of_one_byte_are_rewritten_alike() -> None:
     async def test(stage: Stage) -> None:
         client, broker = await stage.connect()
