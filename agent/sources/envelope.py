@@ -60,6 +60,14 @@ class Unwrapper:
         self.pieces: dict[str, Pieces] = {}
         """Of lines, by stream, that later lines continue."""
 
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs of lines that have begun, in types that JSON can carry."""
+        return {stream: [begun.text, begun.at] for stream, begun in self.pieces.items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""
+        self.pieces.update({stream: Pieces(*begun) for stream, begun in state.items()})
+
     def unwrap(self, raw: bytes, arrival_at: float) -> Entry | None:
         """Return the entry of one line, None while it is a piece that a later line continues."""
         text = raw.decode("utf-8", "replace").rstrip("\r\n")

@@ -128,6 +128,7 @@ class LogParser:
             "last_at": self.last_at,
             "dated_at": self._dated_at,
             "skipping": self._skipping,
+            "pieces": self.unwrapper.state(),
             "interpreter": self.interpreter.state(),
         }
 
@@ -136,6 +137,7 @@ class LogParser:
         self.family, self.last_at = state["family"], state["last_at"]
         self._dated_at = state["dated_at"]
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
+        self.unwrapper.restore(state.get("pieces", {}))
         self._unshown -= self.enabled
         self._choose()
         self.interpreter.restore(state["interpreter"])

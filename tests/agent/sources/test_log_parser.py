@@ -78,6 +78,19 @@ def test_any_pieces_are_the_same(cuts: list[int]) -> None:
     assert fed(STORY, cuts) == fed(STORY, [])
 
 
+@pytest.mark.parametrize("cut", range(1, 4))
+def test_a_restart_between_the_pieces_of_a_line_changes_nothing(cut: int) -> None:
+    lines = CRI_PIECES.splitlines(keepends=True)
+    before = parser()
+    found = before.feed(b"".join(lines[:cut]), ARRIVAL_AT)
+    after = parser()
+    after.restore(json.loads(json.dumps(before.state())))
+
+    found += after.feed(b"".join(lines[cut:]), ARRIVAL_AT) + after.flush()
+
+    assert found == fed(CRI_PIECES, [])
+
+
 @given(st.integers(0, len(STORY)))
 def test_a_restart_behind_the_last_complete_line_changes_nothing(cut: int) -> None:
     before = parser()
