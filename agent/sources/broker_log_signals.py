@@ -40,12 +40,13 @@ def join_cause_of(party: Party, event: Event, at: float) -> list[Signal]:
     """Return the cause of a join that began a rebalance, as the client or the broker gives it."""
     words, told = own_words(event), event.captures.get("reason")
     cause = None if words is None else join_cause(words)
-    status = NONE if cause is None else cause.status
+    # at once, Streams follows up 10, 12 or 13: which of them, only the assignment before has told
+    status = NONE if cause is None or cause.due_ms == 0 else cause.status
     adds = "adds" in event.captures and party.member.group_instance_id is None
     if status is NONE and adds and not party.at_once:
         status = RebalanceStatus.NEW_MEMBER  # 2.8 does not print that it asked for a member id
     if status is NONE:
-        note = signal(party, SignalKind.NOTE, at, reason=told)
+        note = signal(party, SignalKind.NOTE, at, reason=words or told)
         return [note, signal(party, SignalKind.JOIN, at)]
     layer = None
     if cause is not None and cause.due_ms:

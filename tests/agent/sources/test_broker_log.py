@@ -330,6 +330,21 @@ def test_a_streams_follow_up_is_the_instances(broker: Broker) -> None:
     assert told[0].streams_follow_up.due_at == pytest.approx(1795243000.694)
 
 
+def test_what_streams_follows_up_at_once_has_no_code_of_the_brokers(broker: Broker) -> None:
+    member_id = f"app-StreamThread-1-consumer-{_UUID.format(1)}"
+    words = "triggered followup rebalance scheduled for 0"
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(reason: Leader {member_id} re-joining group during Stable; client reason: {words})."
+    )
+
+    assert [(s.kind, s.reason) for s in told] == [
+        (SignalKind.NOTE, words),
+        (SignalKind.JOIN, None),
+    ]
+
+
 def test_an_epoch_without_a_cause_is_everybodys(broker: Broker) -> None:
     broker.prints(
         "[GroupId g] Member A joins the consumer group using the consumer protocol.",
