@@ -46,21 +46,13 @@ class Brokers:
         self._bootstrap, self._security, self._timeout_s = bootstrap, security, timeout_s
         self._connections: dict[tuple[str, int], Connection] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
-        self._nodes: dict[int, Node] = {}
+        self._nodes: tuple[Node, ...] = ()
         self._closed_bytes = 0
 
     @property
     def read_bytes(self) -> int:
         """Bytes that all answers had so far."""
         return self._closed_bytes + sum(each.read_bytes for each in self._connections.values())
-
-    def node(self, node_id: int) -> Node | None:
-        """Return a broker of the last `refresh`."""
-        return self._nodes.get(node_id)
-
-    def learn(self, node: Node) -> None:
-        """Take a broker that FindCoordinator has named before `refresh` has seen it."""
-        self._nodes[node.node_id] = node
 
     async def refresh(self) -> ClusterView:
         """Ask any broker for all of them, the known ones first.
@@ -71,7 +63,7 @@ class Brokers:
 
         """
         down: list[Down] = []
-        known = [(node.host, node.port) for node in self._nodes.values()]
+        known = [(node.host, node.port) for node in self._nodes]
         known.sort(key=lambda address: address not in self._connections)
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
@@ -97,15 +89,6 @@ class Brokers:
 
         """
         return await self._ask((node.host, node.port), api, **values)
-
-    async def supports(self, node: Node, api: Api) -> bool:
-        """Return whether a broker has an API.
-
-        Raises:
-            BrokerError: it cannot be used.
-
-        """
-        return await self.version(node, api) is not None
 
     async def version(self, node: Node, api: Api) -> int | None:
         """Return the version in which a broker is asked; None: it does not have the API.
@@ -154,7 +137,7 @@ class Brokers:
         }
         nodes = [node for node, is_fenced in brokers.items() if not is_fenced]
         fenced = [node for node, is_fenced in brokers.items() if is_fenced]
-        self._nodes = {node.node_id: node for node in nodes}
+        self._nodes = tuple(nodes)
         text = "the cluster has fenced it: it is down or starting"
         named = {node.address for node in brokers}
         down = [each for each in down if each.address not in named]  # it will be asked itself
@@ -162,7 +145,7 @@ class Brokers:
         return ClusterView(
             cluster_id=fields["cluster_id"],
             speaker=speaker,
-            nodes=tuple(nodes),
+            nodes=self._nodes,
             down=tuple(down),
             denied=not fields["cluster_authorized_operations"] & _DESCRIBE,
         )

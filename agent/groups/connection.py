@@ -16,7 +16,7 @@ from agent.wire.error_codes import name as error_name
 from agent.wire.schema import Fields
 
 CLIENT_ID = "rebalance-agent"
-_VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE, _SASL_FAILED = 35, 33, 34, 58
+_VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE = 35, 33, 34
 _FRAME_LIMIT = 100 << 20
 """What a broker takes at most (socket.request.max.bytes); above it, the answer is not Kafka's."""
 _RENEW_SHARE = 0.8

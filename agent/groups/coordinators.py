@@ -1,7 +1,7 @@
 """Asks groups' coordinators in batches; looks up those that are not known or have moved."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent.groups.brokers import Brokers
@@ -36,7 +36,7 @@ Coordinators = dict[str, Node]
 async def ask_coordinators(
     brokers: Brokers,
     question: Question[_T],
-    groups: Iterable[str],
+    groups: Collection[str],
     coordinators: Coordinators,
     patience_s: float,
 ) -> dict[str, _T | Failure]:
@@ -50,7 +50,11 @@ async def ask_coordinators(
         pending = asking.again(pending)
         if pending and not await backoff.wait():
             break
-    return asking.answers
+    return {group: asking.answers.get(group) or _unanswered(group) for group in groups}
+
+
+def _unanswered(group: str) -> Failure:
+    return Failure(group=group, code="NO_ANSWER", error="the brokers say nothing about it")
 
 
 class _Asking(Generic[_T]):
@@ -123,7 +127,6 @@ class _Asking(Generic[_T]):
 
     def _found(self, found: "Found") -> None:
         if isinstance(found.node, Node):
-            self._brokers.learn(found.node)
             self._coordinators[found.group] = found.node
         else:
             self._fail(

@@ -1,6 +1,6 @@
 """Describes groups of any type at their coordinators."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
@@ -53,7 +53,7 @@ class Describer(Generic[_T]):
         self._values = {"include_authorized_operations": authorized_operations}
 
     async def typed(
-        self, group_type: GroupType, groups: Iterable[str], coordinators: Coordinators
+        self, group_type: GroupType, groups: Collection[str], coordinators: Coordinators
     ) -> dict[str, _T | Failure]:
         """Describe groups as groups of one type; ``coordinators`` is what is known, and learns."""
         kind = KINDS[group_type]

@@ -45,6 +45,8 @@ class Simulated:
     versions: Versions = field(default_factory=lambda: KAFKA_43)
     errors: dict[tuple[Api, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Error codes that an API gives for a group before it answers; '' is the whole answer."""
+    omitted: set[str] = field(default_factory=set)
+    """Groups that no coordinator says anything about."""
     fenced: set[int] = field(default_factory=set)
     operations: int = 1 << 8
     tls: ssl.SSLContext | None = None
@@ -241,7 +243,11 @@ class Simulated:
 
     def _describe(self, node_id: int, api: Api, asked: Fields) -> Fields:
         names = asked.get("group_ids") or asked.get("groups") or ()
-        return {"groups": [self._described(node_id, api, name) for name in names]}
+        return {
+            "groups": [
+                self._described(node_id, api, name) for name in names if name not in self.omitted
+            ]
+        }
 
     def _described(self, node_id: int, api: Api, name: str) -> Fields:
         group, kind = self.groups.get(name), OF_TYPE[api]

@@ -213,6 +213,16 @@ def test_a_denied_group_says_what_is_wanted_and_is_not_asked_for_again() -> None
         assert cluster.asked[1, Api.FIND_COORDINATOR] == 1
 
 
+def test_a_group_that_an_answer_leaves_out_is_told() -> None:
+    with Simulated(four_types(), omitted={"share-1"}) as cluster:
+        answers = described(cluster, "share-1", "streams-1", kind=GroupType.SHARE)
+
+    assert [each.error for each in answers if isinstance(each, Failure)] == [
+        "NO_ANSWER: the brokers say nothing about it",
+        "Group 'streams-1' is not a share group.",
+    ]
+
+
 @pytest.mark.parametrize("code", [NOT_COORDINATOR, NOT_AVAILABLE, LOADING])
 @pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.CONSUMER_GROUP_DESCRIBE])
 def test_what_goes_away_is_asked_again_after_a_new_look_up(api: Api, code: int) -> None:
