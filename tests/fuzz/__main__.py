@@ -18,7 +18,7 @@ _CORPUS = Path(__file__).parent / "corpus"
 _FOUND = Path(".cache/fuzz")
 _SHARES = {"messages": 35, "user_data": 35, "conversation": 10, "reassembly": 12, "segments": 8}
 """Percent of the runs; what is slow gets fewer."""
-_FILE_SHARE = 2
+_FILE_SHARE = 1
 # The slowest inputs take some milliseconds. What one costs in memory is seen as growth: Python and
 # the instrumented code take 100 MiB.
 _FLAGS = ("-max_len=2048", "-timeout=10", "-rss_limit_mb=300", "-print_final_stats=1")
