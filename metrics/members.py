@@ -53,11 +53,13 @@ class Members:
         """Return whose a signal is, and what its member id shows."""
         member = signal.member
         known = self._by_voice.get(_voice_key(signal.source, member))
+        voice = None if known is None else known.voice_of(signal)
+        if voice is not None and voice.member is member:
+            return Met(known)
         named = self._named(member)
-        if known is None:
+        if known is None or voice is None:
             return Met(named or self._by_key.get(member.key) or self._near(signal))
-        voice = known.voice_of(signal)
-        if named is known or not member.member_id or voice is None:
+        if named is known or not member.member_id:
             return Met(known)
         if named is not None:
             return self._join(known, voice, named)

@@ -19,7 +19,9 @@ from metrics.streams import Instances
 from metrics.told import (
     DROPPED,
     ENDS,
+    LAYERS,
     LEFT,
+    RAISES,
     SAME_EVENT_S,
     Fact,
     claim,
@@ -74,19 +76,19 @@ class Merging:
 
     def _take(self, entry: Consumer, signal: Signal) -> list[Sample]:
         told = facts(signal)
-        claimed = [claim(entry.told, fact) for fact in told]
+        claimed = [claim(entry.told, fact) for fact in told] if len(entry.voices) > 1 else []
         if not claimed or claimed[0] is None or _ends_own(entry.track, signal, claimed[0]):
-            return self._take_news(entry, signal)
+            return self._take_news(entry, signal, told)
         out = self._confirm(entry, signal, told[0], claimed[0])
         new = {fact.name for fact, echo in zip(told, claimed, strict=True) if echo is None}
         rest = _rest(signal, new)
-        return out if rest is None else out + self._take_news(entry, rest)
+        return out if rest is None else out + self._take_news(entry, rest, facts(rest))
 
-    def _take_news(self, entry: Consumer, signal: Signal) -> list[Sample]:
+    def _take_news(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
         if _is_late(entry.track, signal):
             self._counts["late"] += 1
             return self._take_late(entry, signal)
-        remember(entry.told, facts(signal))
+        remember(entry.told, told)
         return self._do(entry, signal)
 
     def _do(self, entry: Consumer, signal: Signal) -> list[Sample]:
@@ -144,9 +146,9 @@ def _better(told: Fact, fact: Fact) -> str | None:
 def _rest(signal: Signal, new: set[str]) -> Signal | None:
     """Return what a signal tells beside an echo: the follow-ups that nobody has told."""
     own, layer = signal.follow_up, signal.streams_follow_up
-    if own is not None and f"raise {own.status:d}" not in new:
+    if own is not None and RAISES[own.status] not in new:
         own = None
-    if layer is not None and f"layer {layer.status:d}" not in new:
+    if layer is not None and LAYERS[layer.status] not in new:
         layer = None
     first = own or layer
     if first is None:
@@ -210,7 +212,7 @@ def _ends_own(track: Track, signal: Signal, end: Fact) -> bool:
 
 def _waits(entry: Consumer, signal: Signal) -> bool:
     """Tell whether a signal is a leave that may be a drop, or comes behind one."""
-    if voice_name(signal) in map(voice_name, entry.held):
+    if entry.held and voice_name(signal) in map(voice_name, entry.held):
         return True
     return (
         signal.kind is SignalKind.LEAVE

@@ -6,8 +6,9 @@ nearest fact of the same name within `SAME_EVENT_S` that this voice has not told
 end of a classic round the one of the same generation. Order of arrival does not matter.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+import msgspec
 
 from metrics.signals import Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus
@@ -22,17 +23,19 @@ REMEMBERED_S = 60.0
 what is older than the last end, which moves nothing anyway."""
 _FACTS = 32
 
-DROPPED = f"raise {RebalanceStatus.DROPPED_GROUP:d}"
-LEFT = str(SignalKind.LEAVE)
-ENDS = {str(kind) for kind in (SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL)}
+RAISES = {code: f"raise {code:d}" for code in RebalanceStatus}
+LAYERS = {code: f"layer {code:d}" for code in RebalanceStatus}
+DROPPED = RAISES[RebalanceStatus.DROPPED_GROUP]
+LEFT = SignalKind.LEAVE.value
+ENDS = {kind.value for kind in (SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL)}
+"""Names of facts."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Fact:
+class Fact(msgspec.Struct, kw_only=True):
     """One thing that was told. ``at`` is Unix seconds, by the voice that told it first."""
 
     name: str
-    """``raise 2``, ``layer 11``, ``sync``, ``leave``, ``fail``."""
+    """``raise 2``, ``layer 11``, or the kind of the signal."""
     at: float
     generation: int | None = None
     """Of the end of a classic round."""
@@ -58,29 +61,22 @@ def vagueness_s(source: SourceKind) -> float:
 
 def facts(signal: Signal) -> list[Fact]:
     """Take a signal apart: what it is first, then what follows from it."""
-    return [
-        Fact(
-            name=name,
-            at=at,
-            reason=reason,
-            generation=_round(signal) if name == SignalKind.SYNC else None,
-            source=signal.source,
-            by=[voice_name(signal)],
-        )
-        for name, at, reason in _parts(signal)
-    ]
-
-
-def _parts(signal: Signal) -> Iterator[tuple[str, float, str | None]]:
+    own, layer, out = signal.follow_up, signal.streams_follow_up, list[Fact]()
     if signal.kind is not SignalKind.RAISE:
-        yield str(signal.kind), signal.at, signal.reason
+        out.append(_fact(signal, signal.kind.value, signal.at, signal.reason))
     elif signal.status:
-        yield f"raise {signal.status:d}", signal.at, signal.reason
-    own, layer = signal.follow_up, signal.streams_follow_up
+        out.append(_fact(signal, RAISES[signal.status], signal.at, signal.reason))
     if own is not None:
-        yield f"raise {own.status:d}", own.at, own.reason
+        out.append(_fact(signal, RAISES[own.status], own.at, own.reason))
     if layer is not None:
-        yield f"layer {layer.status:d}", layer.at, layer.reason
+        out.append(_fact(signal, LAYERS[layer.status], layer.at, layer.reason))
+    if signal.kind is SignalKind.SYNC and signal.member.group_type == "classic":
+        out[0].generation = signal.generation  # an epoch of the new protocols may have two ends
+    return out
+
+
+def _fact(signal: Signal, name: str, at: float, reason: str | None) -> Fact:
+    return Fact(name=name, at=at, reason=reason, source=signal.source, by=[voice_name(signal)])
 
 
 def voice_name(signal: Signal) -> str:
@@ -108,8 +104,3 @@ def forget(told: list[Fact], now: float) -> None:
     """Drop what is too old to be told again."""
     if told and told[0].at < now - REMEMBERED_S:
         told[:] = [each for each in told if each.at >= now - REMEMBERED_S]
-
-
-def _round(signal: Signal) -> int | None:
-    """Return the generation that a sync ends; an epoch of the new protocols may have two."""
-    return signal.generation if signal.member.group_type == "classic" else None
