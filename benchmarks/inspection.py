@@ -28,7 +28,7 @@ from kio.index import load_response_schema  # noqa: E402 - the path comes first
 from kio.serial import entity_reader  # noqa: E402
 
 from agent.groups.brokers import Brokers  # noqa: E402
-from agent.groups.poll import poll  # noqa: E402
+from agent.groups.poll import Poller  # noqa: E402
 from agent.groups.requests import Api, decode  # noqa: E402
 from agent.groups.security import Security  # noqa: E402
 from agent.sources.proxy_config import parse_node  # noqa: E402
@@ -93,7 +93,7 @@ async def recorded(bootstrap: str) -> None:
     """Have every answer asked for once, so that the brokers have its bytes."""
     nodes = [parse_node(address, "bootstrap") for address in bootstrap.split(",")]
     asking = Brokers(nodes, Security, timeout_s=WITHIN_S)
-    await poll(asking, lambda _: True, ())
+    await Poller(asking, lambda _: True).poll(())
     await asking.close()
 
 

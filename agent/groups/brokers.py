@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.groups.connection import Connection
+from agent.groups.connection import Answer, Connection
 from agent.groups.errors import BrokerError, RefusedError, UnreachableError
 from agent.groups.model import Down, Node
 from agent.groups.requests import Api
@@ -67,7 +67,7 @@ class Brokers:
         known.sort(key=lambda address: address not in self._connections)
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
-                fields = await self._ask(
+                answer = await self._ask(
                     address,
                     Api.DESCRIBE_CLUSTER,
                     include_cluster_authorized_operations=True,
@@ -77,12 +77,21 @@ class Brokers:
             except UnreachableError as error:
                 down.append(Down(Node(-1, *address).address, None, str(error), error.reason))
                 continue
-            return self._view(fields, Node(-1, *address), down)
+            return self._view(answer.read(), Node(-1, *address), down)
         text = "; ".join(each.error for each in down)
         raise UnreachableError(f"no broker answers: {text}", down[0].reason)
 
     async def ask(self, node: Node, api: Api, **values: Any) -> Fields:
         """Ask a broker; callers wait for each other.
+
+        Raises:
+            BrokerError: it cannot be used, or does not have the API.
+
+        """
+        return (await self.ask_unread(node, api, **values)).read()
+
+    async def ask_unread(self, node: Node, api: Api, **values: Any) -> Answer:
+        """Ask a broker something whose answer may be known already.
 
         Raises:
             BrokerError: it cannot be used, or does not have the API.
@@ -107,7 +116,7 @@ class Brokers:
             _, connection = self._connections.popitem()
             await connection.close()
 
-    async def _ask(self, address: tuple[str, int], api: Api, **values: Any) -> Fields:
+    async def _ask(self, address: tuple[str, int], api: Api, **values: Any) -> Answer:
         async with self._lock(address):
             connection = await self._connection(address)
             return await connection.ask(api, **values)

@@ -5,12 +5,12 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from agent.errors import DecodeError
 from agent.groups import faults
 from agent.groups.errors import RefusedError, UnreachableError
-from agent.groups.requests import API_VERSIONS_VERSION, KNOWN, Api, decode, encode
+from agent.groups.requests import API_VERSIONS_VERSION, KNOWN, Api, correlation_id, decode, encode
 from agent.groups.security import Login, Security
 from agent.wire.error_codes import name as error_name
 from agent.wire.schema import Fields
@@ -22,6 +22,28 @@ _FRAME_LIMIT = 100 << 20
 _RENEW_SHARE = 0.8
 """A login that ends (KIP-368) is renewed by a new connection, some time before."""
 _SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
+
+
+class Answer(NamedTuple):
+    """What a broker answered, not read yet."""
+
+    address: str
+    api: Api
+    version: int
+    frame: bytes
+
+    def read(self) -> Fields:
+        """Return its fields.
+
+        Raises:
+            RefusedError: they cannot be read.
+
+        """
+        try:
+            return decode(self.api, self.version, self.frame)
+        except DecodeError as error:
+            text = f"{self.address}: {self.api.label} has an answer that cannot be read: {error}"
+            raise RefusedError(text, "not_kafka") from error
 
 
 class Connection:
@@ -86,8 +108,8 @@ class Connection:
         version = min(newest, high)
         return version if version >= max(oldest, low) else None
 
-    async def ask(self, api: Api, **values: Any) -> Fields:
-        """Ask and return the answer's fields; what the version does not have is left out.
+    async def ask(self, api: Api, **values: Any) -> "Answer":
+        """Ask and return the answer; what the version does not have is left out.
 
         Raises:
             RefusedError: the broker does not have the API, or this is no broker.
@@ -109,21 +131,20 @@ class Connection:
         except (OSError, EOFError):
             self._writer.transport.abort()
 
-    async def _ask(self, api: Api, version: int, **values: Any) -> Fields:
+    async def _ask(self, api: Api, version: int, **values: Any) -> "Answer":
         self._correlation_id += 1
         request = encode(api, version, self._correlation_id, CLIENT_ID, **values)
         async with self._guarded(api):
             self._writer.write(request)
             await self._writer.drain()
             frame = await self._frame()
-            if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
-                version = 0  # an older broker refuses in the oldest words
-            correlation_id, fields = decode(api, version, frame)
-        if correlation_id != self._correlation_id:
+        if correlation_id(frame) != self._correlation_id:
             await self.close()
             raise RefusedError(f"{self.address}: does not answer like Kafka", "not_kafka")
         self._established += 1
-        return fields
+        if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
+            version = 0  # an older broker refuses in the oldest words
+        return Answer(self.address, api, version, frame)
 
     async def _frame(self) -> bytes:
         head = await self._reader.readexactly(4)
@@ -148,10 +169,6 @@ class Connection:
         except (OSError, EOFError) as error:
             self._writer.transport.abort()
             raise self._ended(api) from error
-        except DecodeError as error:
-            self._writer.transport.abort()
-            text = f"{self.address}: {api.label} has an answer that cannot be read: {error}"
-            raise RefusedError(text, "not_kafka") from error
         except BaseException:
             self._writer.transport.abort()
             raise
@@ -169,9 +186,10 @@ class Connection:
         return faults.of_ending(self.address, api.label, first=first, tls=tls, sasl=sasl)
 
     async def _agree(self) -> None:
-        fields = await self._ask(Api.API_VERSIONS, API_VERSIONS_VERSION, **_SOFTWARE)
-        if fields["error_code"] == _VERSION_UNSUPPORTED:
-            fields = await self._ask(Api.API_VERSIONS, 0)
+        answer = await self._ask(Api.API_VERSIONS, API_VERSIONS_VERSION, **_SOFTWARE)
+        if answer.read()["error_code"] == _VERSION_UNSUPPORTED:
+            answer = await self._ask(Api.API_VERSIONS, 0)
+        fields = answer.read()
         if fields["error_code"]:
             text = f"{self.address}: ApiVersions: {error_name(fields['error_code'])}"
             raise RefusedError(text, "not_kafka")
@@ -181,7 +199,8 @@ class Connection:
         }
 
     async def _log_in(self, login: Login) -> None:
-        hello = await self.ask(Api.SASL_HANDSHAKE, mechanism=login.mechanism.value)
+        answer = await self.ask(Api.SASL_HANDSHAKE, mechanism=login.mechanism.value)
+        hello = answer.read()
         if hello["error_code"] == _MECHANISM_UNSUPPORTED:
             there = ", ".join(hello["mechanisms"] or ()) or "none"
             text = f"{self.address}: does not have {login.mechanism}; it has {there}"
@@ -201,7 +220,7 @@ class Connection:
         exchange = await asyncio.to_thread(login.exchange)
         message = next(exchange)
         while True:
-            fields = await self.ask(Api.SASL_AUTHENTICATE, auth_bytes=message)
+            fields = (await self.ask(Api.SASL_AUTHENTICATE, auth_bytes=message)).read()
             self._check_login(login, fields)
             lifetime_s = fields.get("session_lifetime", 0) / 1000
             if lifetime_s:

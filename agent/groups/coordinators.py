@@ -6,8 +6,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent.groups.brokers import Brokers
 from agent.groups.errors import BrokerError, UnreachableError
+from agent.groups.kept import Kept
 from agent.groups.model import Failure, Node
-from agent.groups.requests import Api
+from agent.groups.requests import Api, digest
 from agent.groups.retrying import RETRIABLE, Backoff
 from agent.wire.error_codes import name as error_name
 from agent.wire.schema import Fields
@@ -28,6 +29,7 @@ class Question(NamedTuple, Generic[_T]):
     values: dict[str, Any]
     read: Callable[[Node, Fields], _T | Failure]
     """Reads one group of the answer that has no error."""
+    kept: Kept[_T]
 
 
 Coordinators = dict[str, Node]
@@ -110,10 +112,19 @@ class _Asking(Generic[_T]):
 
     async def _ask_batch(self, node: Node, groups: list[str]) -> None:
         question = self._question
+        asked = (node, question.api, tuple(groups))
         values = question.values | {question.key: tuple(groups)}
-        fields = await self._brokers.ask(node, question.api, **values)
-        for each in fields["groups"] or ():
+        answer = await self._brokers.ask_unread(node, question.api, **values)
+        seen = digest(answer.frame)
+        known = question.kept.find(asked, seen)
+        if known is not None:
+            self.answers |= known
+            return
+        for each in answer.read()["groups"] or ():
             self._take(node, each)
+        if not self._retry.intersection(groups):
+            told = {group: self.answers[group] for group in groups if group in self.answers}
+            question.kept.keep(asked, seen, told)
 
     def _take(self, node: Node, fields: Fields) -> None:
         group, error = fields["group_id"], fields["error_code"]

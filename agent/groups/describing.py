@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from agent.groups.brokers import Brokers
 from agent.groups.coordinators import UNSUPPORTED, Coordinators, Question, ask_coordinators
+from agent.groups.kept import Kept
 from agent.groups.model import Description, Failure, GroupType, Node
 from agent.groups.reading import Read, read_classic, read_consumer, read_share, read_streams
 from agent.groups.requests import Api
@@ -50,7 +51,12 @@ class Describer(Generic[_T]):
         authorized_operations: bool = False,
     ) -> None:
         self._brokers, self._reduce, self._patience_s = brokers, reduce, patience_s
+        self._kept = Kept[_T]()
         self._values = {"include_authorized_operations": authorized_operations}
+
+    def begin(self) -> None:
+        """Begin to ask anew; what is said again in the same bytes is not read again."""
+        self._kept.begin()
 
     async def typed(
         self, group_type: GroupType, groups: Collection[str], coordinators: Coordinators
@@ -62,7 +68,7 @@ class Describer(Generic[_T]):
             described = kind.read(node, fields)
             return described if isinstance(described, Failure) else self._reduce(described)
 
-        question = Question(kind.api, kind.key, self._values, read)
+        question = Question(kind.api, kind.key, self._values, read, self._kept)
         return await ask_coordinators(
             self._brokers, question, groups, coordinators, self._patience_s
         )

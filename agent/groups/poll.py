@@ -25,46 +25,52 @@ class Polled(NamedTuple):
     failures: tuple[Failure, ...]
 
 
-async def poll(brokers: Brokers, watched: Callable[[str], bool], known: Collection[str]) -> Polled:
-    """Ask every broker; of ``known`` groups that none lists, tell whether they are gone.
+class Poller:
+    """Polls one cluster again and again."""
 
-    Raises:
-        BrokerError: no broker can be used.
+    def __init__(self, brokers: Brokers, watched: Callable[[str], bool]) -> None:
+        self._brokers, self._watched = brokers, watched
+        self._describer: Describer[Facts] = Describer(brokers, facts_of, patience_s=PATIENCE_S)
 
-    """
-    view = await brokers.refresh()
-    listed = await list_groups(brokers, view, PATIENCE_S)
-    listings = [each for each in listed.groups if watched(each.group)]
-    coordinators = {each.group: each.coordinator for each in listings}
-    describer: Describer[Facts] = Describer(brokers, facts_of, patience_s=PATIENCE_S)
-    unlisted = frozenset(known) - coordinators.keys()
-    answers = await _describe(describer, listings, coordinators)
-    answers |= await describer.any(sorted(unlisted), coordinators)
-    gone = frozenset(name for name, answer in answers.items() if is_missing(answer))
-    return Polled(
-        cluster_id=view.cluster_id,
-        groups=tuple(each for each in answers.values() if isinstance(each, Facts)),
-        gone=gone,
-        down=listed.down,
-        failures=tuple(
-            each
-            for each in answers.values()
-            if isinstance(each, Failure) and each.group not in gone
-        ),
-    )
+    async def poll(self, known: Collection[str]) -> Polled:
+        """Ask every broker; of ``known`` groups that none lists, tell whether they are gone.
 
+        Raises:
+            BrokerError: no broker can be used.
 
-async def _describe(
-    describer: Describer[Facts], listings: Iterable[Listing], coordinators: Coordinators
-) -> dict[str, Facts | Failure]:
-    by_type: dict[GroupType | None, list[str]] = {}
-    for listing in listings:
-        by_type.setdefault(listing.type, []).append(listing.group)
-    by_type.pop(GroupType.UNKNOWN, None)  # newer than we are
-    answers = await asyncio.gather(
-        *(
-            describer.any(names, coordinators, KINDS if kind is None else [kind])
-            for kind, names in by_type.items()
+        """
+        view = await self._brokers.refresh()
+        listed = await list_groups(self._brokers, view, PATIENCE_S)
+        listings = [each for each in listed.groups if self._watched(each.group)]
+        coordinators = {each.group: each.coordinator for each in listings}
+        unlisted = frozenset(known) - coordinators.keys()
+        self._describer.begin()
+        answers = await self._describe(listings, coordinators)
+        answers |= await self._describer.any(sorted(unlisted), coordinators)
+        gone = frozenset(name for name, answer in answers.items() if is_missing(answer))
+        return Polled(
+            cluster_id=view.cluster_id,
+            groups=tuple(each for each in answers.values() if isinstance(each, Facts)),
+            gone=gone,
+            down=listed.down,
+            failures=tuple(
+                each
+                for each in answers.values()
+                if isinstance(each, Failure) and each.group not in gone
+            ),
         )
-    )
-    return {name: answer for each in answers for name, answer in each.items()}
+
+    async def _describe(
+        self, listings: Iterable[Listing], coordinators: Coordinators
+    ) -> dict[str, Facts | Failure]:
+        by_type: dict[GroupType | None, list[str]] = {}
+        for listing in listings:
+            by_type.setdefault(listing.type, []).append(listing.group)
+        by_type.pop(GroupType.UNKNOWN, None)  # newer than we are
+        answers = await asyncio.gather(
+            *(
+                self._describer.any(names, coordinators, KINDS if kind is None else [kind])
+                for kind, names in by_type.items()
+            )
+        )
+        return {name: answer for each in answers for name, answer in each.items()}

@@ -1,6 +1,7 @@
 """Admin requests and their answers: kio's schemas and writer, our reader (which checks counts)."""
 
 import dataclasses
+import hashlib
 import io
 import struct
 from enum import IntEnum
@@ -66,6 +67,7 @@ KNOWN = {
 }
 """The versions that we speak, from and to."""
 
+_CORRELATION_BYTES = 4
 API_VERSIONS_VERSION = 3
 """The first that tells the broker who asks (KIP-511); a broker below 2.4 answers it with v0."""
 
@@ -88,8 +90,19 @@ def _writer(api: Api, version: int) -> Any:
     return entity_writer(load_request_schema(api, version))
 
 
-def decode(api: Api, version: int, frame: bytes) -> tuple[int, Fields]:
-    """Return the correlation id and the fields of an answer's frame.
+def correlation_id(frame: bytes) -> int:
+    """Return which request an answer belongs to."""
+    return int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
+
+
+def digest(frame: bytes) -> bytes:
+    """Return the same for two answers that say the same; their correlation ids differ."""
+    body = memoryview(frame)[_CORRELATION_BYTES:]
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def decode(api: Api, version: int, frame: bytes) -> Fields:
+    """Return the fields of an answer's frame.
 
     Raises:
         DecodeError: the bytes are something else.
@@ -99,7 +112,7 @@ def decode(api: Api, version: int, frame: bytes) -> tuple[int, Fields]:
     if layout is None:
         raise DecodeError(f"{api.label} v{version}: this version is not known")
     buffer = Buffer(frame, ELEMENT_LIMIT)
-    correlation_id = buffer.int32()
+    buffer.take(_CORRELATION_BYTES)
     if layout.flexible and api is not Api.API_VERSIONS:  # KIP-511: its header stays the oldest
         buffer.skip_tags()
-    return correlation_id, layout.read(buffer)
+    return layout.read(buffer)

@@ -11,7 +11,7 @@ from typing import Any
 from agent.errors import ConfigError
 from agent.groups.brokers import Brokers
 from agent.groups.errors import BrokerError, RefusedError
-from agent.groups.poll import Polled, poll
+from agent.groups.poll import Polled, Poller
 from agent.groups.watch import Watch
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.groups_config import GroupsSourceConfig
@@ -49,11 +49,12 @@ class GroupsSource:
         """Poll until cancelled; the connections are kept from poll to poll."""
         del emit, detach
         brokers, refused = self._brokers(), 0
+        poller = Poller(brokers, self._watched)
         try:
             while True:
                 began_s = time.monotonic()
                 try:
-                    self._take(await poll(brokers, self._watched, self._watch.groups.keys()))
+                    self._take(await poller.poll(self._watch.groups.keys()))
                     refused = 0
                 except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
                     self._fail(error)
