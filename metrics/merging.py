@@ -87,7 +87,7 @@ class Merging:
     def _take_news(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
         if _is_late(entry.track, signal):
             self._counts["late"] += 1
-            return self._take_late(entry, signal)
+            return self._take_late(entry, signal, told)
         remember(entry.told, told)
         return self._do(entry, signal)
 
@@ -120,12 +120,13 @@ class Merging:
             return []
         return [self._moves.note(track, signal.status, signal.at, signal.reason)]
 
-    def _take_late(self, entry: Consumer, signal: Signal) -> list[Sample]:
+    def _take_late(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
         """Take a cause of a round that another source has ended."""
         track, at = entry.track, signal.at - vagueness_s(signal.source)
         ends = [each for each in entry.told if each.name in ENDS and each.at >= at]
         if signal.kind is not SignalKind.RAISE or not signal.status or not ends:
             return []
+        remember(entry.told, told)
         if track.status is not NONE or (track.moved is not None and track.moved.at > at):
             return [self._moves.note(track, signal.status, signal.at, signal.reason)]
         end, ended = min(ends, key=lambda each: each.at), track.ended

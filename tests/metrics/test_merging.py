@@ -233,6 +233,11 @@ class TestOnlyOneSaw:
         assert codes(run(tracker, raised(7, 10.0, LOG))) == []
         assert tracker.snapshot(21.0).consumers[0].status is Status.COORDINATOR_REQUESTED
 
+    def test_third_source_that_saw_it_too_is_an_echo(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.SEEN, 1.0), synced(12.0, 5), raised(7, 10.0, LOG))
+
+        assert run(tracker, raised(7, 10.1, STATS, source=BY_LOOKS)) == []
+
     def test_what_is_too_old_to_be_compared_is_counted_only(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.RAISE, 9.0, 1), synced(12.0, 5))
         tracker.advance(1000.0)
