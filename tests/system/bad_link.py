@@ -27,7 +27,7 @@ _OWN_NETWORK = Path("/proc/thread-self/ns/net")
 _PACKET_BYTES_MAX = 65_536
 _HELD_S = 0.02
 """How long a packet waits for another one to overtake it."""
-_LOST, _TWICE, _LATE = 0.02, 0.02, 0.05
+_LOST, _TWICE, _LATE = 0.05, 0.05, 0.1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

