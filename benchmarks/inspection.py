@@ -36,16 +36,18 @@ from tests.agent.groups.simulated import Group, Simulated  # noqa: E402
 
 GROUPS, MEMBERS, BATCH, BROKERS = 5_000, 20, 50, 3
 POLL_MAX_S, RSS_MAX_MIB = 10.0, 150.0
-POLLS = 5
+POLLS = 3
 SCRAPE_S = 3.0
 """Five times as often as Prometheus."""
+FIRST_S = 0.5
+"""Until the first poll is over, whose time the second one's replaces."""
 WITHIN_S = 120.0
 KINDS = ("classic", "classic", "classic", "consumer", "consumer", "share", "streams")
 CONFIG = """\
 role: standalone
 cluster: {{bootstrap_servers: [{bootstrap}]}}
 state_dir: {folder}/state
-sources: [{{type: groups, interval: 1s}}]
+sources: [{{type: groups, interval: 6s}}]
 web: {{listen: ["127.0.0.1:0"]}}
 """
 DRIVER = """\
@@ -141,8 +143,10 @@ class Measured:
     polls_s: list[float] = field(default_factory=list)
     longest_scrape_s: float = 0.0
     rss_mib: float = 0.0
+    first_cpu_s: float = 0.0
+    """Of the start and the first poll: what a busy machine does not blur."""
     cpu_s: float = 0.0
-    """Of a poll and the scrapes beside it: what a busy machine does not blur."""
+    """Of a later poll and the scrapes beside it."""
 
 
 def measured(count: int) -> Measured:
@@ -151,18 +155,17 @@ def measured(count: int) -> Measured:
         bootstrap = stack.enter_context(brokers(count))
         asyncio.run(recorded(bootstrap))
         pid, address = stack.enter_context(agent(bootstrap))
-        process, began_cpu_s = psutil.Process(pid), 0.0
+        process = psutil.Process(pid)
         end_s = time.monotonic() + WITHIN_S
         while len(out.polls_s) < POLLS and time.monotonic() < end_s:
             page, took_s = scraped(address)
             out.longest_scrape_s = max(out.longest_scrape_s, took_s)
             poll_s = gauge(page, "rebalance_agent_source_lag_seconds")
             if page.count("\nkafka_group_members{") == count and poll_s not in out.polls_s:
-                began_cpu_s = began_cpu_s or sum(process.cpu_times()[:2])
+                out.first_cpu_s = out.first_cpu_s or sum(process.cpu_times()[:2])
                 out.polls_s.append(poll_s)
-            time.sleep(SCRAPE_S)
-        used_s = sum(process.cpu_times()[:2]) - began_cpu_s
-        out.cpu_s = used_s / max(1, len(out.polls_s) - 1)
+            time.sleep(SCRAPE_S if out.polls_s else FIRST_S)
+        out.cpu_s = (sum(process.cpu_times()[:2]) - out.first_cpu_s) / max(1, len(out.polls_s) - 1)
         out.rss_mib = peak_rss_mib(pid)
     return out
 
@@ -204,14 +207,16 @@ def main() -> int:
     if not found.polls_s:
         print(f"no poll of all {count} groups within {WITHIN_S:.0f} s")
         return 1
-    best_s, worst_s = min(found.polls_s), max(found.polls_s)
+    first_s, *later_s = found.polls_s
     print(f"{count} groups x {MEMBERS} members at {BROKERS} brokers, {len(found.polls_s)} polls")
-    print(f"one poll: {best_s:.2f} to {worst_s:.2f} s (wanted: {POLL_MAX_S:.0f} s or less)")
+    print(f"first poll, all is new: {first_s:.2f} s (wanted: {POLL_MAX_S:.0f} s or less)")
+    print(f"later polls, nothing is: up to {max(later_s, default=0.0):.2f} s")
     print(f"RSS: {found.rss_mib:.0f} MiB at its peak (wanted: {RSS_MAX_MIB:.0f} MiB or less)")
-    print(f"CPU: {found.cpu_s:.2f} s for a poll and the scrapes beside it")
+    print(f"CPU: {found.first_cpu_s:.2f} s for the start and the first poll")
+    print(f"CPU: {found.cpu_s:.2f} s for a later poll and the scrapes beside it")
     print(f"longest scrape: {found.longest_scrape_s:.2f} s")
     print(f"ours / kio's reader: {ratio():.3f} of its speed")
-    return 0 if worst_s <= POLL_MAX_S and found.rss_mib <= RSS_MAX_MIB else 1
+    return 0 if max(found.polls_s) <= POLL_MAX_S and found.rss_mib <= RSS_MAX_MIB else 1
 
 
 if __name__ == "__main__":

@@ -59,5 +59,5 @@ def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
 def test_inspection_is_measured_beside_scrapes() -> None:
     text = printed("inspection.py")
 
-    assert "200 groups x 20 members at 3 brokers, 5 polls" in text
+    assert "200 groups x 20 members at 3 brokers, 3 polls" in text
     assert "ours / kio's reader" in text
