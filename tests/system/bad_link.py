@@ -92,16 +92,13 @@ class BadLink:
         while not self._stopped.is_set():
             ready, _, _ = select([*ends], [], [], _HELD_S)
             for fd in ready or list(held):
-                packets = [self._read(fd)] if ready else []
+                packets = [os.read(fd, _PACKET_BYTES_MAX)] if ready else []
                 if fd not in held and packets and self._happens("late", _LATE):
                     held[fd] = packets.pop()
                 elif fd in held:
                     packets.append(held.pop(fd))
                 for packet in packets:
                     self._pass(ends[fd], packet)
-
-    def _read(self, fd: int) -> bytes:
-        return os.read(fd, _PACKET_BYTES_MAX)
 
     def _pass(self, fd: int, packet: bytes) -> None:
         if self._happens("lost", _LOST):
