@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from agent.sources.base import StreamParser
-from metrics.sample import Sample, format_time
+from metrics.sample import Sample, SampleKind, format_time
 from metrics.signals import Signal
 from metrics.tracker import Tracker
 
@@ -64,10 +64,16 @@ def replay(streams: Iterable[Iterator[Signal]], tracker: Tracker) -> Iterator[Sa
 
 def as_text(sample: Sample) -> str:
     """Write one line for people."""
-    before = "-" if sample.from_ is None else sample.from_
-    after = "lost" if sample.to is None else f"{sample.to} {sample.status}"
     reason = f"  {sample.reason}" if sample.reason else ""
     return (
         f"{sample.ts}  {sample.scope:<8}  {sample.group}  {sample.client_id}  "
-        f"{before} -> {after}{reason}"
+        f"{_what(sample)}{reason}"
     )
+
+
+def _what(sample: Sample) -> str:
+    to = f"{sample.to} {sample.status}"
+    if sample.kind is SampleKind.SIGNAL:  # moved nothing
+        return f"at {sample.from_}: noted" if sample.to is None else f"at {sample.from_}: {to}"
+    before = "-" if sample.from_ is None else sample.from_
+    return f"{before} -> {'lost' if sample.to is None else to}"

@@ -80,3 +80,10 @@ def test_a_path_that_is_no_file_is_one_sentence(tmp_path: Path) -> None:
     result = CliRunner().invoke(replay, ["--source", "logs", str(tmp_path / "none.log")])
 
     assert "none.log: found nothing, wanted a log file; - is stdin" in str(result.exception)
+
+
+def test_text_of_a_signal_says_where_the_member_was() -> None:
+    lines = run("--format", "text", "--signals", RECORDED).stdout.splitlines()
+
+    assert [line for line in lines if "lost" in line] == []
+    assert any(" at " in line for line in lines)
