@@ -33,7 +33,7 @@ __all__ = ["HOST", "KAFKA_28", "KAFKA_43", "Group", "Simulated"]
 
 HOST = "127.0.0.1"
 CLUSTER_ID = "simulated"
-NOT_FOUND, NOT_COORDINATOR = 69, 16
+NOT_FOUND, NOT_COORDINATOR, UNSUPPORTED_VERSION = 69, 16, 35
 
 
 @dataclass(slots=True)
@@ -159,6 +159,8 @@ class Simulated:
             await writer.drain()
 
     def _reply(self, node_id: int, api: Api, version: int, frame: bytes) -> bytes:
+        if api is Api.API_VERSIONS and version > self.versions[api][1]:
+            return struct.pack(">hi", UNSUPPORTED_VERSION, 0)  # in the oldest words
         key = struct.pack(">i", node_id) + frame[:4] + frame[8:]
         if not self.cached or key not in self._cache:
             asked = read_request(api, version, frame)

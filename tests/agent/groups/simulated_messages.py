@@ -55,6 +55,8 @@ class Group:
     protocol: str = "consumer"
     epoch: int = 1
     members: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    garbled: bool = False
+    """A classic group whose members wrote nonsense."""
 
 
 def read_request(api: Api, version: int, frame: bytes) -> Fields:
@@ -73,6 +75,8 @@ def member(kind: str, group: Group, member_id: str, owned: dict[str, list[int]])
     common = {"member_id": member_id, "client_id": client_id, "client_host": "/10.0.0.1"}
     if kind == "classic":
         told = group.state == "Stable"
+        if group.garbled:
+            return common | {"member_metadata": b"x", "member_assignment": b"x"}
         return common | {
             "member_metadata": subscription(list(owned)) if told else b"",
             "member_assignment": assignment(owned) if told else b"",

@@ -211,6 +211,12 @@ def test_no_login_where_one_is_wanted() -> None:
         )
 
 
+def test_a_broker_that_refuses_our_first_words_is_asked_in_the_oldest() -> None:
+    with Simulated(versions=KAFKA_28 | {Api.API_VERSIONS: (0, 2)}) as cluster:
+        assert opened(cluster.ports[1]) == "fine"
+        assert cluster.asked[1, Api.API_VERSIONS] == 2
+
+
 def test_a_broker_below_2_8_is_too_old() -> None:
     older = KAFKA_28.copy()
     del older[Api.DESCRIBE_CLUSTER]

@@ -15,7 +15,7 @@ from agent.groups.requests import Api
 from agent.groups.security import Security
 from tests.agent.groups.simulated import HOST, KAFKA_28, Group, Simulated
 
-NOT_COORDINATOR, NOT_AVAILABLE, LOADING, DENIED = 16, 15, 14, 30
+NOT_COORDINATOR, NOT_AVAILABLE, LOADING, DENIED, UNKNOWN_SERVER_ERROR = 16, 15, 14, 30, -1
 PATIENCE_S = 30.0
 _T = TypeVar("_T")
 
@@ -122,6 +122,26 @@ def test_a_list_of_a_coordinator_that_loads_is_waited_for() -> None:
         groups, down = listed(cluster)
 
     assert (len(groups), down) == (4, ())
+
+
+def test_a_broker_whose_list_fails_is_named() -> None:
+    with Simulated(four_types((1, 2, 1, 1)), nodes=2) as cluster:
+        cluster.errors[Api.LIST_GROUPS, ""] = [UNKNOWN_SERVER_ERROR]
+
+        groups, down = listed(cluster)
+
+    assert len(groups) in {1, 3}  # either may have been asked first
+    assert [(d.reason, d.error.partition(": ")[2]) for d in down] == [
+        ("list_groups", "ListGroups: UNKNOWN_SERVER_ERROR")
+    ]
+
+
+def test_what_a_member_has_written_in_no_known_format_is_left_out() -> None:
+    with Simulated({"odd": Group(members={"m-1": {"t": [0]}}, garbled=True)}) as cluster:
+        (odd,) = described(cluster, "odd")
+
+    assert isinstance(odd, Description)
+    assert (odd.members[0].subscription, odd.members[0].owned) == (None, None)
 
 
 def test_an_unknown_state_and_type_are_unknown_and_older_names_are_mapped() -> None:
