@@ -46,6 +46,8 @@ class Scene:
             "listener.security.protocol.map": (
                 "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LINK:PLAINTEXT"
             ),
+            "group.streams.heartbeat.interval.ms": "1000",
+            "group.streams.min.heartbeat.interval.ms": "1000",
         }
 
 
@@ -144,14 +146,21 @@ def test_kip_848_consumers_join_and_leave(
     _assert_alike(away, logs, capture, {"m1": 7, "m2": 4})
 
 
+@pytest.mark.parametrize(("protocol", "least"), [("classic", (5, 3)), ("streams", (7, 4))])
 def test_a_streams_application_moves_its_tasks(
-    away: Scene, capture: Observer, logs: Observer, clients: Clients
+    away: Scene,
+    capture: Observer,
+    logs: Observer,
+    clients: Clients,
+    protocol: str,
+    least: tuple[int, int],
 ) -> None:
-    topic = away.topic("streams")
+    app = away.topic(f"app-{protocol}")
     for client_id in ("s1", "s2"):
-        clients.streams("4.3.0", client_id, "streams", topic).wait_for("state RUNNING")
+        instance = clients.streams("4.3.0", client_id, app, app, {"group.protocol": protocol})
+        instance.wait_for("state RUNNING")
 
-    _assert_alike(away, logs, capture, {"s1": 5, "s2": 2})
+    _assert_alike(away, logs, capture, {"s1": least[0], "s2": least[1]})
 
 
 def test_librdkafka_is_seen_as_by_the_proxy(away: Scene, capture: Observer, tmp_path: Path) -> None:
