@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench corpus quiet clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench corpus dashboards quiet clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long
 corpus: $(READY) ## record the golden logs again from real clients of all versions (long; needs Go)
 	$(BIN)/python -m tests.system.corpus $(DIALECTS)
 	$(BIN)/pytest --quiet tests/agent/sources/test_dialect_golden.py --update-golden
+
+dashboards: $(READY) ## write Grafana's dashboards, which are code, as JSON
+	$(BIN)/python -m dashboards
 
 quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may change
 	QUIET_MINUTES=30 $(BIN)/pytest tests/system/test_quiet_fleet.py

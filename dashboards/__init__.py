@@ -1,0 +1,1 @@
+"""Grafana's dashboards as code; `make dashboards` writes them as JSON."""

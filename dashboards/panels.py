@@ -1,0 +1,193 @@
+"""The kinds of panels that the dashboards are made of: one look, one scale of colours.
+
+A panel has a title, a description and its queries; where it stands follows from its width.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from grafana_foundation_sdk.builders import (
+    bargauge,
+    common,
+    heatmap,
+    prometheus,
+    stat,
+    statetimeline,
+    table,
+    timeseries,
+)
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import common as common_model
+from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import heatmap as heatmap_model
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from metrics.palette import COLOURS, UNKNOWN_COLOUR
+from metrics.status import RebalanceStatus
+
+DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
+FULL, HALF, THIRD, QUARTER = 24, 12, 8, 6
+"""Widths, in Grafana's columns."""
+
+Panel = TypeVar(
+    "Panel",
+    bargauge.Panel,
+    heatmap.Panel,
+    stat.Panel,
+    statetimeline.Panel,
+    table.Panel,
+    timeseries.Panel,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """PromQL, and how its series are named."""
+
+    expr: str
+    legend: str = ""
+    exemplars: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What every panel has. ``url`` leads from its series elsewhere."""
+
+    title: str
+    description: str
+    queries: tuple[Query, ...]
+    width: int = HALF
+    height: int = 8
+    url: str = ""
+    unit: str = "short"
+    colours: dict[str, str] = field(default_factory=dict)
+    """By the name of a series."""
+
+
+CAUSES = {code.label: COLOURS[code] for code in RebalanceStatus} | {"Unknown": UNKNOWN_COLOUR}
+STATUSES: list[model.ValueMapping] = [
+    model.ValueMap(
+        {
+            str(int(code)): model.ValueMappingResult(
+                text=f"{int(code)} {code.label}", color=COLOURS[code], index=int(code)
+            )
+            for code in RebalanceStatus
+        }
+    )
+]
+UP: list[model.ValueMapping] = [
+    model.ValueMap(
+        {
+            "0": model.ValueMappingResult(
+                text="down", color=COLOURS[max(RebalanceStatus)], index=0
+            ),
+            "1": model.ValueMappingResult(text="up", color=COLOURS[RebalanceStatus.NONE], index=1),
+        }
+    )
+]
+_BY_VALUE = build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS)
+"""What state timelines do not do by themselves: a value has the colour of its mapping."""
+_GREEN = build.ThresholdsConfig().steps(
+    [model.Threshold(value=None, color=COLOURS[RebalanceStatus.NONE])]
+)
+"""Grafana paints values that have no colour of their own by thresholds, red above 80 by default."""
+
+
+def number(about: About) -> stat.Panel:
+    """Show one number as of now."""
+    return _dressed(stat.Panel(), about, instant=True).color_mode(
+        common_model.BigValueColorMode.NONE
+    )
+
+
+def status_now(about: About) -> stat.Panel:
+    """Show a status as of now in its colour."""
+    panel = _dressed(stat.Panel(), about, instant=True)
+    return panel.color_mode(common_model.BigValueColorMode.BACKGROUND).mappings(STATUSES)
+
+
+def lanes(about: About, values: list[model.ValueMapping] = STATUSES) -> statetimeline.Panel:
+    """Show a lane for each series, in the colours of its values."""
+    panel = _dressed(statetimeline.Panel(), about).mappings(values).color_scheme(_BY_VALUE)
+    panel.merge_values(merge_values=True)
+    return panel.show_value(common_model.VisibilityMode.AUTO).row_height(0.85).fill_opacity(85)
+
+
+def lines(about: About) -> timeseries.Panel:
+    """Show a line for each series."""
+    return _dressed(timeseries.Panel(), about).fill_opacity(10).min(0)
+
+
+def bars(about: About) -> timeseries.Panel:
+    """Show counts of a minute or more each, stacked."""
+    panel = _dressed(timeseries.Panel(), about).interval("1m").min(0).fill_opacity(90)
+    stacked = common.StackingConfig().mode(common_model.StackingMode.NORMAL)
+    return panel.draw_style(common_model.GraphDrawStyle.BARS).stacking(stacked).line_width(0)
+
+
+def ranking(about: About) -> bargauge.Panel:
+    """Show the largest series as bars, as of now."""
+    panel = _dressed(bargauge.Panel(), about, instant=True).min(0).decimals(0)
+    return panel.orientation(common_model.VizOrientation.HORIZONTAL).display_mode(
+        common_model.BarGaugeDisplayMode.BASIC
+    )
+
+
+def durations(about: About) -> heatmap.Panel:
+    """Show a histogram's buckets over time."""
+    panel = _dressed(heatmap.Panel(), about, format_val=PromQueryFormat.HEATMAP).interval("1m")
+    colour = heatmap.HeatmapColorOptions().mode(heatmap_model.HeatmapColorMode.SCHEME)
+    return panel.color(colour.scheme("Oranges")).y_axis(heatmap.YAxisConfig().unit("s"))
+
+
+def rows(about: About, names: dict[str, str]) -> table.Panel:
+    """Show series as rows; ``names`` are the columns that are shown, and how they are called.
+
+    The columns that hold a status (``Value``, or ``Value #A``) are shown in its colour.
+    """
+    panel = _dressed(table.Panel(), about, instant=True, format_val=PromQueryFormat.TABLE)
+    if len(about.queries) > 1:
+        panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
+    order = {name: number for number, name in enumerate(names)}
+    shown = {"include": {"names": list(names)}}
+    panel.with_transformation(
+        model.DataTransformerConfig(id_val="filterFieldsByName", options=shown)
+    )
+    panel.with_transformation(
+        model.DataTransformerConfig(
+            id_val="organize", options={"indexByName": order, "renameByName": names}
+        )
+    )
+    return panel
+
+
+def coloured(panel: table.Panel, *columns: str) -> table.Panel:
+    """Show a table's columns as statuses."""
+    cell = common_model.TableColoredBackgroundCellOptions(
+        mode=common_model.TableCellBackgroundDisplayMode.BASIC
+    )
+    for column in columns:
+        panel.override_by_name(column, [model.DynamicConfigValue("custom.cellOptions", cell)])
+    panel.sort_by([common.TableSortByFieldState().display_name(columns[0]).desc(desc=True)])
+    return panel.mappings(STATUSES).color_scheme(_BY_VALUE)
+
+
+def _dressed(
+    panel: Panel,
+    about: About,
+    *,
+    instant: bool = False,
+    format_val: PromQueryFormat = PromQueryFormat.TIME_SERIES,
+) -> Panel:
+    panel.title(about.title).description(about.description).datasource(DATASOURCE)
+    panel.span(about.width).height(about.height).unit(about.unit).thresholds(_GREEN)
+    for ref, query in zip("ABCDEFGH", about.queries, strict=False):
+        target = prometheus.Dataquery().expr(query.expr).ref_id(ref).datasource(DATASOURCE)
+        target.legend_format(query.legend or "__auto").format(format_val).exemplar(query.exemplars)
+        panel.with_target(target.instant() if instant else target.range())
+    if about.url:
+        panel.data_links([build.DashboardLink("Show").url(about.url)])
+    for name, colour in about.colours.items():
+        fixed = {"mode": "fixed", "fixedColor": colour}
+        panel.override_by_name(name, [model.DynamicConfigValue("color", fixed)])
+    return panel
