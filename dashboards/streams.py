@@ -151,7 +151,9 @@ def _follow_ups(made: Dashboard) -> None:
         title="Share of time in probing",
         description="Of the range shown. Near 100 % for hours: it never settles.",
         queries=(
-            Query(f"topk(10, avg_over_time(({probing})[$__range:1m]))", "{{application_id}}"),
+            Query(
+                f"topk(10, avg_over_time(({probing})[$__range:$__interval]))", "{{application_id}}"
+            ),
         ),
         unit="percentunit",
     )

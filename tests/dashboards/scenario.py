@@ -1,0 +1,131 @@
+"""A real agent that reads recordings as if they were written now, and a Prometheus beside it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from agent.lab.broker import free_port
+from tests.agent.test_restart import until
+from tests.dashboards.test_rules import FOLDER, tool
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "dialects"
+RECORDINGS = ("java-consumer-3.0-4.3", "kafka-streams-2.6-4.3")
+_STAMP = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", re.MULTILINE)
+_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
+_DEADLINE_S = 10.0
+
+# one source has a device that does not exist, so that a fault shows
+_AGENT = """\
+role: standalone
+host: here
+timezone: UTC
+cluster: {{name: demo}}
+state_dir: {folder}/state
+status: {{forget_after: 1h}}
+web: {{listen: ["127.0.0.1:{port}"]}}
+sources:
+  - {{type: logs, paths: ["{folder}/*.log"]}}
+  - {{type: capture, interface: nodevice0}}
+"""
+_PROMETHEUS = """\
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: [{rules}]
+scrape_configs:
+  - {{job_name: rebalance-agent, static_configs: [{{targets: ["127.0.0.1:{port}"]}}]}}
+"""
+
+
+class Prometheus:
+    """What a running Prometheus answers."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+
+    def get(self, path: str, **parameters: str | float) -> Any:
+        """Return the data of an API's answer, or nothing while it does not answer."""
+        try:
+            answer = httpx.get(f"{self._url}/api/v1/{path}", params=parameters, timeout=_DEADLINE_S)
+        except httpx.TransportError:
+            return {}
+        assert answer.status_code in {200, 503}, f"{parameters}: {answer.text}"
+        return answer.json()["data"] if answer.status_code == 200 else {}
+
+    def has(self, expr: str) -> bool:
+        """Whether an expression has a value now."""
+        return bool(self.get("query", query=expr).get("result"))
+
+
+class Scenario:
+    """The recordings, appended to logs that the agent follows."""
+
+    def __init__(
+        self, folder: Path, agent: subprocess.Popen[bytes], prometheus: Prometheus
+    ) -> None:
+        self._folder = folder
+        self._agent = agent
+        self.prometheus = prometheus
+
+    def replay(self, before: timedelta) -> None:
+        """Append each recording, its end so long before now."""
+        for name in RECORDINGS:
+            text = (GOLDEN / name / "input.log").read_text()
+            last = _time(_STAMP.findall(text)[-1])
+            moved = partial(_moved, by=datetime.now(UTC).replace(tzinfo=None) - before - last)
+            with (self._folder / f"{name}.log").open("a") as file:
+                file.write(_STAMP.sub(moved, text))
+
+    def reload(self) -> None:
+        """Let the agent read its configuration again."""
+        self._agent.send_signal(signal.SIGHUP)
+
+
+def _time(stamp: str) -> datetime:
+    return datetime.strptime(stamp, _FORMAT)  # noqa: DTZ007 - all of them are UTC
+
+
+def _moved(stamp: re.Match[str], by: timedelta) -> str:
+    return f"[{(_time(stamp[1]) + by).strftime(_FORMAT)[:-3]}]"
+
+
+@contextmanager
+def scenario(folder: Path) -> Iterator[Scenario]:
+    """Start both and stop them."""
+    port, own = free_port(), free_port()
+    for name in RECORDINGS:
+        (folder / f"{name}.log").touch()
+    (folder / "agent.yaml").write_text(_AGENT.format(folder=folder, port=port))
+    rules = FOLDER / "rules.yaml"
+    (folder / "prometheus.yaml").write_text(_PROMETHEUS.format(rules=rules, port=port))
+    prometheus = [
+        tool("prometheus"),
+        f"--config.file={folder}/prometheus.yaml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{own}",
+        "--log.level=error",
+    ]
+    agent = [sys.executable, "-P", "-m", "agent", "run", "-c", str(folder / "agent.yaml")]
+    environment = os.environ | {"GOMAXPROCS": "1"}
+    with (folder / "agent.out").open("wb") as out:
+        started = [
+            subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+            for command in (agent, prometheus)
+        ]
+        try:
+            made = Scenario(folder, started[0], Prometheus(own))
+            until(lambda: made.prometheus.has("rebalance_agent_build_info"))
+            yield made
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.wait(_DEADLINE_S)

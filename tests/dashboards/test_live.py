@@ -1,0 +1,112 @@
+"""Every query, asked of a real Prometheus that scraped a real agent: it parses and has data."""
+
+import re
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.agent.test_restart import until
+from tests.dashboards.promql import metrics_of
+from tests.dashboards.scenario import Prometheus, scenario
+from tests.dashboards.written import ANNOTATIONS, DASHBOARDS, PANELS
+
+VARIABLES = {"$__interval": "5s", "$__rate_interval": "10s", "$__range": "5m", "$group": "g-.*"}
+GROUP = "g-classic-4.3.0"
+"""Of the recordings' groups the one with most causes."""
+NEEDS_A_BROKER = {
+    "kafka_group_members",
+    "kafka_group_generation",
+    "kafka_group_membership_changes_total",
+    "kafka_group_state",
+}
+"""From inspection: here no broker answers; queries of these alone have to parse, no more."""
+
+NO_ROLLOUT = "group:kafka_rebalance_rollout_members:count10m"
+"""The recordings' members leave and join again and again."""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, float]]:
+    """Give a Prometheus, and since when it has data (Unix seconds)."""
+    began_at = time.time()
+    with scenario(tmp_path_factory.mktemp("live")) as played:
+        prometheus = played.prometheus
+        played.replay(before=timedelta(minutes=4))
+        drop = 'kafka_consumer_rebalance_transitions_total{status="DroppedGroup"}'
+        until(lambda: prometheus.has(drop))
+        played.reload()
+        played.replay(before=timedelta(0))  # what is there already counts up
+        until(lambda: prometheus.has('rebalance_agent_config_reloads_total{outcome="success"} > 0'))
+        for _ in range(2):  # whole groups are counted half a minute after their end
+            try:
+                until(lambda: prometheus.has("kafka_group_rebalances_total"))
+            except AssertionError:
+                continue
+            break
+        yield prometheus, began_at
+
+
+def asked(expr: str) -> str:
+    """Return the query that Grafana sends: one group where one is chosen, else all."""
+    expr = expr.replace('group="$group"', f'group="{GROUP}"')
+    for name, value in sorted(VARIABLES.items(), reverse=True):
+        expr = expr.replace(name, value)
+    return re.sub(r"\$\w+", ".*", expr)
+
+
+@pytest.mark.timeout(180)
+def test_every_query_of_every_panel_has_data(live: tuple[Prometheus, float]) -> None:
+    prometheus, began_at = live
+    queries = [(name, target) for name, panel in PANELS.items() for target in panel["targets"]] + [
+        ("annotation", {"expr": expr}) for expr in ANNOTATIONS
+    ]
+
+    empty = [
+        (name, target["expr"])
+        for name, target in queries
+        if not _answer(prometheus, target, began_at)
+        and not metrics_of(target["expr"]) <= NEEDS_A_BROKER
+    ]
+
+    assert empty == []
+
+
+def _answer(prometheus: Prometheus, target: dict[str, Any], began_at: float) -> bool:
+    expr = asked(target["expr"])
+    if target.get("instant"):
+        return prometheus.has(expr)
+    found = prometheus.get("query_range", query=expr, start=began_at, end=time.time(), step=5)
+    return bool(found["result"])
+
+
+@pytest.mark.timeout(180)
+def test_every_variable_has_values(live: tuple[Prometheus, float]) -> None:
+    prometheus, _ = live
+    asked_for = [
+        re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+        for dashboard in DASHBOARDS.values()
+        for variable in dashboard["templating"]["list"]
+        if variable["type"] == "query"
+    ]
+    for match in asked_for:
+        assert match is not None
+        selector, label = match.groups()
+        assert prometheus.get(f"label/{label}/values", **{"match[]": asked(selector)}), selector
+
+
+@pytest.mark.timeout(180)
+def test_the_rules_are_evaluated_and_a_dropped_member_is_told(
+    live: tuple[Prometheus, float],
+) -> None:
+    prometheus, _ = live
+    told = 'alertname="KafkaMemberDroppedByPollInterval",alertstate="firing"'
+    until(lambda: prometheus.has(f'ALERTS{{{told},group="{GROUP}"}}'))
+    groups = prometheus.get("rules")["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    recorded = {rule["name"] for rule in rules if rule["type"] == "recording"} - {NO_ROLLOUT}
+    until(lambda: all(map(prometheus.has, recorded)))
+
+    assert [rule["lastError"] for rule in rules if rule["health"] != "ok"] == []
