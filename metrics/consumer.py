@@ -6,7 +6,7 @@ labels come from one of them, whoever spoke last, so that series do not change t
 
 from dataclasses import dataclass, field, replace
 
-from metrics.signals import FollowUp, Member, Signal, SourceKind
+from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus
 from metrics.told import Fact
 from metrics.track import Track
@@ -63,6 +63,10 @@ class Voice:
     attached: bool = True
     named: bool = False
     """It has told a member id: that it speaks of this member is sure."""
+    ends: bool = False
+    """It has told the end of a round: not every client's log can."""
+    under_way: bool = False
+    """It has told of a round that it has not ended yet."""
 
     @property
     def rank(self) -> int:
@@ -72,6 +76,12 @@ class Voice:
     def is_of(self, signal: Signal) -> bool:
         """Tell whether a signal is this voice's."""
         return self.source is signal.source and self.member.stream == signal.member.stream
+
+    def tell(self, signal: Signal) -> None:
+        """Take how far it is in its round."""
+        begins = signal.kind in {SignalKind.RAISE, SignalKind.JOIN}
+        self.under_way = begins or signal.follow_up is not None
+        self.ends = self.ends or signal.kind is SignalKind.SYNC
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +106,11 @@ class Consumer:
     def attached(self) -> bool:
         """One of its sources lives; else it stays only until its status has ended or is lost."""
         return any(voice.attached for voice in self.voices)
+
+    @property
+    def is_told_by_brokers(self) -> bool:
+        """No other source tells of it; brokers may call it by another of its ids."""
+        return all(voice.source is SourceKind.BROKER_LOG for voice in self.voices)
 
     def voice_of(self, signal: Signal) -> Voice | None:
         """Return the voice that a signal is of, if it was heard before."""

@@ -10,7 +10,7 @@ own, and two members that turn out to be one are folded. Identity is the first v
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from metrics.consumer import Consumer, Voice
@@ -56,9 +56,9 @@ class Members:
         voice = None if known is None else known.voice_of(signal)
         if voice is not None and voice.member is member:
             return Met(known)
-        named = self._named(member)
+        named = self._named(signal)
         if known is None or voice is None:
-            return Met(named or self._by_key.get(member.key) or self._near(signal))
+            return self._first(named or self._by_key.get(member.key) or self._near(signal), signal)
         if named is known or not member.member_id:
             return Met(known)
         if named is not None:
@@ -81,34 +81,34 @@ class Members:
     def add(self, entry: Consumer) -> None:
         """Take a new consumer."""
         self._by_key[entry.track.key] = entry
-        self._by_name[_name(entry)][entry.track.key] = entry
         self._index(entry)
 
     def remove(self, entry: Consumer) -> None:
         """Forget a consumer and all that leads to it."""
         self._unindex(entry)
         del self._by_key[entry.track.key]
-        kin = self._by_name[_name(entry)]
-        del kin[entry.track.key]
-        if not kin:
-            del self._by_name[_name(entry)]
 
-    def kin(self, entry: Consumer) -> list[Consumer]:
-        """Return the consumers of the same group and client id, this one too."""
-        return list(self._by_name.get(_name(entry), {}).values())
+    def kin(self, member: Member) -> list[Consumer]:
+        """Return the consumers of the same group that share a name with this one."""
+        found = [self._by_name.get(name, {}) for name in _names(member)]
+        return [entry for entries in found for entry in entries.values()]
 
-    def _named(self, member: Member) -> Consumer | None:
+    def _first(self, found: Consumer | None, signal: Signal) -> Met:
+        """Return whose a new voice is; who tells of itself is no stand-in from then on."""
+        if found is None or not _is_stand_in(found, signal):
+            return Met(found)
+        self.remove(found)
+        return Met(None, found)
+
+    def _named(self, signal: Signal) -> Consumer | None:
+        member = signal.member
         found = self._by_id.get((member.group, member.member_id or ""))
-        return found if found is not None and _can_be(found, member) else None
+        return found if found is not None and _can_be(found, signal) else None
 
     def _near(self, signal: Signal) -> Consumer | None:
         """Return the member that a new voice must be of, as far as can be told without an id."""
         member = signal.member
-        kin = [
-            entry
-            for entry in self._by_name.get((member.group, member.client_id), {}).values()
-            if _can_be(entry, member)
-        ]
+        kin = [entry for entry in self.kin(member) if _can_be(entry, signal)]
         for entry in kin:  # the same voice, which has learned its cluster; or a static member
             if entry.voice_of(signal) is not None or member.group_instance_id is not None:
                 return entry
@@ -124,6 +124,8 @@ class Members:
     def _join(self, known: Consumer, voice: Voice, named: Consumer) -> Met:
         """Put right whom a voice speaks of: its id is another member's."""
         if voice.named or len(known.voices) == 1:
+            if named.is_told_by_brokers and not known.is_told_by_brokers:
+                named, known = known, named
             self.remove(known)
             self._unindex(named)
             named.absorb(known)
@@ -142,28 +144,52 @@ class Members:
             self._by_voice[_voice_key(voice.source, voice.member)] = entry
         for member_id in entry.ids:
             self._by_id[entry.track.member.group, member_id] = entry
+        for name in _names(entry.track.member):
+            self._by_name[name][entry.track.key] = entry
 
     def _unindex(self, entry: Consumer) -> None:
         for voice in entry.voices:
             self._by_voice.pop(_voice_key(voice.source, voice.member), None)
         for member_id in entry.ids:
             self._by_id.pop((entry.track.member.group, member_id), None)
+        for name in _names(entry.track.member):
+            kin = self._by_name[name]
+            kin.pop(entry.track.key, None)
+            if not kin:
+                del self._by_name[name]
 
 
 def _voice_key(source: SourceKind, member: Member) -> _Key:
     return (source, member.stream, *member.key)
 
 
-def _name(entry: Consumer) -> tuple[str, str]:
-    return entry.track.member.group, entry.track.member.client_id
+def _names(member: Member) -> set[tuple[str, str]]:
+    """Return what may name a member: a broker calls a static one by its instance id."""
+    return {(member.group, name) for name in (member.client_id, member.group_instance_id) if name}
 
 
-def _can_be(entry: Consumer, member: Member) -> bool:
+def _can_be(entry: Consumer, signal: Signal) -> bool:
     """Tell whether nothing speaks against it: a cluster that is not known yet may be any."""
-    known = entry.track.member
-    clusters = {known.cluster, member.cluster} - {""}
-    return (
-        len(clusters) < 2
-        and known.client_id == member.client_id
-        and known.group_instance_id == member.group_instance_id
+    known, member = entry.track.member, signal.member
+    if len({known.cluster, member.cluster} - {""}) > 1:
+        return False
+    if _is_stand_in(entry, signal):
+        return _stands_for(known, member, [member.member_id])
+    if signal.source is SourceKind.BROKER_LOG and known.client_id != member.client_id:
+        return _stands_for(member, known, entry.ids)
+    return (known.client_id, known.group_instance_id) == (
+        member.client_id,
+        member.group_instance_id,
+    )
+
+
+def _is_stand_in(entry: Consumer, signal: Signal) -> bool:
+    """Tell whether a broker has only called the member by another name than the signal does."""
+    return entry.is_told_by_brokers and entry.track.member.client_id != signal.member.client_id
+
+
+def _stands_for(stand_in: Member, member: Member, ids: Sequence[str | None]) -> bool:
+    """Tell whether what a broker took for the client id is another id of the member."""
+    return stand_in.client_id in {*ids, member.group_instance_id} and (
+        stand_in.group_instance_id in {None, member.group_instance_id}
     )

@@ -5,11 +5,13 @@ only confirms, and brings better words where there were none. A cause that only 
 saw cannot be put into a round that is over: it becomes an episode of its own where nothing has
 moved since, else it is recorded as a ``signal``. A leave without a reason may be a drop (5), which
 the wire does not tell from a close: while a source that knows better lives, it waits for that one.
+So does a broker's end of a round, whose assignment may demand the next one (10): while the member
+tells of that round itself, its own end is the end.
 """
 
 from collections import Counter
 
-from metrics.consumer import RANK, Consumer
+from metrics.consumer import RANK, Consumer, Voice
 from metrics.ledger import GroupLedger
 from metrics.moves import Moves
 from metrics.sample import Sample
@@ -36,10 +38,12 @@ NONE = RebalanceStatus.NONE
 
 BYSTANDERS = {SignalKind.SEEN, SignalKind.NOTE}
 """Say nothing of the member's status: they undo, confirm and begin nothing, and are never late."""
+DEMANDS = {SourceKind.LOGS, SourceKind.WIRE}
+"""Show what an assignment demands: whether an end is one. A broker's log does not."""
 HOLD_S = 5.0
-"""How long an unclear leave waits: a log is read within a second, but some are written late."""
+"""How long an unclear leave or end waits: a log is read within a second, but some come late."""
 _HELD = 100
-"""What one voice may tell behind an unclear leave until that is taken as it is."""
+"""What one voice may tell behind an unclear leave or end until that is taken as it is."""
 
 
 class Merging:
@@ -57,6 +61,9 @@ class Merging:
             return self._do(entry, signal)
         if _is_removal(signal) and _is_known_better(entry, signal):
             return []
+        voice = entry.voice_of(signal)
+        if voice is not None:
+            voice.tell(signal)
         out = self.release(entry) if _has_passed(entry, signal) else []
         if _waits(entry, signal):
             entry.held.append(signal)
@@ -67,7 +74,7 @@ class Merging:
         return out
 
     def release(self, entry: Consumer) -> list[Sample]:
-        """Take an unclear leave as it is, and what waits behind it."""
+        """Take an unclear leave or end as it is, and what waits behind it."""
         (first, *behind), entry.held = entry.held, []
         out = self._take(entry, first)
         for signal in behind:
@@ -88,6 +95,9 @@ class Merging:
         if _is_late(entry.track, signal):
             self._counts["late"] += 1
             return self._take_late(entry, signal, told)
+        if _is_broker_s_end(signal) and _ends_by_itself(entry):
+            entry.track.confirmed_at = max(entry.track.confirmed_at, signal.at)
+            return []
         remember(entry.told, told)
         return self._do(entry, signal)
 
@@ -212,20 +222,33 @@ def _ends_own(track: Track, signal: Signal, end: Fact) -> bool:
 
 
 def _waits(entry: Consumer, signal: Signal) -> bool:
-    """Tell whether a signal is a leave that may be a drop, or comes behind one."""
+    """Tell whether a signal is an unclear leave or end, or comes behind one."""
     if entry.held and voice_name(signal) in map(voice_name, entry.held):
         return True
+    is_leave = signal.kind is SignalKind.LEAVE and signal.reason is None
     return (
-        signal.kind is SignalKind.LEAVE
-        and signal.reason is None
-        and _is_known_better(entry, signal)
-        and not _is_told(entry, signal)
-    )
+        (is_leave and _is_known_better(entry, signal))
+        or (_is_broker_s_end(signal) and any(map(_shows_demands, entry.voices)))
+    ) and not _is_told(entry, signal)
 
 
 def _is_removal(signal: Signal) -> bool:
     """Tell whether a broker has only done with a member, which may yet come back."""
     return signal.kind is SignalKind.FAIL and signal.source is SourceKind.BROKER_LOG
+
+
+def _is_broker_s_end(signal: Signal) -> bool:
+    """Tell whether a round seems to be over; the assignment may demand the next one."""
+    return signal.kind is SignalKind.SYNC and signal.source is SourceKind.BROKER_LOG
+
+
+def _shows_demands(voice: Voice) -> bool:
+    return voice.attached and voice.source in DEMANDS
+
+
+def _ends_by_itself(entry: Consumer) -> bool:
+    """Tell whether the member is under way by its own words, and will tell the end as well."""
+    return any(_shows_demands(v) and v.ends and v.under_way for v in entry.voices)
 
 
 def _is_known_better(entry: Consumer, signal: Signal) -> bool:

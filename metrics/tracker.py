@@ -156,30 +156,32 @@ class Tracker:
     def _entry(self, signal: Signal) -> tuple[Consumer, list[Sample]]:
         """Find or make the consumer that a signal is of."""
         entry, folded = self._members.meet(signal)
-        if entry is None:
-            member = signal.member
-            track = Track(
-                scope=Scope.CONSUMER,
-                key=tuple(member.key),
-                member=member,
-                client_id=member.client_id,
-                app=self._app_of(member.group),
-                source=signal.source,
-                stream=member.stream,
-                since_at=signal.at,
-                last_at=signal.at,
-                confirmed_at=signal.at,
-            )
-            entry = Consumer(track=track)
-            entry.hear(signal)
-            self._instances.enlist(entry, signal)
-            self._members.add(entry)
-            return entry, []
         out: list[Sample] = []
         if folded is not None:
             out = self._moves.lose_all(folded, signal.at, "another source tells of it too")
             self._dismiss(folded, signal.at)
-        self._members.hear(entry, signal)
+        if entry is not None:
+            self._members.hear(entry, signal)
+            return entry, out
+        member = signal.member
+        track = Track(
+            scope=Scope.CONSUMER,
+            key=tuple(member.key),
+            member=member,
+            client_id=member.client_id,
+            app=self._app_of(member.group),
+            source=signal.source,
+            stream=member.stream,
+            since_at=signal.at,
+            last_at=signal.at,
+            confirmed_at=signal.at,
+        )
+        entry = Consumer(track=track)
+        if folded is not None:
+            entry.absorb(folded)
+        entry.hear(signal)
+        self._instances.enlist(entry, signal)
+        self._members.add(entry)
         return entry, out
 
     def _make_room(self, at: float) -> list[Sample]:
@@ -207,7 +209,10 @@ class Tracker:
     def _dismiss(self, entry: Consumer, at: float) -> None:
         """Let a member go; one with the same labels goes on counting where it ended."""
         self._instances.dismiss(entry)
-        heir = next((each for each in self._members.kin(entry) if _has_labels(each, entry)), None)
+        heir = next(
+            (each for each in self._members.kin(entry.track.member) if _has_labels(each, entry)),
+            None,
+        )
         if heir is not None:
             heir.track.inherit(entry.track, at)
 
@@ -217,4 +222,8 @@ class Tracker:
 
 def _has_labels(one: Consumer, other: Consumer) -> bool:
     mine, others = one.track.member, other.track.member
-    return (mine.cluster, mine.host) == (others.cluster, others.host)
+    return (mine.cluster, mine.client_id, mine.host) == (
+        others.cluster,
+        others.client_id,
+        others.host,
+    )

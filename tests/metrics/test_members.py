@@ -149,6 +149,130 @@ class TestApart:
         assert [row.counts.transitions for row in rows] == [{2: 1}, {2: 1}]
 
 
+STATIC_LOG = replace(LOG, group_instance_id="i")
+BROKER = SourceKind.BROKER_LOG
+BY_INSTANCE = Member(
+    group="g",
+    client_id="i",
+    stream="broker_log:g/i#0",
+    group_instance_id="i",
+    member_id="i-u",
+)
+BY_MEMBER_ID = replace(BY_INSTANCE, client_id="x", group_instance_id=None, member_id="x")
+STAND_INS = pytest.mark.parametrize(
+    ("own", "stand_in"),
+    [(STATIC_LOG, BY_INSTANCE), (called(LOG, "x"), BY_MEMBER_ID)],
+    ids=["instance id", "member id"],
+)
+
+
+class TestStandIn:
+    """A broker's log prints no client id of a static member and of one of the new protocols."""
+
+    @STAND_INS
+    def test_it_is_the_member_that_is_known(
+        self, tracker: Tracker, own: Member, stand_in: Member
+    ) -> None:
+        samples = run(
+            tracker,
+            raised(1, 1.0, own),
+            raised(1, 1.1, stand_in, source=BROKER),
+            raised(3, 2.0, stand_in, source=BROKER),
+        )
+
+        assert [(each.client_id, each.to) for each in samples] == [("c1", 1), ("c1", 3)]
+        assert only(tracker).client_id == "c1"
+
+    @STAND_INS
+    def test_member_that_is_told_by_itself_later_has_its_own_name(
+        self, tracker: Tracker, own: Member, stand_in: Member
+    ) -> None:
+        samples = run(
+            tracker,
+            raised(1, 1.0, stand_in, source=BROKER),
+            raised(1, 1.1, own),
+            raised(3, 2.0, stand_in, source=BROKER),
+            synced(3.0, own),
+        )
+
+        own_codes = [each.to for each in samples if each.client_id == "c1"]
+        assert own_codes == [1, 3, 0]
+        assert only(tracker).client_id == "c1"
+
+    def test_its_open_episode_is_lost(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 1.0, BY_INSTANCE, source=BROKER))
+
+        (sample,) = run(tracker, seen(1.1, STATIC_LOG))
+
+        assert (sample.kind, sample.client_id) == (SampleKind.LOST, "i")
+
+    def test_member_that_learns_its_id_late_keeps_its_name(self, tracker: Tracker) -> None:
+        """A client of Kafka 3.9 has no member id before the broker's first answer."""
+        samples = run(
+            tracker,
+            raised(2, 1.0, LOG),
+            raised(2, 1.1, BY_MEMBER_ID, source=BROKER),
+            synced(2.0, called(LOG, "x")),
+            raised(3, 3.0, BY_MEMBER_ID, source=BROKER),
+        )
+
+        assert [each.to for each in samples if each.client_id == "c1"] == [2, 0, 3]
+        assert only(tracker).counts.transitions == {2: 1, 3: 1}
+
+    def test_process_that_comes_back_goes_on_counting(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 1.0, called(LOG, "w")), synced(2.0, called(LOG, "w")))
+        run(tracker, raised(2, 3.0, BY_MEMBER_ID, source=BROKER))
+
+        run(tracker, raised(2, 3.1, called(LOG, "x")))
+
+        assert only(tracker).counts.transitions == {1: 1, 2: 1}
+
+    def test_thread_of_a_static_instance_is_of_its_instance(self, tracker: Tracker) -> None:
+        thread = replace(T1, group_instance_id="i-1")
+        by_instance = replace(BY_INSTANCE, client_id="i-1", group_instance_id="i-1")
+        run(tracker, seen(1.0, by_instance, BROKER))
+
+        samples = run(tracker, raised(1, 2.0, thread))
+
+        assert streams(samples) == [1]
+
+    def test_both_voices_live(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, BY_INSTANCE, BROKER), seen(1.0, STATIC_LOG))
+
+        tracker.detach(STATIC_LOG.stream, 2.0)
+        assert only(tracker).client_id == "c1"
+        tracker.detach(BY_INSTANCE.stream, 2.0)
+        assert statuses(tracker) == []
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            replace(BY_INSTANCE, cluster="l"),
+            replace(BY_INSTANCE, group="h"),
+            replace(BY_INSTANCE, client_id="j", group_instance_id="j"),
+            replace(BY_INSTANCE, group_instance_id="j"),
+        ],
+    )
+    def test_another_place_or_id(self, tracker: Tracker, other: Member) -> None:
+        run(tracker, seen(1.0, STATIC_LOG), seen(1.0, other, BROKER))
+
+        assert statuses(tracker) == [0, 0]
+
+    def test_only_a_broker_uses_them(self, tracker: Tracker) -> None:
+        other = replace(BY_INSTANCE, group_instance_id=None, member_id=None)
+        run(tracker, seen(1.0, STATIC_LOG), seen(1.0, other, WIRE))
+
+        assert statuses(tracker) == [0, 0]
+
+    def test_heirs_have_its_client_id(self, tracker: Tracker) -> None:
+        namesake = replace(OTHER_LOG, client_id="i")
+        run(tracker, raised(1, 0.0, STATIC_LOG), synced(4.0, STATIC_LOG), seen(0.0, namesake))
+
+        tracker.detach(STATIC_LOG.stream, 5.0)
+
+        assert only(tracker).counts.transitions == {}
+
+
 class TestPutRight:
     """What the first member id shows to be otherwise."""
 

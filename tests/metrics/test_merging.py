@@ -390,6 +390,119 @@ class TestRemoval:
         assert codes(run(tracker, wire(SignalKind.FAIL, 11.0))) == [0]
 
 
+def by_broker(kind: SignalKind, at: float, status: int = 0, generation: int | None = 5) -> Signal:
+    """Return what the broker's log tells of the member."""
+    member, source = replace(LOG, stream="broker_log:g/c1#0", host=""), SourceKind.BROKER_LOG
+    return signal(kind, at, member, status=Status(status), source=source, generation=generation)
+
+
+BROKER_ENDS = by_broker(SignalKind.SYNC, 12.0)
+
+
+class TestBrokersEnd:
+    """A broker does not print what an assignment demands: the member's own sources do."""
+
+    END = signal(SignalKind.SYNC, 12.1, LOG, generation=5, own=demand(10, 12.2))
+
+    @pytest.fixture
+    def tracker(self) -> Tracker:
+        tracker = Tracker(CONFIG)
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG))
+        return tracker
+
+    @pytest.mark.parametrize("end", [END, msgspec.structs.replace(END, at=11.9)])
+    def test_it_waits_for_the_member_s(self, tracker: Tracker, end: Signal) -> None:
+        samples = run(
+            tracker,
+            by_broker(SignalKind.RAISE, 10.0, 1),
+            raised(1, 10.1, LOG),
+            BROKER_ENDS,
+            end,
+            synced(14.0, 6, by=SourceKind.LOGS),
+        )
+
+        assert codes(samples) == [1, 10, 0]
+
+    def test_it_does_not_wait_for_one_that_was_told(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 10.1, LOG), self.END)
+
+        samples = run(tracker, BROKER_ENDS, by_broker(SignalKind.RAISE, 13.0, 3))
+
+        assert codes(samples) == []
+        assert [(each.from_, each.to) for each in samples] == [(10, 3)]
+
+    def test_member_that_is_under_way_ends_by_itself(self, tracker: Tracker) -> None:
+        """The user's callback may take minutes before the client goes on."""
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS))
+        run(tracker, raised(1, 10.0, LOG), BROKER_ENDS)
+
+        assert tracker.advance(100.0) == []
+        assert codes(run(tracker, self.END)) == [10]
+
+    def test_join_without_a_cause_is_under_way_too(self, tracker: Tracker) -> None:
+        run(tracker, synced(6.0, 4, by=SourceKind.LOGS), joined(10.0, LOG))
+        run(tracker, by_broker(SignalKind.RAISE, 10.1, 1), BROKER_ENDS)
+
+        assert tracker.advance(100.0) == []
+
+    def test_it_confirms_the_status(self, tracker: Tracker) -> None:
+        run(tracker, synced(6.0, 4, by=SourceKind.LOGS), raised(1, 10.0, LOG), BROKER_ENDS)
+
+        assert tracker.advance(11.0 + CONFIG.stale_after_s) == []
+        assert codes(tracker.advance(12.0 + CONFIG.stale_after_s)) == [None]
+
+    def test_member_that_never_tells_an_end_has_the_broker_s(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 10.0, LOG), BROKER_ENDS)
+
+        assert tracker.advance(16.9) == []
+        assert codes(tracker.advance(17.0)) == [0]
+
+    def test_round_that_only_the_broker_saw_has_the_broker_s(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS))
+        run(tracker, by_broker(SignalKind.RAISE, 10.0, 1), BROKER_ENDS)
+
+        assert codes(tracker.advance(17.0)) == [0]
+
+    @pytest.mark.parametrize("kind", [SignalKind.LEAVE, SignalKind.FAIL])
+    def test_member_that_has_left_is_not_under_way(
+        self, tracker: Tracker, kind: SignalKind
+    ) -> None:
+        run(
+            tracker, synced(6.0, 4, by=SourceKind.LOGS), raised(1, 7.0, LOG), signal(kind, 8.0, LOG)
+        )
+        run(tracker, by_broker(SignalKind.RAISE, 10.0, 1), BROKER_ENDS)
+
+        assert codes(tracker.advance(17.0)) == [0]
+
+    def test_log_that_has_ended_is_not_waited_for(self, tracker: Tracker) -> None:
+        run(tracker, synced(6.0, 4, by=SourceKind.LOGS), by_broker(SignalKind.RAISE, 10.0, 1))
+        run(tracker, raised(1, 10.1, LOG))
+        tracker.detach(LOG.stream, 11.0)
+
+        assert codes(run(tracker, BROKER_ENDS)) == [0]
+
+    def test_wire_decides_as_well(self, tracker: Tracker) -> None:
+        tracker.detach(LOG.stream, 1.0)
+        run(tracker, synced(6.0, 4), wire(SignalKind.RAISE, 10.0, 1), BROKER_ENDS)
+
+        assert tracker.advance(100.0) == []
+
+    def test_statistics_do_not(self) -> None:
+        """They do not show what an assignment demands either."""
+        tracker = Tracker(CONFIG)
+        run(tracker, raised(1, 10.0, STATS, source=BY_LOOKS))
+
+        assert codes(run(tracker, BROKER_ENDS)) == [0]
+
+    def test_who_is_under_way_is_known_after_a_restart(self, tracker: Tracker) -> None:
+        run(tracker, synced(6.0, 4, by=SourceKind.LOGS), raised(1, 10.0, LOG))
+        state = msgspec.json.decode(msgspec.json.encode(tracker.state()), type=TrackerState)
+        again = Tracker(CONFIG, state=state)
+        run(again, BROKER_ENDS)
+
+        assert again.advance(100.0) == []
+
+
 class TestLooks:
     """Statistics are looks at a client: what they find has happened some time before."""
 
@@ -481,6 +594,17 @@ def on_the_wire(signals: Iterable[Signal], shifts: list[float]) -> list[Signal]:
     ]
 
 
+def by_the_broker(signals: Iterable[Signal], shifts: list[float]) -> list[Signal]:
+    """Return what the broker's log tells of the same: no joins, and no demands."""
+    return [
+        msgspec.structs.replace(
+            each, member=BROKER_ENDS.member, source=BROKER_ENDS.source, follow_up=None
+        )
+        for each in on_the_wire(signals, shifts)
+        if each.kind is not SignalKind.JOIN
+    ]
+
+
 SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=5)
 
 
@@ -530,6 +654,23 @@ class TestLaws:
         ]
         arriving = sorted(log + traffic, key=lambda s: s.at + (0.0 if s.source is WIRE else lag_s))
         expected = moves(run(Tracker(CONFIG), *log))
+        both = Tracker(CONFIG)
+        run(both, signal(SignalKind.SEEN, 1.0, LOG))
+
+        samples = run(both, *arriving) + both.flush()
+
+        assert moves(samples) == expected
+
+    @given(ROUNDS, SHIFTS, st.floats(-4.0, 4.0))
+    def test_broker_s_ends_do_not_part_what_the_log_holds_together(
+        self, rounds: list[Round], shifts: list[float], lag_s: float
+    ) -> None:
+        log = told(rounds)
+        expected = moves(run(Tracker(CONFIG), *log))
+        arriving = sorted(
+            log + by_the_broker(log, shifts),
+            key=lambda s: s.at + (lag_s if s.source is SourceKind.LOGS else 0.0),
+        )
         both = Tracker(CONFIG)
         run(both, signal(SignalKind.SEEN, 1.0, LOG))
 
