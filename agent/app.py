@@ -268,6 +268,8 @@ def _tell_restart_only(old: AgentConfig, new: AgentConfig) -> None:
             ("web", old.web, new.web),
             ("state_dir", old.state_dir, new.state_dir),
             ("samples.spool", old.samples.spool, new.samples.spool),
+            ("samples.kafka", old.samples.kafka, new.samples.kafka),
+            ("hub.topic", old.hub.topic, new.hub.topic),
             ("limits.series", old.limits.series, new.limits.series),
         )
         if before != after

@@ -75,11 +75,16 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         SinkError: it cannot be written; the old one stays.
 
     """
+    replace_file(path, msgspec.json.encode(checkpoint))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a small file; as for `save`."""
     part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
-            file.write(msgspec.json.encode(checkpoint))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)

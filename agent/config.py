@@ -20,6 +20,7 @@ from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.groups.security_config import SecurityConfig
 from agent.hub.config import HubConfig
 from agent.sinks.jsonl_spool import SpoolConfig
+from agent.sinks.kafka_config import KafkaAccess, KafkaConfig, check_topics
 from agent.source_types import SourceConfig, decode_sources, encode_source
 from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.proxy_config import parse_node
@@ -32,7 +33,6 @@ _TELEMETRY_PATH = re.compile(r"/(?!(?:-|api)(?:/|$))[\w.~/-]+")
 
 LATER = {
     "": ("otlp",),
-    "samples": ("kafka",),
     "web": ("config_file",),
     "limits": ("memory",),
 }
@@ -71,6 +71,11 @@ class ClusterConfig:
     bootstrap_servers: tuple[str, ...] = ()
     security: SecurityConfig = field(default_factory=SecurityConfig)
 
+    @property
+    def access(self) -> KafkaAccess:
+        """How it is reached."""
+        return KafkaAccess(self.bootstrap_servers, self.security)
+
 
 @dataclass(frozen=True, slots=True)
 class SamplesConfig:
@@ -78,6 +83,7 @@ class SamplesConfig:
 
     spool: SpoolConfig
     interval_s: float = 15.0
+    kafka: KafkaConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +254,8 @@ def _check(config: AgentConfig, where: str) -> None:
         found = f"found {format_duration(config.samples.interval_s)!r}"
         raise ConfigError(f"{join(where, 'samples.interval')}: {found}, wanted 1s or more")
     _check_inspection(config, where)
+    ours, is_hub = (config.samples.kafka, config.hub.topic), config.role is Role.HUB
+    check_topics(*ours, config.cluster.bootstrap_servers, is_hub=is_hub, where=where)
 
 
 def _check_inspection(config: AgentConfig, where: str) -> None:

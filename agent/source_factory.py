@@ -9,6 +9,7 @@ from agent.config import AgentConfig, Role
 from agent.errors import ConfigError
 from agent.hub.config import read_token
 from agent.hub.intake import Intake
+from agent.hub.topic_intake import TopicIntake
 from agent.pipeline import Positions
 from agent.source_types import SourceConfig
 from agent.sources.base import Source
@@ -32,9 +33,15 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
         _make_source(config, source, positions.get(source.name)) for source in config.sources
     ]
     if config.role is Role.HUB:
-        token = read_token(config.hub.token_file)
-        sources.append(Intake(token, config.status, positions.get(Intake.name)))
+        sources.append(_intake(config, positions))
     return sources
+
+
+def _intake(config: AgentConfig, positions: Positions) -> Intake:
+    if config.hub.topic:
+        return TopicIntake(config.status, positions.get(TopicIntake.name))
+    token = read_token(config.hub.token_file)
+    return Intake(token, config.status, positions.get(Intake.name))
 
 
 def _make_source(  # noqa: PLR0911 - a table of one line each

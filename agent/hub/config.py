@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
+from agent.sinks.kafka_config import check_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,10 @@ class HubConfig:
     """Between two pushes; what was recorded meanwhile goes in one batch."""
     members: bool = False
     """Whether the hub exports each member's own series, too."""
+    topic: str = ""
+    """A hub's: agents' records come by this topic of the cluster, not by push."""
+    look_back_s: float = 86_400.0
+    """How far back a hub that is new begins to read the topic."""
 
     def __post_init__(self) -> None:
         """Check what types do not tell.
@@ -34,6 +39,8 @@ class HubConfig:
             if not url.startswith(("http://", "https://")):
                 wanted = "wanted an address such as https://hub:12472"
                 raise ConfigError(f"hub.push_to[{i}]: found {url!r}, {wanted}")
+        if self.topic:
+            check_topic(self.topic, "hub.topic")
         if not 0.1 <= self.interval_s <= 3600:
             raise ConfigError(f"hub.interval: found {self.interval_s}s, wanted 100ms to 1h")
 

@@ -168,14 +168,14 @@ class _Desk:
         taken = self.intake.take(spool, lines, self.clock())
         seq = self.intake.taken(spool)
         if taken:
-            self.take([_of_spool(record, spool) for record in taken])
+            self.take([of_spool(record, spool) for record in taken])
         if seq > self.intake.progress(spool):
             if not await self.safe():
                 raise _RefusedError(503, "the records could not be made safe; send them again")
             self.intake.secure(spool, seq)
 
 
-def _of_spool(record: Sample, spool: str) -> Sample:
+def of_spool(record: Sample, spool: str) -> Sample:
     """Return a record that names its agent: two agents may go by one name."""
     return msgspec.structs.replace(record, agent=f"{record.agent}/{spool[:8]}")
 

@@ -1,16 +1,20 @@
-"""The hub's part in the composition: what an agent pushes, what a hub takes in and shows."""
+"""What goes out of an agent, by push or topic; what a hub takes in and shows: both composed."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from starlette.routing import Route
 
 from agent.config import AgentConfig, Role
+from agent.errors import ConfigError
 from agent.http_server import MAX_CONNECTIONS
 from agent.hub.intake import Intake, routes
 from agent.hub.push import Push
+from agent.hub.topic_intake import TopicIntake
 from agent.pipeline import Pipeline
 from metrics.exposition import SinkStats
 from metrics.sample import Scope
@@ -20,8 +24,24 @@ AGENTS = 4_096
 """Connections of a hub: one a pushing agent."""
 
 
+class Running(Protocol):
+    """Does its work until it is cancelled."""
+
+    name: str
+
+    async def run(self) -> None: ...
+
+
+class Sender(Running, Protocol):
+    """Sends what is in the spool."""
+
+    @property
+    def stats(self) -> SinkStats:
+        """What was sent so far."""
+
+
 class HubSide:
-    """Builds what ``hub:`` and ``role: hub`` configure."""
+    """Builds what ``hub:``, ``role: hub`` and ``samples.kafka`` configure."""
 
     def __init__(self, config: AgentConfig, pipeline: Pipeline, clock: Callable[[], float]) -> None:
         """Read the secrets.
@@ -31,28 +51,34 @@ class HubSide:
 
         """
         self._is_hub = config.role is Role.HUB
+        self._takes_push = self._is_hub and not config.hub.topic
         self._pipeline, self._clock = pipeline, clock
         folder = config.samples.spool.dir
-        self._pushes = [Push(url, config.hub, folder) for url in config.hub.push_to]
+        self._senders: list[Sender] = [Push(url, config.hub, folder) for url in config.hub.push_to]
+        if config.samples.kafka is not None:
+            self._senders.append(_topic_sink(config, pipeline))
+        self._running: list[Running] = [*self._senders]
+        if config.hub.topic:
+            self._running.append(self._feed(config))
 
     @property
     def max_connections(self) -> int:
         """How many the web server takes at once."""
-        return AGENTS if self._is_hub else MAX_CONNECTIONS
+        return AGENTS if self._takes_push else MAX_CONNECTIONS
 
     def routes(self) -> list[Route]:
-        """Return where agents push to, on a hub."""
-        if not self._is_hub:
+        """Return where agents push to, on a hub that takes it."""
+        if not self._takes_push:
             return []
         return routes(self._intake, self._pipeline.record, self._pipeline.safe, self._clock)
 
     def start(self) -> list[asyncio.Task[Any]]:
-        """Begin to push."""
-        return [asyncio.create_task(push.run(), name=push.name) for push in self._pushes]
+        """Begin to send, and to read a topic."""
+        return [asyncio.create_task(each.run(), name=each.name) for each in self._running]
 
     def stats(self) -> tuple[SinkStats, ...]:
-        """Return what each push says of itself."""
-        return tuple(push.stats for push in self._pushes)
+        """Return what each sender says of itself."""
+        return tuple(sender.stats for sender in self._senders)
 
     def added(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with what agents see."""
@@ -68,3 +94,38 @@ class HubSide:
 
     def _intake(self) -> Intake:
         return next(each for each in self._pipeline.sources if isinstance(each, Intake))
+
+    def _topic_intake(self) -> TopicIntake:
+        return next(each for each in self._pipeline.sources if isinstance(each, TopicIntake))
+
+    def _feed(self, config: AgentConfig) -> Running:
+        with _needs_kafka("hub.topic"):
+            from agent.hub.topic_feed import TopicFeed  # noqa: PLC0415 - an extra
+            from agent.hub.topic_reader import TopicReader  # noqa: PLC0415
+            from agent.sinks.kafka_client import client_properties  # noqa: PLC0415
+        topic, look_back_s = config.hub.topic, config.hub.look_back_s
+        properties = client_properties(config.cluster.access)
+        reader = partial(TopicReader, properties, topic, look_back_s=look_back_s)
+        return TopicFeed(topic, reader, self._topic_intake, self._pipeline.record, self._clock)
+
+
+def _topic_sink(config: AgentConfig, pipeline: Pipeline) -> Sender:
+    kafka = config.samples.kafka
+    assert kafka is not None  # noqa: S101 - the caller has looked
+    with _needs_kafka("samples.kafka"):
+        from agent.sinks.kafka_topic import TopicSink  # noqa: PLC0415 - an extra
+    return TopicSink(
+        kafka.topic,
+        kafka.access(config.cluster.access),
+        folder=config.samples.spool.dir,
+        progress=config.state_dir / f"kafka-{kafka.topic}.json",
+        newest=lambda: pipeline.sink.mark.seq,
+    )
+
+
+@contextlib.contextmanager
+def _needs_kafka(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"{what}: {error}; install the extra 'kafka'") from error

@@ -215,7 +215,7 @@ def test_a_wrong_file_says_where_and_what(file: Path, text: str, said: str) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (LEAST + "samples: {kafka: {topic: t}}", "samples.kafka: this version does not have it"),
+        (LEAST + "limits: {memory: 1GiB}", "limits.memory: this version does not have it"),
     ],
 )
 def test_what_comes_later_is_refused(file: Path, text: str, said: str) -> None:

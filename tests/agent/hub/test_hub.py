@@ -45,7 +45,7 @@ def lines(client: str, generation: int, at_s: float, cause: str) -> str:
 class Process:
     """An agent or a hub, killed and started again at the same place."""
 
-    def __init__(self, folder: Path, config: str) -> None:
+    def __init__(self, folder: Path, config: str, samples: str = "") -> None:
         folder.mkdir()
         self.folder = folder
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -53,7 +53,7 @@ class Process:
         self.log.touch()
         (folder / "agent.yaml").write_text(
             f"host: {folder.name}\nstate_dir: {folder}/state\n"
-            f"samples: {{spool: {{dir: {folder}/spool, roll: 1s}}}}\n"
+            f"samples: {{spool: {{dir: {folder}/spool, roll: 1s}}{samples}}}\n"
             f'web: {{listen: ["{self.url.removeprefix("http://")}"]}}\n{config}'
         )
         self.start()

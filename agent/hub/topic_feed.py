@@ -1,0 +1,99 @@
+"""Brings a topic's records to the hub: reads, hands over, and begins again after a fault."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from agent.errors import SourceError
+from agent.hub.topic_intake import Record, TopicIntake
+from metrics.sample import Sample
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 2.0
+_PAUSE_S = 0.2
+_UNSAVED = 10_000
+"""More than these wait for a checkpoint: the spool knows 20,000 records when they come again."""
+
+
+class Reader(Protocol):
+    """Reads a topic from given offsets on; every call blocks, or raises SourceError."""
+
+    expired: int
+    """Records that the topic no longer had."""
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every partition was read to its end once."""
+
+    def read(self) -> list[Record]:
+        """Return what comes within a moment."""
+
+    def has_grown(self) -> bool:
+        """Tell whether there are partitions that are not read."""
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+
+
+class TopicFeed:
+    """Feeds the intake that is there: ``intake`` is asked each time, for a reload makes another."""
+
+    def __init__(
+        self,
+        topic: str,
+        open_reader: Callable[[Mapping[int, int]], Reader],
+        intake: Callable[[], TopicIntake],
+        take: Callable[[Sequence[Sample]], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """``open_reader`` raises SourceError where there is no topic to be read."""
+        self.name = f"kafka:{topic}"
+        self._topic, self._open, self._intake = topic, open_reader, intake
+        self._take, self._clock = take, clock
+        self._fault = ""
+
+    async def run(self) -> None:
+        """Feed until cancelled."""
+        while True:
+            try:
+                await self._follow()
+            except SourceError as error:
+                health = self._intake().health
+                health.up = False
+                health.errors["kafka"] = health.errors.get("kafka", 0) + 1
+                self._tell(str(error))
+                await asyncio.sleep(_RETRY_S)
+
+    async def _follow(self) -> None:
+        """Read until there is a fault, or a partition more."""
+        reader = await asyncio.to_thread(self._open, self._intake().offsets)
+        try:
+            self._tell("")
+            self._note_expired(reader.expired)
+            while not await asyncio.to_thread(reader.has_grown):
+                if self._intake().unsaved > _UNSAVED:
+                    await asyncio.sleep(_PAUSE_S)
+                    continue
+                records = await asyncio.to_thread(reader.read)
+                intake = self._intake()
+                self._take(intake.take_records(records, self._clock()))
+                intake.health.up = reader.at_end
+        finally:
+            await asyncio.to_thread(reader.close)
+
+    def _note_expired(self, expired: int) -> None:
+        if not expired:
+            return
+        errors = self._intake().health.errors
+        errors["expired"] = errors.get("expired", 0) + expired
+        log.warning("records_expired", extra={"topic": self._topic, "records": expired})
+
+    def _tell(self, fault: str) -> None:
+        keys = {"topic": self._topic}
+        if fault and not self._fault:
+            log.warning("kafka_away", extra=keys | {"error": fault})
+        elif self._fault and not fault:
+            log.info("kafka_back", extra=keys)
+        self._fault = fault

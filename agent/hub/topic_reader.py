@@ -1,0 +1,151 @@
+"""Reads all partitions of a topic from given offsets on: a consumer that is in no group.
+
+Nothing is committed to Kafka and nothing rebalances; librdkafka wants a ``group.id`` all the same.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from agent.errors import SourceError
+from agent.hub.topic_intake import Record
+from agent.sinks.kafka_topic import SPOOL_HEADER
+
+_TIMEOUT_S = 10.0
+_READ_S = 0.5
+_READ_RECORDS = 1_000
+_LOOK_S = 60.0
+"""Between two looks for new partitions."""
+_FATAL = {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION}  # noqa: SLF001 - their names
+_CONSUMER = {
+    "group.id": "rebalance-agent",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": 200,
+    "queued.max.messages.kbytes": 16 << 10,
+}
+
+
+class TopicReader:
+    """One consumer, used by one thread at a time."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        topic: str,
+        offsets: Mapping[int, int],
+        look_back_s: float,
+    ) -> None:
+        """Assign all partitions; one without an offset begins ``look_back_s`` ago. Blocks.
+
+        Raises:
+            SourceError: the brokers or the topic cannot be had.
+
+        """
+        self._topic = topic
+        self._fault = ""
+        self._lock = threading.Lock()
+        self._consumer = Consumer({**properties, **_CONSUMER, "error_cb": self._heard})
+        self._since_ms = int((time.time() - look_back_s) * 1000)
+        self._unread: set[int] = set()
+        self.expired = 0
+        try:
+            self._partitions = self._count()
+            starts = [self._start(number, offsets) for number in range(self._partitions)]
+            self._unread = {start.partition for start in starts}
+            self._consumer.assign(starts)
+        except KafkaException as error:
+            text = self._fault or error.args[0].str()
+            self._consumer.close()
+            raise SourceError(f"topic {topic!r}: {text}") from error
+        except SourceError:
+            self._consumer.close()
+            raise
+        self._look_at_s = time.monotonic() + _LOOK_S
+
+    @property
+    def at_end(self) -> bool:
+        """As `Reader` has it."""
+        return not self._unread
+
+    def read(self) -> list[Record]:
+        """Return what comes within a moment. Blocks.
+
+        Raises:
+            SourceError: the brokers are away or refuse.
+
+        """
+        with self._lock:
+            messages = self._consumer.consume(_READ_RECORDS, _READ_S)
+            found = [record for message in messages if (record := self._record(message))]
+            if self._fault and not messages:
+                raise SourceError(f"topic {self._topic!r}: {self._fault}")
+            return found
+
+    def has_grown(self) -> bool:
+        """Tell whether there are partitions that are not read; looks rarely. Blocks.
+
+        Raises:
+            SourceError: as for `read`.
+
+        """
+        if time.monotonic() < self._look_at_s:
+            return False
+        self._look_at_s = time.monotonic() + _LOOK_S
+        with self._lock:
+            try:
+                return self._count() != self._partitions
+            except KafkaException as error:
+                raise SourceError(f"topic {self._topic!r}: {error.args[0].str()}") from error
+
+    def close(self) -> None:
+        """Let go of the brokers, after a read that goes on."""
+        with self._lock:
+            self._consumer.close()
+
+    def _count(self) -> int:
+        found = self._consumer.list_topics(self._topic, _TIMEOUT_S).topics[self._topic]
+        if found.error is not None:
+            raise SourceError(f"topic {self._topic!r}: {found.error.str()}")
+        return len(found.partitions)
+
+    def _start(self, number: int, offsets: Mapping[int, int]) -> TopicPartition:
+        place = TopicPartition(self._topic, number)
+        low, high = self._consumer.get_watermark_offsets(place, _TIMEOUT_S)
+        offset = offsets.get(number)
+        if offset is None:
+            asked = TopicPartition(self._topic, number, self._since_ms)
+            (since,) = self._consumer.offsets_for_times([asked], _TIMEOUT_S)
+            offset = since.offset if since.offset >= 0 else high
+        elif offset > high:  # another topic of the same name
+            offset = low
+        self.expired += max(0, low - offset)
+        return TopicPartition(self._topic, number, max(low, offset))
+
+    def _record(self, message: "Message[Any, Any]") -> Record | None:
+        error = message.error()
+        if error is not None:
+            self._take_error(error, message)
+            return None
+        spool = dict(message.headers() or ()).get(SPOOL_HEADER) or b""
+        return Record(
+            partition=message.partition() or 0,
+            offset=message.offset() or 0,
+            spool=spool.decode(errors="replace") if isinstance(spool, bytes) else spool,
+            line=message.value() or b"",
+            at=message.timestamp()[1] / 1000,
+        )
+
+    def _take_error(self, error: KafkaError, message: "Message[Any, Any]") -> None:
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - their name
+            self._unread.discard(message.partition() or 0)
+        elif message.topic() is not None:
+            self._fault = error.str()
+
+    def _heard(self, error: KafkaError) -> None:
+        if error.code() in _FATAL:
+            self._fault = error.str()

@@ -1,0 +1,152 @@
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pytest
+
+from agent.errors import SourceError
+from agent.hub.topic_feed import TopicFeed
+from agent.hub.topic_intake import Record, TopicIntake
+from metrics.sample import Sample, Scope, encode
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
+from tests.metrics.given import raised, run
+
+RECORDS = [
+    msgspec.structs.replace(record, agent="host-1", seq=number)
+    for number, record in enumerate(
+        run(Tracker(StatusConfig()), *(raised(code, 10.0 + code) for code in range(1, 6))), 1
+    )
+]
+
+
+def message(number: int, offset: int, partition: int = 0, spool: str = "s1") -> Record:
+    line = encode(RECORDS[number - 1]).rstrip()
+    return Record(partition=partition, offset=offset, spool=spool, line=line, at=15.0)
+
+
+def taken(intake: TopicIntake, *records: Record) -> list[int]:
+    return [record.seq for record in intake.take_records(records, 20.0)]
+
+
+def shown(intake: TopicIntake, now: float = 20.0) -> list[int]:
+    return [int(row.status) for row in intake.rows(Scope.CONSUMER, now)]
+
+
+@pytest.fixture
+def intake() -> TopicIntake:
+    intake = TopicIntake(StatusConfig())
+    intake.health.up = True
+    return intake
+
+
+def test_records_are_taken_in_order_and_shown(intake: TopicIntake) -> None:
+    assert taken(intake, *(message(n, n + 6) for n in range(1, 6))) == [1, 2, 3, 4, 5]
+    assert shown(intake) == [5]
+    assert intake.offsets == {0: 12}
+
+
+def test_what_an_agent_sent_again_is_not_taken_again(intake: TopicIntake) -> None:
+    assert taken(intake, *(message(n, o) for o, n in enumerate((1, 2, 1, 2, 3)))) == [1, 2, 3]
+    assert intake.offsets == {0: 5}
+
+
+def test_partitions_and_spools_are_counted_apart(intake: TopicIntake) -> None:
+    assert taken(intake, message(5, 0), message(1, 0, partition=1)) == [5, 1]
+    assert taken(intake, message(2, 1, spool="s2")) == [2]
+
+
+def test_checkpoint_holds_what_was_applied(intake: TopicIntake) -> None:
+    taken(intake, *(message(n, n) for n in range(1, 4)))
+    assert intake.unsaved == 3
+    saved = msgspec.json.decode(msgspec.json.encode(intake.checkpoint()))
+    again = TopicIntake(StatusConfig(), saved)
+    again.health.up = True
+
+    assert (intake.unsaved, again.offsets) == (0, {0: 4})
+    assert taken(again, message(3, 3), message(4, 4)) == [4]
+    assert shown(again) == [4]
+
+
+def test_nothing_is_shown_until_all_is_read(intake: TopicIntake) -> None:
+    intake.health.up = False
+    taken(intake, message(1, 1))
+    assert shown(intake) == []
+    intake.health.up = True
+
+    assert shown(intake) == [1]
+
+
+def test_agent_of_old_records_is_no_agent_that_lives(intake: TopicIntake) -> None:
+    intake.health.up = False
+    intake.take_records([message(1, 1)], now=1000.0)
+    intake.health.up = True
+    assert shown(intake, 1000.0) == []
+    intake.take_records([message(2, 2)], now=1000.0)
+
+    assert shown(intake, 1000.0) == [2]
+
+
+def test_message_that_is_no_record_is_counted(intake: TopicIntake) -> None:
+    odd = Record(partition=0, offset=1, spool="", line=b"{", at=0.0)
+
+    assert taken(intake, message(1, 0), odd, message(2, 2)) == [1, 2]
+    assert (intake.health.unparsed, intake.offsets) == (1, {0: 3})
+
+
+class Script:
+    """Readers that do what they are told: batches, then a fault."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, *readers: Sequence[list[Record]]) -> None:
+        self.left = [list(batches) for batches in readers]
+        self.done = asyncio.Event()
+        self.opened: list[dict[int, int]] = []
+        self.closed = 0
+        self.at_end = True
+        self.expired = 0
+
+    def open(self, offsets: Mapping[int, int]) -> "Script":
+        self.opened.append(dict(offsets))
+        if not self.left:
+            self.loop.call_soon_threadsafe(self.done.set)
+            raise SourceError("topic 't': gone")
+        return self
+
+    def has_grown(self) -> bool:
+        return False
+
+    def read(self) -> list[Record]:
+        if not self.left[0]:
+            del self.left[0]
+            raise SourceError("topic 't': brokers are down")
+        return self.left[0].pop(0)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_feed_begins_again_where_it_was_and_tells_once(
+    intake: TopicIntake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("agent.hub.topic_feed._RETRY_S", 0.0)
+    caplog.set_level("INFO")
+    script = Script([[message(1, 0)], [message(2, 1)]], [[message(3, 2)]])
+    found = list[Sample]()
+    feed = TopicFeed("t", script.open, lambda: intake, found.extend, lambda: 20.0)
+
+    async def play() -> None:
+        script.loop = asyncio.get_running_loop()
+        task = asyncio.create_task(feed.run())
+        await script.done.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(play())
+
+    assert [record.seq for record in found] == [1, 2, 3]
+    assert script.opened[:3] == [{}, {0: 2}, {0: 3}]
+    assert script.closed == 2
+    assert [r.message for r in caplog.records] == ["kafka_away", "kafka_back", "kafka_away"]
+    assert not intake.health.up

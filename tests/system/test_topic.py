@@ -1,0 +1,95 @@
+"""Agents, a topic and two hubs that read it: what one hub shows, the other shows."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from agent.lab.broker import Cluster
+from tests.agent.hub.test_hub import NEW, TOLD, Process, lines, running
+from tests.agent.test_restart import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
+
+GROUPS = ("g", "h", "i")
+"""They lie in different partitions of four."""
+
+
+@pytest.fixture
+def cluster(cache: Path, tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "lab", cache) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+        admin.create_topics([NewTopic("samples", 4, 1)])["samples"].result()
+        yield cluster
+
+
+def hub(folder: Path, cluster: Cluster) -> Process:
+    address = f"cluster: {{bootstrap_servers: [{cluster.bootstrap}]}}\n"
+    return Process(folder, f"{address}role: hub\nhub: {{topic: samples}}\n")
+
+
+def agent(folder: Path, cluster: Cluster) -> Process:
+    address = f"cluster: {{bootstrap_servers: [{cluster.bootstrap}]}}\n"
+    source = f"sources: [{{type: logs, paths: [{folder}/app.log]}}]\n"
+    return Process(folder, address + source, ", kafka: {topic: samples}")
+
+
+def say(agent: Process, client: str, generation: int, at_s: float, cause: str) -> None:
+    for group in GROUPS:
+        agent.say(lines(client, generation, at_s, cause).replace("groupId=g", f"groupId={group}"))
+
+
+def shown(hub: Process) -> list[str]:
+    """Return what a hub says of groups: explanations and gauges."""
+    told = [hub.get(f"api/v1/explain?group={group}") for group in GROUPS]
+    gauges = sorted(
+        line
+        for line in hub.get("metrics").splitlines()
+        if line.startswith(("kafka_group_rebalance_status", "kafka_app_rebalance_status"))
+    )
+    return [*told, *gauges]
+
+
+def rounds(hub: Process) -> list[int]:
+    pages = [hub.get(f"api/v1/explain?group={group}&last=9") for group in GROUPS]
+    return [
+        len(found[0]["happened"]) if page and (found := json.loads(page)) else 0 for page in pages
+    ]
+
+
+def buffered(agent: Process) -> float:
+    name = 'rebalance_agent_samples_buffered{sink="kafka:samples"} '
+    values = [line for line in agent.get("metrics").splitlines() if line.startswith(name)]
+    return float(values[0].removeprefix(name)) if values else -1.0
+
+
+def test_two_hubs_show_the_same_over_kills_and_an_absence(tmp_path: Path, cluster: Cluster) -> None:
+    hubs = [hub(tmp_path / name, cluster) for name in ("left", "right")]
+    agents = [agent(tmp_path / name, cluster) for name in ("one", "two")]
+    (left, right), (one, two) = hubs, agents
+    with running(*hubs, *agents):
+        say(one, "c1", 1, 0.0, NEW)
+        until(lambda: rounds(left) == rounds(right) == [1, 1, 1])
+
+        left.kill()
+        cluster.brokers[0].kill()
+        say(two, "c2", 2, 60.0, NEW)
+        say(one, "c1", 2, 61.0, TOLD)
+        until(lambda: len(one.ids()) == 12 and len(two.ids()) == 6)
+        until(lambda: buffered(one) > 0 and buffered(two) > 0)
+        one.kill()
+        (tmp_path / "one" / "state" / "kafka-samples.json").unlink()  # it sends all of it again
+        cluster.brokers[0].restart()
+        left.start()
+        one.start()
+
+        until(lambda: len(left.ids()) >= 18 and len(right.ids()) >= 18)
+        until(lambda: shown(left) == shown(right) and rounds(left) == [2, 2, 2])
+        until(lambda: buffered(one) == buffered(two) == 0)
+        explained = json.loads(left.get("api/v1/explain?group=h&last=1"))
+
+    assert left.ids() == right.ids() == sorted(one.ids() + two.ids())
+    assert '"client_id":"c2","host":"two"' in json.dumps(explained, separators=(",", ":"))
