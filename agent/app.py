@@ -21,7 +21,7 @@ from agent.config import AgentConfig, Role
 from agent.errors import RebalanceAgentError
 from agent.group_watch import GroupWatch
 from agent.history import History, spooled
-from agent.http_server import Answers, listen, make_app, serve
+from agent.http_server import Answers, listen, make_app
 from agent.hub.side import HubSide
 from agent.pipeline import Pipeline, Positions
 from agent.sinks.jsonl_spool import JsonlSpool
@@ -29,6 +29,7 @@ from agent.source_book import SourceBook
 from agent.source_factory import make_sources
 from agent.sources.base import Inspecting, Lasting, Source
 from agent.sources.http_events import HttpSource
+from agent.web_side import WebSide
 from metrics.exposition import AgentStats
 from metrics.snapshot import Snapshot
 from metrics.tracker import Tracker, TrackerState
@@ -40,7 +41,6 @@ TICK_S = 1.0
 _CAUGHT_UP_S = 1.0
 _RESTART_S = 5.0
 """Pause before a source that ended by a bug of ours starts again."""
-
 
 MakeSources = Callable[[AgentConfig, Positions], list[Source]]
 
@@ -63,6 +63,8 @@ class Agent:
         """
         self._config, self._reload_config, self._clock = config, reload_config, clock
         self._make_sources = make_sources
+        self._reloads = Counter({"success": 0, "failure": 0})
+        self._web = WebSide(config.web, self._reloads)
         self._version = version("kafka-rebalance-agent")
         checkpoint_path = config.state_dir / "checkpoint.json"
         found = load_checkpoint(checkpoint_path) or Checkpoint()
@@ -81,7 +83,6 @@ class Agent:
         self._book = SourceBook()
         self._reading: list[asyncio.Task[None]] = []
         self._caught_up: set[str] = set()
-        self._reloads = Counter({"success": 0, "failure": 0})
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
 
@@ -111,8 +112,10 @@ class Agent:
             members=config.role is not Role.HUB or config.hub.members,
         )
         web = make_app(config.web, config.limits.series, answers)
+        own_tokens = (self._hub.own_token, partial(events_api.own_token, self._http_source))
+        served = self._web.serve(web, sockets, self._hub.max_connections, own_tokens)
         tasks = [
-            asyncio.create_task(serve(web, sockets, self._hub.max_connections), name="web"),
+            asyncio.create_task(served, name="web"),
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._stopping.wait(), name="stop"),
         ]
@@ -155,6 +158,7 @@ class Agent:
                 lasting = self._lasting(config)
                 for source in lasting.values():
                     source.renew()
+                self._web.renew()
             except RebalanceAgentError as error:
                 self._reloads["failure"] += 1
                 log.error("reload_failed", extra={"error": str(error)})  # noqa: TRY400

@@ -33,7 +33,6 @@ _TELEMETRY_PATH = re.compile(r"/(?!(?:-|api)(?:/|$))[\w.~/-]+")
 
 LATER = {
     "": ("otlp",),
-    "web": ("config_file",),
     "limits": ("memory",),
 }
 """What the full configuration has and this version does not: refused, never silently taken."""
@@ -93,6 +92,8 @@ class WebConfig:
     listen: tuple[str, ...] = (DEFAULT_LISTEN,)
     telemetry_path: str = "/metrics"
     state_sets: bool = False
+    config_file: Path | None = None
+    """TLS, headers and users: `agent.web_config`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class Overrides:
 
     listen: tuple[str, ...] = ()
     telemetry_path: str | None = None
+    web_config_file: str | None = None
     log_level: str | None = None
     log_format: str | None = None
 
@@ -198,6 +200,7 @@ def _override(document: dict[str, Any], overrides: Overrides, where: str) -> Non
     for section, key, value in (
         ("web", "listen", list(overrides.listen) or None),
         ("web", "telemetry_path", overrides.telemetry_path),
+        ("web", "config_file", overrides.web_config_file),
         ("log", "level", overrides.log_level),
         ("log", "format", overrides.log_format),
     ):

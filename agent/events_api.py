@@ -8,15 +8,23 @@ from starlette.routing import Route
 
 from agent.sources.http_events import HttpSource, RefusedError, too_large
 
+_EVENTS, _STATS = "/api/v1/events", "/api/v1/stats"
 FindSource = Callable[[], HttpSource | None]
 
 
 def routes(source: FindSource) -> list[Route]:
     """Return the routes; ``source`` is asked each time, for a reload may change it."""
     return [
-        Route("/api/v1/events", _route(source, _events), methods=["POST"]),
-        Route("/api/v1/stats", _route(source, _stats), methods=["POST"]),
+        Route(_EVENTS, _route(source, _events), methods=["POST"]),
+        Route(_STATS, _route(source, _stats), methods=["POST"]),
     ]
+
+
+def own_token(find: FindSource, path: str) -> bool:
+    """Tell whether a token is asked for at a path."""
+    source = find()
+    asked = source is not None and source.config.token_file is not None
+    return asked and path in {_EVENTS, _STATS}
 
 
 def _route(

@@ -7,6 +7,7 @@ server as fast as the reader takes it, so neither a large page nor a slow scrape
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,13 +19,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from agent import api
 from agent.config import WebConfig, parse_address
 from agent.errors import RebalanceAgentError, SourceError
 from agent.group_page import DEFAULT_MIN, WINDOWS_MIN, group_page
 from agent.history import History
-from agent.http_connection import HttpConnection
+from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection
 from agent.landing_page import GROUP_PATH, render_page
 from aggregation.live import live
 from metrics.exporters.prometheus import render
@@ -38,6 +40,8 @@ MAX_CONNECTIONS = 64
 """A few Prometheus servers and people; more is a fault, and each may hold a page in memory."""
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
+_GOODBYE_S = 1.0
+"""How long a peer may take to answer the end of TLS."""
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -145,9 +149,26 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self.stopping = asyncio.Event()
+        self._tls = tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; uvicorn would wait a minute for a TLS handshake that does not come."""
+        tls = self._tls is not None
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                lambda: HttpConnection(self.config, self.server_state, {}),
+                sock=each,
+                ssl=self._tls,
+                backlog=_BACKLOG,
+                ssl_handshake_timeout=HEAD_TIMEOUT_S if tls else None,
+                ssl_shutdown_timeout=_GOODBYE_S if tls else None,
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -160,7 +181,10 @@ class _Server(uvicorn.Server):
 
 
 async def serve(
-    app: Starlette, sockets: list[socket.socket], max_connections: int = MAX_CONNECTIONS
+    app: ASGIApp,
+    sockets: list[socket.socket],
+    max_connections: int = MAX_CONNECTIONS,
+    tls: ssl.SSLContext | None = None,
 ) -> None:
     """Serve until cancelled."""
     config = uvicorn.Config(
@@ -177,7 +201,7 @@ async def serve(
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
     )
-    server = _Server(config)
+    server = _Server(config, tls)
     serving = asyncio.ensure_future(server.serve(sockets))
     try:
         await asyncio.shield(serving)

@@ -1,5 +1,6 @@
 """``rebalance-agent check-config``: what a configuration comes to."""
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -7,6 +8,7 @@ import yaml
 
 from agent.config import effective, load
 from agent.source_factory import make_sources
+from agent.web_side import WebSide
 
 
 @click.command(epilog="\b\nExample:\n  rebalance-agent check-config -c agent.yaml\n")
@@ -23,8 +25,9 @@ from agent.source_factory import make_sources
 def check_config(config_file: Path) -> None:
     """Check a configuration, log rules too, and print it with its defaults, secrets hidden.
 
-    Needs no broker and touches no state.
+    The web configuration and its certificates are read, too. Needs no broker and touches no state.
     """
     config = load(config_file)
     make_sources(config, {})
+    WebSide(config.web, Counter())
     click.echo(yaml.safe_dump(effective(config), sort_keys=False), nl=False)

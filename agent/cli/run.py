@@ -19,6 +19,7 @@ _EPILOG = """\b
 Examples:
   rebalance-agent run --config.file agent.yaml
   rebalance-agent run -c agent.yaml --web.listen-address 127.0.0.1:12472
+  rebalance-agent run -c agent.yaml --web.config.file web.yaml
   kill -HUP <pid>     reads the configuration again
 """
 
@@ -51,6 +52,14 @@ Examples:
     help="Path of the metrics.  [default: /metrics]",
 )
 @click.option(
+    "--web.config.file",
+    "web_config_file",
+    type=click.Path(dir_okay=False),
+    envvar="REBALANCE_AGENT_WEB_CONFIG_FILE",
+    show_envvar=True,
+    help="TLS, headers and users, as every Prometheus exporter takes them.",
+)
+@click.option(
     "--log.level",
     "log_level",
     type=click.Choice([level.value for level in LogLevel]),
@@ -66,10 +75,11 @@ Examples:
     show_envvar=True,
     help="How to log.  [default: logfmt]",
 )
-def run(
+def run(  # noqa: PLR0913 - click passes options by name
     config_file: Path | None,
     listen: tuple[str, ...],
     telemetry_path: str | None,
+    web_config_file: str | None,
     log_level: str | None,
     log_format: str | None,
 ) -> None:
@@ -82,7 +92,11 @@ def run(
         wanted = "run wants --config.file FILE (or -c); the least that a file holds is:\n\n"
         raise ConfigError(wanted + EXAMPLE)
     overrides = Overrides(
-        listen=listen, telemetry_path=telemetry_path, log_level=log_level, log_format=log_format
+        listen=listen,
+        telemetry_path=telemetry_path,
+        web_config_file=web_config_file,
+        log_level=log_level,
+        log_format=log_format,
     )
 
     def configured() -> AgentConfig:

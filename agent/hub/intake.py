@@ -81,6 +81,11 @@ class Intake:
         """Return the groups that agents have seen."""
         return self._members.groups()
 
+    @property
+    def has_token(self) -> bool:
+        """Whether agents are asked for one."""
+        return bool(self._token)
+
     def allows(self, request: Request) -> bool:
         """Tell whether a request shows the token."""
         shown = request.headers.get("authorization", "").removeprefix("Bearer ")

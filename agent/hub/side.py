@@ -13,7 +13,7 @@ from agent.config import AgentConfig, Role
 from agent.errors import ConfigError
 from agent.http_server import MAX_CONNECTIONS
 from agent.hub.intake import Intake, routes
-from agent.hub.push import Push
+from agent.hub.push import PATH, Push
 from agent.hub.topic_intake import TopicIntake
 from agent.pipeline import Pipeline
 from metrics.exposition import SinkStats
@@ -71,6 +71,10 @@ class HubSide:
         if not self._takes_push:
             return []
         return routes(self._intake, self._pipeline.record, self._pipeline.safe, self._clock)
+
+    def own_token(self, path: str) -> bool:
+        """Tell whether a token is asked for at a path."""
+        return self._is_hub and path == PATH and self._intake().has_token
 
     def start(self) -> list[asyncio.Task[Any]]:
         """Begin to send, and to read a topic."""
