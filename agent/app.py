@@ -62,10 +62,9 @@ class Agent:
 
         """
         self._config, self._reload_config, self._clock = config, reload_config, clock
-        self._make_sources = make_sources
+        self._make_sources, self._version = make_sources, version("kafka-rebalance-agent")
         self._reloads = Counter({"success": 0, "failure": 0})
         self._web = WebSide(config.web, self._reloads)
-        self._version = version("kafka-rebalance-agent")
         checkpoint_path = config.state_dir / "checkpoint.json"
         found = load_checkpoint(checkpoint_path) or Checkpoint()
         sources = make_sources(config, found.sources)
