@@ -45,7 +45,10 @@ class KafkaTools:
 
     def run(self, main: str, *arguments: str) -> str:
         """Return what a tool prints to stdout."""
-        common = ["--bootstrap-server", self._bootstrap, "--command-config", self._config]
+        common: list[str | Path] = [
+            *("--bootstrap-server", self._bootstrap),
+            *("--command-config", self._config),
+        ]
         done = subprocess.run(
             [*command(main, self._log, self._cache), *common, *arguments],
             capture_output=True,
