@@ -359,8 +359,10 @@ def test_inspection_has_its_cluster_and_its_interval(file: Path) -> None:
         ),
         (
             INSPECTING.format(security="{protocol: SSL, mechanism: PLAIN}"),
-            "cluster.security.mechanism: protocol is SSL, "
-            "wanted protocol SASL_SSL or SASL_PLAINTEXT",
+            (
+                "cluster.security.mechanism: protocol is SSL, "
+                "wanted protocol SASL_SSL or SASL_PLAINTEXT"
+            ),
         ),
         (
             INSPECTING.format(security="{protocol: SASL_SSL, mechanism: PLAIN, username: u}"),
