@@ -8,6 +8,7 @@ that would have to leave a gap there stops instead, and another one sends the ba
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -132,9 +133,13 @@ class TopicSink:
             self._producer = self._producer or Producer(self._properties)
             self._flight = self._flight or self._depart(self._producer)
             if self._flight is None:
-                self._producer.poll(0)
                 return False
-            self._producer.flush(_SLICE_S)
+            try:
+                self._producer.flush(_SLICE_S)
+            except (KafkaException, SystemError) as error:
+                # What ends a producer comes as either, by how many callbacks it meets.
+                fault = self._flight.fault or self._said
+                raise SinkError(fault or str(error.__cause__ or error)) from error
             self._land(self._flight)
             return True
 
@@ -142,8 +147,9 @@ class TopicSink:
         """Let the producer go; what is not acknowledged will be sent again."""
         with self._lock:
             if self._producer is not None:
-                self._producer.purge()
-                self._producer.flush(_SLICE_S)
+                with contextlib.suppress(KafkaException, SystemError):  # it has ended by itself
+                    self._producer.purge()
+                    self._producer.flush(_SLICE_S)
             self._producer = self._flight = None
 
     @property

@@ -89,7 +89,10 @@ def test_two_hubs_show_the_same_over_kills_and_an_absence(tmp_path: Path, cluste
         until(lambda: len(left.ids()) >= 18 and len(right.ids()) >= 18)
         until(lambda: shown(left) == shown(right) and rounds(left) == [2, 2, 2])
         until(lambda: buffered(one) == buffered(two) == 0)
+        late = hub(tmp_path / "late", cluster)
+        with running(late):
+            until(lambda: len(late.ids()) >= 18 and shown(late) == shown(right))
         explained = json.loads(left.get("api/v1/explain?group=h&last=1"))
 
-    assert left.ids() == right.ids() == sorted(one.ids() + two.ids())
+    assert left.ids() == right.ids() == late.ids() == sorted(one.ids() + two.ids())
     assert '"client_id":"c2","host":"two"' in json.dumps(explained, separators=(",", ":"))
