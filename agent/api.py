@@ -146,6 +146,7 @@ def _members(queries: Queries, query: _Query) -> list[dict[str, Any]]:
             "reason": row.reason,
             "generation": row.generation,
             "software": row.software,
+            "state": row.state,
         }
         for scope, rows in (("streams", shown.instances), ("consumer", shown.consumers))
         for row in sorted(rows, key=lambda row: (row.cluster, row.group, row.client_id, row.host))

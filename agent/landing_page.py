@@ -24,7 +24,19 @@ def render_page(exposition: Exposition, telemetry_path: str) -> str:
     ]
     members = [
         (
-            tuple(map(_plain, (row.client_id, row.group, row.app, row.host, row.reason or ""))),
+            tuple(
+                map(
+                    _plain,
+                    (
+                        row.client_id,
+                        row.group,
+                        row.app,
+                        row.host,
+                        row.state or "",
+                        row.reason or "",
+                    ),
+                )
+            ),
             row.status,
         )
         for row in live.instances + live.consumers
@@ -38,7 +50,7 @@ def render_page(exposition: Exposition, telemetry_path: str) -> str:
         f'<a href="/-/ready">ready</a> · <a href="/api/v1/sources">sources</a> · '
         f'<a href="/api/v1/openapi.json">API</a></p>'
         + _table("Groups", ("group", "type", "cluster"), groups)
-        + _table("Members", ("client id", "group", "app", "host", "reason"), members)
+        + _table("Members", ("client id", "group", "app", "host", "thread", "reason"), members)
         + _sources(agent.sources),
     )
 

@@ -31,6 +31,7 @@ def member_row(track: Track, now: float, config: StatusConfig) -> MemberRow:
         protocol_type=member.protocol_type,
         assignor=member.assignor,
         software=member.software,
+        state=member.state,
         generation=track.generation,
         instance=None if instance is None else instance.client_id,
         counts=StatusCounts(dict(track.rebalances), dict(track.transitions), seconds),

@@ -79,6 +79,8 @@ class Member:
     assignor: str | None = None
     host: str = ""
     software: str | None = None
+    state: str | None = None
+    """A Streams thread's own, as KIP-1091 shows it, where it is known: context, no status."""
     max_poll_interval_s: float | None = None
     """The member's own ``max.poll.interval``, where it is known."""
 

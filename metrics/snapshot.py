@@ -39,6 +39,8 @@ class MemberRow:
     protocol_type: str | None = None
     assignor: str | None = None
     software: str | None = None
+    state: str | None = None
+    """A Streams thread's; of an instance, that of the thread that spoke last."""
     generation: int | None = None
     instance: str | None = None
     """A consumer's Streams instance, where it is one's thread."""

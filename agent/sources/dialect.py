@@ -18,13 +18,14 @@ behind the prefix, ``cites`` the class that prints it, and does one thing:
 ``does: leave``     the member left by the user's will
 ``does: fail``      a fatal error
 ``does: identify``  nothing but what it captures
+``does: state``     a Streams thread's state: context, no cause
 ``does: ignore``    nothing; it keeps a later rule from reading the line
 =================== ==============================================================================
 
 Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, ``generation``,
-``sent_generation`` (of the request that is answered), ``assignor``, ``cluster``, ``reason``,
-``due_ms`` and ``due`` (a scheduled time), ``thread`` (of Streams) and ``handle`` (names the client
-where a line leaves out its id or group).
+``sent_generation`` (of the request that is answered), ``assignor``, ``cluster``, ``state`` (of a
+Streams thread), ``reason``, ``due_ms`` and ``due`` (a scheduled time), ``thread`` (of Streams) and
+``handle`` (names the client where a line leaves out its id or group).
 """
 
 import re

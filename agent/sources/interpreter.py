@@ -38,6 +38,7 @@ _KINDS = {
     Action.JOIN: SignalKind.JOIN,
     Action.LEAVE: SignalKind.LEAVE,
     Action.FAIL: SignalKind.FAIL,
+    Action.STATE: SignalKind.SEEN,
 }
 
 
@@ -109,7 +110,7 @@ class Interpreter:
         seen, thread = event.captures, event.captures.get("thread")
         if thread is not None:
             speaker = self.speakers.get(f"{thread}-consumer")
-            self.strangers += speaker is None
+            self.strangers += speaker is None and event.rule.action is not Action.STATE
             return speaker
         client_id, group = seen.get("client_id", ""), seen.get("group")
         key = seen.get("handle", client_id)
@@ -237,7 +238,15 @@ class Interpreter:
         Action.STREAMS: _demand,
         Action.ANNOUNCE: _announce,
         **dict.fromkeys(
-            (Action.RAISE, Action.SETTLE, Action.JOIN, Action.LEAVE, Action.FAIL), _pass
+            (
+                Action.RAISE,
+                Action.SETTLE,
+                Action.JOIN,
+                Action.LEAVE,
+                Action.FAIL,
+                Action.STATE,
+            ),
+            _pass,
         ),
     }
 

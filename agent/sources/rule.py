@@ -15,7 +15,7 @@ CLASSIC = "classic"
 USERS = "config"
 """The dialect of rules that stand in the configuration."""
 
-_ATTRIBUTES = ("member_id", "assignor", "cluster")
+_ATTRIBUTES = ("member_id", "assignor", "cluster", "state")
 _SCHEDULES = ("due_ms", "due")
 _ANSWERS = {
     RebalanceStatus.COORDINATOR_REQUESTED,
@@ -39,6 +39,7 @@ class Action(StrEnum):
     LEAVE = "leave"
     FAIL = "fail"
     IDENTIFY = "identify"
+    STATE = "state"
     IGNORE = "ignore"
 
 

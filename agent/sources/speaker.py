@@ -13,7 +13,7 @@ from agent.sources.rule import CLASSIC, Action, Event, Rule
 from metrics.signals import Member, Signal, streams_thread
 from metrics.status import RebalanceStatus
 
-_IN_EVERY_PROTOCOL = {Action.IDENTIFY, Action.ASSIGNED, Action.IGNORE}
+_IN_EVERY_PROTOCOL = {Action.IDENTIFY, Action.STATE, Action.ASSIGNED, Action.IGNORE}
 _ANNOUNCED_S = 15.0
 """How long a changed subscription explains a changed assignment: the target is computed between two
 heartbeats, and brokers allow no longer interval (group.consumer.max.heartbeat.interval.ms)."""

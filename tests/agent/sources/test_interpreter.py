@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agent.sources import interpreter as module
 from agent.sources.interpreter import Interpreter
 from metrics.signals import Signal, SignalKind
+from metrics.status import RebalanceStatus as Status
 from tests.agent.sources.spoken import (
     ARRIVAL_AT,
     ASSIGNED,
@@ -180,6 +181,15 @@ class TestStreams:
         layer = found[0].streams_follow_up
         assert layer is not None
         assert layer.due_at is None
+
+    def test_a_threads_state_is_context_and_no_status(self) -> None:
+        moved = thread_says("State transition from RUNNING to PARTITIONS_REVOKED")
+        before, after = says(JOINING, client_id="s-StreamThread-1-consumer"), moved
+
+        (join, seen) = signals(before, after)
+
+        assert (join.member.state, seen.member.state) == (None, "PARTITIONS_REVOKED")
+        assert (seen.kind, seen.status) == (SignalKind.SEEN, Status.NONE)
 
     def test_a_thread_whose_consumer_has_not_spoken_is_counted(self) -> None:
         reader = parser()
