@@ -27,6 +27,9 @@ PATH = "/api/v1/records"
 MAX_LINES, MAX_BYTES = 5_000, 2 << 20
 _TIMEOUT_S = 30.0
 _MAX_WAIT_S = 60.0
+_NO_PASSWORD = b""
+"""Without one OpenSSL asks the terminal for it."""
+_FAULTS = (OSError, HTTPException, SinkError, ConfigError, msgspec.MsgspecError)
 
 
 class Progress(msgspec.Struct):
@@ -60,8 +63,9 @@ class Push:
         parts = urllib.parse.urlsplit(url)
         self.name = f"hub:{parts.hostname}:{parts.port}" if parts.port else f"hub:{parts.hostname}"
         self._folder, self._interval_s = folder, config.interval_s
-        self._token = read_token(config.token_file)
-        self._link, self._path = _link(parts, config), parts.path.rstrip("/")
+        self._url, self._config = parts, config
+        self._path = parts.path.rstrip("/")
+        self._token, self._link = read_token(config.token_file), _link(parts, config)
         self._spool = ""
         self._seq: int | None = None
         self._newest = 0
@@ -76,7 +80,7 @@ class Push:
                 more = await asyncio.to_thread(self.push)
                 wait = 0.0 if more else self._interval_s
                 self._tell("")
-            except (OSError, HTTPException, SinkError, msgspec.MsgspecError) as error:
+            except _FAULTS as error:
                 self._counts.errors += 1
                 self._seq = None  # ask again how far the hub is
                 wait = min(max(2 * wait, self._interval_s), _MAX_WAIT_S)
@@ -88,10 +92,12 @@ class Push:
 
         Raises:
             OSError: the hub is away or refuses.
+            ConfigError: the token or a certificate cannot be read any more.
 
         """
         self._spool = self._spool or identity(self._folder)
         if self._seq is None:
+            self._connect()
             self._seq = self._ask(None).seq
         batch = batch_after(self._folder, self._seq, MAX_LINES, MAX_BYTES)
         if batch is None:
@@ -115,6 +121,12 @@ class Push:
             dropped=counts.dropped,
             errors=counts.errors,
         )
+
+    def _connect(self) -> None:
+        """Begin anew, with what stands in the files now: tokens and certificates are renewed."""
+        self._link.close()
+        self._token = read_token(self._config.token_file)
+        self._link = _link(self._url, self._config)
 
     def _ask(self, body: bytes | None) -> Progress:
         """Send lines, or ask how far the hub is."""
@@ -167,10 +179,12 @@ def _link(url: urllib.parse.SplitResult, config: HubConfig) -> HTTPConnection:
 
 
 def _tls(config: HubConfig) -> ssl.SSLContext:
+    name, path = "ca_file", config.ca_file
     try:
-        context = ssl.create_default_context(cafile=config.ca_file)
+        context = ssl.create_default_context(cafile=path)
         if config.certificate_file is not None:
-            context.load_cert_chain(config.certificate_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"hub: {config.ca_file or config.certificate_file}: {error}") from error
+            name, path = "certificate_file", config.certificate_file
+            context.load_cert_chain(path, password=_NO_PASSWORD)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"hub.{name}: {path}: {error}; wanted PEM") from error
     return context
