@@ -24,19 +24,7 @@ def render_page(exposition: Exposition, telemetry_path: str) -> str:
     ]
     members = [
         (
-            tuple(
-                map(
-                    _plain,
-                    (
-                        row.client_id,
-                        row.group,
-                        row.app,
-                        row.host,
-                        row.state or "",
-                        row.reason or "",
-                    ),
-                )
-            ),
+            _plains(row.client_id, row.group, row.app, row.host, row.state or "", row.reason or ""),
             row.status,
         )
         for row in live.instances + live.consumers
