@@ -43,6 +43,7 @@ class Step:
     reason: str | None = None
     masked: bool = False
     """Recorded, and hidden behind a higher status."""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,8 @@ class Piece:
     is_exit: bool = False
     """The member went: it is out of the group from then on."""
     outcome: Outcome | None = None
+    notes: tuple[Step, ...] = ()
+    """What was told of it that is nobody's code."""
     is_mark: bool = False
     """A recorded cause without an episode, such as an admin's leave."""
     joined_at: float | None = None
@@ -99,6 +102,7 @@ def _mark(record: Sample) -> list[Piece]:
             started_at=step.at,
             ended_at=step.at,
             steps=() if joined else (step,),
+            notes=(step,) if record.to is None and not joined else (),
             generations=_known(record.generation) if joined else frozenset(),
             outcome=Outcome.SYNCED if joined else None,
             is_mark=not joined,
@@ -115,6 +119,7 @@ def _cut(chain: list[Sample]) -> list[Piece]:
     if not moves:
         return [piece for record in chain for piece in _mark(record)]
     steps = tuple(_step(record) for record in chain if record.to)
+    notes = [each for each in chain if each.kind is SampleKind.SIGNAL and each.to is None]
     last = moves[-1]
     whole = Piece(
         member=_member(last),
@@ -122,6 +127,7 @@ def _cut(chain: list[Sample]) -> list[Piece]:
         started_at=parse_time(moves[0].ts),
         ended_at=parse_time(last.ts),
         steps=steps,
+        notes=tuple(_step(record) for record in notes if record.reason != UNEXPLAINED),
         generations=_generations(moves),
         is_open=last.kind is SampleKind.TRANSITION and bool(last.to),
         outcome=last.outcome,
@@ -191,6 +197,7 @@ def _step(record: Sample) -> Step:
         code=RebalanceStatus(record.to or 0),
         reason=record.reason,
         masked=record.kind is SampleKind.SIGNAL,
+        source=record.source,
     )
 
 

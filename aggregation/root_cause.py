@@ -16,12 +16,17 @@ from aggregation.causes import cause_of
 from aggregation.pieces import MemberRef, Piece, Step
 from aggregation.rounds import Round
 from metrics.sample import Scope
+from metrics.signals import SourceKind
 from metrics.status import RebalanceStatus
 
 EXPIRY_WAIT_S = 5.0
 """A rebalance that took longer may itself have waited for a member that then expired."""
 MIN_WAIT_S = 1.0
 """Less is the heartbeats' own jitter: nobody is called slow for it."""
+
+
+_ADMINS = {SourceKind.WIRE, SourceKind.BROKER_LOG}
+"""Sources that see an admin remove a member; its reason is in the admin's words."""
 
 
 class Certainty(StrEnum):
@@ -72,11 +77,8 @@ def seen_trigger(made: Round) -> Trigger | None:
 
 def removal_of(made: Round, member: MemberRef) -> Step | None:
     """Return the admin's leave that removed a member, if one was seen."""
-    notes = (piece.steps[0] for piece in made.pieces if piece.is_mark)
-    return next(
-        (n for n in notes if n.member == member and n.code is RebalanceStatus.NONE and n.reason),
-        None,
-    )
+    notes = (note for piece in made.pieces for note in piece.notes)
+    return next((n for n in notes if n.member == member and n.source in _ADMINS and n.reason), None)
 
 
 def inferred_trigger(
@@ -116,7 +118,7 @@ def _missing(absent: Collection[MemberRef]) -> str:
 
 
 def straggler(made: Round, absent: Collection[MemberRef]) -> Straggler | None:
-    """Return who joined last, or whom the others waited for in vain."""
+    """Return who joined last, whom the others waited for in vain, or who fell silent meanwhile."""
     staying = [p for p in made.consumers if not p.is_exit and p.scope is Scope.CONSUMER]
     arrived = _arrivals(staying)
     if not arrived:
@@ -125,9 +127,15 @@ def straggler(made: Round, absent: Collection[MemberRef]) -> Straggler | None:
     in_vain = made.ended_at - at
     if len(absent) == 1 and in_vain >= MIN_WAIT_S:
         return Straggler(next(iter(absent)), in_vain)
-    if not others or at - others[0][0] < MIN_WAIT_S:
-        return None
-    return Straggler(last, at - others[0][0])
+    if others and at - others[0][0] >= MIN_WAIT_S:
+        return Straggler(last, at - others[0][0])
+    return _suspected(made)
+
+
+def _suspected(made: Round) -> Straggler | None:
+    """Return a client whose statistics had a hole while its group rebalanced: it did not poll."""
+    silent = [note for p in made.pieces for note in p.notes if note.source == SourceKind.STATS]
+    return Straggler(silent[0].member, made.ended_at - made.started_at) if silent else None
 
 
 def _arrivals(staying: Iterable[Piece]) -> list[tuple[float, MemberRef]]:

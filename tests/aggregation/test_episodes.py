@@ -14,7 +14,7 @@ from aggregation.episodes import GroupEpisode, group_episodes
 from aggregation.pieces import MemberRef
 from aggregation.root_cause import Certainty, Straggler
 from metrics.sample import Sample
-from metrics.signals import Member, Signal, SignalKind
+from metrics.signals import Member, Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
@@ -140,7 +140,7 @@ class TestTrigger:
         assert story(found) == [(Certainty.SEEN, "a", Status.ASSIGNMENT_PROBING)]
 
     def test_removed_by_an_admin_speaks_in_the_admins_words(self) -> None:
-        note = signal(SignalKind.NOTE, 99.0, A, reason=REMOVED)
+        note = signal(SignalKind.NOTE, 99.0, A, reason=REMOVED, source=SourceKind.WIRE)
         found = episodes(note, *round_of(2, 100.0, A, B, C, causes={"a": (3, "unknown member")}))
 
         assert story(found) == [(Certainty.SEEN, "a", Status.UNKNOWN_MEMBER)]
@@ -297,6 +297,14 @@ class TestStraggler:
         (found,) = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins))
 
         assert found.straggler is None
+
+    def test_is_whose_statistics_had_a_hole_where_no_join_tells(self) -> None:
+        hole = signal(SignalKind.NOTE, 100.3, B, reason="suspected", source=SourceKind.STATS)
+        (found,) = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}), hole)
+
+        assert found.straggler is not None
+        assert found.straggler.member.client_id == "b"
+        assert found.straggler.waited_s == pytest.approx(0.5)
 
     def test_is_who_was_waited_for_in_vain(self) -> None:
         slow = round_of(2, 100.0, B, C, causes={"b": (8, "s")})
