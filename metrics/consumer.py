@@ -100,7 +100,9 @@ class Consumer:
     told: list[Fact] = field(default_factory=list)
     """What was told lately: each is told once by every voice."""
     held: list[Signal] = field(default_factory=list)
-    """A leave that may have been a drop, and what its voice has told since."""
+    """A leave or an end that is not clear, and what its voice has told since."""
+    awaited_until: float | None = None
+    """Till when all that brokers tell of a new member waits for its own words."""
 
     @property
     def attached(self) -> bool:

@@ -7,6 +7,9 @@ member id; where one of both does not know an id yet, to the only member of the 
 client id that no source of its kind tells of; else it is a member of its own. What the first id
 shows to be wrong is put right: a voice moves to the member that has the id, or becomes one of its
 own, and two members that turn out to be one are folded. Identity is the first voice's.
+
+A broker's log has no client id for a static member and for one of the new protocols: it calls them
+by their instance id or member id. Such a stand-in is folded into the member that tells of itself.
 """
 
 from collections import defaultdict
@@ -35,6 +38,8 @@ class Members:
         self._by_voice: dict[_Key, Consumer] = {}
         self._by_id: dict[tuple[str, str], Consumer] = {}
         self._by_name = defaultdict[tuple[str, str], dict[_Key, Consumer]](dict)
+        self.has_clients = False
+        """A member was heard of by itself, not by brokers alone."""
         for entry in entries:
             self.add(entry)
 
@@ -140,6 +145,7 @@ class Members:
         self._index(entry)
 
     def _index(self, entry: Consumer) -> None:
+        self.has_clients = self.has_clients or not entry.is_told_by_brokers
         for voice in entry.voices:
             self._by_voice[_voice_key(voice.source, voice.member)] = entry
         for member_id in entry.ids:

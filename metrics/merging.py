@@ -6,7 +6,8 @@ saw cannot be put into a round that is over: it becomes an episode of its own wh
 moved since, else it is recorded as a ``signal``. A leave without a reason may be a drop (5), which
 the wire does not tell from a close: while a source that knows better lives, it waits for that one.
 So does a broker's end of a round, whose assignment may demand the next one (10): while the member
-tells of that round itself, its own end is the end.
+tells of that round itself, its own end is the end. What a broker tells of a new member waits too,
+where clients are heard: a client's new log is found some seconds after the broker's line.
 """
 
 from collections import Counter
@@ -42,6 +43,8 @@ DEMANDS = {SourceKind.LOGS, SourceKind.WIRE}
 """Show what an assignment demands: whether an end is one. A broker's log does not."""
 HOLD_S = 5.0
 """How long an unclear leave or end waits: a log is read within a second, but some come late."""
+MEET_S = 8.0
+"""How long a broker's new member waits for its own words: a new log is found within 5 s."""
 _HELD = 100
 """What one voice may tell behind an unclear leave or end until that is taken as it is."""
 
@@ -57,6 +60,11 @@ class Merging:
 
     def take(self, entry: Consumer, signal: Signal) -> list[Sample]:
         """Take a signal of whichever source, and return what it changed."""
+        if entry.awaited_until is not None:
+            if not entry.is_told_by_brokers or len(entry.held) == _HELD:
+                return self.release(entry) + self.take(entry, signal)
+            entry.held.append(signal)
+            return []
         if signal.kind in BYSTANDERS:
             return self._do(entry, signal)
         if _is_removal(signal) and _is_known_better(entry, signal):
@@ -75,10 +83,17 @@ class Merging:
 
     def release(self, entry: Consumer) -> list[Sample]:
         """Take an unclear leave or end as it is, and what waits behind it."""
-        (first, *behind), entry.held = entry.held, []
-        out = self._take(entry, first)
+        (first, *behind), entry.held, entry.awaited_until = entry.held, [], None
+        out = self._do(entry, first) if first.kind in BYSTANDERS else self._take(entry, first)
         for signal in behind:
             out += self.take(entry, signal)
+        return out
+
+    def release_due(self, entry: Consumer, now: float) -> list[Sample]:
+        """Take what has waited long enough."""
+        out: list[Sample] = []
+        while entry.held and (entry.awaited_until or entry.held[0].at + HOLD_S) <= now:
+            out += self.release(entry)
         return out
 
     def _take(self, entry: Consumer, signal: Signal) -> list[Sample]:

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from metrics.consumer import Consumer
 from metrics.ledger import GroupEntry, GroupLedger
 from metrics.members import Members
-from metrics.merging import HOLD_S, Merging
+from metrics.merging import MEET_S, Merging
 from metrics.moves import Moves
 from metrics.rows import member_row
 from metrics.sample import Sample, SampleKind, Scope
-from metrics.signals import Signal
+from metrics.signals import Signal, SourceKind
 from metrics.snapshot import Snapshot
 from metrics.status import RebalanceStatus
 from metrics.streams import Instances
@@ -74,8 +74,7 @@ class Tracker:
         """Let time pass: drop what is stale as lost, forget members that have gone."""
         out: list[Sample] = []
         for entry in self._members:
-            while entry.held and entry.held[0].at + HOLD_S <= now:
-                out += self._merging.release(entry)
+            out += self._merging.release_due(entry, now)
             forget(entry.told, now)
             out += self._moves.expire(entry, now)
             if self._is_gone(entry, now):
@@ -177,6 +176,8 @@ class Tracker:
             confirmed_at=signal.at,
         )
         entry = Consumer(track=track)
+        if signal.source is SourceKind.BROKER_LOG and self._members.has_clients:
+            track.known, entry.awaited_until = False, signal.at + MEET_S
         if folded is not None:
             entry.absorb(folded)
         entry.hear(signal)

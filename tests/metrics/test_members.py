@@ -11,7 +11,20 @@ from metrics.snapshot import MemberRow
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker, TrackerState
-from tests.metrics.given import C1, T1, T2, codes, demand, left, raised, run, seen, signal, synced
+from tests.metrics.given import (
+    C1,
+    C2,
+    T1,
+    T2,
+    codes,
+    demand,
+    left,
+    raised,
+    run,
+    seen,
+    signal,
+    synced,
+)
 
 CONFIG = StatusConfig()
 WIRE, LOGS, STATS = SourceKind.WIRE, SourceKind.LOGS, SourceKind.STATS
@@ -184,6 +197,80 @@ class TestStandIn:
         assert only(tracker).client_id == "c1"
 
     @STAND_INS
+    def test_new_one_waits_where_clients_tell_of_themselves(
+        self, tracker: Tracker, own: Member, stand_in: Member
+    ) -> None:
+        run(tracker, seen(1.0, C2))
+
+        samples = run(
+            tracker,
+            raised(1, 2.0, stand_in, source=BROKER),
+            signal(SignalKind.SYNC, 2.5, stand_in, source=BROKER),
+            raised(1, 2.1, own),
+            synced(2.6, own),
+        )
+
+        assert [(each.client_id, each.to) for each in samples] == [("c1", 1), ("c1", 0)]
+
+    def test_it_is_not_shown_while_it_waits(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, C2), raised(1, 2.0, BY_INSTANCE, source=BROKER))
+
+        assert only(tracker).client_id == "c2"
+
+    def test_it_is_its_own_member_where_nobody_names_it_in_time(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, C2), raised(1, 2.0, BY_INSTANCE, source=BROKER))
+        run(tracker, raised(3, 2.1, BY_INSTANCE, source=BROKER))
+
+        assert tracker.advance(9.9) == []
+        assert [(each.client_id, each.to) for each in tracker.advance(10.0)] == [("i", 1), ("i", 3)]
+        assert codes(run(tracker, raised(5, 10.1, BY_INSTANCE, source=BROKER))) == [5]
+        assert statuses(tracker) == [0, 5]
+
+    def test_member_whose_client_id_it_is_does_not_wait(self, tracker: Tracker) -> None:
+        own = replace(STATIC_LOG, client_id="i")
+        run(tracker, seen(1.0, C2), raised(1, 2.0, BY_INSTANCE, source=BROKER))
+
+        assert codes(run(tracker, raised(3, 2.5, own))) == [1, 3]
+
+    def test_new_member_of_any_kind_waits(self, tracker: Tracker) -> None:
+        """Its log may be found some seconds after the broker's line."""
+        stand_in = replace(BY_MEMBER_ID, client_id="c1")
+        run(tracker, seen(1.0, C2))
+
+        samples = run(
+            tracker,
+            raised(2, 2.0, stand_in, source=BROKER),
+            signal(SignalKind.SYNC, 2.1, stand_in, source=BROKER),
+            raised(1, 2.2, stand_in, source=BROKER),
+            signal(SignalKind.SYNC, 2.5, stand_in, source=BROKER),
+            raised(2, 1.9, LOG),
+            synced(2.51, called(LOG, "x")),
+        )
+
+        assert codes(samples + tracker.advance(20.0)) == [2, 0]
+
+    def test_note_waits_too(self, tracker: Tracker) -> None:
+        note = signal(SignalKind.NOTE, 2.0, BY_INSTANCE, source=BROKER, reason="why")
+        run(tracker, seen(1.0, C2), note)
+
+        assert [(each.client_id, each.reason) for each in tracker.flush()] == [("i", "why")]
+
+    def test_no_more_than_a_bound_waits(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, C2))
+
+        samples = run(tracker, *[raised(1, 2.0, BY_INSTANCE, source=BROKER)] * 101)
+
+        assert samples[0].to == 1
+
+    def test_it_waits_through_a_restart(self, tracker: Tracker) -> None:
+        run(tracker, seen(1.0, C2), raised(1, 2.0, BY_INSTANCE, source=BROKER))
+        state = msgspec.json.decode(msgspec.json.encode(tracker.state()), type=TrackerState)
+
+        samples = run(Tracker(CONFIG, state=state), raised(1, 2.1, STATIC_LOG))
+
+        assert [(each.client_id, each.to) for each in samples] == [("c1", 1)]
+
+    @STAND_INS
     def test_member_that_is_told_by_itself_later_has_its_own_name(
         self, tracker: Tracker, own: Member, stand_in: Member
     ) -> None:
@@ -255,6 +342,7 @@ class TestStandIn:
     )
     def test_another_place_or_id(self, tracker: Tracker, other: Member) -> None:
         run(tracker, seen(1.0, STATIC_LOG), seen(1.0, other, BROKER))
+        tracker.advance(10.0)
 
         assert statuses(tracker) == [0, 0]
 
