@@ -3,6 +3,8 @@ import logging
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.log_format import JsonFormatter, LogfmtFormatter
 
@@ -26,6 +28,8 @@ HEAD = "ts=1970-01-01T00:16:40.500000Z level=info logger=agent.app"
         ("two words", '"two words"'),
         ('a="b"\n', '"a=\\"b\\"\\n"'),
         ("\x1b[31m", '"\\u001b[31m"'),
+        ("a\u202eb\x00\x85\u2028", '"a\\u202eb\\u0000\\u0085\\u2028"'),
+        ("\ud800", '"\\ud800"'),
     ],
 )
 def test_logfmt_is_one_line_of_keys(value: object, shown: str) -> None:
@@ -45,6 +49,14 @@ def test_json_is_one_object_of_keys() -> None:
         "event": "listening",
         "address": "a\nb",
     }
+
+
+@pytest.mark.parametrize("style", [LogfmtFormatter, JsonFormatter])
+@given(told=st.text())
+def test_what_comes_from_outside_reaches_the_log_visibly(
+    style: type[logging.Formatter], told: str
+) -> None:
+    assert style().format(record("client_refused", sans=told)).isprintable()
 
 
 def test_a_traceback_stays_on_its_line() -> None:
