@@ -8,12 +8,14 @@ from enum import IntEnum
 from functools import cache
 from typing import Any
 
-from kio.index import load_request_schema
-from kio.serial import entity_writer
-
 from agent.errors import DecodeError
 from agent.wire.buffer import Buffer
+from agent.wire.light_import import without_hypothesis
 from agent.wire.schema import Fields, response_layout
+
+with without_hypothesis():
+    from kio.index import load_request_schema
+    from kio.serial import entity_writer
 
 ELEMENT_LIMIT = 2_000_000
 """Array elements of one answer, some 100 MB of Python at worst: a group may have every partition of

@@ -4,7 +4,10 @@ import asyncio
 import random
 import time
 
-from kio.schema.errors import ErrorCode
+from agent.wire.light_import import without_hypothesis
+
+with without_hypothesis():
+    from kio.schema.errors import ErrorCode
 
 _FIRST_S, _LONGEST_S = 0.1, 2.0
 

@@ -5,9 +5,11 @@ Source: https://kafka.apache.org/protocol#protocol_error_codes, as kio has it.
 
 from enum import Enum, auto
 
-from kio.schema.errors import ErrorCode
-
+from agent.wire.light_import import without_hypothesis
 from metrics.status import RebalanceStatus
+
+with without_hypothesis():
+    from kio.schema.errors import ErrorCode
 
 
 class Meaning(Enum):

@@ -13,9 +13,11 @@ from functools import cache
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from kio.index import KioIndexError, load_request_schema, load_response_schema
-
 from agent.wire.buffer import Buffer
+from agent.wire.light_import import without_hypothesis
+
+with without_hypothesis():
+    from kio.index import KioIndexError, load_request_schema, load_response_schema
 
 Fields = dict[str, Any]
 Read = Callable[[Buffer], Any]
