@@ -61,10 +61,10 @@ class Merging:
     def take(self, entry: Consumer, signal: Signal) -> list[Sample]:
         """Take a signal of whichever source, and return what it changed."""
         if entry.awaited_until is not None:
-            if not entry.is_told_by_brokers or len(entry.held) == _HELD:
-                return self.release(entry) + self.take(entry, signal)
-            entry.held.append(signal)
-            return []
+            if entry.is_told_by_brokers and len(entry.held) < _HELD:
+                entry.held.append(signal)
+                return []
+            entry.awaited_until = None
         if signal.kind in BYSTANDERS:
             return self._do(entry, signal)
         if _is_removal(signal) and _is_known_better(entry, signal):
