@@ -260,6 +260,15 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) 
     assert asyncio.run(ask_slowly()) == 200
 
 
+def test_a_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    (listening,) = listen(["127.0.0.1:0"])
+    with listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_an_address_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
