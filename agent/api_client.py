@@ -45,7 +45,8 @@ def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:  # noqa: S310
             return msgspec.json.decode(answer.read(), type=answer_type)
     except urllib.error.HTTPError as error:
-        raise RecordsError(f"{place}: {_complaint(error)}") from error
+        with error:
+            raise RecordsError(f"{place}: {_complaint(error)}") from error
     except (OSError, msgspec.MsgspecError, ValueError) as error:
         raise RecordsError(f"{place}: {error}; wanted a running agent or hub") from error
 

@@ -1,6 +1,7 @@
 """`explain` and `top` ask an agent that has TLS, users and wants certificates."""
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def test_an_agent_with_tls_and_users(place: Place, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("REBALANCE_AGENT_CA_FILE", str(place.folder / "ca.pem"))
     place.file.write_text(TLS + USERS)
     play(place, scenario)
+    gc.collect()  # a connection that was left open is told now
 
 
 def test_an_agent_that_wants_a_certificate(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
