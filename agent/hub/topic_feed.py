@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 _RETRY_S = 2.0
 _PAUSE_S = 0.2
 _UNSAVED = 10_000
-"""More than these wait for a checkpoint: the spool knows 20,000 records when they come again."""
+"""More than these wait for a checkpoint: the spool knows 50,000 records when they come again."""
 
 
 class Reader(Protocol):

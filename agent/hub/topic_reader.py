@@ -19,15 +19,20 @@ _READ_S = 0.5
 _READ_RECORDS = 1_000
 _LOOK_S = 60.0
 """Between two looks for new partitions."""
-_FATAL = {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION}  # noqa: SLF001 - their names
+_ALL_DOWN, _NO_LOGIN = KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION  # noqa: SLF001
+_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - their names
 _CONSUMER = {
     "group.id": "rebalance-agent",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 200,
+    "fetch.message.max.bytes": 256 << 10,
+    "queued.min.messages": 1_000,
     "queued.max.messages.kbytes": 16 << 10,
 }
+"""Small fetches: no partition runs far ahead of another, so that what a crash brings again comes
+while the spool still knows it."""
 
 
 class TopicReader:
@@ -47,7 +52,7 @@ class TopicReader:
 
         """
         self._topic = topic
-        self._fault = ""
+        self._fault = self._said = ""
         self._lock = threading.Lock()
         self._consumer = Consumer({**properties, **_CONSUMER, "error_cb": self._heard})
         self._since_ms = int((time.time() - look_back_s) * 1000)
@@ -59,7 +64,8 @@ class TopicReader:
             self._unread = {start.partition for start in starts}
             self._consumer.assign(starts)
         except KafkaException as error:
-            text = self._fault or error.args[0].str()
+            self._consumer.consume(10, 0.1)  # why it is so comes by the callback
+            text = self._said or self._fault or error.args[0].str()
             self._consumer.close()
             raise SourceError(f"topic {topic!r}: {text}") from error
         except SourceError:
@@ -141,11 +147,13 @@ class TopicReader:
         )
 
     def _take_error(self, error: KafkaError, message: "Message[Any, Any]") -> None:
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - their name
+        if error.code() == _EOF:
             self._unread.discard(message.partition() or 0)
         elif message.topic() is not None:
             self._fault = error.str()
 
     def _heard(self, error: KafkaError) -> None:
-        if error.code() in _FATAL:
-            self._fault = error.str()
+        if error.code() != _ALL_DOWN:  # which says nothing of why
+            self._said = error.str()
+        if error.code() in {_ALL_DOWN, _NO_LOGIN}:
+            self._fault = self._said or error.str()

@@ -28,8 +28,8 @@ from metrics.sample import Sample, encode
 _MIB = 1 << 20
 _BUFFER_BYTES = _MIB
 """Of lines not yet in the part file. While the disk takes none, more are dropped and counted."""
-_KNOWN_IDS = 20_000
-"""Far more than is written between two checkpoints, and 2 MB of memory."""
+_KNOWN_IDS = 50_000
+"""Far more than is written between two checkpoints, and 6 MB of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

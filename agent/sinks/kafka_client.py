@@ -27,6 +27,7 @@ def client_properties(access: KafkaAccess) -> dict[str, Any]:
         "bootstrap.servers": ",".join(access.bootstrap_servers),
         "client.id": "rebalance-agent",
         "log_level": _ONLY_GRAVE,
+        "reconnect.backoff.ms": 500,
         "security.protocol": security.protocol.value,
     }
     login = open_security(security).login  # what is missing is told at the start
