@@ -24,15 +24,17 @@ _STAMP = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", re.MULTILINE
 _FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _DEADLINE_S = 10.0
 
-# one source has a device that does not exist, so that a fault shows
 _AGENT = """\
-role: standalone
 host: here
 timezone: UTC
-cluster: {{name: demo}}
 state_dir: {folder}/state
-status: {{forget_after: 1h}}
 web: {{listen: ["127.0.0.1:{port}"]}}
+"""
+# one source has a device that does not exist, so that a fault shows
+_SOURCES = """\
+role: standalone
+cluster: {{name: demo}}
+status: {{forget_after: 1h}}
 sources:
   - {{type: logs, paths: ["{folder}/*.log"]}}
   - {{type: capture, interface: nodevice0}}
@@ -99,12 +101,21 @@ def _moved(stamp: re.Match[str], by: timedelta) -> str:
 
 @contextmanager
 def scenario(folder: Path) -> Iterator[Scenario]:
-    """Start both and stop them."""
-    port, own = free_port(), free_port()
+    """Start an agent that follows the logs, and a Prometheus with the rules."""
     for name in RECORDINGS:
         (folder / f"{name}.log").touch()
-    (folder / "agent.yaml").write_text(_AGENT.format(folder=folder, port=port))
-    rules = FOLDER / "rules.yaml"
+    sources = _SOURCES.format(folder=folder)
+    with scraped(folder, sources, FOLDER / "rules.yaml") as (agent, prometheus):
+        yield Scenario(folder, agent, prometheus)
+
+
+@contextmanager
+def scraped(
+    folder: Path, config: str, rules: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], Prometheus]]:
+    """Start an agent and a Prometheus, and stop both."""
+    port, own = free_port(), free_port()
+    (folder / "agent.yaml").write_text(_AGENT.format(folder=folder, port=port) + config)
     (folder / "prometheus.yaml").write_text(_PROMETHEUS.format(rules=rules, port=port))
     prometheus = [
         tool("prometheus"),
@@ -121,9 +132,9 @@ def scenario(folder: Path) -> Iterator[Scenario]:
             for command in (agent, prometheus)
         ]
         try:
-            made = Scenario(folder, started[0], Prometheus(own))
-            until(lambda: made.prometheus.has("rebalance_agent_build_info"))
-            yield made
+            answers = Prometheus(own)
+            until(lambda: answers.has("rebalance_agent_build_info"))
+            yield started[0], answers
         finally:
             for process in started:
                 process.terminate()

@@ -42,7 +42,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus,
         until(lambda: prometheus.has('rebalance_agent_config_reloads_total{outcome="success"} > 0'))
         for _ in range(2):  # whole groups are counted half a minute after their end
             try:
-                until(lambda: prometheus.has("kafka_group_rebalances_total"))
+                until(lambda: prometheus.has(f'kafka_group_rebalances_total{{group="{GROUP}"}}'))
             except AssertionError:
                 continue
             break

@@ -1,0 +1,112 @@
+"""A real Prometheus, an agent, a broker and clients: a storm is told, a rolling restart is not."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from agent.lab.broker import HOST, free_port
+from agent.lab.lab import Lab
+from tests.dashboards.scenario import Prometheus, scraped
+from tests.dashboards.test_rules import FOLDER, tool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
+
+ROLLED = 12
+"""Members that are restarted one by one: more rebalances than a storm needs."""
+_WITHIN_S = 60.0
+_TOPIC = "alerts"
+_QUICK = {
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 500,
+    "auto.offset.reset": "earliest",
+}
+
+
+class Members:
+    """Consumers by client id, all of them polled in turn."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._consumers: dict[str, Consumer] = {}
+
+    def start(self, group: str, client_id: str) -> None:
+        named = {"bootstrap.servers": self._bootstrap, "group.id": group, "client.id": client_id}
+        consumer = self._consumers[client_id] = Consumer(_QUICK | named)
+        consumer.subscribe([_TOPIC])
+
+    def restart(self, group: str, client_id: str) -> None:
+        """Close one and start it again; returns when it has its partitions."""
+        self._consumers[client_id].close()
+        self.start(group, client_id)
+        self.until(self._consumers[client_id].assignment)
+
+    def until(self, fact: Callable[[], object]) -> None:
+        """Poll everybody until a fact holds."""
+        deadline = time.monotonic() + _WITHIN_S
+        while not fact():
+            assert time.monotonic() < deadline
+            for consumer in self._consumers.values():
+                consumer.poll(0.02)
+
+    def close(self) -> None:
+        for consumer in self._consumers.values():
+            consumer.close()
+
+
+@contextmanager
+def played(lab: Lab, folder: Path) -> Iterator[tuple[Members, Prometheus]]:
+    """Give members behind the agent's proxy, and the Prometheus that scrapes the agent."""
+    listen = f"{HOST}:{free_port()}"
+    upstream = lab.cluster.bootstrap
+    proxy = f'sources: [{{type: proxy, listen: "{listen}", upstream: ["{upstream}"]}}]\n'
+    rules = folder / "rules.yaml"
+    rules.write_text(hurried((FOLDER / "rules.yaml").read_text()))
+    with scraped(folder, f"role: standalone\n{proxy}", rules) as (_, prometheus):
+        members = Members(listen)
+        try:
+            yield members, prometheus
+        finally:
+            members.close()
+
+
+def hurried(rules: str) -> str:
+    """Make alerts wait for a tenth of the time only: sooner told, and the harder to keep quiet."""
+    return re.sub(r"(?m)^( +for: )(\d+)m$", lambda match: f"{match[1]}{int(match[2]) * 6}s", rules)
+
+
+def test_a_storm_is_told_and_a_rolling_restart_is_not(lab: Lab, tmp_path: Path) -> None:
+    tool("prometheus")
+    lab.admin.do(f"create-topic {_TOPIC} {ROLLED}")
+    storm, rollout = 'group="storm"', 'group="rollout"'
+    with played(lab, tmp_path) as (members, prometheus):
+        for client_id in ("calm", "crashing"):
+            members.start("storm", client_id)
+        rolled = [f"rolled-{n}" for n in range(ROLLED)]
+        for client_id in rolled:
+            members.start("rollout", client_id)
+        joined = 'kafka_consumer_rebalance_transitions_total{status="NewMember"}'
+        members.until(lambda: prometheus.has(f"count({joined}) == {ROLLED + 2}"))
+        members.until(lambda: prometheus.has(f"kafka_group_rebalance_status{{{rollout}}} == 0"))
+
+        for number in count():
+            members.restart("storm", "crashing")
+            if number < ROLLED:
+                members.restart("rollout", rolled[number])
+            elif prometheus.has(f'ALERTS{{alertname="KafkaGroupRebalanceStorm",{storm}}} == 1'):
+                break
+        told = f'ALERTS{{alertname="KafkaGroupRebalanceStorm",alertstate="firing",{storm}}}'
+        members.until(lambda: prometheus.has(told))
+
+        many = f"(group:kafka_rebalances:increase10m{{{rollout}}} > 6)"
+        members.until(lambda: prometheus.has(f"count_over_time({many}[30s:1s]) > 15"))
+
+        assert prometheus.has(
+            f'ALERTS{{alertname="KafkaMemberFlapping",client_id="crashing",{storm}}}'
+        )
+        assert not prometheus.has(f'max_over_time(ALERTS{{alertstate="firing",{rollout}}}[10m])')
