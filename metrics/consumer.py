@@ -131,6 +131,12 @@ class Consumer:
                 self.ids = [*self.ids[1 - _IDS :], member.member_id]
         self.track.member = self.merged()
 
+    def tell(self, signal: Signal) -> None:
+        """Take how far the voice of a signal is in its round."""
+        for voice in self.voices:
+            if voice.is_of(signal):
+                voice.tell(signal)
+
     def absorb(self, other: "Consumer") -> None:
         """Take the voices of a member that turned out to be this one."""
         for voice in other.voices:

@@ -69,9 +69,7 @@ class Merging:
             return self._do(entry, signal)
         if _is_removal(signal) and _is_known_better(entry, signal):
             return []
-        voice = entry.voice_of(signal)
-        if voice is not None:
-            voice.tell(signal)
+        entry.tell(signal)
         out = self.release(entry) if _has_passed(entry, signal) else []
         if _waits(entry, signal):
             entry.held.append(signal)
