@@ -54,7 +54,10 @@ class TopicReader:
         self._topic = topic
         self._fault = self._said = ""
         self._lock = threading.Lock()
-        self._consumer = Consumer({**properties, **_CONSUMER, "error_cb": self._heard})
+        try:
+            self._consumer = Consumer({**properties, **_CONSUMER, "error_cb": self._heard})
+        except KafkaException as error:
+            raise SourceError(f"topic {topic!r}: {error.args[0].str()}") from error
         self._since_ms = int((time.time() - look_back_s) * 1000)
         self._unread: set[int] = set()
         self.expired = 0
@@ -126,6 +129,8 @@ class TopicReader:
         if offset is None:
             asked = TopicPartition(self._topic, number, self._since_ms)
             (since,) = self._consumer.offsets_for_times([asked], _TIMEOUT_S)
+            if since.error is not None:
+                raise KafkaException(since.error)
             offset = since.offset if since.offset >= 0 else high
         elif offset > high:  # another topic of the same name
             offset = low

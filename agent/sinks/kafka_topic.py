@@ -35,6 +35,7 @@ _INTERVAL_S = 1.0
 _SLICE_S = 0.5
 _PATIENCE_S = 5.0
 _MAX_WAIT_S = 60.0
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001 - their names
 _PRODUCER = {
     "enable.idempotence": True,  # brings acks=all
     "enable.gapless.guarantee": True,
@@ -69,12 +70,15 @@ class _Flight:
     batch: Batch
     sent_s: float
     waiting: int
+    failed: bool = False
     fault: str = ""
 
     def delivered(self, error: KafkaError | None, _: object) -> None:
         self.waiting -= 1
         if error is not None:
-            self.fault = self.fault or error.str()
+            self.failed = True
+            if error.code() not in _PURGED:  # which is what follows
+                self.fault = self.fault or error.str()
 
 
 class TopicSink:
@@ -180,8 +184,8 @@ class TopicSink:
         return flight
 
     def _land(self, flight: _Flight) -> None:
-        if flight.fault:
-            raise SinkError(flight.fault)
+        if flight.failed:
+            raise SinkError(flight.fault or self._said or "the producer has ended")
         if flight.waiting:
             if time.monotonic() - flight.sent_s > _PATIENCE_S:
                 self._tell(self._said or "the brokers acknowledge nothing")
