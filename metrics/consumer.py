@@ -28,7 +28,15 @@ _VOICES = 4
 """Sources remembered of one member; the one that has gone, or came first, makes room."""
 _IDS = 4
 """Member ids remembered of one member: a log that is behind still tells an older one."""
-_FILLED = ("cluster", "host", "software", "assignor", "max_poll_interval_s", "protocol_type")
+_FILLED = (
+    "cluster",
+    "host",
+    "software",
+    "state",
+    "assignor",
+    "max_poll_interval_s",
+    "protocol_type",
+)
 """What another voice may add where the best one does not know it."""
 
 
