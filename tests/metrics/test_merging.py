@@ -701,3 +701,44 @@ class TestLaws:
             )
         recorded = {each.to for each in samples} - {0, None}
         assert recorded == {each.to for each in expected} - {0, None}
+
+
+class TestSeveralMembersAtOnce:
+    """What waits of one member is told beside what waits of the others."""
+
+    def waiting(self, tracker: Tracker) -> None:
+        """Two members leave on the wire without a reason, while their logs live."""
+        for name in ("c1", "c2"):
+            log = replace(LOG, client_id=name, member_id=f"{name}-u", stream=f"{name}.log")
+            told = replace(log, stream="10.0.0.5:40000", host="10.0.0.5")
+            run(tracker, signal(SignalKind.SEEN, 9.0, log))
+            assert run(tracker, signal(SignalKind.LEAVE, 10.0, told, source=WIRE)) == []
+
+    def test_at_the_end(self, tracker: Tracker) -> None:
+        self.waiting(tracker)
+
+        assert [each.client_id for each in tracker.flush()] == ["c1", "c1", "c2", "c2"]
+
+    def test_when_their_time_has_come(self, tracker: Tracker) -> None:
+        self.waiting(tracker)
+
+        assert [each.client_id for each in tracker.advance(60.0)] == ["c1", "c1", "c2", "c2"]
+
+    def test_snapshot_counts_the_members_of_each_stream(self, tracker: Tracker) -> None:
+        self.waiting(tracker)
+
+        streams = tracker.snapshot(10.0).streams
+
+        assert streams == {"c1.log": 1, "c2.log": 1, "10.0.0.5:40000": 2}
+
+
+def test_threads_state_is_shown_whoever_names_the_member(tracker: Tracker) -> None:
+    run(
+        tracker,
+        signal(SignalKind.SEEN, 9.0, replace(LOG, state="RUNNING")),
+        wire(SignalKind.RAISE, 10.0, 1),
+    )
+
+    (row,) = tracker.snapshot(10.0).consumers
+
+    assert (row.state, row.status) == ("RUNNING", 1)
