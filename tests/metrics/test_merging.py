@@ -204,9 +204,11 @@ class TestOnlyOneSaw:
         assert run(tracker, raised(7, 10.0, LOG))[-1].ts[17:23] == "12.000"
 
     def test_round_that_failed_ends_as_failed(self, tracker: Tracker) -> None:
-        run(tracker, wire(SignalKind.FAIL, 12.0))
+        run(tracker, wire(SignalKind.FAIL, 12.0, reason="fenced"))
 
-        assert run(tracker, raised(9, 10.0, LOG))[-1].outcome is Outcome.FAILED
+        end = run(tracker, raised(9, 10.0, LOG))[-1]
+
+        assert (end.outcome, end.reason, end.source) == (Outcome.FAILED, "fenced", "logs")
 
     def test_another_one_of_that_round_is_recorded(self, tracker: Tracker) -> None:
         run(tracker, synced(12.0, 5), raised(7, 10.0, LOG))
