@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from math import ceil
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ NEEDS_A_BROKER = {
 }
 """From inspection: here no broker answers; queries of these alone have to parse, no more."""
 
+_STEP_S = 5
 NO_ROLLOUT = "group:kafka_rebalance_rollout_members:count10m"
 """The recordings' members leave and join again and again."""
 
@@ -78,7 +80,10 @@ def _answer(prometheus: Prometheus, target: dict[str, Any], began_at: float) -> 
     expr = asked(target["expr"])
     if target.get("instant"):
         return prometheus.has(expr)
-    found = prometheus.get("query_range", query=expr, start=began_at, end=time.time(), step=5)
+    end = time.time()
+    # the last step is now: what has just appeared is new for one step, whenever that was
+    start = end - _STEP_S * ceil((end - began_at) / _STEP_S)
+    found = prometheus.get("query_range", query=expr, start=start, end=end, step=_STEP_S)
     return bool(found["result"])
 
 

@@ -93,6 +93,9 @@ def test_each_source_adds_what_the_other_cannot_tell(scene: Scene) -> None:
         "2.8.2", "t3", "slow", [scene.topic("two-slow")], {"max.poll.interval.ms": "2000"}
     )
     slow.wait_for("assigned")
+    here = {"client_id": "t3", "host": socket.gethostname()}
+    for agent in (scene.log, scene.every):  # a new log is found within seconds; then it names t3
+        assert agent.gauge("kafka_consumer_rebalance_status", 0.0, **here) == 0.0
 
     slow.do("stall 4000")
 
