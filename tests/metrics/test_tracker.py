@@ -873,3 +873,22 @@ def test_tracker_without_signals_shows_nothing(tracker: Tracker) -> None:
 
     assert (snapshot.at, snapshot.consumers, snapshot.instances) == (10.0, (), ())
     assert (snapshot.groups, snapshot.durations, snapshot.counts) == ((), {}, {})
+
+
+class TestJoinedAt:
+    """The transition that a sync ends tells when the member last asked to join."""
+
+    def test_of_a_sync_is_the_last_join(self, tracker: Tracker) -> None:
+        *_, end = run(tracker, raised(1, 10.0), joined(10.5), joined(11.0), synced(12.0))
+
+        assert end.joined_ts == "1970-01-01T00:00:11.000000Z"
+
+    def test_belongs_to_one_round(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 10.0), joined(10.5), synced(12.0))
+
+        told = run(tracker, raised(1, 20.0), synced(22.0))
+
+        assert [each.joined_ts for each in told] == [None, None]
+
+    def test_of_a_leave_is_none(self, tracker: Tracker) -> None:
+        assert [e.joined_ts for e in run(tracker, joined(9.0), left(10.0))] == [None, None]
