@@ -16,7 +16,6 @@ import pytest
 
 AGENT = (sys.executable, "-P", "-m", "agent")
 DEADLINE_S = 30.0
-START = datetime.now().astimezone().replace(microsecond=0)
 
 # ConsumerCoordinator and AbstractCoordinator, 3.5 to 4.3
 JOIN = "Request joining group due to: need to re-join with the given member-id: c1-7d"
@@ -29,8 +28,8 @@ REBALANCES = "kafka_consumer_rebalances_total"
 ASSIGNED = "Adding newly assigned partitions: t-0"
 
 
-def line(number: int, text: str) -> str:
-    stamp = (START + timedelta(milliseconds=100 * number)).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+def line(at: datetime, text: str) -> str:
+    stamp = at.strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
     internals = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
     return f"[{stamp}] INFO [Consumer clientId=c1, groupId=g] {text} ({internals})\n"
 
@@ -99,9 +98,13 @@ def test_a_killed_agent_neither_loses_nor_doubles(
     config: Path, tmp_path: Path, *, commits: bool
 ) -> None:
     log, checkpoint = tmp_path / "app.log", tmp_path / "state" / "checkpoint.json"
+    # Of this test's own time, not of the module's: a raise half an hour old would go stale at once.
+    start = datetime.now().astimezone()
+    step = timedelta(milliseconds=100)
     with log.open("a") as file:
         for number in range(3):
-            joined, synced = line(3 * number, JOIN), line(3 * number + 1, SYNC % (number + 1))
+            at = start + 3 * number * step
+            joined, synced = line(at, JOIN), line(at + step, SYNC % (number + 1))
             with running(config) as agent:
                 file.write(joined + synced[:70])
                 file.flush()
@@ -109,7 +112,7 @@ def test_a_killed_agent_neither_loses_nor_doubles(
                 until(raised)
                 if commits:
                     until(lambda: checkpoint.exists() and b'"status":2' in checkpoint.read_bytes())
-            file.write(synced[70:] + line(3 * number + 2, ASSIGNED))
+            file.write(synced[70:] + line(at + 2 * step, ASSIGNED))
             file.flush()
     with running(config) as agent:
         until(lambda: agent.shows(f"{REBALANCES} NewMember", 3))

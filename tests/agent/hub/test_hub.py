@@ -18,7 +18,6 @@ from tests.agent.test_restart import until
 
 AGENT = (sys.executable, "-P", "-m", "agent")
 DEADLINE_S = 30.0
-START = datetime.now().astimezone().replace(microsecond=0) - timedelta(minutes=10)
 INTERNALS = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
 
 # ConsumerCoordinator and AbstractCoordinator, 3.5 to 4.3
@@ -31,11 +30,17 @@ SYNC = (
 ASSIGNED = "Adding newly assigned partitions: t-0"
 
 
-def lines(client: str, generation: int, at_s: float, cause: str) -> str:
+@pytest.fixture
+def start() -> datetime:
+    """When the story begins: its two minutes are over by now, and not long ago."""
+    return datetime.now().astimezone().replace(microsecond=0) - timedelta(minutes=2)
+
+
+def lines(client: str, generation: int, at: datetime, cause: str) -> str:
     """Return one round of a consumer, as its log has it."""
     told = ((0.0, cause), (0.5, SYNC), (0.6, ASSIGNED))
     return "".join(
-        f"[{(START + timedelta(seconds=at_s + after)):%Y-%m-%d %H:%M:%S},000] INFO"
+        f"[{(at + timedelta(seconds=after)):%Y-%m-%d %H:%M:%S},000] INFO"
         f" [Consumer clientId={client}, groupId=g]"
         f" {text.format(client=client, generation=generation)} ({INTERNALS})\n"
         for after, text in told
@@ -101,7 +106,7 @@ def token(tmp_path: Path) -> Path:
 
 
 def test_hub_explains_what_no_agent_sees_alone_and_survives_its_kill(
-    tmp_path: Path, token: Path
+    tmp_path: Path, token: Path, start: datetime
 ) -> None:
     hub = Process(tmp_path / "hub", f"role: hub\nhub: {{token_file: {token}}}\n")
     config = (
@@ -116,22 +121,24 @@ def test_hub_explains_what_no_agent_sees_alone_and_survives_its_kill(
         for name in ("one", "two")
     ]
     one, two = agents
+    later = start + timedelta(minutes=1)
     with running(hub, *agents):
-        one.say(lines("c1", 1, 0.0, NEW))
+        one.say(lines("c1", 1, start, NEW))
         until(lambda: '"status":"NewMember"' in hub.get("api/v1/explain?group=g"))
         hub.kill()
-        two.say(lines("c2", 2, 60.0, NEW))
-        one.say(lines("c1", 2, 61.0, TOLD))
+        two.say(lines("c2", 2, later, NEW))
+        one.say(lines("c1", 2, later + timedelta(seconds=1), TOLD))
         until(lambda: len(one.ids()) == 4 and len(two.ids()) == 2)
         hub.start()
-        until(lambda: '"client_id":"c2","host":"two"' in hub.get("api/v1/explain?group=g&last=1"))
+        until(lambda: '"members":2' in hub.get("api/v1/explain?group=g&last=1"))
 
         (told,) = json.loads(hub.get("api/v1/explain?group=g&last=1"))
         until(lambda: len(hub.ids()) == 6)
         page = hub.get("metrics")
         members = json.loads(hub.get("api/v1/members?group=g"))
 
-    assert told["happened"][0]["members"] == 2
+    assert told["happened"][0]["client_id"] == "c2"
+    assert told["happened"][0]["host"] == "two"
     assert told["happened"][0]["certainty"] == "seen"
     assert hub.ids() == sorted(one.ids() + two.ids())
     assert {row["client_id"] for row in members} == {"c1", "c2"}
@@ -140,7 +147,7 @@ def test_hub_explains_what_no_agent_sees_alone_and_survives_its_kill(
     assert "kafka_consumer_rebalance_status" not in page
 
 
-def test_hub_counts_whole_groups(tmp_path: Path) -> None:
+def test_hub_counts_whole_groups(tmp_path: Path, start: datetime) -> None:
     hub = Process(tmp_path / "hub", "role: hub\n")
     one = Process(
         tmp_path / "one",
@@ -148,7 +155,7 @@ def test_hub_counts_whole_groups(tmp_path: Path) -> None:
         f"hub: {{push_to: [{hub.url}], interval: 200ms}}\n",
     )
     with running(hub, one):
-        one.say(lines("c1", 1, 0.0, NEW))
+        one.say(lines("c1", 1, start, NEW))
         counted = 'kafka_group_rebalances_total{group="g",kafka_cluster="",status="NewMember"} 1.0'
         until_slow(lambda: counted in hub.get("metrics"))
 
