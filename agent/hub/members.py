@@ -3,7 +3,7 @@
 Theory of operation. Each agent's records come in its own order, and only its own records move what
 it sees, so no clocks are compared. Members that one agent cannot tell apart share a row: its status
 is the max over their open episodes. An agent that falls silent takes its rows along: no data is no
-series.
+series. When it is back they are shown again, for what happened meanwhile comes in its records.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,9 @@ from metrics.transition import Staircase, peak, remember
 
 NONE = RebalanceStatus.NONE
 SILENT_S = 90.0
-"""An agent sends periodic samples every 15 s; after this long without any, it is gone."""
+"""An agent sends periodic samples every 15 s; after this long without any, it is away."""
+GONE_S = 86_400.0
+"""What is kept of an agent that does not come back."""
 _NO_COUNTS = StatusCounts({}, {}, {})
 
 
@@ -103,7 +105,9 @@ class HubMembers:
             case SampleKind.LOST:
                 row.open.pop(record.episode or "", None)
                 row.known = bool(row.open)
-            case SampleKind.SAMPLE | SampleKind.SIGNAL:
+            case SampleKind.SAMPLE:
+                _confirm(row, record)
+            case SampleKind.SIGNAL:
                 row.known = True
             case SampleKind.EPISODE:
                 pass
@@ -112,7 +116,7 @@ class HubMembers:
         """Return what is known of members whose agents live; what has gone is dropped."""
         self._forget(now)
         for key, row in self._rows.items():
-            if row.known and key.scope == scope:
+            if row.known and key.scope == scope and now < self._heard[key.spool] + SILENT_S:
                 yield self._shown(key, row, now)
 
     def groups(self) -> tuple[GroupKey, ...]:
@@ -148,9 +152,7 @@ class HubMembers:
             self.evicted += 1
 
     def _forget(self, now: float) -> None:
-        silent = {spool for spool, at in self._heard.items() if at + SILENT_S <= now}
-        for spool in silent:
-            del self._heard[spool]
+        self._heard = {spool: at for spool, at in self._heard.items() if now < at + GONE_S}
         self._rows = {
             key: row
             for key, row in self._rows.items()
@@ -186,6 +188,14 @@ class _Saved(msgspec.Struct):
     rows: list[tuple[RowKey, Row]]
     heard: dict[str, float]
     groups: list[GroupKey]
+
+
+def _confirm(row: Row, record: Sample) -> None:
+    """Take a periodic sample: it also tells what began before this hub was there to hear it."""
+    row.known = True
+    if record.to and record.episode and record.episode not in row.open:
+        status, at = RebalanceStatus(record.to), parse_time(record.ts)
+        row.open[record.episode] = Open(status, at, record.reason)
 
 
 def _move(row: Row, record: Sample) -> None:

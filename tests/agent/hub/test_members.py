@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.hub.members import SILENT_S, HubMembers
+from agent.hub.members import GONE_S, SILENT_S, HubMembers
 from metrics.sample import Sample, Scope
 from metrics.signals import Signal, SignalKind
 from metrics.snapshot import MemberRow
@@ -71,6 +71,35 @@ def test_silent_agent_takes_its_rows_along() -> None:
     assert held_by(members, 10.0 + SILENT_S - 1)
     assert held_by(members, 10.0 + SILENT_S) == []
     assert [key.group for key in members.groups()] == ["g"]
+
+
+def test_agent_that_comes_back_has_its_statuses_again() -> None:
+    members = after(told(raised(2, 10.0)), 10.0)
+    held_by(members, 10.0 + SILENT_S)
+
+    members.hear("s", 1_000.0)
+
+    assert [(row.status, row.since_at) for row in held_by(members, 1_000.0)] == [(2, 10.0)]
+
+
+def test_agent_that_never_comes_back_is_forgotten() -> None:
+    members = after(told(raised(2, 10.0)), 10.0)
+    held_by(members, 10.0 + GONE_S)
+
+    members.hear("s", 11.0 + GONE_S)
+
+    assert held_by(members, 11.0 + GONE_S) == []
+
+
+def test_periodic_sample_tells_a_status_whose_beginning_was_not_heard() -> None:
+    tracker = Tracker(CONFIG)
+    run(tracker, raised(2, 10.0, reason="why"))
+    members = after(tracker.sample(30.0, 15.0), 30.0)
+
+    assert [(row.status, row.reason) for row in held_by(members, 30.0)] == [(2, "why")]
+    for record in run(tracker, synced(31.0)):
+        members.apply("s", record)
+    assert [int(row.status) for row in held_by(members, 31.0)] == [0]
 
 
 def test_two_that_one_agent_cannot_tell_apart_are_their_max() -> None:
