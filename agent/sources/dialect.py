@@ -24,8 +24,9 @@ behind the prefix, ``cites`` the class that prints it, and does one thing:
 
 Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, ``generation``,
 ``sent_generation`` (of the request that is answered), ``assignor``, ``cluster``, ``state`` (of a
-Streams thread), ``reason``, ``due_ms`` and ``due`` (a scheduled time), ``thread`` (of Streams) and
-``handle`` (names the client where a line leaves out its id or group).
+Streams thread), ``assignment`` (all that a Streams member is to take), ``reason``, ``due_ms`` and
+``due`` (a scheduled time), ``thread`` (of Streams) and ``handle`` (names the client where a line
+leaves out its id or group).
 """
 
 import re

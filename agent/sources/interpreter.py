@@ -6,7 +6,8 @@ held until the client's "Adding newly assigned partitions": every completed join
 every follow-up stands before it. While a sync is held, later signals of the same consumer, and of
 the other threads of the same Streams instance, wait behind it in their lane, so that an instance
 sees `2, 0, 2` in the order of events. In the new protocols nothing is held but the join of a client
-that has not told its cluster yet.
+that has not told its cluster yet, and a Streams member's new assignment until it shows that it is
+one.
 """
 
 from collections import deque
@@ -66,11 +67,11 @@ class Interpreter:
         if event.rule.subscribes:
             self._settings(speaker)
         outdated = event.rule.may_be_late and speaker.is_outdated(event)
+        changes = speaker.changes(event)
         speaker.learn(event, self.cluster)
         held = speaker.held
         if held is not None and held.signal.kind is SignalKind.RAISE:
-            held.signal = msgspec.structs.replace(held.signal, member=speaker.member)
-            out += self._release(speaker)
+            out += self._decide(speaker, held, changes)
         return out if outdated else out + self._do(speaker, event, at)
 
     def flush(self) -> list[Signal]:
@@ -100,6 +101,16 @@ class Interpreter:
         for speaker in self.speakers.values():  # one object again, not two equal ones
             lane = self.lanes.get(speaker.lane, ())
             speaker.held = next((w for w in lane if w == speaker.held), None)
+
+    def _decide(self, speaker: Speaker, held: Waiting, changes: bool | None) -> list[Signal]:
+        """Let a held cause go, or take it back, by what the event after it shows."""
+        if held.signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
+            if changes is None:
+                return []
+            if not changes:
+                self._lane(speaker).remove(held)
+        held.signal = msgspec.structs.replace(held.signal, member=speaker.member)
+        return self._release(speaker)
 
     def _do(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
         do = self._DOES.get(event.rule.action)
@@ -186,16 +197,17 @@ class Interpreter:
 
     def _pass(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
         out = self._release(speaker) if event.rule.ends_sync else []
-        signal, is_nowhere = self._signal(speaker, event, at), speaker.is_nowhere(event.rule)
-        if speaker.lane not in self.lanes and speaker.announced is None and not is_nowhere:
+        signal = self._signal(speaker, event, at)
+        waits = speaker.is_nowhere(event.rule) or speaker.is_unsure(event.rule)
+        if speaker.lane not in self.lanes and speaker.announced is None and not waits:
             out.append(signal)
             return out
         lane = self._lane(speaker)
         if speaker.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
             lane.extend(Waiting(signal=cause) for cause in speaker.explain(signal))
-        waiting = Waiting(signal=signal, ready=not is_nowhere)
+        waiting = Waiting(signal=signal, ready=not waits)
         lane.append(waiting)
-        speaker.held = waiting if is_nowhere else speaker.held
+        speaker.held = waiting if waits else speaker.held
         if len(lane) > _LANE_LIMIT:
             for waiting in lane:
                 waiting.ready = True

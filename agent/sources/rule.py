@@ -78,6 +78,8 @@ class Rule:
     """The thread has done with its last sync, whatever it printed of it."""
     schedules: bool = field(init=False)
     """It may tell for when a rebalance is scheduled."""
+    assigns: bool = field(init=False)
+    """It tells all that the member is to have."""
 
     def __post_init__(self) -> None:
         """Work out what follows."""
@@ -93,6 +95,7 @@ class Rule:
         self.may_be_late = self.joined_only or self.answers or leaves or is_sent
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)
+        self.assigns = "assignment" in captures
 
     @property
     def shows(self) -> RebalanceStatus:

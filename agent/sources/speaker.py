@@ -47,6 +47,8 @@ class Speaker:
     announced: Announced | None = None
     subscription: str | None = None
     """The last words about it."""
+    assignment: str | None = None
+    """The tasks that it took last, in its own words."""
     left: bool = False
     dropped: bool = False
     """The poll interval expired and no join has followed: the next leave is that drop's own."""
@@ -80,6 +82,26 @@ class Speaker:
         joins = rule.status is RebalanceStatus.NEW_MEMBER
         return joins and rule.group_type != CLASSIC and not self.member.cluster
 
+    def is_unsure(self, rule: Rule) -> bool:
+        """Tell whether what follows shows if the assignment has changed at all.
+
+        StreamsMembershipManager, from 4.2, reconciles also where only the group's readiness has.
+        """
+        asks = rule.status is RebalanceStatus.COORDINATOR_REQUESTED
+        return asks and self.member.group_type == "streams" and self.assignment is not None
+
+    def changes(self, event: Event) -> bool | None:
+        """Tell whether the assignment that it is unsure of has changed; None: this shows nothing.
+
+        What it settles without taking, or takes a second time, it has.
+        """
+        rule = event.rule
+        if rule.assigns:
+            return event.captures.get("assignment") != self.assignment
+        if rule.action is Action.SETTLE:
+            return False
+        return None if rule.action in _IN_EVERY_PROTOCOL else True
+
     def learn(self, event: Event, own_cluster: str) -> None:
         """Take in what the event says of the client; ``own_cluster`` is the configured one."""
         rule = event.rule
@@ -88,6 +110,8 @@ class Speaker:
         generation = event.captures.get("generation")
         if generation is not None:
             self.generation = int(generation)
+        if rule.assigns:
+            self.assignment = event.captures["assignment"]
         if rule.parts:
             self._part(rule)
 

@@ -47,7 +47,22 @@ def member(states: str, epoch: int = 3) -> str:
     return says(f"Member m-1 with epoch {epoch} transitioned from {before} to {after}.")
 
 
+def streams_member(states: str) -> str:
+    return member(states).replace("clientId=c", f"clientId={ONE}-consumer")
+
+
+def takes(active: str) -> str:
+    tasks = f"active tasks {{{active}}}, standby tasks {{}}, and warm-up tasks {{}}"
+    return of_thread(f"Assigning {tasks} to the member.")
+
+
+RUNNING = "State transition from PARTITIONS_ASSIGNED to RUNNING"
 NEW = [member("UNSUBSCRIBED JOINING", 0), says("Cluster ID: x"), member("JOINING RECONCILING")]
+STREAMS = [line.replace("clientId=c", f"clientId={ONE}-consumer") for line in NEW]
+ACKNOWLEDGED = [
+    streams_member("RECONCILING ACKNOWLEDGING"),
+    streams_member("ACKNOWLEDGING STABLE"),
+]
 SETTLED = [*NEW, member("RECONCILING ACKNOWLEDGING"), member("ACKNOWLEDGING STABLE")]
 
 
@@ -488,6 +503,45 @@ class TestNewProtocols:
         assert told(found) == ["2", "sync", "10", "3"]
         assert {signal.member.group_type for signal in found} == {"streams"}
 
+    def test_a_streams_group_that_became_ready_has_assigned_nothing_new(self) -> None:
+        """From 4.2 a member reconciles then, too; it takes the tasks that it has."""
+        again = [streams_member("STABLE RECONCILING"), takes("0_1"), *ACKNOWLEDGED]
+
+        found = signals(*STREAMS, takes("0_1"), *ACKNOWLEDGED, *again)
+
+        assert told(found) == ["2", "sync", "sync"]
+
+    def test_a_streams_member_that_takes_other_tasks_was_asked_to_at_once(self) -> None:
+        again = [streams_member("STABLE RECONCILING"), thread_says(RUNNING), takes("0_1, 0_2")]
+        before = [*STREAMS, takes("0_1"), *ACKNOWLEDGED]
+
+        found = signals(*before, *again, *ACKNOWLEDGED)
+
+        assert told(found) == ["2", "sync", "1", "seen", "sync"]
+        assert found[2].at == FIRST_AT + len(before)
+
+    def test_a_streams_member_that_gives_a_task_back_was_asked_to(self) -> None:
+        revoking = of_thread("Revoking previously assigned active tasks 0_1")
+        again = [streams_member("STABLE RECONCILING"), revoking, takes("")]
+
+        found = signals(*STREAMS, takes("0_1"), *ACKNOWLEDGED, *again, *ACKNOWLEDGED)
+
+        assert told(found) == ["2", "sync", "1", "10", "sync"]
+
+    def test_a_streams_member_that_has_nothing_to_take_after_all_was_asked_for_nothing(
+        self,
+    ) -> None:
+        again = [streams_member("STABLE RECONCILING"), streams_member("RECONCILING STABLE")]
+
+        found = signals(*STREAMS, takes("0_1"), *ACKNOWLEDGED, *again)
+
+        assert told(found) == ["2", "sync", "sync"]
+
+    def test_a_streams_member_whose_tasks_nobody_has_read_was_asked_to_take_others(self) -> None:
+        again = [streams_member("STABLE RECONCILING"), takes("0_1"), *ACKNOWLEDGED]
+
+        assert told(signals(*STREAMS, *ACKNOWLEDGED, *again)) == ["2", "sync", "1", "sync"]
+
     def test_a_client_that_goes_back_to_the_classic_protocol_is_classic_again(self) -> None:
         found = signals(*SETTLED, says(JOINING))
 
@@ -591,6 +645,12 @@ STORY = [
     member("STABLE RECONCILING").replace("clientId=c", "clientId=n"),
     says(CLOSED),
     says(REBALANCING),
+    *STREAMS,
+    takes("0_1"),
+    streams_member("STABLE RECONCILING"),
+    of_thread(REBALANCING, TWO),
+    takes("0_1, 0_2"),
+    *ACKNOWLEDGED,
 ]
 
 
