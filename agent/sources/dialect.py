@@ -2,7 +2,8 @@
 
 A dialect belongs to one client and version range; `agent.sources.reading` reads lines with it, and
 what an event means is the interpreter's. A file holds ``dialect``, ``client``, ``versions``,
-``source``; ``family`` (who may share a log) and ``hosts`` (families that share this one's);
+``source``; ``family`` (who may share a log), ``hosts`` (families that share this one's) and
+``guests`` (how the names of those begin: one of them tells of this family's log);
 ``anchor`` (a literal, or several, that each of its lines has), ``prefix`` (who speaks: begin it
 with the anchor), ``suffix`` (to be cut off); and ``rules``. A rule has a ``text`` that begins
 behind the prefix, ``cites`` the class that prints it, and does one thing:
@@ -49,7 +50,7 @@ _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", "joined_only", *_WITH_STATUS}
 _DIALECT_KEYS = {
     "dialect", "family", "client", "versions", "source", "group_type", "beside",
-    "anchor", "anchor_after", "prefix", "suffix", "rules", "hosts",
+    "anchor", "anchor_after", "prefix", "suffix", "rules", "hosts", "guests",
 }  # fmt: skip
 
 
@@ -161,6 +162,7 @@ def parse(data: Any, where: str) -> Dialect:
         suffix=None if suffix is None else _compile(suffix, f"{where}: suffix"),
         rules=tuple(rules),
         hosts=tuple(data.get("hosts", ())),
+        guests=data.get("guests"),
     )
 
 

@@ -66,6 +66,7 @@ class LogParser:
         self._dated_at: float | None = None
         self._readings = dialects.readings
         self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
+        self._hosts = [(r.guests, r.family) for r in self._readings if r.guests is not None]
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._named = ""  # the client of the line before
         self._news = False  # a line has told what else to search for, or what no more
@@ -226,8 +227,9 @@ class LogParser:
         if client_id != self._named:
             self._named = client_id
             shown = {name for name in self._unshown if name in client_id}
-            self.enabled |= shown
-            self._news = bool(shown)
+            host = next((host for name, host in self._hosts if client_id.startswith(name)), None)
+            self._news = bool(shown) or host not in {None, self.family}
+            self.enabled, self.family = self.enabled | shown, host or self.family
         # Of whom a name alone is known may be a part of what speaks later: Connect's own consumers.
         if self.family is None and event.rule.action is not Action.IDENTIFY:
             self.family, self._news = reading.family, True

@@ -168,6 +168,7 @@ class Reading:
     suffix: re.Pattern[str] | None
     voices: tuple[Voice, ...]
     hosts: tuple[str, ...] = ()
+    guests: str | None = None
     _told: dict[str, Event] = field(init=False, default_factory=dict)
     """What was said before: a client says most things again and again, word by word."""
 
@@ -242,6 +243,7 @@ class Dialects:
                 anchor_after=group[0].anchor_after,
                 suffix=group[0].suffix,
                 hosts=group[0].hosts,
+                guests=group[0].guests,
                 voices=_voices(group),
             )
             for anchor, group in groups.items()

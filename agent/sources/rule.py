@@ -130,3 +130,5 @@ class Dialect:
     rules: tuple[Rule, ...]
     hosts: tuple[str, ...] = ()
     """Families whose clients run in the same process and share its log."""
+    guests: str | None = None
+    """How the names of those clients begin there."""

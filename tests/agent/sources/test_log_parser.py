@@ -259,6 +259,21 @@ class TestTimes:
         assert told(found) == ["join"] * len(times)
 
 
+def test_the_class_and_line_that_printed_a_text_are_not_part_of_it() -> None:
+    where = "(org.apache.kafka.clients.consumer.internals.ConsumerCoordinator%s)"
+    reason = "cached metadata has changed from (version1: {}) to (version2: {})"
+    lines = [
+        says(f"{text} {where % number}")  # Connect's own layout tells the line, too
+        for text in (JOINING, f"Request joining group due to: {reason}")
+        for number in ("", ":1084")
+    ]
+
+    found = parser().feed(log(*lines), ARRIVAL_AT)
+
+    assert told(found) == ["join", "join", "7", "7"]
+    assert [signal.reason for signal in found[2:]] == [reason] * 2
+
+
 class TestFamilies:
     def test_a_stream_that_speaks_java_is_read_as_java(self) -> None:
         python = "Heartbeat failed for group g because it is rebalancing"
@@ -277,6 +292,18 @@ class TestFamilies:
         found = reader.feed(log(own, worker, says(JOINING), worker), ARRIVAL_AT)
 
         assert (told(found), reader.family) == (["join"] * 3, "connect")
+
+    @pytest.mark.parametrize("before", [[], [says(JOINING)]])
+    def test_a_sink_tasks_consumer_tells_of_the_worker_beside_it(self, before: list[str]) -> None:
+        worker = says(JOINING, client_id="w").replace("Consumer", "Worker")
+        sink = says(JOINING, client_id="connector-consumer-sink-0", group="connect-sink")
+
+        reader = parser()
+        found = reader.feed(log(*before, sink, worker, sink), ARRIVAL_AT)
+
+        names = [signal.member.client_id for signal in found[len(before) :]]
+        assert names == ["connector-consumer-sink-0", "w", "connector-consumer-sink-0"]
+        assert reader.family == "connect"
 
     def test_a_consumer_alone_has_no_worker_beside_it(self) -> None:
         worker = says(JOINING, client_id="w").replace("Consumer", "Worker")
