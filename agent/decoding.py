@@ -7,7 +7,6 @@ A field ``linger_s: float`` is the key ``linger`` and takes a duration (``30s``,
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -27,6 +26,8 @@ _SIZE = re.compile(r"(\d+) ?([KMGT]iB|B|)")
 
 def suggest(wrong: object, known: Iterable[str]) -> str:
     """Return "did you mean" for a typing error, else what is allowed."""
+    from difflib import get_close_matches  # noqa: PLC0415 - for an error's sake
+
     known = sorted(known)
     close = get_close_matches(str(wrong), known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"allowed: {', '.join(known)}"

@@ -13,12 +13,12 @@ from agent.hub.topic_intake import TopicIntake
 from agent.pipeline import Positions
 from agent.source_types import SourceConfig
 from agent.sources.base import Source
-from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource
+from agent.sources.broker_log_config import BrokerLogConfig
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.http_events import HttpConfig, HttpSource
-from agent.sources.librdkafka_stats import StatsConfig, StatsSource
-from agent.sources.log_tail import LogConfig, LogSource
+from agent.sources.librdkafka_stats_config import StatsConfig
+from agent.sources.log_config import LogConfig
 from agent.sources.proxy_config import ProxyConfig, parse_node
 
 
@@ -49,6 +49,8 @@ def _make_source(  # noqa: PLR0911 - a table of one line each
 ) -> Source:
     match source:
         case LogConfig():
+            from agent.sources.log_tail import LogSource  # noqa: PLC0415 - 1 MiB with its dialects
+
             return LogSource(
                 source,
                 cluster=config.cluster.name,
@@ -57,10 +59,14 @@ def _make_source(  # noqa: PLR0911 - a table of one line each
                 position=position,
             )
         case BrokerLogConfig():
+            from agent.sources.broker_log import BrokerLogSource  # noqa: PLC0415
+
             return BrokerLogSource(
                 source, cluster=config.cluster.name, timezone=config.timezone, position=position
             )
         case StatsConfig():
+            from agent.sources.librdkafka_stats import StatsSource  # noqa: PLC0415
+
             return StatsSource(
                 source, cluster=config.cluster.name, host=config.host, position=position
             )

@@ -4,13 +4,12 @@ from typing import Any
 
 from agent.decoding import decode, encode, join, suggest
 from agent.errors import ConfigError, DialectError
-from agent.sources.broker_log import BrokerLogConfig
+from agent.sources.broker_log_config import BrokerLogConfig
 from agent.sources.capture_config import CaptureConfig
-from agent.sources.dialect import choose
 from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.http_events import HttpConfig
-from agent.sources.librdkafka_stats import StatsConfig
-from agent.sources.log_tail import LogConfig
+from agent.sources.librdkafka_stats_config import StatsConfig
+from agent.sources.log_config import LogConfig
 from agent.sources.proxy_config import ProxyConfig
 
 SourceConfig = (
@@ -79,6 +78,8 @@ def _source(entry: object, where: str) -> SourceConfig:
 
 
 def _check_rules(source: LogConfig, where: str) -> None:
+    from agent.sources.dialect import choose  # noqa: PLC0415 - 1 MiB that other sources do not need
+
     try:
         choose(source.dialects, source.rules)
     except DialectError as error:

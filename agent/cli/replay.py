@@ -20,9 +20,9 @@ from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.librdkafka_stats_parser import StatsParser
 from agent.sources.librdkafka_stats_view import StatsView
+from agent.sources.log_config import LogConfig
 from agent.sources.log_files import Recording, recordings
 from agent.sources.log_parser import Line, LogParser
-from agent.sources.log_tail import LogConfig
 from agent.sources.reading import Dialects
 from metrics.sample import SampleKind, encode, format_time
 from metrics.signals import Signal

@@ -7,41 +7,17 @@ checkpoints and faults are the log tail's own.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from agent.errors import ConfigError
 from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.broker_log_config import BrokerLogConfig
 from agent.sources.broker_log_view import BrokerView
 from agent.sources.dialect import of_brokers
+from agent.sources.log_config import LogConfig
 from agent.sources.log_parser import LogParser
-from agent.sources.log_tail import LogConfig, LogSource, ReadFrom
+from agent.sources.log_tail import LogSource
 from agent.sources.reading import Dialects
 from metrics.signals import Signal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLogConfig:
-    """One source of type ``broker_log``."""
-
-    paths: tuple[str, ...]
-    """Globs; ``**`` for any depth."""
-    read_from: ReadFrom = ReadFrom.BEGINNING
-
-    def __post_init__(self) -> None:
-        """Check what types do not tell.
-
-        Raises:
-            ConfigError: no paths.
-
-        """
-        if not self.paths or not all(self.paths):
-            raise ConfigError("paths: found none, wanted at least one file or glob")
-
-    @property
-    def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
-        return f"broker_log:{','.join(self.paths)}"
 
 
 class BrokerLogSource:

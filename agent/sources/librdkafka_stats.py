@@ -10,47 +10,20 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from agent.errors import ConfigError
 from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.librdkafka_stats_config import StatsConfig
 from agent.sources.librdkafka_stats_parser import StatsParser
 from agent.sources.librdkafka_stats_socket import StatsSocket
-from agent.sources.librdkafka_stats_view import GroupType, StatsView
-from agent.sources.log_tail import LogConfig, LogSource
+from agent.sources.librdkafka_stats_view import StatsView
+from agent.sources.log_config import LogConfig
+from agent.sources.log_tail import LogSource
 from metrics.signals import Signal
 
 TICK_S = 1.0
 """How often clients that have fallen silent are looked for."""
 _SOCKET = ".sock"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsConfig:
-    """One source of type ``librdkafka_stats``."""
-
-    path: str
-    """A Unix socket (``*.sock``), a file, or a glob of files."""
-    group: str | None = None
-    """Of clients whose objects have no ``group_id``: librdkafka itself does not tell it."""
-    group_type: GroupType = GroupType.CLASSIC
-    """``consumer`` with ``group.protocol=consumer``."""
-
-    def __post_init__(self) -> None:
-        """Check what types do not tell.
-
-        Raises:
-            ConfigError: no path.
-
-        """
-        if not self.path:
-            raise ConfigError("path: found none, wanted a file or a socket such as /run/stats.sock")
-
-    @property
-    def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
-        return f"librdkafka_stats:{self.path}"
 
 
 class StatsSource:

@@ -14,16 +14,15 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from agent.errors import ConfigError
 from agent.sources.base import Detach, Emit, SourceHealth, StreamParser
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
+from agent.sources.log_config import LogConfig, ReadFrom
 from agent.sources.log_files import rotation
 from agent.sources.log_follower import Follower
 from agent.sources.log_parser import LogParser
@@ -40,40 +39,6 @@ _HELD_MAX_S = 300.0
 """Kafka's default max.poll.interval: a sync whose end has not come until then has lost it."""
 
 _log = logging.getLogger(__name__)
-
-
-class ReadFrom(StrEnum):
-    """Where to begin a file that stands there at the start and has no checkpoint."""
-
-    BEGINNING = "beginning"
-    END = "end"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
-    """One source of type ``logs``."""
-
-    paths: tuple[str, ...]
-    """Globs; ``**`` for any depth."""
-    dialects: Any = "auto"
-    """``auto`` for all, else names."""
-    rules: tuple[dict[str, Any], ...] = ()
-    read_from: ReadFrom = ReadFrom.BEGINNING
-
-    def __post_init__(self) -> None:
-        """Check what types do not tell.
-
-        Raises:
-            ConfigError: no paths.
-
-        """
-        if not self.paths or not all(self.paths):
-            raise ConfigError("paths: found none, wanted at least one file or glob")
-
-    @property
-    def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
-        return f"logs:{','.join(self.paths)}"
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from agent.decoding import (
 )
 from agent.errors import ConfigError
 from agent.sources.groups_config import GroupsSourceConfig
-from agent.sources.log_tail import LogConfig
+from agent.sources.log_config import LogConfig
 from metrics.track import StatusConfig
 
 LEAST = """

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sources import broker_log_groups
-from agent.sources.broker_log import BrokerLogConfig, BrokerLogSource, broker_dialects
+from agent.sources.broker_log import BrokerLogSource, broker_dialects
+from agent.sources.broker_log_config import BrokerLogConfig
 from agent.sources.broker_log_view import DROPPED_S, BrokerView
 from agent.sources.dialect import codes, of_brokers
 from agent.sources.log_parser import LogParser

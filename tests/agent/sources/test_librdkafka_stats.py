@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from agent.demo.mock_cluster import MockCluster
 from agent.errors import ConfigError
 from agent.sources import librdkafka_stats_socket as stats_socket
-from agent.sources.librdkafka_stats import StatsConfig, StatsSource
+from agent.sources.librdkafka_stats import StatsSource
+from agent.sources.librdkafka_stats_config import StatsConfig
 from agent.sources.librdkafka_stats_parser import LINE_LIMIT, StatsParser
 from agent.sources.librdkafka_stats_view import FORGET_S, GroupType, StatsView
 from agent.sources.log_tail import LogSource

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError, DialectError
-from agent.sources.log_tail import GONE_S, SCAN_S, LogConfig, LogSource, ReadFrom
+from agent.sources.log_config import LogConfig, ReadFrom
+from agent.sources.log_tail import GONE_S, SCAN_S, LogSource
 from agent.sources.open_log import BLOCK_BYTES
 from metrics.signals import Signal
 

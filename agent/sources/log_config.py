@@ -1,0 +1,41 @@
+"""The configuration of a source of type ``logs``; without what reading logs needs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from agent.errors import ConfigError
+
+
+class ReadFrom(StrEnum):
+    """Where to begin a file that stands there at the start and has no checkpoint."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """One source of type ``logs``."""
+
+    paths: tuple[str, ...]
+    """Globs; ``**`` for any depth."""
+    dialects: Any = "auto"
+    """``auto`` for all, else names."""
+    rules: tuple[dict[str, Any], ...] = ()
+    read_from: ReadFrom = ReadFrom.BEGINNING
+
+    def __post_init__(self) -> None:
+        """Check what types do not tell.
+
+        Raises:
+            ConfigError: no paths.
+
+        """
+        if not self.paths or not all(self.paths):
+            raise ConfigError("paths: found none, wanted at least one file or glob")
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics and in the checkpoint."""
+        return f"logs:{','.join(self.paths)}"
