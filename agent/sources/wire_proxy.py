@@ -5,6 +5,7 @@ loop. Nothing of the traffic is kept, so the checkpoint holds only which broker 
 """
 
 import asyncio
+import gc
 import logging
 import threading
 from collections import Counter
@@ -75,6 +76,7 @@ class ProxySource:
         thread = threading.Thread(
             target=_run, args=(loop, ended, call), name=self.name, daemon=True
         )
+        gc.freeze()  # to look through all that was imported would hold traffic up for 50 ms
         thread.start()
         self._loop, self.health.up = loop, True
         try:

@@ -4,10 +4,12 @@ Theory of operation. kio has every version of every message as a dataclass. Its 
 (0.6.5) allocates for the counts in the bytes before it looks whether they can be true: one hostile
 frame of 20 bytes aborts the process. So the bytes are read here, each count checked against what is
 left, and only up to the last field that is wanted: what a leader receives (members) or sends
-(assignments) stands behind it and costs nothing.
+(assignments) stands behind it and costs nothing. A version's classes weigh 50 KiB and are used
+once, so they are let go of.
 """
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from functools import cache
 from types import UnionType
@@ -54,21 +56,32 @@ class Layout(NamedTuple):
 @cache
 def request_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
     """Return how a request's ``wanted`` fields are read; None if the version is not known."""
-    try:
-        schema = load_request_schema(api_key, version)
-    except KioIndexError:
-        return None
-    return Layout(schema.__flexible__, _struct(schema, wanted))
+    return _layout(load_request_schema, api_key, version, wanted)
 
 
 @cache
 def response_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
     """Return how an answer's ``wanted`` fields are read; None if the version is not known."""
+    return _layout(load_response_schema, api_key, version, wanted)
+
+
+def _layout(
+    load: Callable[[int, int], Any], api_key: int, version: int, wanted: tuple[str, ...]
+) -> Layout | None:
     try:
-        schema = load_response_schema(api_key, version)
+        schema = load(api_key, version)
     except KioIndexError:
         return None
-    return Layout(schema.__flexible__, _struct(schema, wanted))
+    _forget(schema.__module__.rpartition(".")[0])
+    return Layout(bool(schema.__flexible__), _struct(schema, wanted))
+
+
+def _forget(package: str) -> None:
+    """Let go of the modules of one version: its request and its answer."""
+    for name in (package, f"{package}.request", f"{package}.response"):
+        sys.modules.pop(name, None)
+    parent, _, version = package.rpartition(".")
+    vars(sys.modules[parent]).pop(version, None)
 
 
 def _struct(schema: Any, wanted: tuple[str, ...] | None = None) -> Callable[[Buffer], Fields]:

@@ -1,5 +1,6 @@
 """Every version of every message that is decoded reads what kio's writers wrote."""
 
+import sys
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from kio.schema.index import api_key_map, schema_name_map
 
 from agent.wire import messages as m
 from agent.wire.apis import APIS, read_answer, read_request
+from agent.wire.schema import request_layout
 from tests.agent.wire import frames as f
 
 TOPIC = UUID(int=3)
@@ -171,3 +173,10 @@ def test_software() -> None:
     message = ask(18, 3, client_software_name="kgo", client_software_version="1")[1]
 
     assert message == m.ClientSoftware(name="kgo", version="1")
+
+
+def test_what_a_layout_was_made_of_is_let_go() -> None:
+    layout = request_layout(f.JOIN_GROUP, 9, ("group_id", "reason"))
+
+    assert layout is not None
+    assert not [name for name in sys.modules if name.startswith("kio.schema.join_group.v9")]
