@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agent.history import History, explained
+from agent.history import History
 from aggregation.explanation import explain, explanations
 from aggregation.live import live
 from metrics.exposition import GroupRow, SourceStats
@@ -53,7 +53,7 @@ def routes(queries: Queries) -> list[Route]:
     ]
 
 
-_Answer = Callable[[Queries, "_Query"], Any]
+_Answer = Callable[[Queries, Snapshot, "_Query"], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,9 @@ def _route(queries: Queries, answer: _Answer) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         try:
             query = _query(request)
+            snapshot = queries.snapshot()  # here: nothing moves meanwhile
             # explaining takes a while: a thread of its own, or the sources would wait
-            body = await asyncio.to_thread(partial(answer, queries, query))
+            body = await asyncio.to_thread(partial(answer, queries, snapshot, query))
         except _WrongQueryError as error:
             return _json({"error": str(error)}, 400)
         except LookupError as error:
@@ -98,8 +99,8 @@ def _query(request: Request) -> _Query:
     return _Query(given.get("group"), int(last), instant)
 
 
-def _groups(queries: Queries, query: _Query) -> list[dict[str, Any]]:
-    shown = live(queries.snapshot())
+def _groups(_: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, Any]]:
+    shown = live(snapshot)
     rows = [row for row in shown.groups if query.group in {None, row.group}]
     return [
         _group(row, _of(row, shown.consumers), _of(row, shown.instances))
@@ -128,8 +129,8 @@ def _group(
     }
 
 
-def _members(queries: Queries, query: _Query) -> list[dict[str, Any]]:
-    shown = live(queries.snapshot())
+def _members(_: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, Any]]:
+    shown = live(snapshot)
     return [
         {
             "cluster": row.cluster,
@@ -163,9 +164,8 @@ def _status(status: RebalanceStatus, peak: RebalanceStatus) -> dict[str, Any]:
     }
 
 
-def _episodes(queries: Queries, query: _Query) -> list[dict[str, Any]]:
-    now = queries.snapshot().at
-    found = explained(queries.history.records(query.group), now)
+def _episodes(queries: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, Any]]:
+    found = queries.history.episodes(queries.history.records(query.group), snapshot.at)
     return [
         {"cluster": told.cluster, "group": told.group, **msgspec.to_builtins(each)}
         for told in explanations(found, query.last, query.at)
@@ -173,9 +173,10 @@ def _episodes(queries: Queries, query: _Query) -> list[dict[str, Any]]:
     ]
 
 
-def _explain(queries: Queries, query: _Query) -> list[Any]:
-    group, shown = query.wanted, queries.snapshot()
-    found = explanations(explained(queries.history.records(group), shown.at), query.last, query.at)
+def _explain(queries: Queries, shown: Snapshot, query: _Query) -> list[Any]:
+    group, history = query.wanted, queries.history
+    episodes = history.episodes(history.records(group), shown.at)
+    found = explanations(episodes, query.last, query.at)
     quiet = [explain(key.cluster, group, []) for key in shown.groups if key.group == group]
     if not found and not quiet:
         known = ", ".join(sorted({key.group for key in shown.groups})[:5]) or "none"
@@ -183,7 +184,7 @@ def _explain(queries: Queries, query: _Query) -> list[Any]:
     return found or quiet
 
 
-def _sources(queries: Queries, _: _Query) -> list[dict[str, Any]]:
+def _sources(queries: Queries, _: Snapshot, __: _Query) -> list[dict[str, Any]]:
     return [
         {
             "name": source.name,

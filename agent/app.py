@@ -31,6 +31,7 @@ from agent.sources.base import Inspecting, Lasting, Source
 from agent.sources.http_events import HttpSource
 from agent.web_side import WebSide
 from metrics.exposition import AgentStats
+from metrics.sample import Sample
 from metrics.snapshot import Snapshot
 from metrics.tracker import Tracker, TrackerState
 
@@ -70,20 +71,24 @@ class Agent:
         sources = make_sources(config, found.sources)
         sink = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
         save = partial(save_checkpoint, checkpoint_path)
-        self._history = History(spooled(config.samples.spool.dir))
+        recorded = spooled(config.samples.spool.dir)
+        self._history = History(recorded, told_to=self._told_to)
         self._pipeline = Pipeline(sink=sink, save=save, history=self._history, clock=clock)
         self._attach(found.tracker, sources)
-        self._watch = (
-            None
-            if config.role is Role.SIDECAR
-            else GroupWatch(self._history, config.limits.groups, self._pipeline.record, clock)
-        )
         self._hub = HubSide(config, self._pipeline, clock)
+        self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
         self._book = SourceBook()
         self._reading: list[asyncio.Task[None]] = []
         self._caught_up: set[str] = set()
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
+
+    def _told_to(self, agent: str) -> float:
+        return self._hub.told_to(agent)
+
+    def _group_watch(self, recorded: Sequence[Sample]) -> GroupWatch:
+        limit, take = self._config.limits.groups, self._pipeline.record
+        return GroupWatch(self._history, recorded, limit, take, self._hub, self._clock)
 
     async def run(self) -> None:
         """Run until `stop`; then drain: sources end, samples are safe, the spool is published.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from agent.history import explained
+from agent.history import History
 from agent.page import STYLE, cells, page, status_cell, visible
 from aggregation.explanation import Explanation, Happening, explain, explanations
 from metrics.palette import COLOURS
@@ -57,9 +57,10 @@ class Window:
         return _NAME_PX + min(1.0, max(0.0, share)) * (_WIDTH_PX - _NAME_PX)
 
 
-def group_page(group: str, records: list[Sample], now: float, minutes: int) -> str:
+def group_page(group: str, history: History, now: float, minutes: int) -> str:
     """Return the page of a group at ``now`` (Unix seconds), from its records."""
-    told = explanations(explained(records, now), LAST, None) or [explain("", group, [])]
+    records = history.records(group)
+    told = explanations(history.episodes(records, now), LAST, None) or [explain("", group, [])]
     return render_group(group, told, records, Window(end_at=now, minutes=minutes))
 
 

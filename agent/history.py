@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from aggregation.episodes import GroupEpisode, group_episodes
+from aggregation.episodes import GroupEpisode, ToldTo, group_episodes
 from metrics.sample import Sample, SampleKind
 
 MAX_RECORDS = 20_000
@@ -20,8 +20,14 @@ _decode = msgspec.json.Decoder(Sample).decode
 class History:
     """The last records of all groups, and their rebalances, explained when asked."""
 
-    def __init__(self, records: Iterable[Sample] = (), max_records: int = MAX_RECORDS) -> None:
-        """Start with what an earlier run has recorded."""
+    def __init__(
+        self,
+        records: Iterable[Sample] = (),
+        max_records: int = MAX_RECORDS,
+        told_to: ToldTo | None = None,
+    ) -> None:
+        """Start with what an earlier run has recorded; without ``told_to`` all is told at once."""
+        self._told_to = told_to
         self._records: deque[Sample] = deque(maxlen=max_records)
         self._news: dict[str, tuple[float, float]] = {}
         self.add(records, now=0.0)
@@ -34,6 +40,11 @@ class History:
         for group in {each.group for each in kept}:
             first, _ = self._news.get(group, (now, now))
             self._news[group] = (first, now)
+
+    def remind(self, groups: Iterable[str], now: float) -> None:
+        """Let groups be due again, as though they had news."""
+        for group in groups:
+            self._news.setdefault(group, (now, now))
 
     def due(self, now: float, quiet_s: float) -> list[Sample]:
         """Return the records of groups that have had news, once they are quiet again.
@@ -55,10 +66,9 @@ class History:
         kept = list(self._records)
         return kept if group is None else [each for each in kept if each.group == group]
 
-
-def explained(records: list[Sample], now: float) -> list[GroupEpisode]:
-    """Return the rebalances that records tell of, seen by one agent that lives at ``now``."""
-    return group_episodes(records, alive_at=now)
+    def episodes(self, records: list[Sample], now: float) -> list[GroupEpisode]:
+        """Return the rebalances that `records` tell of at ``now`` (Unix seconds)."""
+        return group_episodes(records, self._told_to or (lambda _: now))
 
 
 def spooled(folder: Path) -> list[Sample]:

@@ -85,9 +85,9 @@ class _Pages:
     async def group(self, request: Request) -> Response:
         group, minutes = request.query_params.get("group", ""), _minutes(request)
         snapshot, _ = self._answers.snapshot()
-        records = self._answers.history.records(group)
+        history = self._answers.history
         body = await asyncio.get_running_loop().run_in_executor(
-            self._renderer, lambda: group_page(group, records, snapshot.at, minutes)
+            self._renderer, lambda: group_page(group, history, snapshot.at, minutes)
         )
         return HTMLResponse(body, headers=_PAGE_HEADERS)
 

@@ -8,7 +8,7 @@ Source: semantics.md section 6.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aggregation.departures import (
@@ -27,6 +27,9 @@ from metrics.status import RebalanceStatus
 
 RETURN_S = 3600.0
 """A member that comes back later than this begins something new."""
+
+ToldTo = Callable[[str], float]
+"""Up to when an agent has told all that it saw (Unix seconds)."""
 
 _RETURNS = {
     RebalanceStatus.NEW_MEMBER,
@@ -88,16 +91,17 @@ class _Group:
     last: str | None = None
 
 
-def group_episodes(records: Iterable[Sample], alive_at: float | None = None) -> list[GroupEpisode]:
+def group_episodes(records: Iterable[Sample], told_to: ToldTo | None = None) -> list[GroupEpisode]:
     """Return the rebalances of all groups, explained, by their start.
 
-    Records that appear twice count once; their order is all one. Periodic samples tell which
-    agents were alive, or ``alive_at`` (Unix seconds), where all are of one agent.
+    Records that appear twice count once; their order is all one. An agent has told at least what
+    is up to its last record, periodic samples too, or ``told_to`` knows more. A member is missed
+    only where its agent had told all of it: what it saw may still be on its way.
     """
     records = list(records)
     heard = _heard(records)
-    if alive_at is not None:
-        heard = {agent: max(at, alive_at) for agent, at in heard.items()}
+    if told_to is not None:
+        heard = {agent: max(at, told_to(agent)) for agent, at in heard.items()}
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
     found = [_explain(made, groups[made.ref], heard) for made in rounds(records)]
     return [

@@ -6,17 +6,14 @@ a watermark, the start of the last one that was counted; what began before it is
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from aggregation.episodes import GroupEpisode, group_episodes
-from metrics.sample import EpisodeRecord, Sample, SampleKind, Scope, digest, format_time
+from aggregation.episodes import GroupEpisode, ToldTo, group_episodes
+from aggregation.rounds import GroupRef
+from metrics.sample import EpisodeRecord, Sample, SampleKind, Scope, digest, format_time, parse_time
 from metrics.snapshot import DURATION_BUCKETS_S, Durations, RebalanceKey, Rebalances
 from metrics.status import RebalanceStatus
-
-if TYPE_CHECKING:
-    from aggregation.rounds import GroupRef
 
 SETTLE_S = 30.0
 _NEVER = float("-inf")
@@ -40,23 +37,28 @@ class Settled:
         self._totals: dict[GroupRef, dict[str, _Total]] = {}
         self._counted_to: dict[GroupRef, float] = {}
 
-    def over(self, records: Sequence[Sample], now: float) -> list[GroupEpisode]:
+    def over(
+        self, records: Sequence[Sample], now: float, told_to: ToldTo | None = None
+    ) -> list[GroupEpisode]:
         """Return what is over by now (Unix seconds) in the records of some groups; changes nothing.
 
-        Takes a while: call it in a thread of its own.
+        Without ``told_to`` all agents have told everything. Takes a while: call it in a thread of
+        its own.
         """
         return [
             each
-            for each in group_episodes(records, alive_at=now)
+            for each in group_episodes(records, told_to or (lambda _: now))
             if not each.round.is_open
             and each.round.ended_at + SETTLE_S <= now
             and each.round.started_at > self._counted_to.get(each.round.ref, _NEVER)
         ]
 
-    def skip(self, found: Sequence[GroupEpisode]) -> None:
-        """Take what an earlier run has counted."""
-        for episode in found:
-            self._counted_to[episode.round.ref] = episode.round.started_at
+    def skip(self, records: Iterable[Sample]) -> None:
+        """Take what an earlier run has counted: it has recorded each."""
+        for each in records:
+            if each.kind is SampleKind.EPISODE:
+                ref, at = GroupRef(each.cluster, each.group), parse_time(each.ts)
+                self._counted_to[ref] = max(at, self._counted_to.get(ref, _NEVER))
 
     def count(self, found: Sequence[GroupEpisode]) -> None:
         """Count what is over."""

@@ -22,12 +22,18 @@ from starlette.routing import Route
 from agent.hub.members import HubMembers
 from agent.hub.push import MAX_BYTES, PATH
 from agent.sources.base import Detach, Emit, SourceHealth
-from metrics.sample import Sample, Scope
+from metrics.sample import Sample, Scope, parse_time
 from metrics.snapshot import GroupKey, MemberRow
 from metrics.track import StatusConfig
 
 MAX_BODY_BYTES = 2 * MAX_BYTES
 MAX_SPOOLS = 10_000
+PATIENCE_S = 120.0
+"""How long records of an agent are awaited that is away, or was when this hub began to listen: a
+push is tried again every minute.
+"""
+_NAME_CHARS = 8
+"""Of a spool's name, behind its agent's."""
 _SPOOL_CHARS = range(1, 65)
 
 _decode = msgspec.json.Decoder(Sample).decode
@@ -57,6 +63,9 @@ class Intake:
         self._token = token
         self._seqs: dict[str, int] = dict(position.get("seqs", {}))
         self._safe = dict(self._seqs)
+        self._told: dict[str, float] = dict(position.get("told", {}))
+        self._heard: dict[str, float] = {}
+        self._began_at: float | None = None
         self._members = HubMembers(config, position.get("members"))
 
     async def run(self, emit: Emit, detach: Detach) -> None:
@@ -71,7 +80,11 @@ class Intake:
 
     def checkpoint(self) -> dict[str, Any]:
         """Return how far each spool is, and what is known of members."""
-        return {"seqs": dict(self._seqs), "members": self._members.state()}
+        return {
+            "seqs": dict(self._seqs),
+            "told": dict(self._told),
+            "members": self._members.state(),
+        }
 
     def rows(self, scope: Scope, now: float) -> tuple[MemberRow, ...]:
         """Return the members that agents see."""
@@ -80,6 +93,20 @@ class Intake:
     def groups(self) -> tuple[GroupKey, ...]:
         """Return the groups that agents have seen."""
         return self._members.groups()
+
+    def told_to(self, agent: str) -> float | None:
+        """Return up to when an agent has told all (Unix seconds); None: it is none of them."""
+        return self._told.get(_spool_part(agent))
+
+    def awaits(self, agent: str, until: float, now: float) -> bool:
+        """Tell whether an agent's records up to an instant may still be on their way."""
+        if self._began_at is None:
+            self._began_at = now
+        told_to = self.told_to(agent)
+        if told_to is None or told_to >= until:
+            return False
+        heard_at = self._heard.get(_spool_part(agent), self._began_at)
+        return now < max(heard_at, self._began_at) + PATIENCE_S
 
     @property
     def has_token(self) -> bool:
@@ -108,23 +135,34 @@ class Intake:
         self._members.hear(spool, now)
         self.health.read_bytes += len(lines)
         seq, taken = self._seqs.pop(spool, 0), list[Sample]()
+        told_to = 0.0 if lines else now  # who has no more to tell has told all
         for line in lines.splitlines():
             try:
                 record = _decode(line)
             except (msgspec.MsgspecError, ValueError):
                 self.health.unparsed += 1
                 continue
+            told_to = parse_time(record.ts)
             if record.seq > seq:
                 seq = record.seq
                 taken.append(record)
                 self._members.apply(spool, record)
         self._seqs[spool] = seq  # the newest is last
+        self._hear(spool, now, told_to)
         while len(self._seqs) > MAX_SPOOLS:
             oldest = next(iter(self._seqs))
             del self._seqs[oldest]
             self._safe.pop(oldest, None)
+            self._told.pop(oldest[:_NAME_CHARS], None)
+            self._heard.pop(oldest[:_NAME_CHARS], None)
         self.health.signals += len(taken)
         return taken
+
+    def _hear(self, spool: str, now: float, told_to: float) -> None:
+        """Note how far an agent is; a clock that is ahead has not told the future."""
+        name = spool[:_NAME_CHARS]
+        self._heard[name] = now
+        self._told[name] = max(min(now, told_to), self._told.get(name, 0.0))
 
 
 def routes(
@@ -182,7 +220,11 @@ class _Desk:
 
 def of_spool(record: Sample, spool: str) -> Sample:
     """Return a record that names its agent: two agents may go by one name."""
-    return msgspec.structs.replace(record, agent=f"{record.agent}/{spool[:8]}")
+    return msgspec.structs.replace(record, agent=f"{record.agent}/{spool[:_NAME_CHARS]}")
+
+
+def _spool_part(agent: str) -> str:
+    return agent.rpartition("/")[2]
 
 
 async def _body(request: Request) -> bytes:

@@ -96,6 +96,15 @@ class HubSide:
             groups=tuple(dict.fromkeys(snapshot.groups + intake.groups())),
         )
 
+    def told_to(self, agent: str) -> float:
+        """Return up to when an agent has told all that it saw: this one always has."""
+        told_to = self._intake().told_to(agent) if self._is_hub else None
+        return self._clock() if told_to is None else told_to
+
+    def awaits(self, agent: str, until: float) -> bool:
+        """Tell whether an agent's records up to an instant may still be on their way."""
+        return self._is_hub and self._intake().awaits(agent, until, self._clock())
+
     def _intake(self) -> Intake:
         return next(each for each in self._pipeline.sources if isinstance(each, Intake))
 

@@ -60,6 +60,10 @@ class TopicIntake(Intake):
         """Return the members that agents see, once all is read."""
         return super().rows(scope, now) if self.health.up else ()
 
+    def awaits(self, agent: str, until: float, now: float) -> bool:
+        """Tell as `Intake` does; before all is read, everybody's records are awaited."""
+        return not self.health.up or super().awaits(agent, until, now)
+
     def take_records(self, records: Sequence[Record], now: float) -> list[Sample]:
         """Apply what is new, and return it."""
         taken = list[Sample]()

@@ -10,7 +10,7 @@ same events have the same ids: the spool knows the ids that it holds beyond the 
 `SpoolMark` and takes none of them again. A mark stays behind ids that are still awaited, so that a
 second crash, before the log has been read that far, doubles nothing either.
 
-``agent`` and ``seq`` of a sample are set here, at the write.
+``seq`` of a sample is set here, at the write, and ``agent`` where another has not recorded it.
 """
 
 import os
@@ -159,7 +159,8 @@ class JsonlSpool:
             else:
                 self._seq += 1
                 self._buffer_seq = self._buffer_seq if self._buffer else self._seq
-                line = msgspec.structs.replace(sample, agent=self._agent, seq=self._seq)
+                agent = sample.agent or self._agent
+                line = msgspec.structs.replace(sample, agent=agent, seq=self._seq)
                 self._buffer += encode(line)
                 self.stats.written += 1
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.group_page import MAX_LANES, Window, group_page, lanes, timeline
+from agent.history import History
 from metrics.palette import COLOURS
 from metrics.sample import Sample
 from metrics.signals import Member
@@ -22,7 +23,7 @@ EVIL = "<script>document.title='owned'</script>\x1b[31m"
 
 
 def page(told: list[Sample], now: float = 210.0, group: str = "g", minutes: int = 5) -> str:
-    return group_page(group, told, now, minutes)
+    return group_page(group, History(told), now, minutes)
 
 
 class TestLanes:

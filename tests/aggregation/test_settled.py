@@ -44,7 +44,7 @@ def test_open_one_is_not_over() -> None:
 
 def test_what_an_earlier_run_has_counted_is_skipped() -> None:
     settled, told = Settled(10), records(*START, *LEAVE)
-    settled.skip(settled.over(told, 50.0))
+    settled.skip(record(each) for each in Settled(10).over(told, 50.0))
 
     assert counted(settled, told, 1_000.0) == ["UserRequested"]
 

@@ -91,7 +91,7 @@ def _halves(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[Group
     for size in (1, 2):
         for seen in combinations(_MEMBERS, size):
             part = [record for record in records if record.client_id in seen]
-            yield seen, group_episodes(part, alive_at=alive_at)
+            yield seen, group_episodes(part, lambda _: alive_at)
 
 
 def _assert_no_wrong_name(
