@@ -60,6 +60,11 @@ def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> It
     return ((metric, points) for metric, points in agents + bounded if points)
 
 
+def printable(value: str) -> str:
+    """Make sure that a label can be written as UTF-8: a lone surrogate cannot."""
+    return value if value.isascii() else value.encode(errors="replace").decode()
+
+
 def _consumer(row: MemberRow) -> tuple[str, ...]:
     return (row.app, row.group, row.client_id, row.host, row.cluster)
 

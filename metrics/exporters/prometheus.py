@@ -15,7 +15,7 @@ from prometheus_client.samples import Exemplar, Timestamp
 from prometheus_client.utils import floatToGoString
 
 from metrics.catalog import MetricType
-from metrics.exporters.points import Example, Family, Point, families
+from metrics.exporters.points import Example, Family, Point, families, printable
 from metrics.exposition import Exposition
 from metrics.snapshot import DURATION_BUCKETS_S, Durations
 
@@ -54,7 +54,7 @@ def _metric(family: Family) -> Metric:
     # the plain text format has no units, and OpenMetrics wants the unit last in the family's name
     metric = Metric(name, row.help, row.type, row.unit)
     for point in points:
-        labels = dict(zip(row.labels, map(_printable, point.labels), strict=True))
+        labels = dict(zip(row.labels, map(printable, point.labels), strict=True))
         _add(metric, row.name, labels, point)
     return metric
 
@@ -78,8 +78,3 @@ def _exemplar(example: Example) -> Exemplar:
     seconds, part = divmod(example.at, 1)
     at = Timestamp(int(seconds), int(part * 1e9))
     return Exemplar({"episode_id": example.episode}, example.value, at)
-
-
-def _printable(value: str) -> str:
-    """Make sure that a label can be written as UTF-8: a lone surrogate cannot."""
-    return value if value.isascii() else value.encode(errors="replace").decode()

@@ -1,0 +1,172 @@
+"""The same metrics as ``/metrics``, as OpenTelemetry's data model has them.
+
+Names and attributes follow the semantic conventions: namespaces by dots, units apart from names,
+Kafka's group and client under ``messaging``. A state set is a status metric: an UpDownCounter with
+a series for every state. https://opentelemetry.io/docs/specs/semconv/how-to-write-conventions/status-metrics/
+
+The counts go on over a restart of the agent (its checkpoint has them), so no start time is told:
+zero is "unknown", as the data model has it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from opentelemetry.sdk.metrics import Exemplar
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from metrics import catalog
+from metrics.catalog import MetricType
+from metrics.exporters.points import Example, Point, families, printable
+from metrics.exposition import Exposition
+from metrics.snapshot import DURATION_BUCKETS_S, Durations
+
+SCOPE = "kafka-rebalance-agent"
+_CUMULATIVE = AggregationTemporality.CUMULATIVE
+_UNITS = {"seconds": "s", "bytes": "By"}
+_NAMESPACES = ("kafka_consumer", "kafka_streams", "kafka_group", "kafka_app", "rebalance_agent")
+_STATUS_NAMES = {
+    catalog.CONSUMER_STATE.name: "kafka.consumer.status",
+    catalog.STREAMS_STATE.name: "kafka.streams.status",
+    catalog.GROUP_STATE.name: "kafka.group.status",
+    catalog.APP_STATE.name: "kafka.app.status",
+    catalog.COORDINATOR_STATE.name: "kafka.group.coordinator.status",
+}
+"""Status metrics: 1 for the state that is held, 0 for the others."""
+_OTHER_NAMES = {catalog.STATUS_SECONDS.name: "kafka.consumer.rebalance.status_time"}
+"""Without its unit it would be the status itself."""
+ATTRIBUTES = {
+    "group": "messaging.consumer.group.name",
+    "client_id": "messaging.client.id",
+    "host": "host.name",
+    "kafka_cluster": "messaging.kafka.cluster.id",
+    "app": "kafka.app.name",
+    "application_id": "kafka.streams.application.id",
+    "group_type": "kafka.group.type",
+    "status": "kafka.rebalance.status",
+    "state": "kafka.group.coordinator.state",
+    "member_id": "kafka.consumer.member.id",
+    "group_instance_id": "kafka.consumer.group.instance.id",
+    "protocol": "kafka.group.protocol",
+    "assignor": "kafka.consumer.assignor",
+    "software": "kafka.consumer.software",
+    "source": "rebalance_agent.source.name",
+    "sink": "rebalance_agent.sink.name",
+    "outcome": "rebalance_agent.outcome",
+    "reason": "error.type",
+    "version": "service.version",
+    "python_version": "process.runtime.version",
+}
+"""By label."""
+_KAFKA = {"messaging.system": "kafka"}
+
+
+def metrics_data(
+    exposition: Exposition, resource: Resource, at: float, max_series: int, *, state_sets: bool
+) -> MetricsData:
+    """Return everything that is exported at ``at`` (Unix seconds)."""
+    found = families(exposition, max_series, state_sets=state_sets)
+    at_ns = int(at * 1e9)
+    metrics = [_metric(row, points, at_ns) for row, points in found]
+    scope = ScopeMetrics(InstrumentationScope(SCOPE), metrics, schema_url="")
+    return MetricsData([ResourceMetrics(resource, [scope], schema_url="")])
+
+
+def name_of(row: catalog.Metric) -> str:
+    """Return the metric's name after the semantic conventions."""
+    fixed = (_STATUS_NAMES | _OTHER_NAMES).get(row.name)
+    if fixed is not None:
+        return fixed
+    namespace = next(each for each in _NAMESPACES if row.name.startswith(f"{each}_"))
+    rest = row.name.removeprefix(f"{namespace}_").removesuffix("_total")
+    rest = rest.removesuffix(f"_{row.unit}") if row.unit else rest
+    dotted = namespace.replace("kafka_", "kafka.")
+    return f"{dotted}.{rest.replace('rebalance_', 'rebalance.')}"
+
+
+def exemplar_of(example: Example) -> Exemplar:
+    """Return an observation that leads to its episode's trace."""
+    trace_id, span_id = trace_of(example.episode)
+    return Exemplar(
+        filtered_attributes={"episode_id": example.episode},
+        value=example.value,
+        time_unix_nano=int(example.at * 1e9),
+        span_id=span_id,
+        trace_id=trace_id,
+    )
+
+
+def trace_of(episode: str) -> tuple[int, int]:
+    """Return an episode's trace and its root span: the id twice, and the id (16 hex digits)."""
+    return int(episode * 2, 16), int(episode, 16)
+
+
+def _metric(row: catalog.Metric, points: Iterable[Point], at_ns: int) -> Metric:
+    is_status = row.name in _STATUS_NAMES
+    unit = "1" if is_status else _UNITS.get(row.unit, "")
+    return Metric(name_of(row), row.help, unit, _data(row, points, at_ns, is_status=is_status))
+
+
+def _data(
+    row: catalog.Metric, points: Iterable[Point], at_ns: int, *, is_status: bool
+) -> Gauge | Sum | Histogram:
+    names = _attribute_names(row, is_status=is_status)
+    if row.type is MetricType.HISTOGRAM:
+        return Histogram([_histogram(names, each, at_ns) for each in points], _CUMULATIVE)
+    numbers = [
+        NumberDataPoint(_attributes(names, each), 0, at_ns, _number(each.value)) for each in points
+    ]
+    if is_status:
+        return Sum(numbers, _CUMULATIVE, is_monotonic=False)
+    if row.type is MetricType.COUNTER:
+        return Sum(numbers, _CUMULATIVE, is_monotonic=True)
+    return Gauge(numbers)
+
+
+def _attribute_names(row: catalog.Metric, *, is_status: bool) -> tuple[str, ...]:
+    names = dict(ATTRIBUTES)
+    if is_status and row is not catalog.COORDINATOR_STATE:
+        names["status"] = _STATUS_NAMES[row.name].removesuffix("status") + "state"
+    return tuple(names[label] for label in row.labels)
+
+
+def _attributes(names: tuple[str, ...], point: Point) -> Mapping[str, str]:
+    found = {
+        name: printable(value)
+        for name, value in zip(names, point.labels, strict=True)
+        if value  # what is not known is not told
+    }
+    return _KAFKA | found if ATTRIBUTES[catalog.CLUSTER] in names else found
+
+
+def _number(value: float | Durations) -> float:
+    assert not isinstance(value, Durations)  # noqa: S101 - only histograms have these
+    return int(value) if isinstance(value, int) else value  # a bool or a code is an int
+
+
+def _histogram(names: tuple[str, ...], point: Point, at_ns: int) -> HistogramDataPoint:
+    assert isinstance(point.value, Durations)  # noqa: S101
+    counts = point.value.buckets
+    return HistogramDataPoint(
+        attributes=_attributes(names, point),
+        start_time_unix_nano=0,
+        time_unix_nano=at_ns,
+        count=sum(counts),
+        sum=point.value.sum_s,
+        bucket_counts=counts,
+        explicit_bounds=DURATION_BUCKETS_S,
+        min=None,  # type: ignore[arg-type]  # optional on the wire, and not known
+        max=None,  # type: ignore[arg-type]
+        exemplars=[exemplar_of(point.example)] if point.example is not None else [],
+    )
