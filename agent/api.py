@@ -14,10 +14,11 @@ from starlette.routing import Route
 
 from agent.history import History
 from aggregation.explanation import explain, explanations
+from aggregation.group_views import GroupView, group_views
 from aggregation.live import live
-from metrics.exposition import GroupRow, SourceStats
+from metrics.exposition import SourceStats
 from metrics.sample import format_time
-from metrics.snapshot import MemberRow, Snapshot
+from metrics.snapshot import Snapshot
 from metrics.status import RebalanceStatus
 
 PREFIX = "/api/v1"
@@ -100,29 +101,20 @@ def _query(request: Request) -> _Query:
 
 
 def _groups(_: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, Any]]:
-    shown = live(snapshot)
-    rows = [row for row in shown.groups if query.group in {None, row.group}]
-    return [
-        _group(row, _of(row, shown.consumers), _of(row, shown.instances))
-        for row in sorted(rows, key=lambda row: (-row.status, row.cluster, row.group))
-    ]
+    views = group_views(live(snapshot))
+    return [_group(view) for view in views if query.group in {None, view.group}]
 
 
-def _of(group: GroupRow, rows: Sequence[MemberRow]) -> list[MemberRow]:
-    return [row for row in rows if (row.cluster, row.group) == (group.cluster, group.group)]
-
-
-def _group(
-    row: GroupRow, consumers: Sequence[MemberRow], instances: Sequence[MemberRow]
-) -> dict[str, Any]:
-    rows = [each for each in (*instances, *consumers) if each.status]
-    gravest = max(rows, key=lambda each: each.status, default=None)
+def _group(view: GroupView) -> dict[str, Any]:
+    gravest = view.gravest
     return {
-        "cluster": row.cluster,
-        "group": row.group,
-        "group_type": row.group_type,
-        **_status(row.status, row.peak),
-        "members": len(consumers),
+        "cluster": view.cluster,
+        "group": view.group,
+        "group_type": view.group_type,
+        **_status(view.status, view.peak),
+        "state": view.state,
+        "generation": view.generation,
+        "members": view.members,
         "client_id": None if gravest is None else gravest.client_id,
         "reason": None if gravest is None else gravest.reason,
         "since": None if gravest is None else format_time(gravest.since_at),
@@ -155,12 +147,12 @@ def _members(_: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, An
     ]
 
 
-def _status(status: RebalanceStatus, peak: RebalanceStatus) -> dict[str, Any]:
+def _status(status: RebalanceStatus | None, peak: RebalanceStatus | None) -> dict[str, Any]:
     return {
-        "status": status.value,
-        "name": status.label,
-        "peak": peak.value,
-        "peak_name": peak.label,
+        "status": None if status is None else status.value,
+        "name": None if status is None else status.label,
+        "peak": None if peak is None else peak.value,
+        "peak_name": None if peak is None else peak.label,
     }
 
 

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import uvicorn
@@ -28,9 +28,10 @@ from agent.group_page import DEFAULT_MIN, WINDOWS_MIN, group_page
 from agent.history import History
 from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection
 from agent.landing_page import GROUP_PATH, render_page
+from aggregation.group_views import group_views
 from aggregation.live import live
 from metrics.exporters.prometheus import render
-from metrics.exposition import AgentStats, Exposition, Live
+from metrics.exposition import AgentStats, Exposition
 from metrics.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,10 @@ class _Pages:
 
     async def landing(self, _: Request) -> Response:
         path = self._config.telemetry_path
-        body = await self._rendered(lambda exposition: render_page(exposition, path))
+        snapshot = self._answers.snapshot()[0]
+        body = await self._rendered(
+            lambda exposition: render_page(exposition, group_views(live(snapshot)), path)
+        )
         return HTMLResponse(body, headers=_PAGE_HEADERS)
 
     async def group(self, request: Request) -> Response:
@@ -107,16 +111,10 @@ class _Pages:
             return PlainTextResponse(f"{error}\n", status_code=500)
         return PlainTextResponse("reloaded\n")
 
-    def _live(self, snapshot: Snapshot) -> Live:
-        shown = live(snapshot)
-        if self._answers.members:
-            return shown
-        return replace(shown, consumers=(), instances=(), members=())
-
     async def _rendered(self, write: Callable[[Exposition], _T]) -> _T:
-        snapshot, stats = self._answers.snapshot()
+        members, (snapshot, stats) = self._answers.members, self._answers.snapshot()
         return await asyncio.get_running_loop().run_in_executor(
-            self._renderer, lambda: write(Exposition(self._live(snapshot), stats))
+            self._renderer, lambda: write(Exposition(live(snapshot, members=members), stats))
         )
 
 

@@ -5,6 +5,7 @@ from html import escape
 from urllib.parse import quote
 
 from agent.page import STYLE, cells, page, status_cell, visible
+from aggregation.group_views import GroupView
 from metrics.exposition import Exposition, SourceStats
 from metrics.status import RebalanceStatus
 
@@ -13,15 +14,13 @@ MAX_ROWS = 500
 """A page for people; beyond this the metrics are the better place."""
 
 _BUSY = ' class="busy"'
+_GROUP_HEADS = ("group", "type", "coordinator says", "members", "cluster")
 
 
-def render_page(exposition: Exposition, telemetry_path: str) -> str:
+def render_page(exposition: Exposition, views: Iterable[GroupView], telemetry_path: str) -> str:
     """Return the whole page as HTML; every text from outside is escaped."""
     live, agent = exposition.live, exposition.agent
-    groups = [
-        ((_group_link(row.group), *_plains(row.group_type, row.cluster)), row.status)
-        for row in live.groups
-    ]
+    groups = [(_group(view), view.status) for view in views]
     members = [
         (
             _plains(row.client_id, row.group, row.app, row.host, row.state or "", row.reason or ""),
@@ -37,7 +36,7 @@ def render_page(exposition: Exposition, telemetry_path: str) -> str:
         f'<p><a href="{metrics}">metrics</a> · <a href="/-/healthy">healthy</a> · '
         f'<a href="/-/ready">ready</a> · <a href="/api/v1/sources">sources</a> · '
         f'<a href="/api/v1/openapi.json">API</a></p>'
-        + _table("Groups", ("group", "type", "cluster"), groups)
+        + _table("Groups", _GROUP_HEADS, groups)
         + _table("Members", ("client id", "group", "app", "host", "thread", "reason"), members)
         + _sources(agent.sources),
     )
@@ -49,6 +48,11 @@ def _plain(text: str) -> str:
 
 def _plains(*texts: str) -> tuple[str, ...]:
     return tuple(map(_plain, texts))
+
+
+def _group(view: GroupView) -> tuple[str, ...]:
+    plain = _plains(view.group_type, view.state or "", str(view.members), view.cluster)
+    return _group_link(view.group), *plain
 
 
 def _group_link(group: str) -> str:
@@ -80,18 +84,26 @@ def _health(source: SourceStats) -> Iterable[str]:
     )
 
 
-_Row = tuple[tuple[str, ...], RebalanceStatus]
-"""Cells, as HTML, and the status before them."""
+_Row = tuple[tuple[str, ...], RebalanceStatus | None]
+"""Cells, as HTML, and the status before them; None: no member was seen."""
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[_Row]) -> str:
     """Return the rows, the gravest first; what is left out is said."""
-    shown = sorted(rows, key=lambda row: (-row[1], row[0]))[:MAX_ROWS]
+    shown = sorted(rows, key=lambda row: (-_gravity(row[1]), row[0]))[:MAX_ROWS]
     head = cells("th", ("status", *heads))
     body = "".join(
-        f"<tr>{status_cell(status)}{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
+        f"<tr>{_status_cell(status)}{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
         for texts, status in shown
     )
     left_out = len(rows) - len(shown)
     more = f"<p>{left_out} more are in the metrics.</p>" if left_out else ""
     return f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>{more}"
+
+
+def _status_cell(status: RebalanceStatus | None) -> str:
+    return "<td></td>" if status is None else status_cell(status)
+
+
+def _gravity(status: RebalanceStatus | None) -> int:
+    return -1 if status is None else status

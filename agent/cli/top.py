@@ -24,8 +24,8 @@ Keys: q quits, s sorts by the next column, r turns the order round, / filters by
 (Enter ends, Escape clears), arrows and page keys scroll.
 """
 
-_HEADS = ("GROUP", "TYPE", "STATUS", "MEMBERS", "CAUSED BY", "SINCE", "PEAK", "REASON")
-_WIDTHS = (28, 9, 22, 7, 28, 8, 20, 0)
+_HEADS = ("GROUP", "TYPE", "STATUS", "STATE", "MEMBERS", "CAUSED BY", "SINCE", "PEAK", "REASON")
+_WIDTHS = (28, 9, 22, 19, 7, 28, 8, 22, 0)
 """Columns of a terminal; the last takes what is left."""
 _STATUS, _SINCE = 2, 5
 _ESCAPE, _BACKSPACE, _ENTER = 27, (curses.KEY_BACKSPACE, 127, 8), (curses.KEY_ENTER, 10, 13)
@@ -98,11 +98,12 @@ def _sorted(groups: Sequence[dict[str, Any]], view: View) -> list[dict[str, Any]
     by: Callable[[dict[str, Any]], Any] = (
         lambda group: group["group"],
         lambda group: group["group_type"],
-        lambda group: group["status"],
+        lambda group: _number(group["status"]),
+        lambda group: group.get("state") or "",  # an older agent tells none
         lambda group: group["members"],
         lambda group: group["client_id"] or "",
         lambda group: group["since"] or "",
-        lambda group: group["peak"],
+        lambda group: _number(group["peak"]),
         lambda group: group["reason"] or "",
     )[view.sort]
     by_name = sorted(groups, key=lambda group: (group["group"], group["cluster"]))
@@ -114,13 +115,23 @@ def _cells(group: dict[str, Any], now: float) -> tuple[str, ...]:
     return (
         group["group"],
         group["group_type"],
-        f"{group['status']} {group['name']}",
+        _named(group["status"], group["name"]),
+        group.get("state") or "",
         str(group["members"]),
         group["client_id"] or "",
         "" if since is None else _age(now - parse_time(since)),
-        f"{group['peak']} {group['peak_name']}",
+        _named(group["peak"], group["peak_name"]),
         group["reason"] or "",
     )
+
+
+def _number(status: int | None) -> int:
+    """A group of which only the coordinator tells has no status, not 0."""
+    return -1 if status is None else status
+
+
+def _named(status: int | None, name: str | None) -> str:
+    return "" if status is None else f"{status} {name}"
 
 
 def _age(seconds: float) -> str:

@@ -1,5 +1,5 @@
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ from starlette.applications import Starlette
 from agent.api import Queries, routes
 from agent.history import History, spooled
 from metrics.sample import SampleKind, encode
+from metrics.snapshot import InspectedGroup, Snapshot
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 from tests.aggregation.test_episodes import START, A, B, C, left, records, round_of
+from tests.aggregation.test_live import INSPECTED
 from tests.metrics.given import raised
 
 LIVE = [*START, left(100.0, A, "closed"), *round_of(2, 101.0, B, C), raised(7, 200.0, B)]
@@ -24,9 +26,13 @@ class Running:
 
     tracker: Tracker
     history: History
+    inspected: tuple[InspectedGroup, ...] = ()
+
+    def snapshot(self) -> Snapshot:
+        return replace(self.tracker.snapshot(210.0), inspected=self.inspected)
 
     def ask(self, path: str) -> httpx.Response:
-        app = Starlette(routes=routes(Queries(lambda: self.tracker.snapshot(210.0), self.history)))
+        app = Starlette(routes=routes(Queries(self.snapshot, self.history)))
 
         async def request() -> httpx.Response:
             transport = httpx.ASGITransport(app=app)
@@ -55,6 +61,14 @@ def test_groups_show_the_gravest_member(running: Running) -> None:
     assert (group["group"], group["status"], group["name"]) == ("g", 7, "MetadataChanged")
     assert (group["client_id"], group["since"]) == ("b", "1970-01-01T00:03:20.000000Z")
     assert running.get("groups?group=other") == []
+
+
+def test_group_that_only_its_coordinator_tells_of_has_no_status(running: Running) -> None:
+    running.inspected = (replace(INSPECTED, group="other"),)
+
+    (group,) = running.get("groups?group=other")
+
+    assert (group["status"], group["state"], group["members"]) == (None, "Stable", 2)
 
 
 def test_members_are_by_name(running: Running) -> None:

@@ -30,6 +30,7 @@ def group(name: str, status: int, **columns: Any) -> dict[str, Any]:
         "name": "NewMember",
         "peak": status,
         "peak_name": "NewMember",
+        "state": "Stable",
         "members": 2,
         "client_id": "c1",
         "reason": "why",
@@ -58,8 +59,8 @@ class TestView:
         assert names(after("r")) == ["a", "c", "b"]
 
     def test_s_takes_every_column_in_turn(self) -> None:
-        assert names(after("s" * 6)) == ["c", "b", "a"]  # by name
-        assert after("s" * 8) == View()
+        assert names(after("s" * 7)) == ["c", "b", "a"]  # by name
+        assert after("s" * 9) == View()
 
     def test_filter_is_typed_and_cleared(self) -> None:
         assert names(after("/bx\x7f\n")) == ["b"]
@@ -80,12 +81,21 @@ def test_line_shows_who_since_when_and_why() -> None:
         "payments",
         "classic",
         "6 NewMember",
+        "Stable",
         "2",
         "c1",
         "90s",
         "6 NewMember",
         "why",
     ]
+
+
+def test_group_that_only_its_coordinator_tells_of_is_last_and_has_no_status() -> None:
+    of_members = ("status", "name", "peak", "peak_name", "client_id", "since", "reason")
+    told = [group("x", 0) | dict.fromkeys(of_members), *GROUPS]
+    found = screen(told, View(), now=100.0, width=200)
+
+    assert found[-1].split() == ["x", "classic", "Stable", "2"]
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
