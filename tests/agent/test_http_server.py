@@ -3,7 +3,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 import pytest
@@ -16,6 +16,7 @@ from agent.landing_page import MAX_ROWS
 from metrics.exposition import AgentStats, SourceStats
 from metrics.snapshot import MemberRow, Snapshot, StatusCounts
 from metrics.status import RebalanceStatus as Status
+from tests.aggregation.test_live import INSPECTED
 
 DEADLINE_S = 20.0
 
@@ -55,6 +56,15 @@ class Fake:
     @property
     def answers(self) -> Answers:
         return Answers(snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload)
+
+
+@dataclass
+class Inspecting(Fake):
+    """One that knows a group by its coordinator alone."""
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        snapshot, stats = Fake.snapshot(self)
+        return replace(snapshot, inspected=(replace(INSPECTED, group="told"),)), stats
 
 
 def row(client_id: str, reason: str | None = None) -> MemberRow:
@@ -137,6 +147,13 @@ def test_the_page_shows_what_cannot_be_seen() -> None:
     page = ask(Fake((row("a\x1b[31m\u202eb\n\ud800"),)), "GET", "/").text
 
     assert "a\\x1b[31m\\u202eb\\n\\ud800" in page
+
+
+def test_group_that_only_its_coordinator_tells_of_is_on_the_page() -> None:
+    page = ask(Inspecting((row("c1"),)), "GET", "/").text
+
+    assert ">g</a></td><td>classic</td><td></td><td>1</td>" in page
+    assert ">told</a></td><td>classic</td><td>Stable</td><td>2</td><td>k</td>" in page
 
 
 def test_the_page_and_the_api_show_how_each_source_fares() -> None:
