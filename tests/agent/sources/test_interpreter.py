@@ -226,49 +226,7 @@ class TestStreams:
 
 
 class TestNoCause:
-    """Semantics, section 4a: what is not a cause, as far as a log shows it."""
-
-    def test_pro_actively_leaving_follows_every_leave(self) -> None:
-        left = "Request joining group due to: consumer pro-actively leaving the group"
-
-        assert told(signals(says(JOINING), says(CLOSED), says(left))) == ["join", "leave"]
-
-    def test_a_required_member_id_is_2_and_not_9(self) -> None:
-        text = (
-            "Request joining group due to: rebalance failed due to 'x' (MemberIdRequiredException)"
-        )
-
-        assert told(signals(says(text))) == ["2"]
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "Group coordinator x is unavailable or invalid due to cause: session timed out",
-            "Group coordinator x is unavailable or invalid due to cause: error NOT_COORDINATOR",
-            "Discovered group coordinator x (id: 1 rack: null)",
-            "Request joining group due to: rebalance failed due to 'null' (DisconnectException)",
-            "FindCoordinator request hit fatal exception",
-        ],
-    )
-    def test_a_lost_coordinator_is_looked_up_again(self, text: str) -> None:
-        assert signals(says(text)) == []
-
-    def test_a_fenced_instance_dies_without_a_code(self) -> None:
-        text = (
-            "Request joining group due to: encountered FENCED_INSTANCE_ID from HEARTBEAT response"
-        )
-
-        assert told(signals(says(text))) == ["fail"]
-
-    def test_an_admins_removal_is_the_victims_3(self) -> None:
-        why = "encountered UNKNOWN_MEMBER_ID from OFFSET_COMMIT response"
-
-        assert told(signals(says(f"Request joining group due to: {why}"))) == ["3"]
-
-    def test_a_static_members_start_and_stop_have_no_code(self) -> None:
-        found = signals(says(JOINING), says(synced(1)), says(ASSIGNED), says("Metrics closed"))
-
-        assert told(found) == ["join", "sync"]
+    """What is not a cause, beyond the list of `test_no_cause.py`."""
 
     def test_the_answer_to_a_stale_request_starts_nothing(self) -> None:
         text = (
@@ -305,15 +263,6 @@ class TestNoCause:
         found = signals(says(CLOSED), says(JOINING), says(REBALANCING))
 
         assert told(found) == ["leave", "join", "1"]
-
-    @pytest.mark.parametrize(
-        "reason",
-        ["rebalance enforced by user", "group is already rebalancing, said Ann", "(x)", "日本語"],
-    )
-    def test_any_text_that_is_not_the_clients_own_was_typed_by_a_user(self, reason: str) -> None:
-        (found,) = signals(says(f"Request joining group due to: {reason}"))
-
-        assert (found.status, found.reason) == (6, reason)
 
     def test_a_warning_alone_about_the_poll_timeout_is_nothing_that_could_end(self) -> None:
         texts = ("consumer poll timeout has expired. x", "Consumer poll timeout has expired. x")

@@ -23,11 +23,11 @@ from agent.sources.librdkafka_stats_view import FORGET_S, GroupType, StatsView
 from agent.sources.log_tail import LogSource
 from metrics.signals import Signal, SignalKind
 from metrics.status import RebalanceStatus
+from tests.agent.sources.stats_lines import NOW, Client
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "librdkafka_stats"
 _FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.jsonl"))
 _SHOWN = {0, 1, 3, 4, 5}
-_NOW = 1_795_000_000
 _WITHIN_S = 30.0
 
 
@@ -91,36 +91,6 @@ class TestRecordedClients:
         assert (folder / "README.md").read_text().startswith("# ")
 
 
-class Client:
-    """A client that hands out statistics once a second."""
-
-    def __init__(self, name: str = "m1") -> None:
-        self.name, self.seconds = name, 0
-
-    def says(self, state: str = "steady", count: int = 1, reason: str = "", age: int = 0) -> bytes:
-        self.seconds += 1
-        return self.line(
-            cgrp={
-                "state": "up",
-                "join_state": state,
-                "rebalance_age": age,
-                "rebalance_cnt": count,
-                "rebalance_reason": reason,
-            }
-        )
-
-    def line(self, **more: object) -> bytes:
-        stats = {
-            "name": f"{self.name}#consumer-1",
-            "client_id": self.name,
-            "type": "consumer",
-            "ts": self.seconds * 1_000_000,
-            "time": _NOW + self.seconds,
-            "age": self.seconds * 1_000_000,
-        }
-        return json.dumps(stats | more).encode() + b"\n"
-
-
 def told(signals: Sequence[Signal]) -> list[tuple[str, int]]:
     return [(s.kind.value, int(s.status)) for s in signals]
 
@@ -132,7 +102,7 @@ def test_a_rebalance_between_two_looks_has_its_cause_and_its_end() -> None:
     found = reader.feed(client.says(count=3, reason="rebalance in progress", age=250), 0.0)
 
     assert told(found) == [("raise", 1), ("sync", 0)]
-    assert {signal.at for signal in found} == {_NOW + 1.75}
+    assert {signal.at for signal in found} == {NOW + 1.75}
 
 
 def test_a_member_that_polled_too_late_holds_its_five() -> None:
@@ -200,7 +170,7 @@ def test_a_client_that_speaks_no_more_is_forgotten() -> None:
     reader = parser()
     reader.feed(Client().says(), 0.0)
 
-    reader.view.advance(_NOW + 2 + FORGET_S)
+    reader.view.advance(NOW + 2 + FORGET_S)
 
     assert reader.view.gone == ["stats:f#m1#consumer-1"]
 
@@ -288,7 +258,7 @@ class Bench:
 def test_a_process_writes_to_the_socket_and_goes(tmp_path: Path) -> None:
     path, now = tmp_path / "stats.sock", int(time.time())
     client = Client()
-    client.seconds = now - _NOW
+    client.seconds = now - NOW
     bench = Bench(path)
 
     async def play(bench: Bench) -> None:
@@ -342,7 +312,7 @@ def test_a_source_tells_who_is_silent_who_has_gone_and_whose_group_is_not_known(
     path.write_bytes(b"".join(lines))
     told: list[Signal] = []
     gone: list[str] = []
-    now = _NOW + 4.0
+    now = NOW + 4.0
     source = StatsSource(StatsConfig(path=str(path), group="g"), clock=lambda: now)
     reading = source._reading
     assert isinstance(reading, LogSource)
