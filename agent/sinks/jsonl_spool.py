@@ -10,11 +10,14 @@ same events have the same ids: the spool knows the ids that it holds beyond the 
 `SpoolMark` and takes none of them again. A mark stays behind ids that are still awaited, so that a
 second crash, before the log has been read that far, doubles nothing either.
 
+A folder that somebody removes is made anew, with the part file's lines: its descriptor has them.
+
 ``seq`` of a sample is set here, at the write, and ``agent`` where another has not recorded it.
 """
 
+import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +26,10 @@ import msgspec
 from agent.decoding import format_size
 from agent.errors import ConfigError, SinkError
 from agent.sinks import spool_folder as folder
+from agent.sinks.spool_part import Part, create, is_removed
 from metrics.sample import Sample, encode
+
+log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 _BUFFER_BYTES = _MIB
@@ -85,34 +91,6 @@ class SpoolMark:
 _START = SpoolMark()
 
 
-@dataclass(slots=True)
-class _Part:
-    fd: int
-    path: Path
-    final: Path
-    opened_at: float
-    size: int = 0
-    synced: int = 0
-
-    def append(self, data: bytes | bytearray) -> None:
-        view, done = memoryview(data), 0
-        try:
-            while done < len(data):
-                done += os.write(self.fd, view[done:])
-        except OSError:
-            os.ftruncate(self.fd, self.size)  # the same lines come with the next try
-            os.lseek(self.fd, self.size, os.SEEK_SET)
-            raise
-        finally:
-            view.release()
-        self.size += done
-
-    def sync(self) -> None:
-        if self.synced != self.size:
-            os.fsync(self.fd)
-            self.synced = self.size
-
-
 class JsonlSpool:
     """One folder and its one writer."""
 
@@ -128,7 +106,7 @@ class JsonlSpool:
         self.stats = SpoolStats()
         self._config, self._agent, self._now = config, agent, now
         self._buffer, self._buffer_seq = bytearray(), 0
-        self._part: _Part | None = None
+        self._part: Part | None = None
         self._lock = folder.take_lock(config.dir)
         try:
             folder.recover(config.dir)
@@ -138,7 +116,7 @@ class JsonlSpool:
             os.close(self._lock)
             raise self._failed(error) from error
         self._stamp = folder.stamp_of(files[-1][0]) if files else ""
-        self.stats.files, self.stats.bytes = len(files), sum(size for _, size in files)
+        self._keep_count(files)
         # Oldest first: they come again in that order.
         self._known = {line.id: line.seq for line in reversed(lines) if line.seq > mark.settled}
         self._seq = max([mark.seq, *(line.seq for line in lines)])
@@ -172,6 +150,7 @@ class JsonlSpool:
 
         """
         try:
+            self._restore()
             self._flush()
             if self._part is not None:
                 self._part.sync()
@@ -211,10 +190,23 @@ class JsonlSpool:
 
     def _roll(self) -> None:
         try:
+            self._restore()
             self._flush()
             self._publish()
         except OSError as error:
             raise self._failed(error) from error
+
+    def _restore(self) -> None:
+        """Make anew what was removed behind our back: the folder with its lock, the part file."""
+        if is_removed(self._lock):
+            lock = folder.take_lock(self._config.dir)
+            os.close(self._lock)
+            self._lock = lock
+            self._keep_count(folder.published(self._config.dir))
+            log.warning("spool_made_anew", extra={"dir": str(self._config.dir)})
+        if self._part is not None and is_removed(self._part.fd):
+            self._part = self._part.made_anew()
+            folder.sync_folder(self._config.dir)
 
     def _try_flush(self) -> bool:
         try:
@@ -234,13 +226,13 @@ class JsonlSpool:
         self._part.append(self._buffer)
         self._buffer.clear()
 
-    def _open(self) -> _Part:
+    def _open(self) -> Part:
         self._stamp = max(self._stamp, folder.file_stamp(self._now))
         final = self._config.dir / folder.file_name(self._stamp, self._agent, self._buffer_seq)
         path = folder.part_path(final)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = create(path)
         folder.sync_folder(self._config.dir)
-        return _Part(fd, path, final, self._now)
+        return Part(fd, path, final, self._now)
 
     def _publish(self) -> None:
         part = self._part
@@ -265,7 +257,10 @@ class JsonlSpool:
             name, size = files.pop(0)
             self.stats.dropped += folder.remove_file(self._config.dir / name)
             total -= size
-        self.stats.files, self.stats.bytes = len(files), total
+        self._keep_count(files)
+
+    def _keep_count(self, files: Sequence[tuple[str, int]]) -> None:
+        self.stats.files, self.stats.bytes = len(files), sum(size for _, size in files)
 
     def _failed(self, error: OSError) -> SinkError:
         return SinkError(f"spool {str(self._config.dir)!r}: {error}")
