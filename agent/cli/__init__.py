@@ -20,6 +20,7 @@ _HELP = {
     "report": "Write the trend report from tables, with Spark.",
     "check-config": "Check a configuration and print what it comes to.",
     "dialects": "Show the log dialects that are known.",
+    "inject": "Add the sidecar to Kubernetes' manifests.",
     "completion": "Print the completion script for a shell.",
 }
 """Every command in the order of ``--help``, so that help imports none of them."""
