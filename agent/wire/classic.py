@@ -12,7 +12,7 @@ from agent.errors import DecodeError
 from agent.wire import embedded, reasons, streams_userdata
 from agent.wire.error_codes import Meaning, meaning, name
 from agent.wire.messages import InGroup, Join, JoinAnswer, Leaver, SyncAnswer
-from agent.wire.speakers import Speaker
+from agent.wire.speaker import Speaker
 from metrics.signals import FollowUp, Signal, SignalKind
 from metrics.status import RebalanceStatus
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from agent.wire.error_codes import Meaning, meaning, name
 from agent.wire.messages import GroupHeartbeat, GroupHeartbeatAnswer, Partitions
-from agent.wire.speakers import Speaker
+from agent.wire.speaker import Speaker
 from metrics.signals import FollowUp, Signal, SignalKind
 from metrics.status import RebalanceStatus
 

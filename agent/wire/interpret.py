@@ -30,7 +30,8 @@ from agent.wire.messages import (
     Sync,
     SyncAnswer,
 )
-from agent.wire.speakers import Speaker, Speakers
+from agent.wire.speaker import Speaker
+from agent.wire.speakers import Speakers
 from metrics.signals import Signal, SignalKind
 
 _COORDINATORS_LIMIT = 5_000

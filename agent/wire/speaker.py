@@ -1,0 +1,118 @@
+"""What is known of one member on the wire, and what it is told to have done."""
+
+from dataclasses import dataclass, field, replace
+
+from agent.wire.connection import Connection
+from agent.wire.messages import Node, Partitions
+from agent.wire.streams_userdata import SubscriptionInfo
+from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
+from metrics.status import RebalanceStatus
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Speaker:
+    """What is known of one member."""
+
+    member: Member
+    process_id: str | None = None
+    connections: set[Connection] = field(default_factory=set)
+    merged_into: "Speaker | None" = None
+    """The same member, where two connections turn out to carry it (a proxy's both sides)."""
+    generation: int | None = None
+    """The generation, or the member epoch."""
+    heard: set[RebalanceStatus] = field(default_factory=set)
+    """The causes of this round that were passed on: each is told once."""
+    life: int = 0
+    """How often it has left: what was asked in an earlier life is void."""
+    left: bool = False
+    # classic protocol
+    topics: frozenset[str] | None = None
+    owned: Partitions = frozenset()
+    streams: SubscriptionInfo | None = None
+    demand: RebalanceStatus = RebalanceStatus.NONE
+    """The follow-up that the last assignment asked the Streams instance for."""
+    unsynced: bool = False
+    gaps: int = 0
+    """The connection's losses when this round's join was sent."""
+    # consumer, share and streams groups
+    subscription: frozenset[str] | None = None
+    reported: Partitions | None = None
+    target: Partitions | None = None
+    target_at: float | None = None
+    """When an assignment came that is not acknowledged yet (Unix seconds)."""
+    heard_at: float | None = None
+    """When a heartbeat was accepted after a cause that has changed no target (Unix seconds)."""
+    warmups: bool = False
+    endpoint: Node | None = None
+    endpoint_epoch: int | None = None
+    moved: bool = False
+    """Its endpoint has changed, and the group does not know yet."""
+
+    def signal(  # noqa: PLR0913 - one argument a column that differs
+        self,
+        kind: SignalKind,
+        at: float,
+        *,
+        status: RebalanceStatus = RebalanceStatus.NONE,
+        reason: str | None = None,
+        follow_up: FollowUp | None = None,
+        streams_follow_up: FollowUp | None = None,
+    ) -> Signal:
+        """Return a signal of this member."""
+        return Signal(
+            kind=kind,
+            at=at,
+            member=self.member,
+            source=SourceKind.WIRE,
+            status=status,
+            reason=reason,
+            generation=self.generation,
+            follow_up=follow_up,
+            streams_follow_up=streams_follow_up,
+        )
+
+    def seen(self, at: float) -> list[Signal]:
+        """Return that it lives."""
+        return [self.signal(SignalKind.SEEN, at)]
+
+    def raise_(
+        self, status: RebalanceStatus, at: float, reason: str | None, layer: FollowUp | None = None
+    ) -> list[Signal]:
+        """Return a cause; told again in the same round it only confirms."""
+        if status in self.heard:
+            return self.seen(at)
+        self.heard.add(status)
+        return [
+            self.signal(SignalKind.RAISE, at, status=status, reason=reason, streams_follow_up=layer)
+        ]
+
+    def fail(self, at: float, reason: str) -> list[Signal]:
+        """Return that the round has failed for good."""
+        self.heard.clear()
+        return [self.signal(SignalKind.FAIL, at, reason=reason)]
+
+    def leave(self, at: float, reason: str | None) -> list[Signal]:
+        """Return that the user made it leave; once, however many connections show it."""
+        if self.left:
+            return self.seen(at)
+        self.retire()
+        self.heard.clear()
+        return [self.signal(SignalKind.LEAVE, at, reason=reason)]
+
+    def retire(self) -> None:
+        """Forget what holds only while it is a member."""
+        self.left = True
+        self.life += 1
+        self.owned, self.demand = frozenset(), RebalanceStatus.NONE
+        self.subscription = self.reported = self.target = None
+        self.target_at = self.heard_at = None
+
+    def learn(self, **changes: str | float | None) -> None:
+        """Change what the member is known by; None changes nothing."""
+        known = {
+            name: value
+            for name, value in changes.items()
+            if value is not None and getattr(self.member, name) != value
+        }
+        if known:
+            self.member = replace(self.member, **known)  # type: ignore[arg-type]
