@@ -23,7 +23,9 @@ from agent.group_watch import GroupWatch
 from agent.history import History, spooled
 from agent.http_server import Answers, listen, make_app
 from agent.hub.side import HubSide
+from agent.otel_side import OtelSide
 from agent.pipeline import Pipeline, Positions
+from agent.reloading import make_tracker, tell_restart_only
 from agent.sinks.jsonl_spool import JsonlSpool
 from agent.source_book import SourceBook
 from agent.source_factory import make_sources
@@ -33,7 +35,7 @@ from agent.web_side import WebSide
 from metrics.exposition import AgentStats
 from metrics.sample import Sample
 from metrics.snapshot import Snapshot
-from metrics.tracker import Tracker, TrackerState
+from metrics.tracker import TrackerState
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class Agent:
         self._pipeline = Pipeline(sink=sink, save=save, history=self._history, clock=clock)
         self._attach(found.tracker, sources)
         self._hub = HubSide(config, self._pipeline, clock)
+        self._otel = OtelSide(config, self._version, self.snapshot)
         self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
         self._book = SourceBook()
         self._reading: list[asyncio.Task[None]] = []
@@ -88,7 +91,9 @@ class Agent:
 
     def _group_watch(self, recorded: Sequence[Sample]) -> GroupWatch:
         limit, take = self._config.limits.groups, self._pipeline.record
-        return GroupWatch(self._history, recorded, limit, take, self._hub, self._clock)
+        return GroupWatch(
+            self._history, recorded, limit, take, self._hub, self._clock, self._otel.take
+        )
 
     async def run(self) -> None:
         """Run until `stop`; then drain: sources end, samples are safe, the spool is published.
@@ -113,7 +118,7 @@ class Agent:
             reload=self.reload,
             history=self._history,
             routes=[*self._hub.routes(), *events_api.routes(self._http_source)],
-            members=config.role is not Role.HUB or config.hub.members,
+            members=config.shows_members,
         )
         web = make_app(config.web, config.limits.series, answers)
         own_tokens = (self._hub.own_token, partial(events_api.own_token, self._http_source))
@@ -123,7 +128,7 @@ class Agent:
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._stopping.wait(), name="stop"),
         ]
-        tasks += self._hub.start()
+        tasks += [*self._hub.start(), *self._otel.start()]
         if self._watch is not None:
             tasks.append(asyncio.create_task(self._watch.run(), name="groups"))
         self._start_reading()
@@ -169,7 +174,7 @@ class Agent:
                 raise
             await _cancel([task for task in self._reading if task.get_name() not in lasting])
             positions = self._pipeline.positions()
-            _tell_restart_only(self._config, config)
+            tell_restart_only(self._config, config)
             self._config = config
             state = self._pipeline.tracker.state()
             made = self._make_sources(config, positions)
@@ -199,7 +204,7 @@ class Agent:
             version=self._version,
             python_version=platform.python_version(),
             sources=self._book.stats(self._pipeline.sources, snapshot.streams),
-            sinks=(self._pipeline.sink_stats, *self._hub.stats()),
+            sinks=(self._pipeline.sink_stats, *self._hub.stats(), *self._otel.stats()),
             tracker=snapshot.counts,
             reloads=dict(self._reloads),
         )
@@ -207,7 +212,7 @@ class Agent:
 
     def _attach(self, state: TrackerState, sources: Sequence[Source]) -> None:
         config = self._config
-        tracker = _make_tracker(config, state)
+        tracker = make_tracker(config, state)
         self._pipeline.attach(tracker, sources, config.watched, config.samples.interval_s)
 
     def _lasting(self, config: AgentConfig) -> dict[str, Lasting]:
@@ -257,33 +262,6 @@ class Agent:
                 await self.reload()
 
         self._reload_task = asyncio.create_task(reload(), name="reload")
-
-
-def _make_tracker(config: AgentConfig, state: TrackerState) -> Tracker:
-    """Return a tracker that goes on from a state, with the applications named anew."""
-    app_of = config.app_of
-    for track in [*(entry.track for entry in state.consumers), *state.instances]:
-        track.app = app_of(track.member.group)
-    for entry in state.groups:
-        entry.key = entry.key._replace(app=app_of(entry.key.group))
-    return Tracker(config.status, app_of, state)
-
-
-def _tell_restart_only(old: AgentConfig, new: AgentConfig) -> None:
-    changed = [
-        name
-        for name, before, after in (
-            ("web", old.web, new.web),
-            ("state_dir", old.state_dir, new.state_dir),
-            ("samples.spool", old.samples.spool, new.samples.spool),
-            ("samples.kafka", old.samples.kafka, new.samples.kafka),
-            ("hub.topic", old.hub.topic, new.hub.topic),
-            ("limits.series", old.limits.series, new.limits.series),
-        )
-        if before != after
-    ]
-    if changed:
-        log.warning("restart_needed", extra={"sections": ",".join(changed)})
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

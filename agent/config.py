@@ -19,6 +19,7 @@ from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.groups.security_config import SecurityConfig
 from agent.hub.config import HubConfig
+from agent.otel_config import OtlpConfig
 from agent.sinks.jsonl_spool import SpoolConfig
 from agent.sinks.kafka_config import KafkaAccess, KafkaConfig, check_topics
 from agent.source_types import SourceConfig, decode_sources, encode_source
@@ -30,12 +31,6 @@ from metrics.track import StatusConfig
 DEFAULT_LISTEN = ":12472"
 _TELEMETRY_PATH = re.compile(r"/(?!(?:-|api)(?:/|$))[\w.~/-]+")
 """No place where the agent serves something else."""
-
-LATER = {
-    "": ("otlp",),
-    "limits": ("memory",),
-}
-"""What the full configuration has and this version does not: refused, never silently taken."""
 
 
 class Role(StrEnum):
@@ -135,8 +130,14 @@ class AgentConfig:
     samples: SamplesConfig
     hub: HubConfig = field(default_factory=HubConfig)
     web: WebConfig = field(default_factory=WebConfig)
+    otlp: OtlpConfig | None = None
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     log: LoggingConfig = field(default_factory=LoggingConfig)
+
+    @property
+    def shows_members(self) -> bool:
+        """Whether each member's own series are exported."""
+        return self.role is not Role.HUB or self.hub.members
 
     @property
     def app_of(self) -> Callable[[str], str]:
@@ -221,14 +222,10 @@ def _default_spool(document: dict[str, Any]) -> None:
 
 
 def _refuse_later(document: dict[str, Any], where: str) -> None:
-    for section, keys in LATER.items():
-        found = document if not section else document.get(section)
-        for key in keys:
-            if found == key:
-                raise ConfigError(f"{join(where, section)}: this version has no {key!r} yet")
-            if isinstance(found, dict) and key in found:
-                path = f"{section}.{key}" if section else key
-                raise ConfigError(f"{join(where, path)}: this version does not have it yet")
+    """What the full configuration has and this version does not is never silently taken."""
+    limits = document.get("limits")
+    if isinstance(limits, dict) and "memory" in limits:
+        raise ConfigError(f"{join(where, 'limits.memory')}: this version does not have it yet")
 
 
 def _status(value: object, limits: LimitsConfig, where: str) -> StatusConfig:
@@ -256,6 +253,9 @@ def _check(config: AgentConfig, where: str) -> None:
     if config.samples.interval_s < 1:
         found = f"found {format_duration(config.samples.interval_s)!r}"
         raise ConfigError(f"{join(where, 'samples.interval')}: {found}, wanted 1s or more")
+    if config.otlp is not None and config.otlp.traces and config.role is Role.SIDECAR:
+        wanted = "a sidecar sees no whole groups; wanted role: hub or standalone"
+        raise ConfigError(f"{join(where, 'otlp.traces')}: {wanted}")
     _check_inspection(config, where)
     ours, is_hub = (config.samples.kafka, config.hub.topic), config.role is Role.HUB
     check_topics(*ours, config.cluster.bootstrap_servers, is_hub=is_hub, where=where)

@@ -39,12 +39,14 @@ class GroupWatch:
         take: Callable[[Sequence[Sample]], None],
         agents: Agents,
         clock: Callable[[], float] = time.time,
+        tell: Callable[[Sequence[GroupEpisode]], None] = lambda _: None,
     ) -> None:
-        """``take`` gets the episodes as records; ``limit`` groups are kept.
+        """``take`` gets the episodes as records, ``tell`` as they are; ``limit`` groups are kept.
 
         What ``spooled`` holds as an episode was counted; what an end came before is counted now.
         """
         self._history, self._take, self._agents, self._clock = history, take, agents, clock
+        self._tell = tell
         self._settled = Settled(limit)
         self._settled.skip(spooled)
         history.remind({each.group for each in history.records()}, clock())
@@ -68,6 +70,7 @@ class GroupWatch:
         found = [each for each in found if each.round.ref.group not in awaited]
         self._settled.count(found)
         self._take([record(episode) for episode in found])
+        self._tell(found)
 
     def _awaited(self, found: Sequence[GroupEpisode], records: Sequence[Sample]) -> set[str]:
         """Return the groups of which an agent may still tell what belongs to what is over."""

@@ -34,10 +34,10 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Item = TypeVar("_Item")
 
 
-def live(snapshot: Snapshot) -> Live:
-    """Return every exported row of the snapshot."""
+def live(snapshot: Snapshot, *, members: bool = True) -> Live:
+    """Return every exported row of the snapshot; without ``members`` those of groups and apps."""
     rows = snapshot.consumers + snapshot.instances
-    return Live(
+    shown = Live(
         consumers=_merged(snapshot.consumers, _consumer_labels),
         instances=_merged(snapshot.instances, _instance_labels),
         members=snapshot.consumers,
@@ -47,6 +47,7 @@ def live(snapshot: Snapshot) -> Live:
         durations=_durations(snapshot.durations),
         rebalances=snapshot.rebalances,
     )
+    return shown if members else replace(shown, consumers=(), instances=(), members=())
 
 
 def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
