@@ -10,14 +10,16 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from agent.sources.base import StreamParser
+from metrics.merging import MEET_S
 from metrics.sample import Sample, SampleKind, format_time
 from metrics.signals import Signal
 from metrics.tracker import Tracker
 
 _TICK_S = 1.0
 """How often, in recorded time, stale statuses are looked for."""
-_REORDER_S = 2.0
-"""How far a sample may lie behind the clock when it is made: a tick and a follow-up's delay."""
+_REORDER_S = MEET_S + 2.0
+"""How far a sample may lie behind the clock when it is made: what the tracker holds back where
+several sources tell of a member, a tick, and a follow-up's delay."""
 
 Blocks = Iterable[tuple[bytes, float]]
 """Pieces of one stream with the Unix seconds that stand for their arrival."""

@@ -13,6 +13,36 @@ _BROKER_LOG = str(_GOLDEN / "broker_log" / "kafka-4.3.0" / "input.log")
 _STATS = str(_GOLDEN / "librdkafka_stats" / "eager" / "input.jsonl")
 
 
+_AUDIT_1 = "audit-1-ae56fce7-ace9-4a34-9456-3acaf0c1683b"
+_CLIENT_SAYS = (
+    (
+        "03:58,815",
+        f"Request joining group due to: need to re-join with the given member-id: {_AUDIT_1}",
+    ),
+    ("03:59,131", "Successfully synced group in generation {1}"),
+    ("03:59,132", "Adding newly assigned partitions: audit-0"),
+    ("04:00,035", "Request joining group due to: group is already rebalancing"),
+    ("04:00,147", "Successfully synced group in generation {2}"),
+    ("04:00,150", "Request joining group due to: need to revoke partitions [audit-0] as indicated"),
+    ("04:01,154", "Successfully synced group in generation {3}"),
+    ("04:01,155", "Adding newly assigned partitions: "),
+)
+"""What audit-1 of the broker's recording prints of itself."""
+
+
+def _client_log(folder: Path) -> Path:
+    lines = "".join(
+        f"[2026-11-21 14:{at}] INFO [Consumer clientId=audit-1, groupId=audit] {text}\n"
+        for at, text in _CLIENT_SAYS
+    )
+    for generation in "123":
+        named = f"generationId={generation}, memberId='{_AUDIT_1}', protocol='x'"
+        lines = lines.replace(f"{{{generation}}}", f"Generation{{{named}}}")
+    log = folder / "app.log"
+    log.write_text(lines)
+    return log
+
+
 def _replayed(*arguments: str) -> str:
     result = CliRunner().invoke(replay, arguments)
     assert result.exit_code == 0, result.output
@@ -30,6 +60,34 @@ def test_a_brokers_log_is_read_like_any_other() -> None:
     assert moved == [2, 0, 1, 0, 10, 0]
     assert {row["source"] for row in rows} == {"broker_log"}
     assert [row["ts"] for row in rows] == sorted(row["ts"] for row in rows)
+
+
+def test_a_clients_own_words_come_before_its_brokers(tmp_path: Path) -> None:
+    log, both = _client_log(tmp_path), ("--source", "logs", "--timezone", "UTC")
+
+    rows = _rows(*both, str(log), f"broker_log:{_BROKER_LOG}")
+
+    moved = {
+        name: [row["to"] for row in rows if (row["group"], row["client_id"]) == ("audit", name)]
+        for name in ("audit-1", "audit-2")
+    }
+    assert moved == {"audit-1": [2, 0, 1, 10, 0], "audit-2": [2, 0, 1, 0]}
+    assert [row["ts"] for row in rows] == sorted(row["ts"] for row in rows)
+
+
+def test_each_path_may_name_its_source(tmp_path: Path) -> None:
+    paths = (f"logs:{_client_log(tmp_path)}", f"broker_log:{_BROKER_LOG}", f"stats:{_STATS}")
+
+    rows = _rows("--timezone", "UTC", "--group", "payments", *paths)
+
+    assert {row["source"] for row in rows} == {"logs", "broker_log", "stats"}
+
+
+def test_a_path_without_a_source_is_one_sentence() -> None:
+    result = CliRunner().invoke(replay, ["app.log"])
+
+    assert result.exit_code == 2
+    assert "PATH 'app.log': found no source, wanted --source SOURCE" in result.stderr
 
 
 def test_a_brokers_line_is_explained() -> None:

@@ -1,0 +1,136 @@
+"""The files of `replay`: told apart by their source, and each one's signals."""
+
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import click
+
+from agent.errors import ConfigError
+from agent.replay import in_order
+from agent.sources.broker_log import broker_dialects
+from agent.sources.broker_log_view import BrokerView
+from agent.sources.interpreter import Interpreter
+from agent.sources.librdkafka_stats_parser import StatsParser
+from agent.sources.librdkafka_stats_view import StatsView
+from agent.sources.log_files import Recording, recordings
+from agent.sources.log_parser import LogParser
+from agent.sources.reading import Dialects
+from metrics.signals import Signal
+
+_PROGRESS_AFTER_S = 2.0
+
+
+class Kind(StrEnum):
+    """What a recorded file can be."""
+
+    LOGS = "logs"
+    BROKER_LOG = "broker_log"
+    STATS = "stats"
+    PCAP = "pcap"
+
+
+LOGS_AND_PCAP = "logs,pcap"
+SOURCES = (*(kind.value for kind in Kind), LOGS_AND_PCAP)
+
+
+def told_apart(source: str | None, paths: Sequence[str]) -> dict[Kind, list[str]]:
+    """Return the files by kind: as ``KIND:PATH`` says, else as ``source`` does.
+
+    Raises:
+        click.UsageError: a path of which neither says it.
+    """
+    found: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    for path in paths:
+        name, colon, rest = path.partition(":")
+        if colon and name in found:
+            found[Kind(name)].append(rest)
+        elif source is None:
+            wanted = "--source SOURCE, or SOURCE:PATH where the files are of several"
+            raise click.UsageError(f"PATH {path!r}: found no source, wanted {wanted}")
+        elif source == LOGS_AND_PCAP:
+            found[Kind.PCAP if _is_capture(path) else Kind.LOGS].append(path)
+        else:
+            found[Kind(source)].append(path)
+    return found
+
+
+def log_parsers(
+    files: Mapping[Kind, Sequence[str]], dialects: Dialects, cluster: str, timezone: str | None
+) -> dict[Recording, LogParser]:
+    """Return who reads which log of a client or of a broker."""
+    host = socket.gethostname()
+    clients = {
+        recording: LogParser(
+            dialects, Interpreter(stream=recording.stream, cluster=cluster, host=host), timezone
+        )
+        for recording in recordings(files[Kind.LOGS])
+    }
+    brokers = {
+        recording: LogParser(broker_dialects(), BrokerView(cluster), timezone)
+        for recording in recordings(files[Kind.BROKER_LOG])
+    }
+    return clients | brokers
+
+
+def logged(parsers: Mapping[Recording, LogParser]) -> list[Iterator[Signal]]:
+    return [in_order(parser, _watched(recording)) for recording, parser in parsers.items()]
+
+
+def counted(paths: Sequence[str], cluster: str, group: str | None) -> list[Iterator[Signal]]:
+    """Return what librdkafka's statistics tell; ``group`` is of those that do not name theirs."""
+    host = socket.gethostname()
+    return [
+        in_order(
+            StatsParser(
+                StatsView(
+                    stream=f"stats:{recording.stream}", group=group, cluster=cluster, host=host
+                )
+            ),
+            _watched(recording),
+        )
+        for recording in recordings(paths)
+    ]
+
+
+def captured(paths: Sequence[str], cluster: str) -> list[Iterator[Signal]]:
+    """Return what captures tell; all of them are one stream.
+
+    Raises:
+        ConfigError: the extra that reads them is not installed.
+    """
+    if not paths:
+        return []
+    try:
+        from agent.sources.pcap_file import signals  # noqa: PLC0415 - needs the extra "wire"
+    except ImportError as error:
+        raise ConfigError(f"replay of captures: {error}; install the extra 'wire'") from error
+    return [_captured(signals(paths, cluster, counts := Counter[str]()), counts)]
+
+
+def _captured(signals: Iterator[Signal], counts: Counter[str]) -> Iterator[Signal]:
+    """Yield signals; say at the end what in the captures could not be read."""
+    yield from signals
+    if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:
+        click.echo(f"not read: {', '.join(unread)}", err=True)
+
+
+def _is_capture(path: str) -> bool:
+    try:
+        from agent.sources.pcap_file import is_capture  # noqa: PLC0415 - needs the extra "wire"
+    except ImportError as error:
+        raise ConfigError(f"replay of captures: {error}; install the extra 'wire'") from error
+    return is_capture(path)
+
+
+def _watched(recording: Recording) -> Iterator[tuple[bytes, float]]:
+    """Yield a recording's blocks; say how far it is where that takes a while and someone looks."""
+    started_at, done = time.monotonic(), 0
+    for data, arrival_at in recording.blocks():
+        yield data, arrival_at
+        done += len(data)
+        if time.monotonic() > started_at + _PROGRESS_AFTER_S and sys.stderr.isatty():
+            click.echo(f"\r{recording.stream}: {done >> 20} MiB read", err=True, nl=False)
