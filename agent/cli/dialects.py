@@ -63,3 +63,6 @@ def _table(rows: list[tuple[str, frozenset[RebalanceStatus]]]) -> Iterator[str]:
     yield ""
     yield "x: the log shows it."
     yield ".: it never does: the client has no such cause, or its join is counted and gets no code."
+    yield ""
+    yield "kafka-broker-...: brokers name members, never what an assignment demands: what Streams"
+    yield "follows up at once (10, 12, 13) is a join without a code, whose member is named."

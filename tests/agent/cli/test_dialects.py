@@ -91,3 +91,17 @@ def test_every_dialect_names_its_versions_and_its_source() -> None:
 
 def test_the_table_says_what_its_marks_mean() -> None:
     assert [line[:2] for line in _printed().split("\n\n")[2].splitlines()] == ["x:", ".:"]
+
+
+def test_the_table_says_what_no_brokers_log_can_name() -> None:
+    brokers = {
+        row["dialect"]: set(row["codes"])
+        for row in json.loads(_printed("--format", "json"))
+        if row["dialect"].startswith("kafka-broker-")
+    }
+    note = _printed().split("\n\n")[3]
+
+    assert len(brokers) == 3
+    assert set().union(*brokers.values()).isdisjoint({12, 13})
+    assert note.startswith("kafka-broker-...")
+    assert "(10, 12, 13) is a join without a code" in note
