@@ -16,7 +16,7 @@ from agent.sources.broker_log_view import BrokerView
 from agent.sources.interpreter import Interpreter
 from agent.sources.librdkafka_stats_parser import StatsParser
 from agent.sources.librdkafka_stats_view import StatsView
-from agent.sources.log_files import Recording, recordings
+from agent.sources.log_files import UTF_16, Recording, recordings
 from agent.sources.log_parser import LogParser
 from agent.sources.reading import Dialects
 from metrics.signals import Signal
@@ -130,6 +130,8 @@ def _watched(recording: Recording) -> Iterator[tuple[bytes, float]]:
     """Yield a recording's blocks; say how far it is where that takes a while and someone looks."""
     started_at, done = time.monotonic(), 0
     for data, arrival_at in recording.blocks():
+        if not done and data.startswith(UTF_16):
+            click.echo(f"{recording.stream}: found UTF-16, wanted UTF-8: not read", err=True)
         yield data, arrival_at
         done += len(data)
         if time.monotonic() > started_at + _PROGRESS_AFTER_S and sys.stderr.isatty():

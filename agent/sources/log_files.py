@@ -1,5 +1,6 @@
 """Recorded logs as streams: plain or gzip'ed, from stdin, rotated sets joined, the oldest first."""
 
+import codecs
 import gzip
 import os
 import re
@@ -13,6 +14,8 @@ from typing import BinaryIO
 from agent.errors import SourceError
 
 STDIN = "-"
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How a log begins of which nothing can be read: as PowerShell's ``>`` writes it."""
 _BLOCK_BYTES = 1 << 20
 
 _BASE_SUFFIXES = ("log", "out", "txt", "err", "json")

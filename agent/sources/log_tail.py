@@ -23,7 +23,7 @@ from agent.sources.base import Detach, Emit, SourceHealth, StreamParser
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_config import LogConfig, ReadFrom
-from agent.sources.log_files import rotation
+from agent.sources.log_files import UTF_16, rotation
 from agent.sources.log_follower import Follower
 from agent.sources.log_parser import LogParser
 from agent.sources.open_log import Chunk, NotAFileError, Place
@@ -197,6 +197,10 @@ class LogSource:
         parser, counts = tail.parser, tail.parser.counts
         unread, long = counts.unread, counts.long
         signals = []
+        if chunk.starts_file and chunk.data.startswith(UTF_16):
+            self._count(Counter(["undecodable"]))
+            error = "found UTF-16, wanted UTF-8"
+            _log.warning("log_unreadable", extra={"path": tail.stream, "error": error})
         if chunk.starts_file and parser.pending:  # half a line that nothing continues
             signals = parser.feed(b"\n", chunk.arrival_at)
         signals += parser.feed(chunk.data, chunk.arrival_at)

@@ -82,6 +82,16 @@ def test_a_path_that_is_no_file_is_one_sentence(tmp_path: Path) -> None:
     assert "none.log: found nothing, wanted a log file; - is stdin" in str(result.exception)
 
 
+def test_a_log_in_utf_16_is_said_to_be_one(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(OURS, "utf-16")
+
+    result = run(log)
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{log}: found UTF-16, wanted UTF-8: not read\n"
+
+
 def test_text_of_a_signal_says_where_the_member_was() -> None:
     lines = run("--format", "text", "--signals", RECORDED).stdout.splitlines()
 

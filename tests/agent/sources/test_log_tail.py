@@ -126,6 +126,19 @@ def test_lines_become_signals_of_the_files_stream(bench: Bench) -> None:
     assert bench.source.health.read_bytes == len(lines(1, 2))
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_log_in_utf_16_is_counted_as_undecodable(
+    bench: Bench, caplog: pytest.LogCaptureFixture, encoding: str
+) -> None:
+    bench.append(("\ufeff" if encoding == "utf-16-be" else "").encode(encoding))
+    bench.append(lines(1).decode().encode(encoding))
+
+    assert bench.read() == []
+    assert bench.errors == {"undecodable": 1}
+    (record,) = caplog.records
+    assert vars(record)["error"] == "found UTF-16, wanted UTF-8"
+
+
 def test_what_is_appended_is_read(bench: Bench) -> None:
     bench.append(lines(1))
     bench.read()
