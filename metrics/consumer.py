@@ -34,6 +34,7 @@ _FILLED = (
     "software",
     "state",
     "assignor",
+    "leader",
     "max_poll_interval_s",
     "protocol_type",
 )

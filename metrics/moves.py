@@ -98,6 +98,8 @@ class Moves:
         # 11 is raised after the zero: this rebalance has ended, the probing one is pending
         at_once = layer is not None and layer.status is not RebalanceStatus.ASSIGNMENT_PROBING
         out = self._count_unexplained(entry, signal.at)
+        if signal.gained is not None and track.status is not NONE:
+            track.gained = signal.gained + (track.gained or 0)
         if own is not None:
             track.end(signal.at)
             out += self._lift(track, own.status, own.at, own.reason)

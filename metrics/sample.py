@@ -76,6 +76,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}
     outcome: Outcome | None = None
     joined_ts: str | None = None
     """On the transition that a sync ends: when the member last asked to join, where it was seen."""
+    gained: int | None = None
+    """On the same transition: how many partitions or tasks moved to the member; None: not seen."""
     source: str
 
 

@@ -77,6 +77,8 @@ class Member:
     group_type: str = "classic"
     protocol_type: str | None = "consumer"
     assignor: str | None = None
+    leader: str | None = None
+    """The member id of a classic group's leader, as the last join was answered."""
     host: str = ""
     software: str | None = None
     state: str | None = None
@@ -131,6 +133,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """SYNC: the consumer's own follow-up (10): its zero is held."""
     streams_follow_up: FollowUp | None = None
     """SYNC or RAISE: what the streams layer takes (10-13)."""
+    gained: int | None = None
+    """SYNC: how many partitions or tasks it has that it had not before; None: not known."""
 
 
 class StreamsThread(NamedTuple):

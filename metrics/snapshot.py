@@ -38,6 +38,7 @@ class MemberRow:
     group_instance_id: str | None = None
     protocol_type: str | None = None
     assignor: str | None = None
+    leader: str | None = None
     software: str | None = None
     state: str | None = None
     """A Streams thread's; of an instance, that of the thread that spoke last."""

@@ -75,6 +75,8 @@ class Track:
     """The last end of a round that was told, also where there was nothing to end."""
     joined_at: float | None = None
     """When the member last asked to join; None once that has led to a sync."""
+    gained: int | None = None
+    """What the syncs of this episode gave the member; None where none has told."""
     left_at: float | None = None
     """When the member last left by itself; None once it is back."""
     episode: str | None = None
@@ -108,7 +110,7 @@ class Track:
         self._leave_status(at)
         if before is NONE:
             self.episode = self._name(SampleKind.EPISODE, at, NONE, None)[:_EPISODE_HEX_DIGITS]
-            self.episode_at, self.highest = self.since_at, NONE
+            self.episode_at, self.highest, self.gained = self.since_at, NONE, None
         self.status, self.reason = to, clip(reason)
         sample = self.record(
             SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
@@ -179,6 +181,7 @@ class Track:
             episode=self.episode,
             outcome=outcome,
             joined_ts=self._joined_ts(outcome),
+            gained=self.gained if outcome is Outcome.SYNCED else None,
             source=self.source,
         )
 

@@ -56,6 +56,8 @@ def join_sent(
     if subscription is not None:
         speaker.topics, speaker.owned = subscription.topics, subscription.owned
     speaker.streams = info
+    if not join.member_id and join.instance_id is None:  # the others have what it had
+        speaker.settled = frozenset()
     speaker.left, speaker.unsynced = False, True
     return out
 
@@ -93,7 +95,7 @@ def join_answered(speaker: Speaker, answer: JoinAnswer, at: float) -> list[Signa
     if answer.error:
         return _error(speaker, answer.error, "JoinGroup", at)
     speaker.generation = answer.generation
-    speaker.learn(assignor=answer.protocol)
+    speaker.learn(assignor=answer.protocol, leader=answer.leader or None)
     return [] if speaker.heard else [speaker.signal(SignalKind.JOIN, at)]
 
 
@@ -103,22 +105,31 @@ def sync_answered(
     """Return the end of a round, with what its assignment demands at once."""
     if answer.error:
         return _error(speaker, answer.error, "SyncGroup", at)
-    follow_up = layer = None
+    follow_up = layer = gained = None
     if speaker.member.protocol_type == _CONSUMER:
         assignment = _count(embedded.read_assignment, answer.assignment, counts, "assignment")
         if assignment is not None:
             follow_up = _revocation(speaker, assignment, at)
             layer = _streams_demand(speaker, assignment, counts, at)
-    return _synced(speaker, at, follow_up, layer)
+            gained = speaker.settle(assignment.partitions)
+    return _synced(speaker, at, follow_up, layer, gained)
 
 
 def _synced(
-    speaker: Speaker, at: float, follow_up: FollowUp | None, layer: FollowUp | None
+    speaker: Speaker,
+    at: float,
+    follow_up: FollowUp | None = None,
+    layer: FollowUp | None = None,
+    gained: int | None = None,
 ) -> list[Signal]:
     speaker.unsynced = False
     speaker.heard = set() if follow_up is None else {follow_up.status}
     speaker.demand = RebalanceStatus.NONE if layer is None else layer.status
-    return [speaker.signal(SignalKind.SYNC, at, follow_up=follow_up, streams_follow_up=layer)]
+    return [
+        speaker.signal(
+            SignalKind.SYNC, at, follow_up=follow_up, streams_follow_up=layer, gained=gained
+        )
+    ]
 
 
 def _revocation(speaker: Speaker, assignment: embedded.Assignment, at: float) -> FollowUp | None:
@@ -157,7 +168,8 @@ def in_group_answered(
 def heartbeat_after_loss(speaker: Speaker, request: InGroup, at: float) -> list[Signal]:
     """Return the end of a round whose SyncGroup was lost: the member's heartbeats are accepted."""
     speaker.generation = request.generation
-    return _synced(speaker, at, None, None)
+    speaker.settled = None
+    return _synced(speaker, at)
 
 
 def left(speaker: Speaker, leaver: Leaver, at: float) -> list[Signal]:

@@ -39,6 +39,8 @@ def _joins(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signa
     speaker.left = False
     if was_member:  # its 3 or 4 began the round, or was lost
         return speaker.seen(at)
+    if heartbeat.instance_id is None:
+        speaker.settled = _NOTHING
     return speaker.raise_(RebalanceStatus.NEW_MEMBER, at, "joins with member epoch 0")
 
 
@@ -122,7 +124,14 @@ def _settle(speaker: Speaker, at: float) -> list[Signal]:
         layer = FollowUp(
             status=RebalanceStatus.ASSIGNMENT_PROBING, at=at, reason="warm-up tasks are assigned"
         )
-    return [speaker.signal(SignalKind.SYNC, at, streams_follow_up=layer)]
+    return [speaker.signal(SignalKind.SYNC, at, streams_follow_up=layer, gained=_gained(speaker))]
+
+
+def _gained(speaker: Speaker) -> int | None:
+    """Return how much moved to it; what a share group shares moves nowhere."""
+    if speaker.member.group_type == _SHARE or speaker.target is None:
+        return None
+    return speaker.settle(active(speaker.target))
 
 
 def _endpoint(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Signal]:
@@ -142,6 +151,7 @@ def _error(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Si
     match meaning(answer.error):
         case RebalanceStatus() as status:
             speaker.target = speaker.target_at = speaker.reported = None
+            speaker.settled = _NOTHING  # fenced: the others get what it had
             return speaker.raise_(status, at, reason)
         case Meaning.FATAL | Meaning.FENCED:
             return speaker.fail(at, reason)

@@ -25,6 +25,8 @@ class Speaker:
     life: int = 0
     """How often it has left: what was asked in an earlier life is void."""
     left: bool = False
+    settled: Partitions | None = None
+    """What it has had since its last round; None: not known."""
     # classic protocol
     topics: frozenset[str] | None = None
     owned: Partitions = frozenset()
@@ -57,6 +59,7 @@ class Speaker:
         reason: str | None = None,
         follow_up: FollowUp | None = None,
         streams_follow_up: FollowUp | None = None,
+        gained: int | None = None,
     ) -> Signal:
         """Return a signal of this member."""
         return Signal(
@@ -69,7 +72,13 @@ class Speaker:
             generation=self.generation,
             follow_up=follow_up,
             streams_follow_up=streams_follow_up,
+            gained=gained,
         )
+
+    def settle(self, partitions: Partitions) -> int | None:
+        """Take what it has from now on; return how much of it is new, None: not known."""
+        before, self.settled = self.settled, partitions
+        return None if before is None else len(partitions - before)
 
     def seen(self, at: float) -> list[Signal]:
         """Return that it lives."""
@@ -104,6 +113,7 @@ class Speaker:
         self.left = True
         self.life += 1
         self.owned, self.demand = frozenset(), RebalanceStatus.NONE
+        self.settled = frozenset()
         self.subscription = self.reported = self.target = None
         self.target_at = self.heard_at = None
 

@@ -12,6 +12,7 @@ from functools import cache
 from agent.errors import DecodeError
 from agent.sources.capture_watch import Watch
 from agent.sources.packet_filter import program
+from agent.wire import connect_assignment
 from agent.wire.apis import APIS, read_answer, read_request
 from agent.wire.connection import Connection
 from agent.wire.embedded import read_assignment, read_subscription
@@ -49,17 +50,19 @@ def messages(data: bytes) -> None:
 
 
 def user_data(data: bytes) -> None:
-    """Embedded subscriptions and assignments, and Streams' user data."""
+    """Embedded subscriptions and assignments, Connect's too, and Streams' user data."""
     cursor = Cursor(data)
     chosen, rest = cursor.number(), cursor.rest()
     with suppress(DecodeError):
-        match chosen % 4:
+        match chosen % 5:
             case 0:
                 read_subscription_info(read_subscription(rest).user_data)
             case 1:
                 read_assignment_info(read_assignment(rest).user_data)
             case 2:
                 read_subscription_info(rest)
+            case 3:
+                connect_assignment.read_assignment(rest)
             case _:
                 sent = SubscriptionInfo(version=chosen >> 4, endpoint=Node("h", 1))
                 streams_follow_up(sent, read_assignment_info(rest), 1.0)

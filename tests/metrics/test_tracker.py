@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from metrics.sample import Outcome, SampleKind, Scope
-from metrics.signals import Member, SignalKind, SourceKind
+from metrics.signals import Member, Signal, SignalKind, SourceKind
 from metrics.snapshot import GroupKey
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
@@ -873,6 +873,36 @@ def test_tracker_without_signals_shows_nothing(tracker: Tracker) -> None:
 
     assert (snapshot.at, snapshot.consumers, snapshot.instances) == (10.0, (), ())
     assert (snapshot.groups, snapshot.durations, snapshot.counts) == ((), {}, {})
+
+
+class TestGained:
+    """The transition that a sync ends tells what the episode's syncs gave the member."""
+
+    def gave(self, at: float, gained: int | None, code: int | None = None) -> Signal:
+        own = None if code is None else demand(code, at)
+        return msgspec.structs.replace(signal(SignalKind.SYNC, at, own=own), gained=gained)
+
+    def test_is_the_sum_over_the_rounds_of_an_episode(self, tracker: Tracker) -> None:
+        *_, end = run(tracker, raised(1, 10.0), self.gave(11.0, 2, 10), self.gave(12.0, 3))
+
+        assert end.gained == 5
+
+    def test_of_syncs_that_do_not_tell_is_none(self, tracker: Tracker) -> None:
+        told = run(tracker, raised(1, 10.0), self.gave(11.0, None))
+
+        assert [each.gained for each in told] == [None, None]
+
+    def test_belongs_to_one_episode(self, tracker: Tracker) -> None:
+        run(tracker, raised(1, 10.0), self.gave(11.0, 2), self.gave(12.0, 4))
+
+        *_, end = run(tracker, raised(1, 20.0), self.gave(21.0, 0))
+
+        assert end.gained == 0
+
+    def test_of_a_leave_is_none(self, tracker: Tracker) -> None:
+        *_, end = run(tracker, raised(1, 10.0), self.gave(11.0, 2, 10), left(12.0))
+
+        assert end.gained is None
 
 
 class TestJoinedAt:

@@ -100,10 +100,15 @@ class Talk:
         generation: int = 1,
         protocol: str = "range",
         error: int = 0,
+        leader: str = "",
     ) -> list[Signal]:
         """Answer the JoinGroup."""
         return self.tell(
-            error_code=error, generation_id=generation, member_id=member_id, protocol_name=protocol
+            error_code=error,
+            generation_id=generation,
+            member_id=member_id,
+            protocol_name=protocol,
+            leader=leader,
         )
 
     def sync(self, member_id: str = "m1-a", *, generation: int = 1, **values: Any) -> list[Signal]:

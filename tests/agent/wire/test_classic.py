@@ -248,6 +248,61 @@ class TestCooperative:
         assert talk.wire.interpreter.counts == {"assignment": 1}
 
 
+class TestGained:
+    """A sync tells how many partitions the member has that it had not before."""
+
+    def rounds(self, talk: Talk, *given: list[int]) -> list[int | None]:
+        out = []
+        for generation, numbers in enumerate(given, 2):
+            talk.join()
+            talk.joined(generation=generation)
+            talk.sync(generation=generation)
+            out += [each.gained for each in talk.synced({"t": numbers})]
+        return out
+
+    def test_of_two_rounds_is_the_difference(self, talk: Talk) -> None:
+        assert self.rounds(talk, [1, 2, 3], [1, 2], [1, 2]) == [2, 0, 0]
+
+    def test_of_the_first_sync_of_a_member_in_mid_stream_is_not_known(self) -> None:
+        assert [each.gained for each in Wire().connect().settle()] == [None]
+
+    def test_of_a_new_member_is_all_it_gets(self) -> None:
+        talk = Wire().connect()
+        talk.join("")
+        talk.joined(error=79)
+
+        assert self.rounds(talk, [0, 1]) == [2]
+
+    def test_of_a_member_that_left_is_all_it_gets(self, talk: Talk) -> None:
+        leave(talk)
+
+        assert self.rounds(talk, [0, 1]) == [2]
+
+    def test_of_a_static_member_that_comes_back_is_what_it_had_not(self) -> None:
+        talk = Wire().connect()
+        talk.settle(group_instance_id="i1")
+        talk.join("", group_instance_id="i1")
+        talk.joined("m1-b")
+        talk.sync("m1-b")
+
+        assert [each.gained for each in talk.synced({"t": [0, 1, 2]})] == [1]
+
+    def test_after_a_lost_sync_is_not_known(self, talk: Talk) -> None:
+        talk.heartbeat(generation=2)
+        talk.join()
+        talk.joined(generation=3)
+        talk.sync(generation=3)
+
+        assert [each.gained for each in talk.synced({"t": [0]})] == [None]
+
+
+def test_the_leader_is_learned_from_every_join(talk: Talk) -> None:
+    talk.join()
+    (signal,) = talk.joined(generation=2, leader="m2-x")
+
+    assert signal.member.leader == "m2-x"
+
+
 class TestLeaves:
     def test_close_and_unsubscribe_are_the_users(self, talk: Talk) -> None:
         assert leave(talk, reason="the consumer is being closed") == [("leave", 0)]

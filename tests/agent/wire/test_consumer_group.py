@@ -52,6 +52,25 @@ class TestConsumerGroup:
         assert told(beat(talk, 5, topic_partitions=given(0, 1))) == []
         assert told(answer(talk, 5)) == SYNC
 
+    def test_a_settled_member_tells_what_it_gained(self, talk: Talk) -> None:
+        gained = []
+        for epoch, target in ((6, (1, 2, 3)), (7, (1,))):
+            beat(talk, epoch - 1)
+            answer(talk, epoch, *target)
+            beat(talk, epoch, topic_partitions=given(*target))
+            gained += [each.gained for each in answer(talk, epoch)]
+
+        assert gained == [2, 0]
+
+    def test_a_fenced_member_gains_all_it_is_given_again(self, talk: Talk) -> None:
+        beat(talk, 5)
+        answer(talk, 0, error_code=110)
+        beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())
+        answer(talk, 8, 0, 1)
+        beat(talk, 8, topic_partitions=given(0, 1))
+
+        assert [each.gained for each in answer(talk, 8)] == [2]
+
     def test_an_empty_first_assignment_settles_too(self) -> None:
         talk = Wire().connect()
         beat(talk, 0, topic_partitions=())
