@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from agent.errors import DecodeError
-from agent.wire import embedded, reasons, streams_userdata
+from agent.wire import connect_assignment, embedded, reasons, streams_userdata
 from agent.wire.error_codes import Meaning, meaning, name
 from agent.wire.messages import InGroup, Join, JoinAnswer, Leaver, SyncAnswer
 from agent.wire.speaker import Speaker
@@ -18,7 +18,7 @@ from metrics.status import RebalanceStatus
 
 _EAGER = {"range", "roundrobin", "sticky"}
 """Assignors of the eager protocol: what is owned was revoked before the join."""
-_CONSUMER = "consumer"
+_CONSUMER, _CONNECT = "consumer", "connect"
 _T = TypeVar("_T")
 
 
@@ -105,6 +105,8 @@ def sync_answered(
     """Return the end of a round, with what its assignment demands at once."""
     if answer.error:
         return _error(speaker, answer.error, "SyncGroup", at)
+    if speaker.member.protocol_type == _CONNECT:
+        return _worker_synced(speaker, answer, counts, at)
     follow_up = layer = gained = None
     if speaker.member.protocol_type == _CONSUMER:
         assignment = _count(embedded.read_assignment, answer.assignment, counts, "assignment")
@@ -130,6 +132,21 @@ def _synced(
             SignalKind.SYNC, at, follow_up=follow_up, streams_follow_up=layer, gained=gained
         )
     ]
+
+
+def _worker_synced(
+    speaker: Speaker, answer: SyncAnswer, counts: Counter[str], at: float
+) -> list[Signal]:
+    """Return the same of a Connect worker, whose leader may have failed to assign anything."""
+    read = connect_assignment.read_assignment
+    assignment = _count(read, answer.assignment, counts, "connect_assignment")
+    if assignment is None or not (assignment.failure or assignment.revoked):
+        return _synced(speaker, at, None, None)
+    if assignment.failure is not None:
+        return speaker.raise_(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
+    reason = f"tasks to revoke: {', '.join(sorted(assignment.revoked))}"
+    status = RebalanceStatus.REVOCATION_NEEDED
+    return _synced(speaker, at, FollowUp(status=status, at=at, reason=reason), None)
 
 
 def _revocation(speaker: Speaker, assignment: embedded.Assignment, at: float) -> FollowUp | None:
