@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from agent.history import History
 from agent.page import STYLE, cells, page, status_cell, visible
-from aggregation.explanation import Explanation, Happening, explain, explanations
+from aggregation.explanation import Explanation, Happening, explain, explanations, partitions
 from metrics.palette import COLOURS
 from metrics.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.status import BY_LABEL, RebalanceStatus
@@ -178,7 +178,7 @@ def _legend() -> str:
 
 
 def _table(happened: Sequence[Happening]) -> str:
-    heads = ("began by", "at (UTC)", "took", "who", "why", "waited for", "went")
+    heads = ("began by", "at (UTC)", "took", "who", "why", "waited for", "cost", "went")
     body = "".join(f"<tr>{_row(each)}</tr>" for each in reversed(happened))
     head = cells("th", heads)
     return f"<h2>Rebalances, the latest first</h2><table><tr>{head}</tr>{body}</table>"
@@ -192,7 +192,14 @@ def _row(each: Happening) -> str:
     began = cells("td", ("unknown",)) if each.status is None else status_cell(BY_LABEL[each.status])
     at = each.ts[:19].replace("T", " ")
     went = ", ".join(each.departures)
-    return began + cells("td", (at, took, f"{who}{inferred}", each.reason or "", slow, went))
+    why = each.reason or ""
+    return began + cells("td", (at, took, f"{who}{inferred}", why, slow, _cost(each), went))
+
+
+def _cost(each: Happening) -> str:
+    cost = f"{each.member_seconds:.1f} member-seconds"
+    moved = each.partitions_moved
+    return cost if moved is None else f"{cost}, {partitions(moved)} moved"
 
 
 def _advice(texts: Sequence[str]) -> str:

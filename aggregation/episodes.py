@@ -7,7 +7,7 @@ rebalance that caused it, and its cost. What a group's members did before tells 
 Source: semantics.md section 6.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -69,6 +69,17 @@ class GroupEpisode:
             if not piece.is_exit:
                 spans[piece.member].append(piece)
         return sum(_covered(found) for found in spans.values())
+
+    @property
+    def partitions_moved(self) -> int | None:
+        """How many of them another member has now; None: not told of all members that were seen."""
+        synced = [p for p in self.round.consumers if p.outcome is Outcome.SYNCED and p.steps]
+        if not synced or any(piece.gained is None for piece in synced):
+            return None
+        gained: dict[MemberRef, Counter[str]] = defaultdict(Counter)
+        for piece in synced:
+            gained[piece.member][piece.agent] += piece.gained or 0
+        return sum(max(by_agent.values()) for by_agent in gained.values())
 
     @property
     def gravest(self) -> RebalanceStatus:

@@ -31,6 +31,10 @@ class Happening:
     departures: tuple[str, ...]
     generations: tuple[int, ...]
     members: int
+    member_seconds: float
+    """Summed over its members: the time that they were not at 0."""
+    partitions_moved: int | None
+    """None: not every member's source shows assignments."""
     caused_by: str | None
     is_open: bool
 
@@ -45,6 +49,7 @@ class Explanation:
     rebalances: int
     seconds: float
     member_seconds: float
+    partitions_moved: int | None
     happened: tuple[Happening, ...]
     advice: tuple[str, ...]
 
@@ -57,7 +62,8 @@ def explain(cluster: str, group: str, episodes: Sequence[GroupEpisode]) -> Expla
         answer=_answer(group, episodes),
         rebalances=len(episodes),
         seconds=sum(each.seconds for each in episodes),
-        member_seconds=sum(each.member_seconds for each in episodes),
+        member_seconds=round(sum(each.member_seconds for each in episodes), 6),
+        partitions_moved=_moved(episodes),
         happened=tuple(_happening(each) for each in episodes),
         advice=_advice(episodes),
     )
@@ -84,7 +90,7 @@ def explanations(
 def _answer(group: str, episodes: Sequence[GroupEpisode]) -> str:
     if not episodes:
         return f"{group} did not rebalance, as far as was seen."
-    parts = [_how_often(group, episodes), _who(episodes), _how_long(episodes)]
+    parts = [_how_often(group, episodes), _who(episodes), _how_long(episodes), _cost(episodes)]
     return "; ".join(part for part in parts if part) + "."
 
 
@@ -124,6 +130,24 @@ def _how_long(episodes: Sequence[GroupEpisode]) -> str:
     return text
 
 
+def _cost(episodes: Sequence[GroupEpisode]) -> str:
+    seconds = sum(each.member_seconds for each in episodes)
+    if not seconds:
+        return ""
+    text, moved = f"it cost {_span(seconds)} of its members' time", _moved(episodes)
+    return text if moved is None else f"{text}, and {partitions(moved)} moved"
+
+
+def partitions(count: int) -> str:
+    """Return a count with its word."""
+    return f"{count} partition" + ("" if count == 1 else "s")
+
+
+def _moved(episodes: Sequence[GroupEpisode]) -> int | None:
+    told = [moved for moved in (each.partitions_moved for each in episodes) if moved is not None]
+    return sum(told) if told else None
+
+
 def _happening(episode: GroupEpisode) -> Happening:
     trigger, made = episode.trigger, episode.round
     who, slow = trigger.member, episode.straggler
@@ -141,6 +165,8 @@ def _happening(episode: GroupEpisode) -> Happening:
         departures=tuple(f"{d.member.client_id}: {d.kind}" for d in episode.departures),
         generations=made.generations,
         members=len({piece.member for piece in made.consumers}),
+        member_seconds=round(episode.member_seconds, 6),
+        partitions_moved=episode.partitions_moved,
         caused_by=episode.caused_by,
         is_open=made.is_open,
     )

@@ -67,6 +67,8 @@ class Piece:
     """A recorded cause without an episode, such as an admin's leave."""
     joined_at: float | None = None
     """When it last asked to join, where that was seen."""
+    gained: int | None = None
+    """How many partitions moved to it, where that was seen."""
     member_id: str | None = None
     agent: str = ""
 
@@ -132,6 +134,7 @@ def _cut(chain: list[Sample]) -> list[Piece]:
         is_open=last.kind is SampleKind.TRANSITION and bool(last.to),
         outcome=last.outcome,
         joined_at=_joined_at(moves),
+        gained=last.gained,
         member_id=last.member_id,
         agent=last.agent,
     )

@@ -129,6 +129,7 @@ def record(episode: GroupEpisode) -> EpisodeRecord:
         ended_ts=format_time(made.ended_at),
         seconds=round(episode.seconds, 6),
         member_seconds=round(episode.member_seconds, 6),
+        partitions_moved=episode.partitions_moved,
         certainty=trigger.certainty.value,
         straggler=None if slow is None else slow.member.client_id,
         waited_seconds=None if slow is None else round(slow.waited_s, 6),

@@ -92,6 +92,7 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
     seconds: float
     member_seconds: float
     """Summed over the members: what it cost."""
+    partitions_moved: int | None = None
     certainty: str
     """Of the trigger: seen, inferred or unknown."""
     straggler: str | None = None

@@ -43,6 +43,16 @@ def round_of(
     return sorted(out, key=lambda each: each.at)
 
 
+def gaining(generation: int, at: float, **gained: int | None) -> list[Signal]:
+    """Return a round of all members, with what each of them gains."""
+    return [
+        msgspec.structs.replace(each, gained=gained[each.member.client_id])
+        if each.kind is SignalKind.SYNC
+        else each
+        for each in round_of(generation, at, A, B, C)
+    ]
+
+
 def left(at: float, member: Member, reason: str | None = None) -> Signal:
     return signal(SignalKind.LEAVE, at, member, reason=reason)
 
@@ -449,3 +459,40 @@ def replace_generation(told: Signal) -> Signal:
 
 def replace_at(told: Signal, at: float) -> Signal:
     return signal(told.kind, at, told.member, generation=told.generation)
+
+
+class TestPartitionsMoved:
+    def test_is_what_all_members_have_gained(self) -> None:
+        (found,) = episodes(*gaining(2, 100.0, a=0, b=2, c=1))
+
+        assert found.partitions_moved == 3
+
+    def test_is_not_known_where_a_member_does_not_tell(self) -> None:
+        (found,) = episodes(*gaining(2, 100.0, a=0, b=2, c=None))
+
+        assert found.partitions_moved is None
+
+    def test_of_a_member_that_two_agents_see_counts_once(self) -> None:
+        here, there = (replace(A, member_id="a-1", stream=stream) for stream in ("log", "wire"))
+        one, other = (
+            [
+                msgspec.structs.replace(record, agent=agent)
+                for record in records(
+                    raised(8, 100.0, member),
+                    msgspec.structs.replace(
+                        signal(SignalKind.SYNC, 101.0, member, generation=2), gained=2
+                    ),
+                )
+            ]
+            for agent, member in (("one", here), ("other", there))
+        )
+
+        (found,) = group_episodes(one + other)
+
+        assert len(found.round.pieces) == 2
+        assert found.partitions_moved == 2
+
+    def test_of_one_that_nobody_has_synced_is_not_known(self) -> None:
+        (found,) = episodes(raised(7, 100.0, A))
+
+        assert found.partitions_moved is None

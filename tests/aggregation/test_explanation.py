@@ -4,7 +4,7 @@ from aggregation.advice import ADVICE, SLOW_MEMBER, UNSEEN
 from aggregation.episodes import GroupEpisode, group_episodes
 from aggregation.explanation import choose, explain, explanations
 from metrics.status import RebalanceStatus as Status
-from tests.aggregation.test_episodes import NEW, START, A, B, C, left, records, round_of
+from tests.aggregation.test_episodes import NEW, START, A, B, C, gaining, left, records, round_of
 from tests.metrics.given import raised
 
 
@@ -28,7 +28,16 @@ def test_answer_names_who_caused_most_and_whom_the_group_waited_for() -> None:
         "g rebalanced 4 times in 5 min; 2 of them were caused by client a"
     )
     assert "on host h-a (DroppedGroup: poll interval exceeded)" in told.answer
-    assert told.answer.endswith("waited mostly for client c on host h-c.")
+    assert "waited mostly for client c on host h-c; " in told.answer
+    assert told.answer.endswith("; it cost 11.0 s of its members' time.")
+
+
+def test_cost_names_the_partitions_that_moved() -> None:
+    told = explain("k", "g", group_episodes(records(*START, *gaining(2, 100.0, a=1, b=0, c=0)))[1:])
+
+    assert told.answer.endswith("; it cost 1.2 s of its members' time, and 1 partition moved.")
+    assert (told.partitions_moved, told.happened[0].partitions_moved) == (1, 1)
+    assert told.happened[0].member_seconds == pytest.approx(1.2)
 
 
 def test_one_rebalance_that_still_runs() -> None:

@@ -17,7 +17,10 @@ LINES = b"".join(
         *START, left(100.0, A, "closed"), *round_of(2, 101.0, B, C, causes={"z": NEW})
     )
 )
-LAST = "1970-01-01 00:01:40.000     1.500 s  UserRequested        a on h-a: closed; went: a: left"
+LAST = (
+    "1970-01-01 00:01:40.000     1.500 s  UserRequested        a on h-a: closed"
+    "; cost 0.8 member-seconds; went: a: left"
+)
 
 
 def explain(*args: str, stdin: bytes | None = None) -> Result:
