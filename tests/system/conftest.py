@@ -40,3 +40,17 @@ def stage(lab: Lab, tmp_path: Path) -> Iterator[Stage]:
     with Observer(logs, tmp_path / "agent") as agent, lab.clients(logs) as clients:
         agent.wait_ready()
         yield Stage(lab=lab, clients=clients, agent=agent, group=f"group-{number}", topic=topic)
+
+
+@pytest.fixture
+def wire(stage: Stage, tmp_path: Path) -> Iterator[Observer]:
+    """Return an agent that captures what the test's clients and their broker send."""
+    stage.lab.admin.do(f"create-topic warm-{stage.topic} 1")  # not the first group of all: that
+    warm = stage.clients.consumer("4.3.0", "warm", f"warm-{stage.group}", [f"warm-{stage.topic}"])
+    warm.wait_for("assigned")  # one may see its coordinator load (9)
+    warm.kill()
+    port = stage.lab.cluster.brokers[0].node.port
+    source = f"{{type: capture, interface: any, ports: [{port}]}}"
+    with Observer(tmp_path / "none", tmp_path / "capture", source) as observer:
+        observer.wait_ready()
+        yield observer

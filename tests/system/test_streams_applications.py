@@ -1,8 +1,7 @@
 """Whole Streams applications: instances, threads and standbys, alike from logs and on the wire."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -14,19 +13,6 @@ from tests.system.stage import Stage
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900), needs_net_raw]
 
 Run = Callable[..., Driver]
-
-
-@pytest.fixture
-def wire(stage: Stage, tmp_path: Path) -> Iterator[Observer]:
-    stage.lab.admin.do(f"create-topic warm-{stage.topic} 1")  # not the first group of all: that
-    warm = stage.clients.consumer("4.3.0", "warm", f"warm-{stage.group}", [f"warm-{stage.topic}"])
-    warm.wait_for("assigned")  # one may see its coordinator load (9)
-    warm.kill()
-    port = stage.lab.cluster.brokers[0].node.port
-    source = f"{{type: capture, interface: any, ports: [{port}]}}"
-    with Observer(tmp_path / "none", tmp_path / "capture", source) as observer:
-        observer.wait_ready()
-        yield observer
 
 
 @pytest.fixture
@@ -108,7 +94,7 @@ def test_standbys_move_when_instances_come_and_go(stage: Stage, wire: Observer, 
 
 
 def test_the_streams_protocol_tells_the_same_codes(stage: Stage, wire: Observer, run: Run) -> None:
-    """KIP-1071. Its log also calls it a new assignment where only the group's readiness changed."""
+    """KIP-1071: also where only the group's readiness changed, which its log calls reconciling."""
     run("4.3.0", "s1", group_protocol="streams")
     second = run("4.3.0", "s2", group_protocol="streams")
     _assert_seen(stage, wire, "s1", [2, 0, 1, 0, 1, 10, 0])
@@ -118,4 +104,5 @@ def test_the_streams_protocol_tells_the_same_codes(stage: Stage, wire: Observer,
 
     _assert_seen(stage, wire, "s1", [2, 0, 1, 0, 1, 10, 0, 1, 0])
     _assert_seen(stage, wire, "s2", [2, 0, 1, 0, 6, 0])
+    _assert_alike(stage, wire, "s1-StreamThread-1", "s2-StreamThread-1")
     _assert_application(stage, wire, 6.0, 10.0)  # the instance's leave lingers
