@@ -1,0 +1,158 @@
+"""Kubernetes' own tools for the tests, built once by Go into the user's cache; and schemas.
+
+Schemas of Kubernetes come with a package from PyPI, those of Prometheus Operator's objects are made
+of its module's own definitions.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+import yaml
+
+from agent.lab.artifacts import appear_once, default_cache
+
+ROOT = Path(__file__).parent.parent.parent
+KUBERNETES = "1.37.0"
+TOOLS = {
+    "helm": "helm.sh/helm/v3/cmd/helm@v3.22.0",
+    "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
+    "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
+}
+_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+_OBJECTS = ("servicemonitors", "podmonitors", "prometheusrules")
+_KINDS = (
+    "configmap-v1",
+    "cronjob-batch-v1",
+    "daemonset-apps-v1",
+    "deployment-apps-v1",
+    "mutatingadmissionpolicy-admissionregistration-v1",
+    "mutatingadmissionpolicybinding-admissionregistration-v1",
+    "namespace-v1",
+    "networkpolicy-networking-v1",
+    "persistentvolumeclaim-v1",
+    "pod-v1",
+    "service-v1",
+    "serviceaccount-v1",
+    "statefulset-apps-v1",
+)
+_REFERENCE = "/api/_definitions.json#/$defs/"
+_BUILD_WITHIN_S = 1500.0
+"""Helm takes two to four minutes on two cores; once."""
+
+
+def run(*command: str | Path, text: str | None = None, timeout_s: float = 120.0) -> str:
+    """Return what a command prints; its end must be good."""
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, f"{command}:\n{done.stderr}\n{done.stdout}"
+    return done.stdout
+
+
+def _go(*arguments: str, **environ: str) -> str:
+    go = shutil.which("go")
+    if go is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("go is missing: it builds helm, kubeconform and kustomize")
+        pytest.skip("go is missing: it builds helm, kubeconform and kustomize")
+    done = subprocess.run(
+        [go, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_WITHIN_S,
+        check=False,
+        env=os.environ | environ,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@cache
+def tool(name: str) -> Path:
+    """Return one of `TOOLS`, built if it has to be."""
+    version = TOOLS[name].rpartition("@")[2]
+    target = default_cache() / "go" / f"{name}-{version}"
+    with appear_once(target) as folder:
+        if folder is not None:
+            _go("install", TOOLS[name], GOBIN=str(folder))
+    return target / name
+
+
+def render(chart: Path, *options: str | Path) -> list[dict[str, Any]]:
+    """Return what `helm template` makes of a chart."""
+    command = (tool("helm"), "template", "test", chart, "--namespace", "observers")
+    text = run(*command, "--kube-version", KUBERNETES, *options)
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def conform(documents: list[dict[str, Any]]) -> None:
+    """Check manifests by kubeconform: each has a schema, none an unknown key."""
+    place = f"{_schemas()}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    command = (tool("kubeconform"), "-strict", "-kubernetes-version", KUBERNETES)
+    run(*command, "-schema-location", place, text=yaml.safe_dump_all(documents))
+
+
+@cache
+def _schemas() -> Path:
+    name = f"kubernetes-{KUBERNETES}-{_OPERATOR.rpartition('@')[2]}-{crc32(repr(_KINDS).encode())}"
+    target = default_cache() / "schemas" / name
+    with appear_once(target) as folder:
+        if folder is not None:
+            _write_kubernetes(folder)
+            _write_operator(folder)
+    return target
+
+
+def _write_kubernetes(folder: Path) -> None:
+    """Write each kind with the definitions that it needs, for kubeconform reads one file a kind."""
+    spec = find_spec("kubernetes_validate")
+    assert spec is not None
+    assert spec.origin is not None
+    version = f"v{KUBERNETES}-local-strict"
+    source = Path(spec.origin).parent / "kubernetes-json-schema" / version
+    definitions = json.loads((source / "_definitions.json").read_text())["$defs"]
+    for kind in _KINDS:
+        schema = (source / f"{kind}.json").read_text()
+        needed: dict[str, Any] = {}
+        names = _referred(schema)
+        while names:
+            name = names.pop()
+            needed[name] = definitions[name]
+            names |= _referred(json.dumps(definitions[name])) - needed.keys()
+        whole = json.loads(schema) | {"$defs": needed}
+        (folder / f"{kind}.json").write_text(json.dumps(whole).replace(_REFERENCE, "#/$defs/"))
+
+
+def _referred(schema: str) -> set[str]:
+    return set(re.findall(r'#/\$defs/([^"]+)', schema))
+
+
+def _write_operator(folder: Path) -> None:
+    module = Path(json.loads(_go("mod", "download", "-json", _OPERATOR))["Dir"])
+    for plural in _OBJECTS:
+        path = module / "example/prometheus-operator-crd" / f"monitoring.coreos.com_{plural}.yaml"
+        definition = yaml.safe_load(path.read_text())["spec"]
+        schema = _closed(definition["versions"][0]["schema"]["openAPIV3Schema"])
+        kind = definition["names"]["kind"].lower()
+        (folder / f"{kind}-monitoring-v1.json").write_text(json.dumps(schema))
+
+
+def _closed(schema: Any) -> Any:
+    """Return a schema that refuses unknown keys, which an API server would drop in silence."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        closed["additionalProperties"] = False
+    return closed

@@ -1,0 +1,170 @@
+"""The charts, by Helm and kubeconform: five sets of values, and the example of the library."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.config import AgentConfig, load
+from agent.inject import inject
+from agent.inject_sidecar import ANNOTATION, LABEL, NAME, read_sidecar
+from tests.deploy.kubernetes import ROOT, conform, render, run, tool
+
+pytestmark = pytest.mark.timeout(1800)  # Go may have to build the tools first
+
+HELM = ROOT / "deploy" / "helm"
+CHART, EXAMPLE = HELM / NAME, HELM / "example"
+VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
+VARIABLES = {"NODE_NAME": "node-1"}
+"""What manifests set for the configurations that are in them."""
+
+Manifest = dict[str, Any]
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> list[Manifest]:
+    return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def by_name(items: list[Manifest]) -> Manifest:
+    return {item["name"]: item for item in items}
+
+
+def agents(manifests: list[Manifest], folder: Path) -> list[AgentConfig]:
+    """Return the agents' configurations in ConfigMaps, read by the agent itself."""
+    texts = [m["data"].get("agent.yaml") for m in of_kind(manifests, "ConfigMap")]
+    configs = []
+    for text in filter(None, texts):
+        path = folder / "agent.yaml"
+        path.write_text(text)
+        configs.append(load(path, environ=VARIABLES))
+    return configs
+
+
+def test_there_are_five_sets_of_values() -> None:
+    assert len(VALUES) == 5
+
+
+@pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+def test_a_set_of_values_gives_manifests_that_conform(values: Path, tmp_path: Path) -> None:
+    run(tool("helm"), "lint", "--strict", CHART, "--values", values)
+    manifests = render(CHART, "--values", values)
+
+    conform(manifests)
+    assert manifests
+    enabled = yaml.safe_load(values.read_text())
+    count = enabled.get("hub", {}).get("enabled", True) + ("nodeLogs" in enabled)
+    assert len(agents(manifests, tmp_path)) == count
+
+
+def test_the_default_is_a_hub_that_only_agents_and_prometheus_reach(tmp_path: Path) -> None:
+    manifests = render(CHART)
+
+    conform(manifests)
+    (config,) = agents(manifests, tmp_path)
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    (rule,) = policy["spec"]["ingress"]
+    assert config.role == "hub"
+    assert {"matchLabels": {LABEL: "true"}} in [peer.get("podSelector") for peer in rule["from"]]
+    assert of_kind(manifests, "DaemonSet") == []
+
+
+@pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+def test_every_container_of_ours_has_no_rights(values: Path) -> None:
+    manifests = render(CHART, "--values", values)
+
+    kinds = [*of_kind(manifests, "Deployment"), *of_kind(manifests, "DaemonSet")]
+    for pod in (manifest["spec"]["template"]["spec"] for manifest in kinds):
+        assert pod["automountServiceAccountToken"] is False
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+            assert rights["readOnlyRootFilesystem"]
+            assert not rights["allowPrivilegeEscalation"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["hub.enabeld=true", "nodeLogs.paths={/home/x.log}", "image.tag=1"]
+)
+def test_wrong_values_are_refused_by_the_schema(wrong: str) -> None:
+    with pytest.raises(AssertionError, match="values don't meet the specifications"):
+        render(CHART, "--set", wrong)
+
+
+def test_kubeconform_refuses_what_kubernetes_does_not_know() -> None:
+    manifests = render(CHART)
+    (deployment,) = of_kind(manifests, "Deployment")
+    deployment["spec"]["template"]["spec"]["containers"][0]["imge"] = "x"
+
+    with pytest.raises(AssertionError, match="imge"):
+        conform(manifests)
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    known = {
+        name: section.get("properties", {})
+        for name, section in schema["properties"].items()
+        if name not in {"global", "rebalance-agent-sidecar"}
+    }
+    assert {name: set(section) for name, section in known.items()} == {
+        name: set(section) if isinstance(section, dict) else set()
+        for name, section in values.items()
+    }
+
+
+def test_rules_and_dashboards_are_the_ones_of_this_repository() -> None:
+    manifests = render(CHART, "--set", "rules.enabled=true,dashboards.enabled=true")
+
+    (rules,) = of_kind(manifests, "PrometheusRule")
+    written = (ROOT / "dashboards" / "prometheus" / "rules.yaml").read_text()
+    assert rules["spec"] == yaml.safe_load(written)
+    shown = [
+        map_["data"] for map_ in of_kind(manifests, "ConfigMap") if "agent.yaml" not in map_["data"]
+    ]
+    assert {name: text for data in shown for name, text in data.items()} == {
+        path.name: path.read_text().rstrip("\n")
+        for path in (ROOT / "dashboards" / "grafana").glob("*.json")
+    }
+
+
+def test_monitors_find_what_inject_labels() -> None:
+    manifests = render(CHART, "--set", "monitors.enabled=true")
+
+    (monitor,) = of_kind(manifests, "PodMonitor")
+    assert monitor["spec"]["selector"] == {"matchLabels": {LABEL: "true"}}
+    assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == "rebalances"
+
+
+def test_the_librarys_sidecar_is_the_one_that_inject_adds(tmp_path: Path) -> None:
+    manifests = render(EXAMPLE)
+    (deployment,) = manifests
+    template = deployment["spec"]["template"]
+    config = tmp_path / "agent.yaml"
+    config.write_text(template["metadata"]["annotations"][ANNOTATION])
+
+    again = inject(yaml.safe_dump(deployment), read_sidecar(config, {}, secrets=("hub-token",)))
+
+    injected = yaml.safe_load(again)["spec"]["template"]
+    conform(manifests)
+    assert template["metadata"] == injected["metadata"]
+    for key in ("containers", "initContainers", "volumes"):
+        assert by_name(template["spec"][key]) == by_name(injected["spec"][key])
+
+
+@pytest.mark.parametrize("set_", ["captures=true", "plain=true"])
+def test_a_capture_and_a_plain_container_are_as_inject_adds_them(set_: str, tmp_path: Path) -> None:
+    captures, plain = set_ == "captures=true", set_ == "plain=true"
+    kind = "capture" if captures else "http"
+    options = ["--set", f"rebalanceAgent.{set_}", "--set-json"]
+    values = f'rebalanceAgent.config={{"sources":[{{"type":"{kind}"}}],"web":{{"listen":[":99"]}}}}'
+    (deployment,) = render(EXAMPLE, *options, values, "--set", "rebalanceAgent.mounts=null")
+    spec = deployment["spec"]["template"]["spec"]
+    config = tmp_path / "agent.yaml"
+    config.write_text(deployment["spec"]["template"]["metadata"]["annotations"][ANNOTATION])
+    wanted = read_sidecar(config, {}, secrets=("hub-token",), is_native=not plain)
+
+    assert spec["initContainers"] == [wanted.container()]
