@@ -138,6 +138,7 @@ def _members(_: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, An
             "since": format_time(row.since_at),
             "reason": row.reason,
             "generation": row.generation,
+            "leader": row.leader,
             "software": row.software,
             "state": row.state,
         }

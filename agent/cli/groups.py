@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.errors import ConfigError
+from agent.errors import ConfigError, RebalanceAgentError
 from agent.sources.proxy_config import parse_node
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ Examples:
       --group-type consumer --state Reconciling
   rebalance-agent groups describe payments orders --members --bootstrap-server kafka-1:9092
   rebalance-agent groups describe payments --output json --bootstrap-server kafka-1:9092
+  rebalance-agent groups describe payments --from http://hub:12472 --bootstrap-server kafka-1:9092
 """
 
 
@@ -147,8 +148,10 @@ def list_(  # noqa: PLR0913 - an argument an option
 @click.option(
     "--from",
     "place",
-    metavar="URL",
-    help="An agent or hub that sees the members: it tells classic groups' generation.",
+    metavar="URL|SPOOL|TABLES",
+    envvar="REBALANCE_AGENT_FROM",
+    show_envvar=True,
+    help="Who sees the members, and tells classic groups' generation and, an agent, leader.",
 )
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 def describe(  # noqa: PLR0913 - an argument an option
@@ -171,7 +174,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     with _needs_wire():
         from agent.groups import asking  # noqa: PLC0415 - an extra
         from agent.groups.model import Failure, parse_type  # noqa: PLC0415
-        from agent.groups.observed import with_generations  # noqa: PLC0415
+        from agent.groups.observed import observed  # noqa: PLC0415
         from agent.groups.tables import Output, render_descriptions  # noqa: PLC0415
     access = _access(bootstrap_server, command_config, timeout_s)
     answers = asyncio.run(
@@ -182,15 +185,19 @@ def describe(  # noqa: PLR0913 - an argument an option
             authorized_operations=authorized_operations or verbose,
         )
     )
+    faults = list[str]()
     if place is not None:
-        answers = with_generations(answers, place)
+        try:
+            answers = observed(answers, place)
+        except RebalanceAgentError as error:
+            faults.append(f"Warning: no generation and leader: {error}")
     failures = [each for each in answers if isinstance(each, Failure)]
     described = [each for each in answers if not isinstance(each, Failure)]
     if described or output != "table":
         style = Output(output)
         text = render_descriptions(described, failures, style, members=members, verbose=verbose)
         click.echo(text, nl=False)
-    _end([f"Error: {each.error}" for each in failures])
+    _end([*faults, *(f"Error: {each.error}" for each in failures)])
 
 
 @contextmanager

@@ -44,7 +44,9 @@ def render_descriptions(
     """Return what is known of each group; a table of members follows where they are wanted."""
     if output is not Output.TABLE:
         return _document(descriptions, failures, (), output)
-    shown = [_table(*_of(_GROUP | (_GROUP_VERBOSE if verbose else {}), descriptions))]
+    seen = verbose or any(each.generation is not None for each in descriptions)
+    groups = _GROUP | (_OBSERVED if seen else {}) | (_GROUP_VERBOSE if verbose else {})
+    shown = [_table(*_of(groups, descriptions))]
     if members and descriptions:
         columns = _MEMBER | (_MEMBER_VERBOSE if verbose else {})
         pairs = [(each, member) for each in descriptions for member in each.members]
@@ -64,10 +66,12 @@ _GROUP: dict[str, Callable[[Description], object]] = {
     "TARGET-EPOCH": lambda d: d.target_epoch,
     "MEMBERS": lambda d: len(d.members),
 }
-_GROUP_VERBOSE: dict[str, Callable[[Description], object]] = {
-    "TOPOLOGY-EPOCH": lambda d: d.topology_epoch,
+_OBSERVED: dict[str, Callable[[Description], object]] = {
     "GENERATION": lambda d: d.generation,
     "LEADER": lambda d: d.leader,
+}
+_GROUP_VERBOSE: dict[str, Callable[[Description], object]] = {
+    "TOPOLOGY-EPOCH": lambda d: d.topology_epoch,
     "SIMPLE": lambda d: "yes" if d.simple else "no",
     "AUTHORIZED-OPERATIONS": lambda d: ",".join(d.authorized_operations or ()),
 }

@@ -1,6 +1,6 @@
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,12 @@ from click.testing import CliRunner, Result
 
 from agent.cli import main
 from agent.groups.requests import Api
+from metrics.sample import encode
+from metrics.signals import Member, SignalKind
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
 from tests.agent.groups.simulated import HOST, KAFKA_28, Group, Simulated
+from tests.metrics.given import raised, run, signal
 
 GROUPS = {
     "clicks": Group(type="consumer", epoch=4, state="Reconciling", members={"c1-a": {"t": [0]}}),
@@ -159,27 +164,65 @@ class Agent(BaseHTTPRequestHandler):
     """Has seen members of one group."""
 
     def do_GET(self) -> None:
-        seen = [{"group": "orders", "generation": n, "client_id": "c"} for n in (4, 5, None)]
-        self.send_response(200 if self.path == "/api/v1/members?" else 404)
+        told = [("c1-a", 4, "c1-a"), ("c2-b", 5, "c2-b"), ("gone", 9, None), ("c1-a", None, None)]
+        names = ("member_id", "generation", "leader")
+        seen = [dict(zip(names, each, strict=True)) for each in told]
+        self.send_response(200)
         self.end_headers()
-        self.wfile.write(json.dumps(seen).encode())
+        self.wfile.write(json.dumps(seen if self.path.endswith("group=orders") else []).encode())
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
 
-def test_a_classic_groups_generation_comes_from_an_agent_that_sees_its_members() -> None:
-    with Simulated(GROUPS) as cluster, HTTPServer((HOST, 0), Agent) as agent:
-        thread = threading.Thread(target=agent.serve_forever)
+@pytest.fixture
+def agent() -> Iterator[str]:
+    with HTTPServer((HOST, 0), Agent) as server:
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        place = f"http://{HOST}:{agent.server_port}"
-        names = ("orders", "connect-s3", "clicks")
-        result = call(cluster, "describe", *names, "--output", "json", "--from", place)
-        agent.shutdown()
+        yield f"http://{HOST}:{server.server_port}"
+        server.shutdown()
         thread.join()
 
+
+def test_a_classic_groups_generation_and_leader_come_from_an_agent(agent: str) -> None:
+    names = ("orders", "connect-s3", "clicks")
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", *names, "--output", "json", "--from", agent)
+
     assert result.exit_code == 0, result.stderr
-    assert [group["generation"] for group in json.loads(result.stdout)["groups"]] == [5, None, None]
+    told = [(each["generation"], each["leader"]) for each in json.loads(result.stdout)["groups"]]
+    assert told == [(5, "c2-b"), (None, None), (None, None)]
+
+
+def test_what_is_observed_has_columns_of_its_own(agent: str) -> None:
+    with Simulated(GROUPS) as cluster:
+        head, row = call(cluster, "describe", "orders", "--from", agent).stdout.splitlines()
+
+    assert (head.split()[-2:], row.split()[-2:]) == (["GENERATION", "LEADER"], ["5", "c2-b"])
+
+
+def test_generation_comes_from_a_spool_too(tmp_path: Path) -> None:
+    member = Member(group="orders", client_id="c1", member_id="c1-a", stream="s")
+    told = run(
+        Tracker(StatusConfig()),
+        raised(1, 10.0, member),
+        signal(SignalKind.SYNC, 11.0, member, generation=7),
+    )
+    (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, told)))
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", "orders", "--output", "json", "--from", str(tmp_path))
+
+    assert json.loads(result.stdout)["groups"][0]["generation"] == 7
+
+
+def test_place_that_does_not_answer_is_told_and_the_group_is_shown() -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", "orders", "--from", "http://127.0.0.1:9")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].startswith("orders ")
+    assert result.stderr.startswith("Warning: no generation and leader: http://127.0.0.1:9: ")
 
 
 def test_what_cannot_be_described_is_told_and_the_rest_is_shown() -> None:
