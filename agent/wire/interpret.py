@@ -83,7 +83,7 @@ class Interpreter:
                     for leaver in leave.leavers
                     for signal in self._leave(request, leave.group, leaver)
                 ]
-            case InGroup() as message if message.member_id and message.generation >= 0:
+            case InGroup() as message if _is_by_member(request.connection, message):
                 speaker = self.speakers.meet(
                     request, message.group, message.member_id, message.instance_id
                 )
@@ -208,9 +208,17 @@ class Interpreter:
                 self.coordinators.popitem(last=False)
 
 
+def _is_by_member(connection: Connection, asked: InGroup) -> bool:
+    """Tell whether a member asks: one that finds its session expired has dropped its id.
+
+    librdkafka's next heartbeat is without one: rd_kafka_cgrp_session_timeout_check.
+    """
+    return asked.generation >= 0 and bool(asked.member_id or asked.group in connection.speakers)
+
+
 def _is_outdated(speaker: Speaker, asked: InGroup) -> bool:
     """Tell whether a request was sent in an older generation, or as an earlier member."""
     known = speaker.generation
     return (known is not None and asked.generation < known) or (
-        asked.member_id != speaker.member.member_id
+        asked.member_id not in {"", speaker.member.member_id}
     )

@@ -191,6 +191,24 @@ class TestHeartbeatsAndCommits:
         assert commit(talk, 25, generation=-1, member_id="") == []
         assert talk.connection.speakers == {}
 
+    @pytest.mark.parametrize("ask", ["heartbeat", "commit"])
+    def test_a_member_that_has_dropped_its_id_learns_that_it_was_removed(
+        self, talk: Talk, ask: str
+    ) -> None:
+        """librdkafka does, when it finds its session expired: after SIGSTOP, before it joins."""
+        if ask == "heartbeat":
+            assert told(talk.heartbeat("", error=25)) == raised(3)
+        else:
+            assert commit(talk, 25, member_id="") == raised(3)
+
+        talk.join("", version=5)
+        assert told(talk.joined("m1-b", error=79)) == raised(2)  # lower: it changes nothing
+
+    def test_what_was_asked_without_an_id_before_a_round_is_void_after_it(self, talk: Talk) -> None:
+        talk.settle(generation=2)
+
+        assert told(talk.heartbeat("", generation=1, error=25)) == []
+
     def test_a_heartbeat_shows_a_member_in_mid_stream(self) -> None:
         talk = Wire().connect()
 
@@ -227,11 +245,12 @@ class TestCooperative:
 
         assert talk.synced({"t": [1]})[0].follow_up is None
 
-    def test_a_group_that_is_no_consumer_group_is_not_looked_into(self) -> None:
+    def test_a_group_of_an_unknown_protocol_is_not_looked_into(self) -> None:
+        """Confluent's Schema Registry elects its primary so."""
         talk = Wire().connect()
-        talk.join(protocol="sessioned")
-        connect = {"name": "sessioned", "metadata": b"\xff"}
-        talk.ask(11, 9, group_id="c", protocol_type="connect", protocols=(connect,))
+        talk.join(protocol="v0")
+        registry = {"name": "v0", "metadata": b"\xff"}
+        talk.ask(11, 9, group_id="c", protocol_type="sr", protocols=(registry,))
         talk.joined()
         talk.ask(14, 5, group_id="c", generation_id=1, member_id="m1-a")
 
