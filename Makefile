@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench corpus dashboards quiet clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards quiet clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long
 	$(BIN)/python benchmarks/hub.py
 	$(BIN)/python benchmarks/proxy.py
 	$(BIN)/python benchmarks/inspection.py
+
+collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)
+	COLLECTOR=1 $(BIN)/pytest tests/system/test_otel_collector.py
 
 corpus: $(READY) ## record the golden logs again from real clients of all versions (long; needs Go)
 	$(BIN)/python -m tests.system.corpus $(DIALECTS)
