@@ -164,10 +164,11 @@ class Agent:
             try:
                 config = self._reload_config()
                 self._make_sources(config, {})
-                lasting = self._lasting(config)
-                for source in lasting.values():
-                    source.renew()
                 self._web.renew()
+                lasting = self._lasting(config)
+                for section in config.sources:
+                    if section.name in lasting:
+                        lasting[section.name].renew(section)
             except RebalanceAgentError as error:
                 self._reloads["failure"] += 1
                 log.error("reload_failed", extra={"error": str(error)})  # noqa: TRY400
@@ -216,14 +217,14 @@ class Agent:
         self._pipeline.attach(tracker, sources, config.watched, config.samples.interval_s)
 
     def _lasting(self, config: AgentConfig) -> dict[str, Lasting]:
-        """Return the running sources that a new configuration leaves as they are, by name."""
-        before = {each.name: each for each in self._config.sources}
+        """Return the running sources that go on under a new configuration, by name."""
         if config.cluster.name != self._config.cluster.name:
             return {}
+        names = {section.name for section in config.sources}
         return {
             source.name: source
             for source in self._pipeline.sources
-            if isinstance(source, Lasting) and before.get(source.name) in config.sources
+            if isinstance(source, Lasting) and source.name in names
         }
 
     def _start_reading(self) -> None:

@@ -59,10 +59,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class Lasting(Source, Protocol):
-    """A source that traffic flows through: a reload that leaves its section alone leaves it be."""
+    """A source that traffic flows through: it goes on over a reload as long as it has its name."""
 
-    def renew(self) -> None:
-        """Read its files again, such as certificates.
+    def renew(self, config: Any) -> None:
+        """Take its own configuration anew, and read its files again, such as certificates.
 
         Raises:
             RebalanceAgentError: one cannot be used; the old ones stay.

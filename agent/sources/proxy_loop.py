@@ -21,8 +21,7 @@ from agent.sources.proxy_ends import End, PlainEnd, TlsEnd, tune
 from agent.sources.proxy_link import Link, Ready
 from agent.sources.proxy_ports import Ports, listen
 from agent.sources.proxy_pump import Pipes
-from agent.sources.proxy_setup import Setup, Target
-from agent.sources.proxy_tls import Contexts
+from agent.sources.proxy_setup import Setup, Target, Terms
 from agent.wire.connection import Closed, Connection, Event
 from agent.wire.departures import Departures
 from agent.wire.interpret import Interpreter
@@ -49,13 +48,8 @@ class ProxyLoop:
         self,
         *,
         listen_at: Node,
-        ports: Sequence[int],
         known: dict[str, int],
-        upstream: Sequence[Node],
-        advertise: str | None,
-        tls: Contexts,
-        connections_max: int,
-        setup_s: float,
+        terms: Terms,
         interpreter: Interpreter,
         emit: Callable[[Sequence[Signal]], None],
         detach: Callable[[str, float], None],
@@ -70,8 +64,7 @@ class ProxyLoop:
         self.backlog = Backlog(self._take, self.counts)
         self._interpreter, self._emit, self._detach = interpreter, emit, detach
         self._departures = Departures(interpreter.speakers)
-        self._advertise, self._tls = advertise, tls
-        self._connections_max, self._setup_s = connections_max, setup_s
+        self._terms, self._turns = terms, itertools.count()
         self._poll = select.epoll()
         self._ready: dict[int, Ready] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -86,12 +79,11 @@ class ProxyLoop:
         self._moved_bytes = 0
         self._resolver = ThreadPoolExecutor(1, thread_name_prefix="proxy-resolver")
         self._drained_by: float | None = None
-        turns = itertools.cycle(range(len(upstream)))
         try:
             first = listen(listen_at.host, listen_at.port)
             self.address = Node(*first.getsockname()[:2])
-            self._serve(first, lambda: [*upstream[(at := next(turns)) :], *upstream[:at]])
-            self.ports = Ports(listen_at.host, ports, known, self.counts, self._serve_broker)
+            self._serve(first, self._upstream)
+            self.ports = Ports(listen_at.host, terms.ports, known, self.counts, self._serve_broker)
         except OSError as error:
             self._close()
             raise SourceError(f"{listen_at.host}:{listen_at.port}: {error}") from error
@@ -116,9 +108,9 @@ class ProxyLoop:
         """From any thread: take no more clients, let what is under way end for so many seconds."""
         self.post(partial(self._drain, drain_s))
 
-    def renew(self, tls: Contexts) -> None:
-        """From any thread: shake hands with other certificates from now on."""
-        self._tls = tls
+    def renew(self, terms: Terms) -> None:
+        """From any thread: take other terms from now on."""
+        self._terms, self.ports.offered = terms, terms.ports
 
     def post(self, run: Ready) -> None:
         """From any thread: have something done in this loop's thread."""
@@ -199,6 +191,12 @@ class ProxyLoop:
         for stream in self._departures.due(at):
             self._detach(stream, at)
 
+    def _upstream(self) -> list[Node]:
+        """Return where to bootstrap: another one first each time."""
+        nodes = self._terms.upstream
+        at = next(self._turns) % len(nodes)
+        return [*nodes[at:], *nodes[:at]]
+
     def _serve_broker(self, listener: socket.socket, node: Node) -> None:
         self._serve(listener, lambda: [node])
 
@@ -218,9 +216,9 @@ class ProxyLoop:
                 _log.warning("proxy_accept_failed", extra={"error": str(error)})
                 self.watch(listener.fileno(), 0, lambda: None)  # until the next sweep
                 return
-            if len(self._links) + len(self._setups) >= self._connections_max:
+            if len(self._links) + len(self._setups) >= self._terms.connections_max:
                 self._sweep(time.monotonic())
-            if len(self._links) + len(self._setups) >= self._connections_max:
+            if len(self._links) + len(self._setups) >= self._terms.connections_max:
                 self.counts["connection_limit"] += 1
                 sock.close()
                 continue
@@ -228,8 +226,9 @@ class ProxyLoop:
 
     def _open(self, sock: socket.socket, peer: Node, brokers: list[Node]) -> None:
         tune(sock)
-        here = self._advertise or sock.getsockname()[0]
-        client = PlainEnd(sock) if self._tls.client is None else TlsEnd(sock, self._tls.client)
+        terms, tls = self._terms, self._terms.tls
+        here = terms.advertise or sock.getsockname()[0]
+        client = PlainEnd(sock) if tls.client is None else TlsEnd(sock, tls.client)
 
         def route(host: str, port: int) -> tuple[str, int] | None:
             ours = self.ports.of(Node(host, port))
@@ -239,8 +238,7 @@ class ProxyLoop:
             decoder = Connection(client=peer, server=node, counts=self.counts)
             self._links.add(Link(self, client, broker, decoder, Passage(route, self.counts)))
 
-        deadline_at = time.monotonic() + self._setup_s
-        setup = Setup(self, client, self._tls.broker, opened, deadline_at)
+        setup = Setup(self, client, tls.broker, opened, time.monotonic() + terms.setup_s)
         self._setups.add(setup)
         self._resolve(brokers, setup.call)
 

@@ -27,7 +27,9 @@ class Ports:
         serve: Callable[[socket.socket, Node], None],
     ) -> None:
         """Listen for the brokers that are ``known`` from a former run (``host:port`` to port)."""
-        self._host, self._ports, self._counts, self._serve = host, ports, counts, serve
+        self._host, self._counts, self._serve = host, counts, serve
+        self.offered = ports
+        """What new brokers may get."""
         self._of: dict[Node, int] = {}
         for name, port in known.items():
             broker_host, _, broker_port = name.rpartition(":")
@@ -42,7 +44,7 @@ class Ports:
         port = self._of.get(node)
         if port is None:
             taken = set(self._of.values())
-            free = [port for port in self._ports if not port or port not in taken]
+            free = [port for port in self.offered if not port or port not in taken]
             port = self._listen(node, free)
             if port is None:
                 self._counts["ports_exhausted"] += 1

@@ -7,14 +7,29 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from select import EPOLLIN, EPOLLOUT
 from typing import Any, NamedTuple
 
 from agent.sources.proxy_ends import End, PlainEnd, TlsEnd, tune
 from agent.sources.proxy_link import Loop
+from agent.sources.proxy_tls import Contexts
 from agent.wire.messages import Node
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for connections to come; those that are open stay as they are."""
+
+    upstream: tuple[Node, ...]
+    ports: tuple[int, ...]
+    """Which may be a broker's; 0 is any."""
+    advertise: str | None
+    tls: Contexts
+    connections_max: int
+    setup_s: float
 
 
 class Target(NamedTuple):

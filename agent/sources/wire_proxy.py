@@ -18,7 +18,8 @@ from agent.errors import SourceError
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.proxy_config import ProxyConfig, parse_node
 from agent.sources.proxy_loop import ProxyLoop
-from agent.sources.proxy_tls import Contexts, contexts
+from agent.sources.proxy_setup import Terms
+from agent.sources.proxy_tls import contexts
 from agent.wire.interpret import Interpreter
 from agent.wire.messages import Node
 from metrics.signals import Signal
@@ -47,7 +48,7 @@ class ProxySource:
         """
         self.name = config.name
         self._config, self._cluster = config, cluster
-        self._contexts: Contexts = contexts(config.tls)
+        self._terms = _terms(config)
         self._ports: dict[str, int] = dict((position or {}).get("ports", {}))
         self._loop: ProxyLoop | None = None
         self._counts: Counter[str] = Counter()
@@ -89,11 +90,14 @@ class ProxySource:
             await asyncio.wait([ended])
             self._ports, self._loop, self.health.up = loop.ports.known(), None, False
 
-    def renew(self) -> None:
-        """Use the certificates that the files hold now, for connections to come."""
-        self._contexts = contexts(self._config.tls)
+    def renew(self, config: ProxyConfig) -> None:
+        """Hold to another configuration, and to what its files hold now, for connections to come.
+
+        It listens on; those that are open stay as they are.
+        """
+        self._terms, self._config = _terms(config), config
         if self._loop is not None:
-            self._loop.renew(self._contexts)
+            self._loop.renew(self._terms)
 
     def caught_up_to(self, now: float) -> float:
         """Return the time up to which everything has been read."""
@@ -105,19 +109,13 @@ class ProxySource:
 
     async def _listen(self, emit: Emit, detach: Detach) -> ProxyLoop:
         """Return the loop, as soon as the address is free."""
-        config, told = self._config, ""
-        host, port = parse_node(config.listen, "listen")
+        told, listen_at = "", _node(self._config.listen)
         while True:
             try:
                 return ProxyLoop(
-                    listen_at=Node(host, port),
-                    ports=[port and port + i + 1 for i in range(config.broker_ports)],
+                    listen_at=listen_at,
                     known=self._ports,
-                    upstream=[Node(*parse_node(text, "upstream")) for text in config.upstream],
-                    advertise=config.advertise,
-                    tls=self._contexts,
-                    connections_max=config.max_connections,
-                    setup_s=config.setup_s,
+                    terms=self._terms,
                     interpreter=Interpreter(self._cluster, self._counts),
                     emit=emit,
                     detach=detach,
@@ -128,6 +126,22 @@ class ProxySource:
                     _log.error("proxy_cannot_listen", extra={"error": str(error)})
                     told = str(error)
                 await asyncio.sleep(_RETRY_S)
+
+
+def _terms(config: ProxyConfig) -> Terms:
+    port = _node(config.listen).port
+    return Terms(
+        upstream=tuple(map(_node, config.upstream)),
+        ports=tuple(port and port + i + 1 for i in range(config.broker_ports)),
+        advertise=config.advertise,
+        tls=contexts(config.tls),
+        connections_max=config.max_connections,
+        setup_s=config.setup_s,
+    )
+
+
+def _node(text: str) -> Node:
+    return Node(*parse_node(text, "proxy"))
 
 
 def _run(loop: ProxyLoop, ended: "asyncio.Future[None]", call: Callable[..., None]) -> None:

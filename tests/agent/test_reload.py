@@ -68,9 +68,14 @@ async def _play(file: Path) -> None:
     assert await _answer(*client) == TLS_HELLO
     assert agent._pipeline.sources == [source]
 
-    _write(file, server, "1s")
+    _write(file, server, "1s")  # a changed section
     os.kill(os.getpid(), signal.SIGHUP)
     await _until_reloaded(agent, 2)
+    assert await _answer(*client) == TLS_HELLO
+
+    _write(file, server, "0s", ", cluster: {name: other}")  # what is told of open connections
+    os.kill(os.getpid(), signal.SIGHUP)
+    await _until_reloaded(agent, 3)
     assert await _answer(*client) == b""
 
     agent.stop()
@@ -79,5 +84,5 @@ async def _play(file: Path) -> None:
     server.close()
 
 
-def test_connections_outlive_a_reload_that_leaves_their_proxy_alone(tmp_path: Path) -> None:
+def test_connections_outlive_a_reload_that_leaves_their_listener_alone(tmp_path: Path) -> None:
     asyncio.run(_play(tmp_path / "agent.yaml"))

@@ -365,7 +365,7 @@ def test_bootstrap_goes_on_to_the_next_broker() -> None:
             down = f"127.0.0.1:{gone.getsockname()[1]}"
         async with Stage() as up:
             upstream = (down, "no-such-host.invalid:1", f"127.0.0.1:{up.broker_port}")
-            up.source._config = replace(up.source._config, upstream=upstream)
+            up.source.renew(replace(up.source._config, upstream=upstream))
             await up.stop()
             up.running = asyncio.create_task(up.source.run(up.signals.extend, lambda *_: None))
             await until(lambda: up.source.address is not None)
@@ -381,6 +381,22 @@ def test_more_connections_than_allowed_are_closed() -> None:
         assert stage.source.health.errors["connection_limit"] == 1
 
     on_stage(test, max_connections=1)
+
+
+def test_other_terms_hold_for_connections_to_come() -> None:
+    async def test(stage: Stage) -> None:
+        before, broker = await stage.connect()
+        async with Stage() as other:
+            upstream = (f"127.0.0.1:{other.broker_port}",)
+            stage.source.renew(replace(stage.source._config, upstream=upstream, max_connections=2))
+            after = await stage.dial()
+            moved = await asyncio.wait_for(other._arrived.get(), WITHIN_S)
+
+            await exchange(before, broker, request(METADATA, 1, 1, "c"))
+            await exchange(after, moved, request(METADATA, 1, 1, "c"))
+            assert await (await stage.dial()).rest() == b""
+
+    on_stage(test)
 
 
 @pytest.fixture(scope="module")
@@ -531,7 +547,7 @@ def test_new_connections_see_a_renewed_certificate(
             await stage.dial()
         await asyncio.wait_for(stage._arrived.get(), WITHIN_S)
         file.write_bytes(certificates["localhost"].read_bytes())
-        stage.source.renew()
+        stage.source.renew(stage.source._config)
         client, broker = await stage.connect()
         await exchange(client, broker, request(METADATA, 1, 1, "c"))
 
