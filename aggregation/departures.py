@@ -51,7 +51,7 @@ class Arrival:
 
 def departures(made: Round, absent: Sequence[MemberRef]) -> list[Departure]:
     """Return who went in a rebalance, by what was seen of it alone."""
-    went = [_exit(made, piece.member, piece.ended_at) for piece in made.pieces if piece.is_exit]
+    went = [_exit(made, piece.member, piece.ended_at) for piece in made.consumers if piece.is_exit]
     expired = [
         Departure(member=member, kind=DepartureKind.EXPIRED, at=made.started_at)
         for member in absent
@@ -60,7 +60,7 @@ def departures(made: Round, absent: Sequence[MemberRef]) -> list[Departure]:
 
 
 def _exit(made: Round, member: MemberRef, at: float) -> Departure:
-    piece = next(p for p in made.pieces if p.is_exit and p.member == member and p.ended_at == at)
+    piece = next(p for p in made.consumers if p.is_exit and p.member == member and p.ended_at == at)
     last = piece.steps[-1] if piece.steps else None
     kind = DepartureKind.LEFT if piece.outcome is Outcome.LEFT else DepartureKind.DROPPED
     return Departure(member=member, kind=kind, at=at, reason=None if last is None else last.reason)

@@ -20,7 +20,15 @@ from aggregation.departures import (
     explained,
 )
 from aggregation.pieces import MemberRef, Piece
-from aggregation.root_cause import Straggler, Trigger, inferred_trigger, seen_trigger, straggler
+from aggregation.root_cause import (
+    Certainty,
+    Straggler,
+    Trigger,
+    inferred_trigger,
+    seen_trigger,
+    straggler,
+    unknown_trigger,
+)
 from aggregation.rounds import GroupRef, Round, rounds
 from metrics.sample import Outcome, Sample, parse_time
 from metrics.status import RebalanceStatus
@@ -99,6 +107,8 @@ class _Group:
     came: list[Arrival] = field(default_factory=list)
     never_gone: set[tuple[str, MemberRef]] = field(default_factory=set)
     """Members that took no part in a rebalance, and were still known to the coordinator."""
+    came_back: set[tuple[str, MemberRef]] = field(default_factory=set)
+    """Members that went in a rebalance, and were back themselves: nobody took their place."""
     last: str | None = None
 
 
@@ -153,6 +163,8 @@ def _absent(made: Round, group: _Group, heard: Mapping[str, float]) -> list[Memb
     if made.group_type != "classic" or made.is_open or not made.is_rebalance:
         return []
     took_part = {piece.member.key for piece in made.pieces}
+    if not made.generations and len({piece.member.key for piece in made.consumers}) == 1:
+        return []  # a follower that joins again has its generation repeated: no other was asked
     return [
         member
         for key, (member, agent) in group.present.items()
@@ -195,7 +207,8 @@ def _remember(episode: GroupEpisode, group: _Group) -> None:
     for piece in made.consumers:
         if _stays(piece):
             group.present[piece.member.key] = (piece.member, piece.agent)
-            group.away.pop(piece.member.key, None)
+            _, rebalance = group.away.pop(piece.member.key, (0.0, ""))
+            group.came_back.add((rebalance, piece.member))
         else:
             group.present.pop(piece.member.key, None)
 
@@ -216,6 +229,22 @@ def _stays(piece: Piece) -> bool:
 def _in_hindsight(episode: GroupEpisode, group: _Group) -> GroupEpisode:
     """Tell rollouts, scale-downs and who was never gone, which only later rebalances show."""
     staying = [member for member, _ in group.present.values()]
-    gone = [d for d in episode.departures if (episode.round.id, d.member) not in group.never_gone]
-    told = tuple(explained(departure, group.came, staying) for departure in gone)
-    return replace(episode, departures=told)
+    this = episode.round.id
+    told = tuple(
+        departure
+        if (this, departure.member) in group.came_back
+        else explained(departure, group.came, staying)
+        for departure in episode.departures
+        if (this, departure.member) not in group.never_gone
+    )
+    return replace(episode, trigger=_held_to(episode, group), departures=told)
+
+
+def _held_to(episode: GroupEpisode, group: _Group) -> Trigger:
+    """Take a name back that only an absence had given, of a member that was not gone at all."""
+    trigger = episode.trigger
+    if trigger.certainty is not Certainty.INFERRED or trigger.member is None:
+        return trigger
+    if (episode.round.id, trigger.member) not in group.never_gone:
+        return trigger
+    return unknown_trigger(episode.round, ())

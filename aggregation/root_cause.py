@@ -105,8 +105,13 @@ def inferred_trigger(
             at=made.started_at,
             member=next(iter(absent)),
             code=RebalanceStatus.UNKNOWN_MEMBER,
-            reason="it took no part any more: its session expired",
+            reason="it took no part any more, and had not said that it leaves: its session expired",
         )
+    return unknown_trigger(made, absent)
+
+
+def unknown_trigger(made: Round, absent: Collection[MemberRef]) -> Trigger:
+    """Return that nobody can be named, and whose source is missing."""
     return Trigger(certainty=Certainty.UNKNOWN, at=made.started_at, missing=_missing(absent))
 
 

@@ -21,6 +21,7 @@ from metrics.tracker import Tracker
 from tests.metrics.given import demand, raised, run, signal
 
 A, B, C = (Member(cluster="k", group="g", client_id=c, stream=c, host=f"h-{c}") for c in "abc")
+B_REF = MemberRef("b", "h-b")
 REMOVED = "ops-bad-host"
 
 
@@ -459,6 +460,54 @@ def replace_generation(told: Signal) -> Signal:
 
 def replace_at(told: Signal, at: float) -> Signal:
     return signal(told.kind, at, told.member, generation=told.generation)
+
+
+def test_follower_that_joins_again_alone_makes_nobody_absent() -> None:
+    """The coordinator repeats its generation to it, and asks nobody else."""
+    again = [
+        raised(6, 100.0, B, reason="enforced"),
+        signal(SignalKind.JOIN, 100.0, B),
+        signal(SignalKind.SYNC, 100.1, B, generation=1),
+    ]
+
+    (found,) = episodes(*again)
+
+    assert (found.trigger.member, found.departures) == (B_REF, ())
+
+
+def test_absent_member_that_was_only_late_is_no_trigger() -> None:
+    """Who is told that its generation is old had not been removed: another has begun it."""
+    found = episodes(
+        *round_of(2, 100.0, B, C), *round_of(3, 103.0, A, B, C, causes={"a": (4, "old")})
+    )
+
+    assert [(each.trigger.certainty, each.departures) for each in found[:1]] == [
+        (Certainty.UNKNOWN, ())
+    ]
+    assert found[1].trigger.member == MemberRef("a", "h-a")
+
+
+def test_thread_that_leaves_takes_no_instance_along() -> None:
+    thread = replace(A, client_id="s-StreamThread-1-consumer")
+    other = replace(B, client_id="s-StreamThread-2-consumer")
+    (*_, found) = group_episodes(
+        records(*round_of(1, 0.0, thread, other, causes={}), left(100.0, thread, "closed"))
+    )
+
+    assert [d.member.client_id for d in found.departures] == ["s-StreamThread-1-consumer"]
+
+
+def test_member_that_expired_and_came_back_was_not_replaced() -> None:
+    twin = Member(cluster="k", group="g", client_id="a-2", stream="s", host="h-a-2")
+    a = replace(A, client_id="a-1", host="h-a-1")
+    there = round_of(1, 0.0, a, B, causes={"a-1": NEW, "b": NEW})
+    gone = round_of(2, 100.0, B)
+    back = round_of(3, 130.0, a, B, causes={"a-1": (3, "unknown")})
+    other = round_of(4, 200.0, a, B, twin, causes={"a-2": NEW})
+
+    found = group_episodes(records(*there, *gone, *back, *other))
+
+    assert [d.kind for d in found[1].departures] == [DepartureKind.EXPIRED]
 
 
 class TestPartitionsMoved:
