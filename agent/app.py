@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
-from agent import events_api
+from agent import VERSION, events_api
 from agent.checkpoint import Checkpoint
 from agent.checkpoint import load as load_checkpoint
 from agent.checkpoint import save as save_checkpoint
@@ -65,7 +64,7 @@ class Agent:
 
         """
         self._config, self._reload_config, self._clock = config, reload_config, clock
-        self._make_sources, self._version = make_sources, version("kafka-rebalance-agent")
+        self._make_sources = make_sources
         self._reloads = Counter({"success": 0, "failure": 0})
         self._web = WebSide(config.web, self._reloads)
         checkpoint_path = config.state_dir / "checkpoint.json"
@@ -78,7 +77,7 @@ class Agent:
         self._pipeline = Pipeline(sink=sink, save=save, history=self._history, clock=clock)
         self._attach(found.tracker, sources)
         self._hub = HubSide(config, self._pipeline, clock)
-        self._otel = OtelSide(config, self._version, self.snapshot)
+        self._otel = OtelSide(config, VERSION, self.snapshot)
         self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
         self._book = SourceBook()
         self._reading: list[asyncio.Task[None]] = []
@@ -202,7 +201,7 @@ class Agent:
         )
         snapshot = self._hub.added(snapshot)
         stats = AgentStats(
-            version=self._version,
+            version=VERSION,
             python_version=platform.python_version(),
             sources=self._book.stats(self._pipeline.sources, snapshot.streams),
             sinks=(self._pipeline.sink_stats, *self._hub.stats(), *self._otel.stats()),

@@ -1,9 +1,11 @@
 """The flat packages are ours alone: no other distribution brings a top-level name that we use."""
 
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
+
+from agent import VERSION
 
 ROOT = Path(__file__).parent.parent
 
@@ -12,6 +14,10 @@ ROOT = Path(__file__).parent.parent
 def test_no_other_distribution_owns_our_name(package: str) -> None:
     # an editable install is not listed: what counts is that nobody else is
     assert set(packages_distributions().get(package, [])) <= {"kafka-rebalance-agent"}
+
+
+def test_the_agent_knows_its_version() -> None:
+    assert version("kafka-rebalance-agent") == VERSION
 
 
 def test_every_test_folder_is_a_package() -> None:
