@@ -31,6 +31,22 @@ def connect(take: Take) -> None:
     first.driver.close()
 
 
+def connect_sink(take: Take) -> None:
+    """c1 starts; a sink of two tasks is added: two consumers in c1's log (2); the topic gets more
+    partitions (7 on one, 1 on the other); the sink is deleted (6, and 10 on c1); c1 stops (6).
+    """
+    worker = take.worker("c1")
+    worker.wait_ready()
+    settle(3)
+    worker.create_sink("letters", take.topic, 2)
+    settle(12)
+    take.admin(f"set-partitions {take.topic} 8")
+    settle(9)
+    worker.delete("letters")
+    settle(8)
+    worker.driver.close()
+
+
 def franz(take: Take) -> None:
     """m1 and m2 join (2, 1); ForceRebalance (6); m2 adds a topic; the topic gets more partitions;
     m1 is frozen by SIGSTOP (3); both close (6).

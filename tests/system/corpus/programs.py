@@ -47,7 +47,8 @@ def python_packages(package: str, version: str, cache: Path) -> Path:
 def connect_command(version: str, log: Path, cache: Path) -> list[str | Path]:
     """Return the command of a distributed worker; its properties follow."""
     compiled = _compiled("ConnectDriver", connect(_CONNECT_COMPILED_WITH), cache)
-    return _command("ConnectDriver", [compiled, *fetch(connect(version), cache)], log, cache)
+    jars = [compiled, *fetch(connect(version), cache)]
+    return _command("ConnectDriver", jars, log, cache, HERE / "java" / "connect-log4j")
 
 
 def consumer_command(version: str, log: Path, cache: Path) -> list[str | Path]:
@@ -81,11 +82,17 @@ def connect(version: str) -> tuple[Artifact, ...]:
     )
 
 
-def _command(main: str, jars: Sequence[Path], log: Path, cache: Path) -> list[str | Path]:
+def _command(
+    main: str,
+    jars: Sequence[Path],
+    log: Path,
+    cache: Path,
+    layout: Path = RESOURCES / "log4j",
+) -> list[str | Path]:
     flags = [
         "-Xmx256m",
-        f"-Dlog4j.configuration={(RESOURCES / 'log4j.properties').as_uri()}",
-        f"-Dlog4j2.configurationFile={RESOURCES / 'log4j2.properties'}",
+        f"-Dlog4j.configuration={Path(f'{layout}.properties').as_uri()}",
+        f"-Dlog4j2.configurationFile={layout}2.properties",
         f"-Ddriver.log={log}",
     ]
     classpath = ":".join(map(str, [classes(cache), *jars]))

@@ -164,20 +164,25 @@ class Worker:
 
     def create(self, name: str, topic: str, tasks: int) -> None:
         """Add a connector that reads an empty file: its configuration changes the assignment."""
-        body = {
-            "name": name,
-            "config": {
-                "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
-                "tasks.max": str(tasks),
-                "file": "/dev/null",
-                "topic": topic,
-            },
-        }
-        request = urllib.request.Request(
-            f"{self.url}/connectors",
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
+        self._add("Source", {"name": name, "topic": topic, "tasks.max": str(tasks)})
+
+    def create_sink(self, name: str, topic: str, tasks: int) -> None:
+        """Add a connector that writes nowhere; each of its tasks is a consumer."""
+        settings = {"consumer.override.metadata.max.age.ms": "3000"}
+        self._add("Sink", settings | {"name": name, "topics": topic, "tasks.max": str(tasks)})
+
+    def delete(self, name: str) -> None:
+        self._ask("DELETE", f"/connectors/{name}")
+
+    def _add(self, kind: str, config: Settings) -> None:
+        connector = f"org.apache.kafka.connect.file.FileStream{kind}Connector"
+        body = {"connector.class": connector, "file": "/dev/null"} | dict(config)
+        self._ask("POST", "/connectors", {"name": config["name"], "config": body})
+
+    def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> None:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
         urllib.request.urlopen(request, timeout=90.0).close()
 
     def _poll(self, path: str, timeout_s: float) -> None:
