@@ -87,6 +87,18 @@ def tool(name: str) -> Path:
     return target / name
 
 
+@cache
+def admission() -> Path:
+    """Return the program that admits a pod as an API server would; minutes to build, once."""
+    source = Path(__file__).with_name("admission")
+    state = crc32((source / "main.go").read_bytes() + (source / "go.sum").read_bytes())
+    target = default_cache() / "go" / f"admission-{state}"
+    with appear_once(target) as folder:
+        if folder is not None:
+            _go("-C", str(source), "build", "-o", str(folder / "admission"), ".")
+    return target / "admission"
+
+
 def render(chart: Path, *options: str | Path) -> list[dict[str, Any]]:
     """Return what `helm template` makes of a chart."""
     command = (tool("helm"), "template", "test", chart, "--namespace", "observers")
