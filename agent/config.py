@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agent.decoding import decode, encode, format_duration, join
 from agent.errors import ConfigError
@@ -278,6 +277,8 @@ def _check_inspection(config: AgentConfig, where: str) -> None:
 def _check_zone(name: str, where: str) -> None:
     if name == "UTC":  # needs no time zone database
         return
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - for whom it is set
+
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
