@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards quiet clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards docs site admission quiet clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,15 @@ corpus: $(READY) ## record the golden logs again from real clients of all versio
 
 dashboards: $(READY) ## write Grafana's dashboards, which are code, as JSON
 	$(BIN)/python -m dashboards
+
+docs: $(READY) ## write the reference pages, which are made from the code
+	$(BIN)/python -m docs
+
+site: $(READY) ## the documentation as a site, in build/site
+	$(BIN)/mkdocs build --strict
+
+admission: $(READY) ## let an API server's own code admit a pod by the chart's policy (minutes; needs Go)
+	ADMISSION=1 $(BIN)/pytest tests/deploy/test_admission.py
 
 quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may change
 	QUIET_MINUTES=30 $(BIN)/pytest tests/system/test_quiet_fleet.py
