@@ -70,7 +70,7 @@ def _load(folder_name: str) -> tuple[Dialect, ...]:
     folder = resources.files("agent.sources") / folder_name
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".yaml")),
-        key=lambda file: file.name,
+        key=lambda file: file.name.removesuffix(".yaml"),
     )
     return tuple(parse(yaml.safe_load(file.read_text("utf-8")), file.name) for file in files)
 

@@ -150,3 +150,19 @@ def librdkafka(take: Take) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for log in (output / "logs").glob("*.log"):
         shutil.copy(log, take.folder)
+
+
+def librdkafka_default(take: Take) -> None:
+    """Without `debug`, m1 stalls for longer than its poll interval (5, of no group that is named),
+    is frozen by SIGSTOP for longer than its session, and closes.
+    """
+    client = take.python("confluent-kafka", "m1", max_poll_interval_ms="6000")
+    settle(6)
+    client.send("stall 9")
+    settle(16)
+    client.pause()
+    settle(9)
+    client.resume()
+    settle(6)
+    client.send("close")
+    client.wait_for("done close")

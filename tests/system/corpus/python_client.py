@@ -1,4 +1,4 @@
-"""A kafka-python or aiokafka consumer that does as told; it runs in a venv of its own.
+"""A kafka-python, aiokafka or confluent-kafka consumer that does as told; in a venv of its own.
 
 python_client.py LIBRARY KEY=VALUE...; stdin: ``close``, ``stall SECONDS``, ``subscribe A B``,
 ``unsubscribe``.
@@ -66,6 +66,21 @@ async def _aio(topic: str, settings: dict[str, Any]) -> None:
                 consumer.subscribe(topics)
 
 
+def _confluent(topic: str, settings: dict[str, Any]) -> None:
+    dotted = {key.replace("_", "."): value for key, value in settings.items()}
+    logger = logging.getLogger("librdkafka")
+    consumer = import_module("confluent_kafka").Consumer(dotted, logger=logger)
+    consumer.subscribe([topic])
+    while True:
+        consumer.poll(0.2)
+        match _next():
+            case ["close"]:
+                consumer.close()
+                return
+            case ["stall", seconds]:
+                time.sleep(float(seconds))
+
+
 def main() -> None:
     library, *pairs = sys.argv[1:]
     named: dict[str, Any] = dict(pair.split("=", 1) for pair in pairs)
@@ -77,10 +92,13 @@ def main() -> None:
     logging.Formatter.converter = time.gmtime
     logging.basicConfig(filename=log, level=logging.INFO, format=layout)
     threading.Thread(target=_listen, daemon=True).start()
-    if library == "kafka-python":
-        _kafka(topic, settings)
-    else:
-        asyncio.run(_aio(topic, settings))
+    match library:
+        case "kafka-python":
+            _kafka(topic, settings)
+        case "confluent-kafka":
+            _confluent(topic, settings)
+        case _:
+            asyncio.run(_aio(topic, settings))
     sys.stdout.write("done close\n")
 
 
