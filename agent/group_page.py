@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from agent.history import History
 from agent.page import STYLE, cells, page, status_cell, visible
-from aggregation.explanation import Explanation, Happening, explain, explanations, partitions
+from aggregation.explanation import Explanation, Happening, explain, explanations, partitions, span
 from metrics.palette import COLOURS
 from metrics.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.status import BY_LABEL, RebalanceStatus
@@ -197,7 +197,7 @@ def _row(each: Happening) -> str:
 
 
 def _cost(each: Happening) -> str:
-    cost = f"{each.member_seconds:.1f} member-seconds"
+    cost = f"{span(each.member_seconds)} of its members' time"
     moved = each.partitions_moved
     return cost if moved is None else f"{cost}, {partitions(moved)} moved"
 

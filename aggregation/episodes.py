@@ -76,7 +76,7 @@ class GroupEpisode:
         for piece in self.round.consumers:
             if not piece.is_exit:
                 spans[piece.member].append(piece)
-        return sum(_covered(found) for found in spans.values())
+        return sum((_covered(found) for found in spans.values()), start=0.0)
 
     @property
     def partitions_moved(self) -> int | None:

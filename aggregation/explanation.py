@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import shorten
 
 from aggregation.advice import ADVICE, SLOW_MEMBER, UNSEEN
 from aggregation.episodes import GroupEpisode
@@ -11,6 +12,8 @@ from aggregation.pieces import MemberRef
 from aggregation.root_cause import Certainty, Trigger
 from metrics.sample import format_time
 from metrics.status import RebalanceStatus
+
+_REASON_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +57,14 @@ class Explanation:
     advice: tuple[str, ...]
 
 
-def explain(cluster: str, group: str, episodes: Sequence[GroupEpisode]) -> Explanation:
-    """Explain a group's rebalances, given by their start."""
+def explain(
+    cluster: str, group: str, episodes: Sequence[GroupEpisode], until: float | None = None
+) -> Explanation:
+    """Explain a group's rebalances, given by their start: all, or the one up to an instant."""
     return Explanation(
         cluster=cluster,
         group=group,
-        answer=_answer(group, episodes),
+        answer=_answer(group, episodes, until),
         rebalances=len(episodes),
         seconds=sum(each.seconds for each in episodes),
         member_seconds=round(sum(each.member_seconds for each in episodes), 6),
@@ -82,12 +87,14 @@ def explanations(
     """Return one explanation a cluster and group."""
     ordered = sorted(episodes, key=lambda each: each.round.ref)
     return [
-        explain(ref.cluster, ref.group, choose(list(found), last, until))
+        explain(ref.cluster, ref.group, choose(list(found), last, until), until)
         for ref, found in groupby(ordered, key=lambda each: each.round.ref)
     ]
 
 
-def _answer(group: str, episodes: Sequence[GroupEpisode]) -> str:
+def _answer(group: str, episodes: Sequence[GroupEpisode], until: float | None) -> str:
+    if not episodes and until is not None:
+        return f"{group} had not rebalanced by {_clock(until)}, as far as was seen."
     if not episodes:
         return f"{group} did not rebalance, as far as was seen."
     parts = [_how_often(group, episodes), _who(episodes), _how_long(episodes), _cost(episodes)]
@@ -99,7 +106,7 @@ def _how_often(group: str, episodes: Sequence[GroupEpisode]) -> str:
     if len(episodes) == 1:
         now = ", and still does" if episodes[0].round.is_open else ""
         return f"{group} rebalanced once, at {_clock(first)}{now}"
-    return f"{group} rebalanced {len(episodes)} times in {_span(last - first)}"
+    return f"{group} rebalanced {len(episodes)} times in {span(last - first)}"
 
 
 def _who(episodes: Sequence[GroupEpisode]) -> str:
@@ -123,7 +130,7 @@ def _how_long(episodes: Sequence[GroupEpisode]) -> str:
     for each in episodes:
         if each.straggler is not None:
             waits[each.straggler.member] += each.straggler.waited_s
-    text = f"the group was at it for {_span(total)} in all"
+    text = f"the group was at it for {span(total)} in all"
     if waits:
         member = max(waits, key=waits.__getitem__)
         text += f", and waited mostly for {_person(member)}"
@@ -134,7 +141,7 @@ def _cost(episodes: Sequence[GroupEpisode]) -> str:
     seconds = sum(each.member_seconds for each in episodes)
     if not seconds:
         return ""
-    text, moved = f"it cost {_span(seconds)} of its members' time", _moved(episodes)
+    text, moved = f"it cost {span(seconds)} of its members' time", _moved(episodes)
     return text if moved is None else f"{text}, and {partitions(moved)} moved"
 
 
@@ -191,14 +198,16 @@ def _person(member: MemberRef | None) -> str:
 def _cause(trigger: Trigger) -> str:
     name = RebalanceStatus.NONE.label if trigger.code is None else trigger.code.label
     known = "" if trigger.code is None else name
-    return ": ".join(part for part in (known, trigger.reason) if part) or "no reason told"
+    reason = shorten(trigger.reason or "", _REASON_CHARS, placeholder=" …")  # whole in the timeline
+    return ": ".join(part for part in (known, reason) if part) or "no reason told"
 
 
 def _clock(at: float) -> str:
     return f"{format_time(at)[:19].replace('T', ' ')} UTC"
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """Return a time as people say it."""
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 120:

@@ -10,7 +10,7 @@ from agent.api_client import DEFAULT_URL, ask
 from agent.errors import RecordsError
 from agent.records import Found, read_records
 from aggregation.episodes import group_episodes
-from aggregation.explanation import Explanation, Happening, explanations, partitions
+from aggregation.explanation import Explanation, Happening, explanations, partitions, span
 from aggregation.explanation import explain as explained
 from metrics.sample import parse_time
 
@@ -76,7 +76,7 @@ def _line(happened: Happening) -> str:
         parts.append(f": {happened.reason}")
     if happened.straggler is not None:
         parts.append(f"; waited {happened.waited_seconds:.1f} s for {happened.straggler}")
-    parts.append(f"; cost {happened.member_seconds:.1f} member-seconds")
+    parts.append(f"; cost {span(happened.member_seconds)} of its members' time")
     if happened.partitions_moved is not None:
         parts.append(f", {partitions(happened.partitions_moved)} moved")
     if happened.departures:

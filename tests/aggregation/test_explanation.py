@@ -50,6 +50,16 @@ def test_one_rebalance_that_still_runs() -> None:
     assert told.happened[0].is_open
 
 
+def test_long_reason_is_shortened_in_the_answer_alone() -> None:
+    reason = "metadata " * 25
+    (found,) = group_episodes(records(raised(7, 400.0, C, reason=reason)))
+
+    told = explain("k", "g", [found])
+
+    assert "metadata metadata …); " in told.answer
+    assert told.happened[0].reason == reason
+
+
 def test_no_rebalance() -> None:
     assert explain("k", "g", []).answer == "g did not rebalance, as far as was seen."
 

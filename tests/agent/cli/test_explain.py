@@ -19,7 +19,7 @@ LINES = b"".join(
 )
 LAST = (
     "1970-01-01 00:01:40.000     1.500 s  UserRequested        a on h-a: closed"
-    "; cost 0.8 member-seconds; went: a: left"
+    "; cost 800 ms of its members' time; went: a: left"
 )
 
 
@@ -79,6 +79,13 @@ def test_at_names_the_one_that_ran(spool: Path) -> None:
     found = explain("g", "--from", str(spool), "--at", "1970-01-01T00:00:30Z")
 
     assert "rebalanced once, at 1970-01-01 00:00:00 UTC" in found.stdout
+
+
+def test_at_before_the_first_one_says_so(spool: Path) -> None:
+    found = explain("g", "--from", str(spool), "--at", "1969-12-31T23:00:00Z")
+
+    wanted = "g had not rebalanced by 1970-01-01 00:00:00 UTC, as far as was seen."
+    assert (found.exit_code, found.stdout.strip()) == (0, wanted)
 
 
 def test_torn_line_is_left_out_and_told(spool: Path) -> None:
