@@ -13,9 +13,8 @@ from agent.lab.process import Driver
 from agent.lab.proxy import JOIN_GROUP
 from aggregation.episodes import GroupEpisode, group_episodes
 from metrics.sample import Sample
-from metrics.status import RebalanceStatus
 from tests.net_raw import needs_net_raw
-from tests.system.observer import Observer
+from tests.system.observer import STREAMS, Observer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900), needs_net_raw]
 
@@ -46,6 +45,24 @@ class Scene:
         client.wait_for("assigned")
         return client
 
+    def run(self, version: str, client_id: str, group: str, **properties: str) -> Driver:
+        """Start an instance of a Streams application, and wait until it runs."""
+        more = {key.replace("_", "."): value for key, value in properties.items()}
+        instance = self.clients.streams(version, client_id, group, f"{group}-in", more)
+        instance.wait_for("state RUNNING", 60.0)
+        return instance
+
+    def noted(self, group: str, wanted: tuple[str, str]) -> set[tuple[str, str]]:
+        """Return which members of a group the broker's log noted with which words."""
+        return self.broker_log._poll(
+            lambda: {
+                (row["client_id"], row["reason"])
+                for row in self.broker_log._rows()
+                if (row["group"], row["kind"]) == (group, "signal")
+            },
+            lambda seen: wanted in seen,
+        )
+
 
 @pytest.fixture(scope="module")
 def scene(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
@@ -72,13 +89,12 @@ def _episodes(agent: Observer, groups: set[str]) -> list[GroupEpisode]:
     return [e for e in group_episodes(records) if e.round.ref.group in groups]
 
 
-def _named(episodes: list[GroupEpisode]) -> Named:
+def _named(episodes: list[GroupEpisode], follow_ups: set[int]) -> Named:
     """Leave out what follows an assignment at once: only the wire sees that it belongs to it."""
     return [
         (episode.round.generations[0], _name(episode))
         for episode in episodes
-        if episode.round.generations
-        and episode.trigger.code is not RebalanceStatus.REVOCATION_NEEDED
+        if episode.round.generations and episode.round.generations[0] not in follow_ups
     ]
 
 
@@ -92,8 +108,13 @@ def _assert_agree(scene: Scene, group: str, wanted: list[str]) -> None:
     seen: dict[str, Named] = {}
     end_s = time.monotonic() + _WITHIN_S
     while time.monotonic() < end_s:
-        agents = {"wire": scene.wire, "broker_log": scene.broker_log}
-        seen = {name: _named(_episodes(agent, {group})) for name, agent in agents.items()}
+        on_wire = _episodes(scene.wire, {group})
+        follow_ups = {later for e in on_wire for later in e.round.generations[1:]}
+        logged = _episodes(scene.broker_log, {group})
+        seen = {
+            "wire": _named(on_wire, follow_ups),
+            "broker_log": _named(logged, follow_ups),
+        }
         if seen["wire"] == seen["broker_log"] and _holds(seen["wire"], wanted):
             return
         time.sleep(0.2)
@@ -178,6 +199,55 @@ def test_both_name_who_moved_partitions_cooperatively(scene: Scene) -> None:
 
     second.wait_for("assigned move")
     _assert_agree(scene, "move", ["c1", "c2"])
+
+
+def test_both_name_which_streams_threads_came_and_went(scene: Scene) -> None:
+    scene.topic("count-in")
+    scene.run("3.9.1", "s1", "count")
+    second = scene.run("3.9.1", "s2", "count")
+    wanted = [f"{instance}-StreamThread-1-consumer" for instance in ("s1", "s2")]
+    _assert_agree(scene, "count", wanted)
+
+    second.do("add-thread")
+
+    wanted.append("s2-StreamThread-2-consumer")
+    _assert_agree(scene, "count", wanted)
+    second.do("remove-thread")
+    _assert_agree(scene, "count", [*wanted, "s2-StreamThread-1-consumer"])
+
+
+def test_both_name_the_streams_instance_that_probes_versions(scene: Scene) -> None:
+    scene.topic("probe-in")
+    scene.run("2.8.2", "old", "probe")
+
+    scene.run("3.9.1", "new", "probe")
+
+    _assert_agree(scene, "probe", [f"{name}-StreamThread-1-consumer" for name in ("old", "new")])
+
+
+def test_both_name_the_streams_instance_that_warms_up(scene: Scene) -> None:
+    topic, catching_up = scene.topic("warm-in"), {"acceptable_recovery_lag": "0"}
+    scene.lab.admin.do(f"produce {topic} 1000")
+    scene.run("4.3.0", "w1", "warm", **catching_up)
+    scene.lab.admin.do("await warm-counts-changelog 1000")
+
+    scene.run("4.3.0", "w2", "warm", **catching_up)
+
+    _assert_agree(scene, "warm", [f"{name}-StreamThread-1-consumer" for name in ("w1", "w2")])
+
+
+def test_the_log_names_whose_endpoint_changed_by_its_words_alone(scene: Scene) -> None:
+    """The wire names the cause; a broker does not know it, and so its log makes none up."""
+    static = {"group_instance_id": "e1", "consumer_session_timeout_ms": "120000"}
+    scene.topic("moved-in")
+    scene.run("3.4.1", "e", "moved", **static, application_server="localhost:8001").close()
+
+    scene.run("3.4.1", "e", "moved", **static, application_server="localhost:9001")
+
+    words = ("e1-1", "triggered followup rebalance scheduled for 0")
+    assert words in scene.noted("moved", words)
+    assert scene.wire.codes("e", [13, 0], STREAMS) == [13, 0]
+    assert _episodes(scene.broker_log, {"moved"}) == []
 
 
 def test_both_name_who_died(scene: Scene) -> None:
