@@ -271,6 +271,7 @@ def test_the_log_names_whom_an_admin_removed_and_with_which_words(scene: Scene) 
     client.wait_for("assigned")
     assert scene.broker_log.codes("o1", [2, 0, 3, 0, 2, 0]) == [2, 0, 3, 0, 2, 0]
     assert scene.broker_log.reasons("o1", 3) == ["member was removed by an admin"]
+    _assert_agree(scene, "ops", ["o1", "o1"])
 
 
 def test_the_log_alone_shows_a_group_of_the_new_protocol(scene: Scene) -> None:
