@@ -11,6 +11,7 @@ writer that has begun the new file writes no more to the old one. There is no ti
 
 import os
 from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agent.sources.log_files import rotation
@@ -53,11 +54,14 @@ class Follower:
         """
         if self._log is None:
             self._start()
-        elif self._idle and not self._look():
-            return None
+        elif self._idle:
+            if not self._look():
+                return None
+        elif not self._reading.is_unchanged():  # and has grown to where it was read already
+            self._follow_copy()
         while (chunk := self._block(now)) is None:
             if self._next:
-                self._switch(self._next.popleft())
+                self._pass_on()
             elif not self._look():
                 self._idle = True
                 return None
@@ -108,8 +112,7 @@ class Follower:
         if not moved and seen == self._seen:
             return False
         if not log.is_unchanged():
-            self.faults["truncated"] += 1
-            self._resume(log.place)
+            self._follow_copy()
             return True
         return self._look_on(log, found.st_size, moved=moved)
 
@@ -129,22 +132,48 @@ class Follower:
             return True
         return False
 
-    def _resume(self, place: Place, *, finished: bool = False) -> bool:
-        """Go to what comes after ``place``; return whether its file was found."""
+    def _follow_copy(self) -> None:
+        """Go on where a truncated file's content is now."""
+        self.faults["truncated"] += 1
+        self._resume(self._reading.place)
+
+    def _pass_on(self) -> None:
+        """Go to the next file; what waits may have been copied and truncated since it was found."""
+        waiting, self._next = self._next, deque()
+        try:
+            found = self._resume(self._reading.place, finished=True, otherwise=waiting)
+        except FileNotFoundError:  # in the middle of a rotation by rename
+            found = False
+            self._go_on(waiting)
+        if found:
+            for log in waiting:
+                log.close()
+
+    def _resume(
+        self, place: Place, *, finished: bool = False, otherwise: Sequence[OpenLog] = ()
+    ) -> bool:
+        """Go to what comes after ``place``; return whether its file was found.
+
+        Where it was not, that is what is open ``otherwise``, or the path's own file.
+        """
         logs = self._open_set()
         at = _index(logs, place)
         if at is None:
-            rest = logs[-1:]
+            rest = list(otherwise) or logs[-1:]
         elif finished and at + 1 < len(logs):
             rest = logs[at + 1 :]
         else:
             logs[at].skip_to(place.offset)
             rest = logs[at:]
-        for log in logs[: len(logs) - len(rest)]:
-            log.close()
-        self._next = deque(rest)
-        self._switch(self._next.popleft())
+        for log in logs:
+            if log not in rest:
+                log.close()
+        self._go_on(rest)
         return at is not None
+
+    def _go_on(self, logs: Iterable[OpenLog]) -> None:
+        self._next = deque(logs)
+        self._switch(self._next.popleft())
 
     def _open_set(self) -> list[OpenLog]:
         """Open the rotated set up to the path's own file, the oldest first."""

@@ -24,9 +24,10 @@ _ROUND = (
 _INTERNALS = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
 
 
-def a_round(client: str, generation: int) -> bytes:
-    """Return a rebalance of now: two transitions."""
-    stamp = f"{datetime.now():%Y-%m-%d %H:%M:%S,%f}"[:-3]  # noqa: DTZ005 - as a client logs
+def a_round(client: str, generation: int, at: datetime | None = None) -> bytes:
+    """Return a rebalance, of now or another time: two transitions."""
+    at = at or datetime.now().astimezone()
+    stamp = f"{at:%Y-%m-%d %H:%M:%S,%f}"[:-3]
     return "".join(
         f"[{stamp}] INFO [Consumer clientId={client}, groupId=g]"
         f" {text.format(client=client, generation=generation)} ({_INTERNALS})\n"

@@ -2,6 +2,7 @@
 
 import random
 import resource
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -49,12 +50,8 @@ def test_a_wrong_file_under_load_leaves_the_old_one_in_force(tmp_path: Path) -> 
             for number, wrong in enumerate(("sources: [", "sourcess: []", "role: emperor"), 1):
                 agent.config.write_text(f"{right}{wrong}\n")
                 agent.reload()
-                until(
-                    lambda count=number: agent.total(_RELOADS, outcome="failure") == count,
-                    "a reload that failed",
-                )
-                rounds = load.rounds
-                until(lambda least=rounds: agent.total(_REBALANCES) > least, "a log that is read")
+                until(partial(_has_failed, agent, number), "a reload that failed")
+                until(partial(_has_read, agent, load.rounds + 1), "a log that is read")
             agent.config.write_text(f"{right}apps: {{payments: [g]}}\n")
             agent.reload()
             until(lambda: agent.total(_REBALANCES, app="payments") > 0, "the right file in force")
@@ -102,6 +99,14 @@ def test_a_line_longer_than_the_memory_that_there_is(tmp_path: Path) -> None:
         assert agent.drain() == 0
 
     assert len(transitions(agent.published())) == 4
+
+
+def _has_failed(agent: AgentProcess, reloads: int) -> bool:
+    return agent.total(_RELOADS, outcome="failure") == reloads
+
+
+def _has_read(agent: AgentProcess, rounds: int) -> bool:
+    return agent.total(_REBALANCES) >= rounds
 
 
 def _open_files(pid: int) -> int:

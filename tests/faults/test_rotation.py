@@ -1,0 +1,122 @@
+"""Rotation by every common method under load: each line that a file has kept is read, once.
+
+``make faults`` rotates 1,000 times; ``FAULT_ROTATIONS`` sets how often.
+"""
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.sources.log_config import LogConfig
+from agent.sources.log_tail import LogSource
+from metrics.signals import Signal
+from tests.faults.rotating_log import RotatingLog, numbers
+
+_ROTATIONS = int(os.environ.get("FAULT_ROTATIONS", "60"))
+_BYTES_MAX, _BYTES_MAX_AT_TIMES = 300_000, 3_000_000
+"""Less than is read at once, and more."""
+_CATCH_UP_READS = 12
+"""Enough for what is left of three files."""
+_DEADLINE_S = 60.0
+
+pytestmark = pytest.mark.timeout(120 + _ROTATIONS)
+
+
+class _Reader:
+    """A stream parser that keeps the bytes."""
+
+    unread = long = 0
+
+    def __init__(self, _stream: str = "") -> None:
+        self.read = bytearray()
+
+    @property
+    def counts(self) -> "_Reader":
+        return self
+
+    @property
+    def pending(self) -> int:
+        return len(self.read) - self.read.rfind(b"\n") - 1
+
+    def feed(self, data: bytes, _arrival_at: float) -> list[Signal]:
+        self.read += data
+        return []
+
+    def flush(self) -> list[Signal]:
+        return []
+
+    def horizon(self) -> float | None:
+        return None
+
+    def held_at(self) -> float | None:
+        return None
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        del state
+
+
+class _Tail:
+    """The source of type ``logs`` over one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.reader = _Reader()
+        self.source = LogSource(LogConfig(paths=(str(path),)), parser=lambda _: self.reader)
+
+    def read(self) -> bool:
+        """Read a block; tell whether there is more."""
+        return self.source.step(lambda _: None, lambda _stream, _at: None)
+
+    def close(self) -> None:
+        for tail in self.source._tails.values():
+            tail.follower.close()
+
+
+def _rotate_under_load(log: RotatingLog, tail: _Tail, method: str) -> None:
+    """Rotate at random sizes; the reader is somewhere in the file, at its end or a file behind."""
+    chance, rotate = random.Random(12472), getattr(log, method)
+    for number in range(_ROTATIONS):
+        most = _BYTES_MAX_AT_TIMES if chance.random() < 0.05 else _BYTES_MAX
+        size = chance.randrange(1, most)
+        deadline_s = time.monotonic() + _DEADLINE_S
+        while log.size < size:
+            assert time.monotonic() < deadline_s
+            if chance.random() < 0.5:
+                tail.read()
+        if number % 3:  # else it is found behind; what a rotation removes unread is lost
+            for _ in range(_CATCH_UP_READS):
+                tail.read()
+        rotate()
+        if chance.random() < 0.5:
+            tail.read()
+    log.stop()
+
+
+def _read_all(tail: _Tail) -> list[int]:
+    for _ in range(8):  # a rotated set is read a block of a file at a time
+        while tail.read():
+            pass
+    return numbers(bytes(tail.reader.read))
+
+
+@pytest.mark.parametrize("method", ["create", "copytruncate"])
+def test_nothing_that_a_file_has_kept_is_lost(tmp_path: Path, method: str) -> None:
+    with RotatingLog(tmp_path) as log:
+        tail = _Tail(log.path)
+        tail.read()
+        _rotate_under_load(log, tail, method)
+        kept = log.kept()
+        read = _read_all(tail)
+        tail.close()
+
+    assert len(kept) > _ROTATIONS
+    assert sorted(set(kept) - set(read)) == []
+    assert len(read) == len(set(read))
+    if method == "create":
+        assert read == list(range(1, read[-1] + 1))
