@@ -51,7 +51,11 @@ class _Tail:
     is_behind: bool = True
     fault: str | None = None
     gone_at: float | None = None
-    retry_at: float = 0.0
+    failed_at: float | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it may be read: after a fault not at once, whatever the clock does."""
+        return self.failed_at is None or abs(now - self.failed_at) >= SCAN_S
 
     def caught_up_to(self, now: float) -> float:
         if self.is_behind:
@@ -127,7 +131,7 @@ class LogSource:
             self._scan(now, detach)
             self._scanned_at = now
         for tail in list(self._tails.values()):
-            if now >= tail.retry_at:
+            if tail.is_due(now):
                 self._advance(tail, now, emit, detach)
         tails = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
@@ -188,7 +192,7 @@ class LogSource:
             self._count(tail.follower.faults)
         if tail.fault is not None:
             _log.info("log_readable_again", extra={"path": tail.stream})
-        tail.fault = tail.gone_at = None
+        tail.fault = tail.gone_at = tail.failed_at = None
         tail.is_behind = tail.follower.is_behind
         if chunk is not None:
             self._feed(tail, chunk, emit)
@@ -231,7 +235,7 @@ class LogSource:
         self._count(Counter([reason]))
         if tail.fault != reason:
             _log.warning("log_unreadable", extra={"path": tail.stream, "error": str(error)})
-        tail.fault, tail.is_behind, tail.retry_at = reason, False, now + SCAN_S
+        tail.fault, tail.is_behind, tail.failed_at = reason, False, now
 
     def _count(self, faults: Counter[str]) -> None:
         for reason, count in faults.items():
