@@ -1,0 +1,108 @@
+"""A network that fails between clients and a real broker, with the agent's proxy in between.
+
+The agent is not the cause of anything, comes to no harm, and tells what happened once it is over.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from agent.lab.broker import HOST, Cluster, free_port
+from tests.faults.agent_process import AgentProcess, until
+from tests.faults.tcp_fault import Fault, TcpFault
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(300)]
+
+_WITHIN_S = 60.0
+_FAULT_S = 3.0
+
+
+class _Member:
+    """A consumer that reads through the proxy."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self.rounds = 0
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "partitioned",
+                "client.id": name,
+                "session.timeout.ms": 6000,
+                "heartbeat.interval.ms": 500,
+                "socket.timeout.ms": 10_000,
+                "reconnect.backoff.max.ms": 1000,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe(["partitioned"], on_assign=self._assigned)
+
+    def live(self, seconds: float) -> None:
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            self._consumer.poll(0.1)
+
+    def live_until_assigned(self, rounds: int) -> None:
+        deadline_s = time.monotonic() + _WITHIN_S
+        while self.rounds < rounds:
+            assert time.monotonic() < deadline_s, "the consumer does not get through again"
+            self._consumer.poll(0.1)
+
+    def live_until_joined_anew(self, name: str, bootstrap: str) -> None:
+        """Let another member come and go, which moves this one through two rounds."""
+        other = _Member(bootstrap, name)
+        rounds = self.rounds
+        deadline_s = time.monotonic() + _WITHIN_S
+        while not other.rounds or self.rounds == rounds:
+            assert time.monotonic() < deadline_s, f"no round {name}"
+            other.live(0.1)
+            self.live(0.1)
+        other.close()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _assigned(self, *_: object) -> None:
+        self.rounds += 1
+
+
+@pytest.fixture(scope="module")
+def network(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TcpFault]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with TcpFault() as network, Cluster(folder, cache, proxy_port=network.port) as cluster:
+        network.upstream = cluster.brokers[0].node.proxied_port
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        for made in admin.create_topics([NewTopic("partitioned", 4)]).values():
+            made.result(_WITHIN_S)
+        yield network
+
+
+def test_faults_of_the_network_harm_nobody(network: TcpFault, tmp_path: Path) -> None:
+    port = free_port()
+    upstream = f"{HOST}:{network.port}"
+    source = f"{{type: proxy, listen: '{HOST}:{port}', upstream: ['{upstream}']}}"
+    with AgentProcess(tmp_path / "agent", f"sources: [{source}]\n") as agent:
+        agent.start_ready()
+        member = _Member(f"{HOST}:{port}", "m1")
+        member.live_until_assigned(1)
+
+        for fault in (Fault.DELAY, Fault.HALF_OPEN, Fault.CORRUPT, Fault.NONE):
+            network.fault = fault
+            member.live(_FAULT_S)
+            network.fault = Fault.NONE
+            network.cut()
+            member.live_until_joined_anew(f"after-{fault.name}", f"{HOST}:{port}")
+            assert agent.is_ready()
+
+        until(lambda: agent.total("kafka_group_rebalance_status", group="partitioned") == 0, "0")
+        member.close()
+        assert agent.drain() == 0
+
+    rows = [row for row in agent.published() if row["kind"] == "transition"]
+    joined = {row["client_id"] for row in rows if row["to"] == 2}
+    assert {"m1", "after-DELAY", "after-HALF_OPEN", "after-CORRUPT", "after-NONE"} <= joined
+    assert "Traceback" not in agent.log.read_text()
