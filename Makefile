@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards docs site admission quiet clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards docs site admission quiet kill-spark clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ admission: $(READY) ## let an API server's own code admit a pod by the chart's p
 
 quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may change
 	QUIET_MINUTES=30 $(BIN)/pytest tests/system/test_quiet_fleet.py
+
+kill-spark: $(READY) ## twenty kill -9 of ingest and agents, spool and topic, Parquet, Delta and Iceberg
+	KILLS=20 $(BIN)/pytest tests/system/test_kill_spark.py
 
 clean: ## remove what make has made
 	rm -rf $(VENV) mutants build dist .cache .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

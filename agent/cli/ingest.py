@@ -1,24 +1,38 @@
-"""``rebalance-agent ingest``: samples from a spool folder into tables, with Spark."""
+"""``rebalance-agent ingest``: samples from spools and topics into tables, with Spark."""
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agent.cli.spark_exit import spark_exit
+from agent.cli.spark_jars import find_jars, jar_options
+
+if TYPE_CHECKING:
+    from aggregation.spark.ingest import IngestSource
+
+_TOPIC = "kafka://"
 
 
-@click.command(name="ingest")
+@click.command(
+    name="ingest",
+    epilog="Examples: `ingest --from /var/lib/rebalance-agent/spool --tables /data/rebalances "
+    "--once`; `ingest --from kafka://broker-1:9092,broker-2:9092/rebalance-samples "
+    "--tables /data/rebalances --table-format delta`",
+)
 @click.option(
     "--from",
-    "source",
+    "places",
     required=True,
-    metavar="SPOOL",
-    help="The spool folder of an agent (*.jsonl, *.jsonl.gz).",
+    multiple=True,
+    metavar="SPOOL|kafka://HOST:PORT/TOPIC",
+    help="The spool folder of an agent (*.jsonl, *.jsonl.gz; also a URL such as s3a://...), or the "
+    "topic that agents write to. Repeat it for several.",
 )
 @click.option(
     "--tables",
@@ -32,33 +46,100 @@ from agent.cli.spark_exit import spark_exit
     type=click.Choice(["parquet", "delta", "iceberg"]),
     default="parquet",
     show_default=True,
-    help="Only parquet is built so far.",
+    help="Delta and Iceberg fetch their jars once.",
 )
+@click.option(
+    "--kafka-properties",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What Kafka's client is told (security.protocol=..., sasl.jaas.config=...).",
+)
+@click.option(
+    "--keep-days",
+    metavar="DAYS",
+    type=click.IntRange(min=1),
+    help="Remove days that are older from the tables [default: keep all]",
+)
+@click.option("--metrics-listen", metavar="[HOST]:PORT", help="Serve the job's metrics there.")
+@click.option(
+    "--metrics-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the job's metrics there after each batch (node_exporter's textfile collector).",
+)
+@jar_options
 @click.option("--once", is_flag=True, help="Take what is there and end; else go on until Ctrl-C.")
-def ingest(source: str, tables: Path, table_format: str, once: bool) -> None:
+def ingest(  # noqa: PLR0913 - one argument an option
+    places: tuple[str, ...],
+    tables: Path,
+    table_format: str,
+    kafka_properties: Path | None,
+    keep_days: int | None,
+    metrics_listen: str | None,
+    metrics_file: Path | None,
+    jars: Path | None,
+    *,
+    offline: bool,
+    once: bool,
+) -> None:
     """Put each sample into the tables once, however often it comes.
 
     Events (transition, lost, signal, episode) go to DIR/transitions, periodic samples to
-    DIR/samples, lines that are no record to DIR/quarantine with the reason. Killed at any moment,
-    the next run goes on from there.
+    DIR/samples, lines that are no record to DIR/quarantine with the reason, file and offset. Killed
+    at any moment, the next run goes on from there.
     """
-    if table_format != "parquet":
-        raise click.UsageError(f"--table-format {table_format} is not built yet; use parquet")
-    if source.startswith("kafka://"):
-        raise click.UsageError("reading from Kafka is not built yet; give a spool folder")
     say = partial(click.echo, err=True)
     with spark_exit():
         from aggregation.spark.ingest import IngestConfig, ingest_session  # noqa: PLC0415
+        from aggregation.spark.jars import Need  # noqa: PLC0415
+        from aggregation.spark.schema import TableFormat  # noqa: PLC0415
 
-        config = IngestConfig(spool=Path(source), tables=tables, once=once)
+        sources = _sources(places, kafka_properties)
+        needs = {Need.KAFKA} if any(place.startswith(_TOPIC) for place in places) else set()
+        if table_format != TableFormat.PARQUET:
+            needs.add(Need(table_format))
+        config = IngestConfig(
+            sources=sources,
+            tables=tables,
+            format=TableFormat(table_format),
+            once=once,
+            keep_days=keep_days,
+            metrics_listen=metrics_listen,
+            metrics_file=metrics_file,
+            jars=find_jars(needs, jars, say, offline=offline),
+        )
         with ingest_session(config, say) as job, _signals() as stopping:
-            query = job.start()
+            queries = job.start()
             if not once:
-                say(f"reading {source}; Ctrl-C ends")
-            job.wait(query, stopping.is_set)
+                say(f"reading {', '.join(places)}; Ctrl-C ends")
+            job.wait(queries, stopping.is_set)
             say(str(job.done))
     if once and stopping.is_set():
         raise click.ClickException("stopped before the end; the next run goes on from here")
+
+
+def _sources(places: Sequence[str], properties: Path | None) -> list["IngestSource"]:
+    from aggregation.spark.spool_source import SpoolSource  # noqa: PLC0415
+    from aggregation.spark.topic_source import TopicSource  # noqa: PLC0415
+
+    told = {} if properties is None else _properties(properties)
+    return [
+        TopicSource.parse(place, told) if place.startswith(_TOPIC) else SpoolSource(place)
+        for place in dict.fromkeys(places)
+    ]
+
+
+def _properties(path: Path) -> dict[str, str]:
+    """Read a file as Java's clients have it: NAME=VALUE, ``#`` begins a comment."""
+    pairs = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        name, equals, value = line.strip().partition("=")
+        if not name or name.startswith("#"):
+            continue
+        if not equals:
+            raise click.UsageError(f"{path}:{number}: found {name!r}, wanted NAME=VALUE")
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One line of a spool file becomes a record, or a reason why it is none.
+"""One line of a spool or record of a topic becomes a row, or a reason why it is none.
 
 Runs in Spark's Python workers. JSON is read by the codec that wrote it (`metrics.sample`): Spark's
 own ``from_json`` ignores what follows the first object of a line, so two lines torn into one would
@@ -6,13 +6,10 @@ lose the second in silence.
 """
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
-import pyarrow as pa
 
 from metrics.sample import SCHEMA_VERSION, Sample
 from metrics.status import RebalanceStatus
@@ -32,10 +29,10 @@ Row = dict[str, Any]
 
 
 def read_line(line: bytes) -> Row:
-    """Return the columns of a record.
+    """Return the columns of a record, of this schema version or of a later one that still fits.
 
     Raises:
-        ValueError: the line is no record of this schema; the text says why.
+        ValueError: the line is no such record; the text says why.
 
     """
     try:
@@ -58,14 +55,15 @@ def read_line(line: bytes) -> Row:
 
 
 def _check(sample: Sample) -> None:
-    if sample.schema != SCHEMA_VERSION:
-        raise ValueError(f"schema {sample.schema} is not {SCHEMA_VERSION}")
+    if sample.schema < SCHEMA_VERSION:
+        raise ValueError(f"schema {sample.schema} is older than {SCHEMA_VERSION}")
     if not sample.id:
         raise ValueError("id is empty")
     for name, value in (("from", sample.from_), ("to", sample.to), ("peak", sample.peak)):
         if value is not None and value not in _CODES:
             raise ValueError(f"{name} {value} is no status code (0 to {_CODES[-1]})")
-    for name, value in (("seq", sample.seq), ("generation", sample.generation)):
+    longs = (("schema", sample.schema), ("seq", sample.seq), ("generation", sample.generation))
+    for name, value in longs:
         if value is not None and value not in _LONG:
             raise ValueError(f"{name} is too large")
 
@@ -82,28 +80,15 @@ def _time(ts: str) -> datetime:
     return at
 
 
-def read_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Turn lines (``value`` as bytes, ``file``, ``changed_on``) into rows.
+def row_of(line: bytes, *, file: str, offset: int, day: date) -> Row | None:
+    """Return the row of a line: a record's columns, or ``fault`` and ``text``; None for a blank.
 
-    Blank lines are skipped. A record has its own columns, a malformed line ``fault``, ``text`` and
-    the file's day; ``file`` comes as Spark writes it, with escapes as in a URL.
+    ``day`` is the row's where the line tells none.
     """
-    rows = []
-    for line, file, changed_on in zip(*(column.to_pylist() for column in batch), strict=True):
-        if line.strip():
-            rows.append({"file": unquote(file), **_row(line, changed_on)})
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
-
-
-def _row(line: bytes, changed_on: date) -> Row:
+    if not line.strip():
+        return None
     try:
-        return read_line(line)
+        return {"file": file, "offset": offset, **read_line(line)}
     except ValueError as error:
         text = line[: 4 * TEXT_MAX_CHARS].decode(errors="replace")[:TEXT_MAX_CHARS]
-        return {"fault": str(error), "text": text, "day": changed_on}
-
-
-def read_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """`read_batch` over a partition, as ``mapInArrow`` wants it."""
-    for batch in batches:
-        yield read_batch(batch, schema)
+        return {"file": file, "offset": offset, "fault": str(error), "text": text, "day": day}

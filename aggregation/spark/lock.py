@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-from aggregation.spark.errors import SparkJobError
+from aggregation.spark.errors import SparkJobError, SparkSetupError
 
 _PATIENCE_S = 30.0
 """A killed ingest's JVM ends its commit and lets go within this time."""
@@ -20,11 +21,11 @@ def table_lock(
     """Hold the lock and give its file descriptor, for child processes to hold it too.
 
     Raises:
+        SparkSetupError: the folder cannot be written to.
         SparkJobError: another process holds it for longer than ``patience_s`` seconds.
 
     """
-    tables.mkdir(parents=True, exist_ok=True)
-    with (tables / "_lock").open("ab") as file:
+    with _opened(tables) as file:
         deadline, told = time.monotonic() + patience_s, False
         while not _take(file.fileno()):
             if time.monotonic() >= deadline:
@@ -34,6 +35,15 @@ def table_lock(
                 told = True
             time.sleep(_POLL_S)
         yield file.fileno()
+
+
+def _opened(tables: Path) -> IO[bytes]:
+    try:
+        tables.mkdir(parents=True, exist_ok=True)
+        return (tables / "_lock").open("ab")
+    except OSError as error:
+        text = f"cannot write to the tables' folder {str(tables)!r}: {error.strerror}"
+        raise SparkSetupError(text) from error
 
 
 def _take(fd: int) -> bool:

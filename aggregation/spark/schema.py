@@ -1,10 +1,10 @@
 """The tables: where they lie under ``--tables`` and what their columns are.
 
 ``transitions`` holds every kind of record that tells an event (transition, lost, signal, episode),
-``samples`` the periodic ones, ``quarantine`` the lines that are no record. All are Parquet,
-partitioned by ``day``: the UTC date of ``ts``, in the quarantine of the file's last change. The
-columns of a record are the fields of `metrics.sample.Sample` by the same names; what a line holds
-beyond them is kept in ``extra``, a JSON object.
+``samples`` the periodic ones, ``quarantine`` the lines that are no record. All are partitioned by
+``day``: the UTC date of ``ts``, in the quarantine of the file's last change or the record's
+arrival. The columns of a record are the fields of `metrics.sample.Sample` by the same names; what a
+line holds beyond them is kept in ``extra``, a JSON object.
 """
 
 import re
@@ -47,26 +47,67 @@ RECORD = T.StructType(
 )
 """Of transitions and samples."""
 
+_FILE = T.StructField("file", T.StringType())  # a path or URL, or topic-partition
+_OFFSET = T.StructField("offset", T.LongType())  # in bytes, or the topic's; null: the whole file
+_TEXT = T.StructField("text", T.StringType())
+
 QUARANTINE = T.StructType(
     [
-        T.StructField("id", T.StringType()),  # of file and text
-        T.StructField("file", T.StringType()),
+        T.StructField("id", T.StringType()),  # of file and offset
+        _FILE,
+        _OFFSET,
         T.StructField("reason", T.StringType()),
-        T.StructField("text", T.StringType()),
-        T.StructField("lines", T.LongType()),  # how often the same text stands in the file
+        _TEXT,
+        T.StructField("lines", T.LongType()),  # 1; older rows stand for several equal lines
         _DAY,
     ]
 )
 
+PARSED = T.StructType(
+    [*RECORD.fields, _FILE, _OFFSET, T.StructField("fault", T.StringType()), _TEXT]
+)
+"""What became of one line: a record, or ``fault``."""
+
 COLUMNS = {Table.TRANSITIONS: RECORD, Table.SAMPLES: RECORD, Table.QUARANTINE: QUARANTINE}
+
+
+class TableFormat(StrEnum):
+    """What a table's folder holds."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+_SIGNS = {
+    TableFormat.DELTA: "_delta_log/*.json",
+    TableFormat.ICEBERG: "metadata/v*.metadata.json",
+    TableFormat.PARQUET: "day=*",
+}
+"""What the folder of a table holds once something was committed to it."""
+
+
+def table_format(tables: Path, table: Table) -> TableFormat | None:
+    """Tell what a table is, None where nothing was ever written to it."""
+    folder = tables / table
+    return next((f for f, sign in _SIGNS.items() if any(folder.glob(sign))), None)
+
+
+def formats(tables: Path) -> set[TableFormat]:
+    """Tell what reading the tables takes."""
+    return {found for table in Table if (found := table_format(tables, table)) is not None}
 
 
 def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame":
     """Return the table, empty where nothing was ever written to it."""
-    folder = tables / table
-    if not folder.is_dir():
-        return spark.createDataFrame([], COLUMNS[table])
-    return spark.read.schema(COLUMNS[table]).parquet(literal_path(folder))
+    columns, path = COLUMNS[table], tables / table
+    match table_format(tables, table):
+        case None:
+            return spark.createDataFrame([], columns)
+        case TableFormat.PARQUET:
+            return spark.read.schema(columns).parquet(literal_path(path))
+        case other:
+            return spark.read.format(other).load(str(path.resolve())).select(columns.fieldNames())
 
 
 def literal_path(path: Path) -> str:

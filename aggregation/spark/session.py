@@ -9,22 +9,27 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.java_home import java_environment
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 _NEEDED = ("pyspark", "pyarrow", "pandas", "matplotlib")
 
 _JVM_END_S = 20
 _JAVA_ERROR = re.compile(r"^(?:Caused by: |: )(?:[\w$]+\.)+([\w$]+: .+)$", re.MULTILINE)
+_UNREAD_FILE = re.compile(
+    r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<url>\S+?)\.\s"
+)
 
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
@@ -65,11 +70,17 @@ def require_spark() -> None:
 
 @contextmanager
 def spark_session(
-    name: str, say: Callable[[str], None], *, keep_fds: Sequence[int] = ()
+    name: str,
+    say: Callable[[str], None],
+    *,
+    keep_fds: Sequence[int] = (),
+    jars: Sequence[Path] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> "Iterator[SparkSession]":
     """Start Spark, or take the session that runs already; stop what was started.
 
-    ``keep_fds`` are file descriptors that the JVM holds too, for as long as it lives.
+    ``keep_fds`` are file descriptors that the JVM holds too, for as long as it lives. ``settings``
+    and ``jars`` are for a session that is started here.
 
     Raises:
         SparkSetupError: no fitting Java.
@@ -87,7 +98,8 @@ def spark_session(
     handle, name_of_log = tempfile.mkstemp(prefix="rebalance-agent-spark-", suffix=".log")
     log = Path(name_of_log)
     try:
-        with os.fdopen(handle, "wb") as file, _started(name, say, file.fileno(), keep_fds) as spark:
+        conf = _conf(name, jars, settings or {})
+        with os.fdopen(handle, "wb") as file, _started(conf, say, file.fileno(), keep_fds) as spark:
             try:
                 yield spark
             except (PySparkException, Py4JError) as error:  # its text needs the JVM alive
@@ -106,27 +118,36 @@ class _SparkError(Exception):
 
 @contextmanager
 def _started(
-    name: str, say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+    conf: "SparkConf", say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
 ) -> "Iterator[SparkSession]":
-    spark = _start(name, say, log_fd, keep_fds)
+    spark = _start(conf, say, log_fd, keep_fds)
     try:
         yield spark
     finally:
         _stop(spark)
 
 
+def _conf(name: str, jars: Sequence[Path], settings: Mapping[str, str]) -> "SparkConf":
+    from pyspark import SparkConf  # noqa: PLC0415 - of the extra [spark]
+
+    chosen = _ALWAYS if _master_is_chosen() else _ALWAYS | _ONE_MACHINE
+    conf = SparkConf(loadDefaults=False).setAppName(name)
+    conf.setAll(list((chosen | dict(settings)).items()))
+    if jars:
+        conf.set("spark.jars", ",".join(map(str, jars)))
+    return conf
+
+
 def _start(
-    name: str, say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+    conf: "SparkConf", say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
 ) -> "SparkSession":
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - of the extra [spark]
+    from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     say("starting Spark (about 5 s)")
-    settings = _ALWAYS if _master_is_chosen() else _ALWAYS | _ONE_MACHINE
-    conf = SparkConf(loadDefaults=False).setAppName(name).setAll(list(settings.items()))
     own = {"PYSPARK_PYTHON": sys.executable}
-    if settings is not _ALWAYS:
+    if not _master_is_chosen():
         own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
     with java_environment(os.environ, say) as environ, _environ(own | environ):
         gateway = launch_gateway(  # type: ignore[no-untyped-call]
@@ -184,6 +205,15 @@ def _environ(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _gist(text: str) -> str:
-    """Find the line that says most in what Spark tells: the innermost Java error, or the first."""
+    """Say in a sentence what Spark tells in pages: the innermost Java error, or the first line."""
+    unread = _UNREAD_FILE.search(text)
+    if unread is not None:
+        path = unquote(urlsplit(unread["url"]).path)
+        if unread["why"] == "FILE_NOT_EXIST":
+            return f"{path} went while it was being read; run it again"
+        return (
+            f"{path} is broken or no Parquet file; move it away and run again (removing "
+            "_checkpoints beside its table, too, lets ingest read again what spools still hold)"
+        )
     causes = _JAVA_ERROR.findall(text)
     return causes[-1] if causes else text.strip().partition("\n")[0]

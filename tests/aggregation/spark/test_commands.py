@@ -93,8 +93,14 @@ def test_wrong_usage_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
     ingest = ("ingest", "--from", tmp_path / "none", "--tables", tmp_path)
     for arguments, said in (
         (ingest, "there is no spool folder"),
-        ((*ingest, "--table-format", "delta"), "--table-format delta is not built yet"),
-        (("ingest", "--from", "kafka://h:9092/t", "--tables", tmp_path), "Kafka is not built yet"),
+        (
+            ("ingest", "--from", "kafka://h:9092", "--tables", tmp_path),
+            "'kafka://h:9092' is not kafka://HOST:PORT[,HOST:PORT...]/TOPIC",
+        ),
+        (
+            (*ingest, "--table-format", "delta", "--offline", "--jars", tmp_path),
+            f"{tmp_path}/delta-spark_4.1_2.13-4.4.0.jar is not there, and --offline forbids",
+        ),
         (
             (
                 "report",
@@ -115,19 +121,37 @@ def test_wrong_usage_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
         assert said in done.stderr
 
 
-def test_what_spark_cannot_do_is_exit_1_and_one_sentence(tmp_path: Path) -> None:
+def test_corrupt_table_file_is_exit_1_and_one_sentence(tmp_path: Path) -> None:
     spool, tables = tmp_path / "spool", tmp_path / "tables"
     write_spool(spool, fleet(2, days=1, sampled_every_s=7200).samples)
-    tables.mkdir()
-    tables.joinpath("samples").write_text("in the way")
+    corrupt = tables / "samples" / "day=2025-11-24" / "part 1.parquet"
+    corrupt.parent.mkdir(parents=True)
+    corrupt.write_text("no parquet")
     env = os.environ | {"TMPDIR": str(tmp_path)}
 
     done = run("ingest", "--from", spool, "--tables", tables, "--once", env=env)
 
     *_, last = done.stderr.splitlines()
-    assert (done.returncode, last.startswith("Error: Spark failed: ")) == (1, True), done.stderr
+    said = f"Error: Spark failed: {corrupt} is broken or no Parquet file; move it away"
+    assert (done.returncode, last.startswith(said)) == (1, True), done.stderr
     assert "Traceback" not in done.stderr
     assert [tmp_path / last.rpartition("/")[2].rstrip(")")] == list(tmp_path.glob("*.log"))
+    assert corrupt.exists()
+
+
+def test_table_that_cannot_be_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
+    spool, tables = tmp_path / "spool", tmp_path / "tables"
+    spool.mkdir()
+    in_the_way = tables / "samples"
+    tables.mkdir()
+    in_the_way.write_text("in the way")
+    for folder, said in (
+        (tables, f"{in_the_way} is no folder that can be written to"),
+        (in_the_way, f"cannot write to the tables' folder {str(in_the_way)!r}: File exists"),
+    ):
+        done = run("ingest", "--from", spool, "--tables", folder, "--once")
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.splitlines()[-1] == f"Error: {said}"
 
 
 def test_importing_the_commands_imports_no_spark() -> None:

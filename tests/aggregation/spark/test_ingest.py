@@ -7,12 +7,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
-from aggregation.spark.errors import SparkJobError
-from aggregation.spark.ingest import IngestConfig, SpoolIngest, append, unseen
+from aggregation.spark.errors import SparkJobError, SparkSetupError
+from aggregation.spark.ingest import IngestConfig, TableIngest
 from aggregation.spark.lock import table_lock
-from aggregation.spark.schema import Table, read_table
+from aggregation.spark.schema import Table, TableFormat, read_table
+from aggregation.spark.spool_source import SpoolSource
+from aggregation.spark.tables import Tables, unseen
 from metrics.sample import Sample, SampleKind, Scope, encode, format_time
 from metrics.status import RebalanceStatus as S
 from tests.aggregation.spark.conftest import Frame
@@ -27,6 +29,7 @@ from tests.aggregation.spark.histories import (
 )
 
 pytestmark = pytest.mark.spark
+QUARANTINE, PARQUET = Table.QUARANTINE, TableFormat.PARQUET
 
 
 class Ingest:
@@ -37,11 +40,22 @@ class Ingest:
         self.said: list[str] = []
         self.spool.mkdir()
 
-    def run(self) -> SpoolIngest:
-        config = IngestConfig(spool=self.spool, tables=self.tables, once=True)
-        job = SpoolIngest(self.spark, config, self.said.append)
+    def job(self, *spools: Path | str, kind: TableFormat = PARQUET) -> TableIngest:
+        config = IngestConfig(
+            sources=[SpoolSource(str(spool)) for spool in spools or (self.spool,)],
+            tables=self.tables,
+            format=kind,
+            once=True,
+        )
+        return TableIngest(self.spark, config, self.said.append)
+
+    def run(self, *spools: Path | str, kind: TableFormat = PARQUET) -> TableIngest:
+        job = self.job(*spools, kind=kind)
         job.wait(job.start(), lambda: False)
         return job
+
+    def rows(self, table: Table) -> list[Row]:
+        return read_table(self.spark, self.tables, table).collect()
 
     def ids(self, table: Table) -> list[str]:
         return [row.id for row in read_table(self.spark, self.tables, table).collect()]
@@ -76,7 +90,7 @@ def test_every_id_is_there_once_over_runs_files_and_copies(ingest: Ingest) -> No
     wanted = {kind: [s.id for s in samples if s.kind is kind] for kind in SampleKind}
     assert sorted(wanted.pop(SampleKind.SAMPLE)) == sorted(ingest.ids(Table.SAMPLES))
     assert sorted(itertools.chain(*wanted.values())) == sorted(ingest.ids(Table.TRANSITIONS))
-    assert (len(samples), 1) == (last.done.known, last.done.files)
+    assert (len(samples), 1) == (last.done.known, last.done.batches)
 
 
 def test_values_arrive_unchanged_and_partitioned_by_day(ingest: Ingest) -> None:
@@ -97,19 +111,26 @@ def test_values_arrive_unchanged_and_partitioned_by_day(ingest: Ingest) -> None:
     assert {"day=2025-11-24", "day=2025-11-25"} == folders
 
 
-def test_malformed_lines_are_quarantined_once_with_file_and_reason(ingest: Ingest) -> None:
+def test_malformed_lines_are_quarantined_once_with_file_offset_and_reason(ingest: Ingest) -> None:
     body = b"".join(map(encode, history()))
-    write_lines(ingest.spool, body + b'{"torn\n\n\xff\n{"torn\n', name="a b%20")
+    bad = b'{"torn\n\n\xff\n{"torn\n'
+    plain = write_lines(ingest.spool, body + bad, name="a b%20")
+    packed = write_lines(ingest.spool, bad, name="c", compress=True)
     ingest.run()
     (ingest.tables / "_checkpoints").rename(ingest.tables / "_forgotten")
     again = ingest.run()
-    rows = read_table(ingest.spark, ingest.tables, Table.QUARANTINE).collect()
-    assert sorted((row.file, row.reason, row.text, row.lines) for row in rows) == [
-        ("a b%20.jsonl", "Input data was truncated", '{"torn', 2),
-        ("a b%20.jsonl", "not UTF-8 at byte 0", "�", 1),
+    found = sorted((r.file, r.offset, r.reason, r.text, r.lines) for r in ingest.rows(QUARANTINE))
+    assert found == [
+        (str(path), start + offset, reason, text, 1)
+        for path, start in ((plain, len(body)), (packed, 0))
+        for offset, reason, text in (
+            (0, "Input data was truncated", '{"torn'),
+            (8, "not UTF-8 at byte 0", "�"),
+            (10, "Input data was truncated", '{"torn'),
+        )
     ]
     assert len(history()) == len(ingest.ids(Table.TRANSITIONS) + ingest.ids(Table.SAMPLES))
-    assert again.done.malformed == 3
+    assert again.done.malformed == 6
 
 
 def test_unknown_fields_are_kept(ingest: Ingest) -> None:
@@ -123,26 +144,47 @@ def test_unknown_fields_are_kept(ingest: Ingest) -> None:
 def test_broken_gz_is_taken_as_far_as_it_goes_and_told(ingest: Ingest) -> None:
     samples = [Client(group="g", client_id=f"c{n}").move(START_AT, 2) for n in range(5000)]
     whole = gzip.compress(b"".join(map(encode, samples)))
-    ingest.spool.joinpath("cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
-    ingest.spool.joinpath("junk.jsonl.gz").write_bytes(b"junk")
+    cut, junk = ingest.spool / "cut.jsonl.gz", ingest.spool / "junk.jsonl.gz"
+    cut.write_bytes(whole[: len(whole) // 2])
+    junk.write_bytes(b"junk")
     write_spool(ingest.spool, history())
     job = ingest.run()
-    files = read_table(ingest.spark, ingest.tables, Table.QUARANTINE).collect()
-    broken = {row.file for row in files if row.text is None}
-    assert {"cut.jsonl.gz", "junk.jsonl.gz"} == broken
+    rows = [row for row in ingest.rows(QUARANTINE) if row.offset is None]
+    assert {str(cut), str(junk)} == {row.file for row in rows}
     assert 100 < job.done.appended[Table.TRANSITIONS] < 5000
-    assert any("cut.jsonl.gz: the compressed file is broken" in said for said in ingest.said)
+    assert any(f"{cut}: the compressed file is broken" in said for said in ingest.said)
 
 
-def test_file_that_went_before_it_was_read_is_told(ingest: Ingest) -> None:
+def test_file_that_went_before_it_was_read_is_told_and_kept_in_mind(ingest: Ingest) -> None:
     write_spool(ingest.spool, history(), name="stays")
     gone = write_spool(ingest.spool, history(), name="goes")
-    config = IngestConfig(spool=ingest.spool, tables=ingest.tables, once=True)
-    job = SpoolIngest(ingest.spark, config, ingest.said.append)
-    take, job._take = job._take, lambda lines, batch: (gone.unlink(), take(lines, batch))[1]  # type: ignore[method-assign, func-returns-value]
+    job = ingest.job()
+    take, job._take = job._take, lambda *batch: (gone.unlink(), take(*batch))[1]  # type: ignore[method-assign, func-returns-value]
     job.wait(job.start(), lambda: False)
-    assert (job.done.files, job.done.missing) == (1, 1)
-    assert "goes.jsonl was removed from the spool before it was read" in ingest.said
+    assert f"{gone}: was removed from the spool before it was read" in ingest.said
+    (row,) = ingest.rows(QUARANTINE)
+    assert (row.file, row.reason) == (str(gone), "was removed from the spool before it was read")
+    assert job.done.lines == len(history())
+
+
+def test_two_agents_two_spools_and_late_days_make_each_id_once(ingest: Ingest) -> None:
+    samples, other = history(), ingest.spool.with_name("other")
+    late = Client(group="g", client_id="late").move(START_AT - 9 * DAY_S, 2)
+    both = samples[: len(samples) // 2]
+    write_spool(ingest.spool, samples, name="same name")
+    write_spool(other, [*both, late], name="same name", compress=True)
+    ingest.run(ingest.spool, other.as_uri())
+    write_spool(other, [late, *both], name="again")
+    ingest.run(ingest.spool, other.as_uri())
+    found = Counter(ingest.ids(Table.TRANSITIONS) + ingest.ids(Table.SAMPLES))
+    assert Counter(s.id for s in [*samples, late]) == found
+
+
+def test_table_of_another_format_is_left_alone(ingest: Ingest) -> None:
+    write_spool(ingest.spool, history())
+    ingest.run()
+    with pytest.raises(SparkSetupError, match="is a table of format parquet, wanted delta"):
+        ingest.run(kind=TableFormat.DELTA)
 
 
 def test_other_files_and_folders_are_left_alone(ingest: Ingest) -> None:
@@ -172,8 +214,8 @@ def test_unreadable_leftovers_of_a_killed_run_are_removed(ingest: Ingest) -> Non
 
 def test_append_twice_is_append_once(frame: Frame, tmp_path: Path) -> None:
     rows = frame(history())
-    first = append(rows, tmp_path, Table.TRANSITIONS)
-    second = append(rows, tmp_path, Table.TRANSITIONS)
+    tables = Tables(folder=tmp_path)
+    first, second = (tables.append(rows, Table.TRANSITIONS) for _ in range(2))
     assert (len(history()), 0) == (first, second)
 
 

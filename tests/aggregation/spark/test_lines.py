@@ -6,12 +6,10 @@ from datetime import UTC, date, datetime
 import msgspec
 import pytest
 
-from aggregation.spark.lines import TEXT_MAX_CHARS, read_batch, read_line
+from aggregation.spark.lines import TEXT_MAX_CHARS, read_line, row_of
 from aggregation.spark.schema import RECORD
 from metrics.sample import encode
 from tests.aggregation.spark.histories import START_AT, Client
-
-pytest.importorskip("pyarrow")
 
 GOOD = encode(Client(group="g", client_id="c").move(START_AT + 0.000001, 2, "because"))
 
@@ -53,7 +51,8 @@ def test_other_offsets_and_fractions_are_the_same_instant() -> None:
         (changed(to=14), "to 14 is no status code (0 to 13)"),
         (changed(peak=-1), "peak -1 is no status code"),
         (changed(kind="guess"), "Invalid enum value 'guess'"),
-        (changed(schema=2), "schema 2 is not 1"),
+        (changed(schema=0), "schema 0 is older than 1"),
+        (changed(schema=2**63), "schema is too large"),
         (changed(id=""), "id is empty"),
         (changed(seq=2**63), "seq is too large"),
         (changed(ts="2025-11-24"), "no RFC 3339 time"),
@@ -68,18 +67,24 @@ def test_what_is_no_record_says_why(line: bytes, reason: str) -> None:
         read_line(line)
 
 
-def test_batch_skips_blank_lines_and_keeps_malformed_ones() -> None:
-    import pyarrow as pa  # noqa: PLC0415 - of the extra [spark]
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+def test_later_schema_is_read_as_far_as_it_is_known() -> None:
+    row = read_line(changed(schema=2, cost=7))
+    assert (row["schema"], row["reason"], row["extra"]) == (2, "because", '{"cost":7}')
 
-    from aggregation.spark.ingest import PARSED  # noqa: PLC0415
 
+def test_blank_line_is_no_row_and_malformed_one_is_kept() -> None:
     day = date(2026, 1, 2)
-    lines = [GOOD, b" \r", b"\xff" + b"x" * TEXT_MAX_CHARS]
-    batch = pa.RecordBatch.from_pylist(
-        [{"value": line, "file": "a%20b.jsonl", "changed_on": day} for line in lines]
-    )
-    good, bad = read_batch(batch, to_arrow_schema(PARSED)).to_pylist()
-    assert (good["reason"], good["fault"], good["file"]) == ("because", None, "a b.jsonl")
-    assert ("not UTF-8 at byte 0", None, day) == (bad["fault"], bad["id"], bad["day"])
-    assert bad["text"] == "�" + "x" * (TEXT_MAX_CHARS - 1)
+    rows = [
+        row_of(line, file="a", offset=n, day=day)
+        for n, line in enumerate((GOOD, b" \r", b"\xff" + b"x" * TEXT_MAX_CHARS))
+    ]
+    good, blank, bad = rows
+    assert blank is None
+    assert good == read_line(GOOD) | {"file": "a", "offset": 0}
+    assert bad == {
+        "file": "a",
+        "offset": 2,
+        "fault": "not UTF-8 at byte 0",
+        "text": "�" + "x" * (TEXT_MAX_CHARS - 1),
+        "day": day,
+    }

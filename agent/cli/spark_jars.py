@@ -1,0 +1,53 @@
+"""Where the Spark commands take their jars from."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.lab.artifacts import repository
+from agent.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from aggregation.spark.jars import Need
+
+_OFFLINE = click.option(
+    "--offline", is_flag=True, help="Fetch no jars; take those that are in the folder."
+)
+_FOLDER = click.option(
+    "--jars",
+    "jars",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the jars of Kafka's source, Delta and Iceberg are kept "
+    "[default: ~/.cache/kafka-rebalance-agent/spark-jars]",
+)
+
+
+def jar_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options."""
+    return _FOLDER(_OFFLINE(command))
+
+
+def find_jars(
+    needs: Iterable["Need"], folder: Path | None, say: Callable[[str], None], *, offline: bool
+) -> Sequence[Path]:
+    """Return the jars, fetched if need be; none under spark-submit, which has its own.
+
+    Raises:
+        SparkSetupError: they cannot be had.
+
+    """
+    from aggregation.spark.errors import SparkSetupError  # noqa: PLC0415 - not at start-up
+    from aggregation.spark.jars import JarStore, default_folder  # noqa: PLC0415
+
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return ()
+    try:
+        url = repository()
+    except LabError as error:
+        raise SparkSetupError(str(error)) from error
+    store = JarStore(folder=folder or default_folder(), repository=url, offline=offline)
+    return store.fetch(needs, say)

@@ -1,0 +1,45 @@
+"""Prints what a report reads of some folders of tables, as a process of its own.
+
+``python -P -m tests.system.table_rows FORMAT TABLES...``: one JSON object a folder, a line each.
+"""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+from pyspark.sql import SparkSession
+
+from agent.cli.spark_jars import find_jars
+from aggregation.spark.jars import Need
+from aggregation.spark.schema import Table, TableFormat, read_table
+from aggregation.spark.session import spark_session
+from aggregation.spark.tables import session_settings
+
+
+def rows(spark: SparkSession, tables: Path) -> dict[str, list[object]]:
+    """Return the ids of the records, and where what is quarantined stood."""
+    read = partial(read_table, spark, tables)
+    return {
+        "transitions": [row.id for row in read(Table.TRANSITIONS).select("id").collect()],
+        "samples": [row.id for row in read(Table.SAMPLES).select("id").collect()],
+        "quarantine": [
+            [row.file, row.offset]
+            for row in read(Table.QUARANTINE).select("file", "offset").collect()
+        ],
+    }
+
+
+def main(kind: TableFormat, *folders: str) -> None:
+    """Print them."""
+    say = partial(click.echo, err=True)
+    needs = [] if kind is TableFormat.PARQUET else [Need(kind)]
+    jars = find_jars(needs, None, say, offline=False)
+    with spark_session("rows", say, jars=jars, settings=session_settings([kind])) as spark:
+        for folder in folders:
+            print(json.dumps(rows(spark, Path(folder))))  # noqa: T201 - its output
+
+
+if __name__ == "__main__":
+    main(TableFormat(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,244 @@
+"""Kill -9 of ingests and agents at any moment: what the report reads is what was written, once.
+
+`make kill-spark` runs the long form: KILLS kills over spool and topic, Parquet, Delta and Iceberg.
+The first kill of each combination falls between a table's commit and the checkpoint's.
+"""
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from agent.lab.broker import Cluster
+from aggregation.spark.schema import TableFormat
+from tests.agent.hub.test_hub import NEW, Process, lines, running
+from tests.aggregation.spark.conftest import QUICK_JVM
+
+_KILLS = int(os.environ.get("KILLS", "2"))
+_SEED = int(os.environ.get("SEED", "1"))
+_DEADLINE_S = 300.0
+_LONGEST_S = 25.0
+"""A killed ingest lives so long at most: a start takes 5 to 15 s, then it works."""
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.jvm,
+    pytest.mark.timeout(600 + 120 * _KILLS),
+]
+
+TOPIC = "samples"
+GARBAGE = (b'{"torn', b"\xff\xfe", b'{"id":"x"}', b"[]")
+
+
+@dataclass(kw_only=True)
+class World:
+    """Two agents that write to spools and a topic, what went wrong there, and all that is true."""
+
+    folder: Path
+    cluster: Cluster
+    agents: list[Process]
+    start: datetime
+    rounds: int = 0
+    damaged: dict[str, list[tuple[str, int]]] = field(
+        default_factory=lambda: {"spool": [], "topic": []}
+    )
+
+    def go_on(self) -> None:
+        """Let each agent see a round more; copy, tear and spoil what they have written."""
+        self.rounds += 1
+        at = self.start + timedelta(minutes=self.rounds)
+        for number, agent in enumerate(self.agents):
+            agent.say(lines(f"c{number}", self.rounds, at, NEW))
+        self._spoil_topic()
+        extra = self.folder / "extra" / f"r{self.rounds}.jsonl"
+        copies = [p.read_bytes() for a in self.agents for p in sorted(spool(a).glob("*.jsonl"))[:3]]
+        body = b"".join(copies)
+        partial = extra.with_name(f".{extra.name}")
+        partial.write_bytes(body + b"\n".join(GARBAGE) + b"\n")
+        partial.rename(extra)
+        offset = len(body)
+        for text in GARBAGE:
+            self.damaged["spool"].append((str(extra), offset))
+            offset += len(text) + 1
+
+    def _spoil_topic(self) -> None:
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap})
+
+        def written(error: KafkaError | None, message: Message) -> None:
+            assert error is None
+            place = f"{message.topic()}-{message.partition()}", message.offset() or 0
+            self.damaged["topic"].append(place)
+
+        for text in GARBAGE:
+            producer.produce(TOPIC, text, on_delivery=written)
+        assert producer.flush(_DEADLINE_S) == 0
+
+    def settle(self) -> None:
+        """Wait until the agents have written all that they were told, also to the topic."""
+        until(lambda: all(len(agent.ids()) == 2 * self.rounds for agent in self.agents))
+        until(lambda: all(buffered(agent) == 0 for agent in self.agents))
+
+    def transitions(self) -> Counter[str]:
+        return Counter(itertools.chain(*(agent.ids() for agent in self.agents)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Combination:
+    """One way from the agents to tables."""
+
+    source: str
+    kind: TableFormat
+    world: World
+
+    @property
+    def tables(self) -> Path:
+        return self.world.folder / f"{self.source}-{self.kind}"
+
+    def arguments(self) -> list[str]:
+        world = self.world
+        places = (
+            [f"kafka://{world.cluster.bootstrap}/{TOPIC}"]
+            if self.source == "topic"
+            else [str(world.folder / "extra"), *(str(spool(agent)) for agent in world.agents)]
+        )
+        sources = [word for place in places for word in ("--from", place)]
+        return [*sources, "--tables", str(self.tables), "--table-format", self.kind]
+
+    @contextmanager
+    def job(self, module: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+        log = self.world.folder / f"{self.source}-{self.kind}.log"
+        command = [sys.executable, "-P", "-m", *module.split(), *self.arguments(), *more]
+        environment = os.environ | {"JAVA_TOOL_OPTIONS": QUICK_JVM}
+        with (
+            log.open("ab") as said,
+            subprocess.Popen(
+                command, stdout=said, stderr=said, env=environment, start_new_session=True
+            ) as process,
+        ):
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def killed_before_the_checkpoint(self) -> None:
+        with self.job("tests.system.killed_ingest", "--once") as process:
+            assert process.wait(_DEADLINE_S) == -signal.SIGKILL, self.said()
+        begun = {p.name for p in self.tables.glob("_checkpoints/*/offsets/*") if p.name.isdigit()}
+        done = {p.name for p in self.tables.glob("_checkpoints/*/commits/*") if p.name.isdigit()}
+        assert begun > done, self.said()
+        assert list(self.tables.glob("*/**/*.parquet")), self.said()
+
+    def killed_somewhere(self, after_s: float, *, with_jvm: bool) -> None:
+        with self.job("agent ingest") as process:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(after_s)
+            (os.killpg if with_jvm else os.kill)(process.pid, signal.SIGKILL)
+
+    def finish(self) -> None:
+        with self.job("agent ingest", "--once") as process:
+            assert process.wait(_DEADLINE_S) == 0, self.said()
+
+    def said(self) -> str:
+        return (self.world.folder / f"{self.source}-{self.kind}.log").read_text()[-4000:]
+
+
+def spool(agent: Process) -> Path:
+    return agent.folder / "spool"
+
+
+def until(fact: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _DEADLINE_S
+    while not fact():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def buffered(agent: Process) -> float:
+    name = f'rebalance_agent_samples_buffered{{sink="kafka:{TOPIC}"}} '
+    values = [line for line in agent.get("metrics").splitlines() if line.startswith(name)]
+    return float(values[0].removeprefix(name)) if values else -1.0
+
+
+@pytest.fixture
+def world(cache: Path, tmp_path: Path) -> Iterator[World]:
+    with Cluster(tmp_path / "lab", cache) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result()
+        (tmp_path / "extra").mkdir()
+        address = f"cluster: {{bootstrap_servers: [{cluster.bootstrap}]}}\n"
+        agents = [
+            Process(
+                tmp_path / name,
+                f"{address}sources: [{{type: logs, paths: [{tmp_path / name}/app.log]}}]\n",
+                f", kafka: {{topic: {TOPIC}}}",
+            )
+            for name in ("one", "two")
+        ]
+        with running(*agents):
+            start = datetime.now(UTC).astimezone().replace(microsecond=0) - timedelta(
+                minutes=_KILLS + 2
+            )
+            yield World(folder=tmp_path, cluster=cluster, agents=agents, start=start)
+
+
+def chosen(world: World) -> list[Combination]:
+    if _KILLS <= 2:
+        return [Combination(source="topic", kind=TableFormat.DELTA, world=world)]
+    ways = itertools.product(TableFormat, ("spool", "topic"))
+    return [Combination(source=source, kind=kind, world=world) for kind, source in ways]
+
+
+def test_each_id_is_there_once_and_all_that_is_broken_is_told(world: World) -> None:
+    rng = random.Random(_SEED)
+    combinations = chosen(world)
+    for number in range(_KILLS):
+        combination = combinations[number % len(combinations)]
+        world.go_on()
+        if number < len(combinations):
+            world.settle()
+            combination.killed_before_the_checkpoint()
+            continue
+        victim = rng.choice(world.agents)
+        victim.kill()
+        combination.killed_somewhere(rng.uniform(0.0, _LONGEST_S), with_jvm=rng.random() < 0.5)
+        victim.start()
+    world.go_on()
+    world.settle()
+    for agent in world.agents:
+        agent.kill()
+    for combination in combinations:
+        combination.finish()
+    for combination in combinations:
+        check(combination)
+
+
+def check(combination: Combination) -> None:
+    world = combination.world
+    command = [sys.executable, "-P", "-m", "tests.system.table_rows"]
+    done = subprocess.run(
+        [*command, combination.kind, combination.tables],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_DEADLINE_S,
+    )
+    rows = json.loads(done.stdout)
+    assert Counter(rows["transitions"]) == world.transitions()
+    assert set(Counter(rows["samples"]).values()) <= {1}
+    assert sorted(map(tuple, rows["quarantine"])) == sorted(world.damaged[combination.source])
