@@ -16,7 +16,7 @@ PROMETHEUS_OWN = {"up", "ALERTS", "scrape_duration_seconds", "scrape_samples_scr
 RECORDED = {rule["record"] for rule in RULES if "record" in rule}
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DOCUMENTS += sorted((ROOT / "dashboards").rglob("*.md"))
-LISTS = {ROOT / "docs" / "opentelemetry.md"}
+LISTS = {ROOT / "docs" / "opentelemetry.md", ROOT / "docs" / "reference" / "metrics.md"}
 """They name every metric, whether or not it is of use."""
 NAMED = re.compile(r"\b(?:kafka_(?:consumer|streams|group|app)|rebalance_agent)_[a-z_]*[a-z]\b")
 

@@ -1,0 +1,1 @@
+"""The documentation; `python -m docs` writes `docs/reference`, which is made from the code."""

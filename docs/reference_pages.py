@@ -1,0 +1,159 @@
+"""The reference: commands, configuration, metrics and records, as the code has them."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import cast, get_args, get_type_hints
+
+import click
+import msgspec
+
+from agent.cli import main
+from docs.configuration_page import attribute_docs, configuration, sentence
+from metrics.catalog import METRICS
+from metrics.sample import SCHEMA_VERSION, EpisodeRecord, Outcome, Sample, SampleKind, Scope
+from metrics.status import RebalanceStatus
+
+_MADE = "<!-- made from the code by `make docs` -->\n"
+_WIDTH = 96
+_ABOUT = {
+    "schema": "The schema's version.",
+    "id": "Of what happened, to whom and when: the same event has the same id, whoever saw it.",
+    "kind": "What the record tells.",
+    "ts": "When it happened; of a group's rebalance, when it began.",
+    "agent": "Who recorded it.",
+    "seq": "Its number at this agent.",
+    "cluster": "`cluster.name`, else the cluster's id, else empty.",
+    "app": "The application.",
+    "group": "The group; of Streams, the application id.",
+    "group_type": "`classic`, `consumer`, `share` or `streams`.",
+    "protocol_type": "Of a classic group: `consumer`, `connect`, ...",
+    "scope": "Whom the record is about.",
+    "client_id": "The member's client id; null for a group's own record.",
+    "member_id": "As the coordinator gave it.",
+    "group_instance_id": "Of a static member.",
+    "host": "Where the member runs.",
+    "from": "The status before.",
+    "to": "The status since; null where it was lost.",
+    "peak": "The highest status of the episode.",
+    "status": "The name of `to`.",
+    "reason": "In the client's or the coordinator's words, 255 characters at most.",
+    "generation": "The generation or epoch, where it was seen.",
+    "episode": "What a member's records of one rebalance share.",
+    "outcome": "How the episode ended.",
+    "source": "Which source told.",
+    "ended_ts": "When it ended.",
+    "seconds": "From its start to its end.",
+    "straggler": "The member that the others waited for.",
+    "waited_seconds": "How long they did.",
+    "departures": "Who left in it.",
+    "caused_by": "The episode of this group that it follows from.",
+    "members": "How many took part.",
+    "partitions_moved": "Where it was seen.",
+}
+"""What stands in no docstring."""
+
+
+def pages() -> dict[str, str]:
+    """Return each page's text by its file's name."""
+    made = {
+        "commands.md": _commands(),
+        "configuration.md": configuration(),
+        "metrics.md": _metrics(),
+        "records.md": _records(),
+    }
+    return {name: f"{_MADE}\n{text}" for name, text in made.items()}
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in lines
+    )
+
+
+def _commands() -> str:
+    program = "rebalance-agent"
+    context = click.Context(main, info_name=program, terminal_width=_WIDTH)
+    parts = ["# Commands\n", _help(main, context)]
+    parts += _below(main, context, "##")
+    return "\n".join(parts)
+
+
+def _below(group: click.Group, parent: click.Context, heading: str) -> list[str]:
+    parts = []
+    for name in group.list_commands(parent):
+        command = cast("click.Command", group.get_command(parent, name))
+        context = click.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH)
+        parts += [f"{heading} {name}\n", _help(command, context)]
+        if isinstance(command, click.Group):
+            parts += _below(command, context, f"{heading}#")
+    return parts
+
+
+def _help(command: click.Command, context: click.Context) -> str:
+    return f"```text\n{command.get_help(context)}\n```\n"
+
+
+def _metrics() -> str:
+    rows = [
+        (f"`{m.name}`", m.type.value, ", ".join(f"`{label}`" for label in m.labels), m.help)
+        for m in METRICS
+    ]
+    about = (
+        "In the order in which series are given out where there are more than `limits.series`.\n"
+        "Members' own series come from `role: sidecar` and `standalone`, and from a hub with "
+        "`hub: {members: true}`.\n"
+    )
+    return f"# Metrics\n\n{about}\n{table(('name', 'type', 'labels', 'what'), rows)}\n"
+
+
+def _records() -> str:
+    """Return the schema of records; an episode's record has all of a sample's fields, too."""
+    about = (
+        f"Schema version {SCHEMA_VERSION}: one JSON object a line, UTF-8, in the spool "
+        "(`samples.spool`), in the topic (`samples.kafka`) and in Spark's tables. Readers keep "
+        "fields that they do not know, and drop a record whose `id` they have seen.\n"
+    )
+    kinds = [_values("kind", SampleKind), _values("scope", Scope), _values("outcome", Outcome)]
+    codes = "\n".join(f"- `{code.value}` {code.name}" for code in RebalanceStatus)
+    own = [f for f in msgspec.structs.fields(EpisodeRecord) if f.name not in Sample.__annotations__]
+    parts = [
+        "# Records\n",
+        about,
+        *kinds,
+        "## Every record\n",
+        _fields(Sample, list(msgspec.structs.fields(Sample))),
+        "\n## A group's rebalance (`kind` `episode`), too\n",
+        f"{sentence(EpisodeRecord)}\n",
+        _fields(EpisodeRecord, own),
+        "\n## Codes\n",
+        codes,
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _values(name: str, kinds: type[StrEnum]) -> str:
+    return f"`{name}`: {', '.join(f'`{kind.value}`' for kind in kinds)}. {sentence(kinds)}\n"
+
+
+def _fields(cls: type[msgspec.Struct], fields: list[msgspec.structs.FieldInfo]) -> str:
+    docs, hints = attribute_docs(cls), get_type_hints(cls)
+    rows = [
+        (
+            f"`{field.encode_name}`",
+            _json_type(hints[field.name]),
+            "yes" if field.required else "",
+            docs.get(field.name) or _ABOUT.get(field.encode_name, ""),
+        )
+        for field in fields
+    ]
+    return table(("field", "type", "required", "what"), rows)
+
+
+def _json_type(hint: object) -> str:
+    names = {int: "number", float: "number", str: "text", type(None): "null"}
+    members = get_args(hint) or (hint,)
+    if hint == list[str]:
+        return "list of text"
+    return " or ".join(names.get(member, "text") for member in members)

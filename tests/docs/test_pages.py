@@ -1,0 +1,72 @@
+"""The documentation: the reference is the code's, examples are real, and the site builds."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agent.cli import main
+from docs.reference_pages import pages
+from metrics.status import RebalanceStatus
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+CODES = [code for code in RebalanceStatus if code]
+RECORDED = ROOT / "tests" / "golden" / "dialects"
+
+
+def example(code: RebalanceStatus) -> str:
+    """Return the log of a code's section in the page on concepts."""
+    section = (DOCS / "concepts.md").read_text().partition(f"\n### {int(code)} ")[2]
+    (found,) = re.findall(r"```log\n(.*?)```", section.partition("\n##")[0], re.DOTALL)
+    return str(found)
+
+
+@pytest.mark.parametrize("name", sorted(pages()))
+def test_the_reference_is_as_the_code_has_it(name: str) -> None:
+    written = (DOCS / "reference" / name).read_text(encoding="utf-8")
+
+    assert written == pages()[name], "say: make docs"
+
+
+def test_every_page_of_the_reference_is_made() -> None:
+    assert {path.name for path in (DOCS / "reference").iterdir()} == set(pages())
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_the_example_of_a_code_shows_that_code(code: RebalanceStatus, tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(example(code))
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(log)])
+
+    reached = [json.loads(line)["to"] for line in done.stdout.splitlines()]
+    assert [status for status in reached if status] == [code]
+
+
+def test_every_line_of_the_examples_was_written_by_a_real_client() -> None:
+    recorded = {
+        line for path in RECORDED.glob("*/input.log") for line in path.read_text().splitlines()
+    }
+
+    shown = {line for code in CODES for line in example(code).splitlines()}
+    assert shown - recorded == set()
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    mkdocs = Path(sys.executable).with_name("mkdocs")
+
+    done = subprocess.run(
+        [mkdocs, "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "deploy" / "helm" / "index.html").is_file()
