@@ -110,13 +110,7 @@ class TableIngest:
         self.metrics = JobMetrics(self.done, self._progress)
 
     def start(self) -> list[StreamingQuery]:
-        """Clean up after a killed run and start the streams.
-
-        Raises:
-            SparkSetupError: the tables are of another format.
-
-        """
-        self._tables.check()
+        """Clean up after a killed run and start the streams."""
         self._tables.clean()
         self._queries = {source.name: self._start(source) for source in self._config.sources}
         return list(self._queries.values())
@@ -220,12 +214,14 @@ def ingest_session(config: IngestConfig, say: Say) -> Iterator[TableIngest]:
     """Hold the tables' lock and a Spark session for one ingest.
 
     Raises:
-        SparkSetupError: a source is not there, or Spark cannot run here.
+        SparkSetupError: a source is not there, the tables are of another format, or Spark cannot
+            run here.
         SparkJobError: another ingest writes to the tables.
 
     """
     for source in config.sources:
         source.check()
+    Tables(folder=config.tables, format=config.format).check()
     with (
         table_lock(config.tables, say) as lock_fd,
         spark_session(

@@ -143,11 +143,12 @@ def test_table_that_cannot_be_is_exit_2_and_one_sentence(tmp_path: Path) -> None
     spool, tables = tmp_path / "spool", tmp_path / "tables"
     spool.mkdir()
     in_the_way = tables / "samples"
+    below = in_the_way / "tables"
     tables.mkdir()
     in_the_way.write_text("in the way")
     for folder, said in (
         (tables, f"{in_the_way} is no folder that can be written to"),
-        (in_the_way, f"cannot write to the tables' folder {str(in_the_way)!r}: File exists"),
+        (below, f"cannot write to the tables' folder {str(below)!r}: Not a directory"),
     ):
         done = run("ingest", "--from", spool, "--tables", folder, "--once")
         assert done.returncode == 2, done.stderr

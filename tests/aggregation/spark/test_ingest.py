@@ -29,7 +29,7 @@ from tests.aggregation.spark.histories import (
 )
 
 pytestmark = pytest.mark.spark
-QUARANTINE, PARQUET = Table.QUARANTINE, TableFormat.PARQUET
+QUARANTINE = Table.QUARANTINE
 
 
 class Ingest:
@@ -40,17 +40,16 @@ class Ingest:
         self.said: list[str] = []
         self.spool.mkdir()
 
-    def job(self, *spools: Path | str, kind: TableFormat = PARQUET) -> TableIngest:
+    def job(self, *spools: Path | str) -> TableIngest:
         config = IngestConfig(
             sources=[SpoolSource(str(spool)) for spool in spools or (self.spool,)],
             tables=self.tables,
-            format=kind,
             once=True,
         )
         return TableIngest(self.spark, config, self.said.append)
 
-    def run(self, *spools: Path | str, kind: TableFormat = PARQUET) -> TableIngest:
-        job = self.job(*spools, kind=kind)
+    def run(self, *spools: Path | str) -> TableIngest:
+        job = self.job(*spools)
         job.wait(job.start(), lambda: False)
         return job
 
@@ -184,7 +183,7 @@ def test_table_of_another_format_is_left_alone(ingest: Ingest) -> None:
     write_spool(ingest.spool, history())
     ingest.run()
     with pytest.raises(SparkSetupError, match="is a table of format parquet, wanted delta"):
-        ingest.run(kind=TableFormat.DELTA)
+        Tables(folder=ingest.tables, format=TableFormat.DELTA).check()
 
 
 def test_other_files_and_folders_are_left_alone(ingest: Ingest) -> None:
