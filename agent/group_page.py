@@ -14,6 +14,7 @@ from typing import NamedTuple
 from agent.history import History
 from agent.page import STYLE, cells, page, status_cell, visible
 from aggregation.explanation import Explanation, Happening, explain, explanations, partitions, span
+from aggregation.explanation import records as counted
 from metrics.palette import COLOURS
 from metrics.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.status import BY_LABEL, RebalanceStatus
@@ -198,8 +199,9 @@ def _row(each: Happening) -> str:
 
 def _cost(each: Happening) -> str:
     cost = f"{span(each.member_seconds)} of its members' time"
-    moved = each.partitions_moved
-    return cost if moved is None else f"{cost}, {partitions(moved)} moved"
+    if each.partitions_moved is not None:
+        cost += f", {partitions(each.partitions_moved)} moved"
+    return cost if each.lag is None else f"{cost}, {counted(each.lag)} behind"
 
 
 def _advice(texts: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from agent.checkpoint import Checkpoint
 from agent.errors import SinkError
 from agent.history import History
 from agent.sinks.jsonl_spool import JsonlSpool
-from agent.sources.base import Source
+from agent.sources.base import Inspecting, Source
 from metrics.exposition import SinkStats
 from metrics.sample import Sample
 from metrics.signals import Signal
@@ -85,6 +85,9 @@ class Pipeline:
         now = self._clock()
         read_to = min((source.caught_up_to(now) for source in self.sources), default=now)
         self.record(self.tracker.advance(read_to))
+        for source in self.sources:
+            if isinstance(source, Inspecting):
+                self.record(source.findings())
         deadline = read_to // self._interval_s * self._interval_s
         if deadline > self._sampled_at:
             self._sampled_at = deadline

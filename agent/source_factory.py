@@ -98,6 +98,7 @@ def _groups(config: AgentConfig, source: GroupsSourceConfig) -> Source:
         cluster=cluster.name,
         brokers=lambda: Brokers(nodes, security),
         watched=config.watched,
+        app_of=config.app_of,
     )
 
 

@@ -8,7 +8,7 @@ Source: semantics.md section 6.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aggregation.departures import (
@@ -30,6 +30,7 @@ from aggregation.root_cause import (
     unknown_trigger,
 )
 from aggregation.rounds import GroupRef, Round, rounds
+from aggregation.tolls import Toll, of_round, tolls
 from metrics.sample import Outcome, Sample, parse_time
 from metrics.status import RebalanceStatus
 
@@ -63,6 +64,8 @@ class GroupEpisode:
     departures: tuple[Departure, ...]
     caused_by: str | None = None
     """The id of the rebalance that this one follows from."""
+    tolls: tuple[Toll, ...] = ()
+    """What inspection found at its polls."""
 
     @property
     def seconds(self) -> float:
@@ -80,7 +83,10 @@ class GroupEpisode:
 
     @property
     def partitions_moved(self) -> int | None:
-        """How many of them another member has now; None: not told of all members that were seen."""
+        """How many another member has now; None: neither all seen members nor polls tell."""
+        polled = [toll.moved for toll in self.tolls if toll.moved is not None]
+        if polled:  # a poll knows all members
+            return sum(polled)
         synced = [p for p in self.round.consumers if p.outcome is Outcome.SYNCED and p.steps]
         if not synced or any(piece.gained is None for piece in synced):
             return None
@@ -88,6 +94,11 @@ class GroupEpisode:
         for piece in synced:
             gained[piece.member][piece.agent] += piece.gained or 0
         return sum(max(by_agent.values()) for by_agent in gained.values())
+
+    @property
+    def lag(self) -> int | None:
+        """How many records the group was behind afterwards; None: nobody has looked."""
+        return max((toll.lag for toll in self.tolls if toll.lag is not None), default=None)
 
     @property
     def gravest(self) -> RebalanceStatus:
@@ -125,10 +136,25 @@ def group_episodes(records: Iterable[Sample], told_to: ToldTo | None = None) -> 
         heard = {agent: max(at, told_to(agent)) for agent, at in heard.items()}
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
     found = [_explain(made, groups[made.ref], heard) for made in rounds(records)]
+    rebalances = [each for each in found if each.round.is_rebalance]
+    told = [_in_hindsight(each, groups[each.round.ref]) for each in rebalances]
+    return _with_tolls(told, tolls(records))
+
+
+def _with_tolls(
+    episodes: list[GroupEpisode], told: Mapping[str, Sequence[Toll]]
+) -> list[GroupEpisode]:
+    if not told:
+        return episodes
+    by_ref: dict[GroupRef, list[Round]] = defaultdict(list)
+    for each in episodes:
+        by_ref[each.round.ref].append(each.round)
     return [
-        _in_hindsight(episode, groups[episode.round.ref])
-        for episode in found
-        if episode.round.is_rebalance
+        replace(
+            each,
+            tolls=of_round(each.round, by_ref[each.round.ref], told.get(each.round.ref.group, ())),
+        )
+        for each in episodes
     ]
 
 

@@ -37,7 +37,9 @@ class Happening:
     member_seconds: float
     """Summed over its members: the time that they were not at 0."""
     partitions_moved: int | None
-    """None: not every member's source shows assignments."""
+    """None: not every member's source shows assignments, and nobody inspects the group."""
+    lag: int | None
+    """Records that the group was behind afterwards; None: nobody has looked."""
     caused_by: str | None
     is_open: bool
 
@@ -142,7 +144,15 @@ def _cost(episodes: Sequence[GroupEpisode]) -> str:
     if not seconds:
         return ""
     text, moved = f"it cost {span(seconds)} of its members' time", _moved(episodes)
-    return text if moved is None else f"{text}, and {partitions(moved)} moved"
+    text += "" if moved is None else f", and {partitions(moved)} moved"
+    lag = max((each.lag for each in episodes if each.lag is not None), default=None)
+    worst = "" if len(episodes) == 1 else " at worst"
+    return text if lag is None else f"{text}; {records(lag)} waited afterwards{worst}"
+
+
+def records(count: int) -> str:
+    """Return a count with its word."""
+    return f"{count:,} record" + ("" if count == 1 else "s")
 
 
 def partitions(count: int) -> str:
@@ -174,6 +184,7 @@ def _happening(episode: GroupEpisode) -> Happening:
         members=len({piece.member for piece in made.consumers}),
         member_seconds=round(episode.member_seconds, 6),
         partitions_moved=episode.partitions_moved,
+        lag=episode.lag,
         caused_by=episode.caused_by,
         is_open=made.is_open,
     )

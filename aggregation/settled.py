@@ -130,6 +130,7 @@ def record(episode: GroupEpisode) -> EpisodeRecord:
         seconds=round(episode.seconds, 6),
         member_seconds=round(episode.member_seconds, 6),
         partitions_moved=episode.partitions_moved,
+        lag=episode.lag,
         certainty=trigger.certainty.value,
         straggler=None if slow is None else slow.member.client_id,
         waited_seconds=None if slow is None else round(slow.waited_s, 6),

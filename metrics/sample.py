@@ -77,7 +77,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}
     joined_ts: str | None = None
     """On the transition that a sync ends: when the member last asked to join, where it was seen."""
     gained: int | None = None
-    """On the same transition: how many partitions or tasks moved to the member; None: not seen."""
+    """On the same transition: how many partitions or tasks moved to the member; None: not seen. On
+    a group's signal, from inspection: how many of them another member has now.
+    """
+    lag: int | None = None
+    """On a group's signal, from inspection, and on its episode: how many records it is behind."""
     source: str
 
 

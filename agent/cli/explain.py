@@ -10,7 +10,7 @@ from agent.api_client import DEFAULT_URL, ask
 from agent.errors import RecordsError
 from agent.records import Found, read_records
 from aggregation.episodes import group_episodes
-from aggregation.explanation import Explanation, Happening, explanations, partitions, span
+from aggregation.explanation import Explanation, Happening, explanations, partitions, records, span
 from aggregation.explanation import explain as explained
 from metrics.sample import parse_time
 
@@ -79,6 +79,8 @@ def _line(happened: Happening) -> str:
     parts.append(f"; cost {span(happened.member_seconds)} of its members' time")
     if happened.partitions_moved is not None:
         parts.append(f", {partitions(happened.partitions_moved)} moved")
+    if happened.lag is not None:
+        parts.append(f", {records(happened.lag)} behind")
     if happened.departures:
         parts.append(f"; went: {', '.join(happened.departures)}")
     return "".join(parts)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from agent.groups.brokers import Brokers
 from agent.groups.coordinators import Coordinators
 from agent.groups.describing import KINDS, Describer, is_missing
+from agent.groups.lag import lag_of
 from agent.groups.listing import list_groups
 from agent.groups.model import Down, Failure, GroupType, Listing
 from agent.groups.watch import Facts, facts_of
@@ -30,6 +31,7 @@ class Poller:
 
     def __init__(self, brokers: Brokers, watched: Callable[[str], bool]) -> None:
         self._brokers, self._watched = brokers, watched
+        self._coordinators: Coordinators = {}
         self._describer: Describer[Facts] = Describer(brokers, facts_of, patience_s=PATIENCE_S)
 
     async def poll(self, known: Collection[str]) -> Polled:
@@ -44,6 +46,7 @@ class Poller:
         listings = [each for each in listed.groups if self._watched(each.group)]
         coordinators = {each.group: each.coordinator for each in listings}
         unlisted = frozenset(known) - coordinators.keys()
+        self._coordinators = coordinators
         self._describer.begin()
         answers = await self._describe(listings, coordinators)
         answers |= await self._describer.any(sorted(unlisted), coordinators)
@@ -59,6 +62,11 @@ class Poller:
                 if isinstance(each, Failure) and each.group not in gone
             ),
         )
+
+    async def lag(self, group: str) -> int | None:
+        """Return how many records a group of the last poll is behind; None: not known."""
+        coordinator = self._coordinators.get(group)
+        return None if coordinator is None else await lag_of(self._brokers, group, coordinator)
 
     async def _describe(
         self, listings: Iterable[Listing], coordinators: Coordinators

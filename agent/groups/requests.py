@@ -4,9 +4,11 @@ import dataclasses
 import hashlib
 import io
 import struct
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 from agent.errors import DecodeError
 from agent.wire.buffer import Buffer
@@ -25,6 +27,9 @@ a large cluster, as owned and as target."""
 class Api(IntEnum):
     """The APIs that inspection uses."""
 
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
@@ -43,6 +48,9 @@ class Api(IntEnum):
 
 
 _LAST = {
+    Api.LIST_OFFSETS: ("topics",),
+    Api.METADATA: ("topics",),
+    Api.OFFSET_FETCH: ("topics",),
     Api.FIND_COORDINATOR: ("port", "coordinators"),
     Api.DESCRIBE_GROUPS: ("groups",),
     Api.LIST_GROUPS: ("groups",),
@@ -57,6 +65,9 @@ _LAST = {
 """The last field of an answer that anyone wants, by version."""
 
 KNOWN = {
+    Api.LIST_OFFSETS: (1, 5),
+    Api.METADATA: (4, 4),
+    Api.OFFSET_FETCH: (2, 5),
     Api.FIND_COORDINATOR: (0, 6),
     Api.DESCRIBE_GROUPS: (0, 6),
     Api.LIST_GROUPS: (0, 5),
@@ -82,9 +93,21 @@ def encode(api: Api, version: int, correlation_id: int, client_id: str, **values
     frame = io.BytesIO()
     frame.write(struct.pack(">hhih", api, version, correlation_id, len(name)) + name)
     frame.write(bytes(schema.__flexible__))  # no tagged fields in the header
-    write = _writer(api, version)
-    write(frame, schema(**{key: value for key, value in values.items() if key in known}))
+    given = {key: value for key, value in values.items() if key in known}
+    _writer(api, version)(frame, _entity(schema, given))
     return struct.pack(">i", frame.tell()) + frame.getvalue()
+
+
+def _entity(schema: Any, values: Mapping[str, Any]) -> Any:
+    """Return kio's entity; lists of mappings become tuples of the entities that it wants."""
+    nested = [key for key, value in values.items() if isinstance(value, list)]
+    hints = get_type_hints(schema) if nested else {}
+    return schema(**dict(values) | {key: _tuple(hints[key], values[key]) for key in nested})
+
+
+def _tuple(hint: Any, values: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+    (kind, *_) = get_args(get_args(hint)[0] if isinstance(hint, UnionType) else hint)
+    return tuple(_entity(kind, each) for each in values)
 
 
 @cache

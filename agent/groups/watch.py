@@ -6,11 +6,12 @@ generation no broker tells, other member ids or assignments (a member id is new 
 a dynamic member). A classic rebalance that gives everyone the same again leaves nothing behind.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.groups.model import Description, GroupState, GroupType
+from agent.groups.model import Description, GroupState, GroupType, Member
 
 
 class Facts(NamedTuple):
@@ -21,8 +22,8 @@ class Facts(NamedTuple):
     state: GroupState
     epoch: int | None
     member_ids: frozenset[str]
-    assignments: int | None
-    """A hash of who has what; None where the broker does not tell it, or the epoch is enough."""
+    assignments: bytes | None
+    """Who has what: sorted hashes of 8 bytes; None where the broker does not tell it."""
 
 
 class Change(NamedTuple):
@@ -32,6 +33,12 @@ class Change(NamedTuple):
     group_type: str
     joined: frozenset[str]
     left: frozenset[str]
+    moved: int | None = None
+    """Partitions that another member has now; None: not known yet, while the group rebalances."""
+
+
+_OWNED = {GroupType.CLASSIC, GroupType.CONSUMER}
+"""Types of groups whose members have partitions to themselves."""
 
 
 @dataclass(slots=True)
@@ -45,9 +52,8 @@ class Watched:
 def facts_of(described: Description) -> Facts:
     """Return what is kept of a description; the rest of it is large."""
     members, assignments = described.members, None
-    if described.type is GroupType.CLASSIC and described.state is GroupState.STABLE:
-        owned = ((m.member_id, tuple(sorted((m.owned or {}).items()))) for m in members)
-        assignments = hash(frozenset(owned))
+    if described.type in _OWNED and described.state is GroupState.STABLE:
+        assignments = array("q", sorted(_owned(members))).tobytes()
     return Facts(
         group=described.group,
         type=described.type,
@@ -56,6 +62,13 @@ def facts_of(described: Description) -> Facts:
         member_ids=frozenset(member.member_id for member in members),
         assignments=assignments,
     )
+
+
+def _owned(members: Iterable[Member]) -> Iterator[int]:
+    for member in members:
+        for topic, numbers in (member.owned or {}).items():
+            for number in numbers:
+                yield hash((member.member_id, topic, number))
 
 
 class Watch:
@@ -81,7 +94,14 @@ class Watch:
                     facts.type.lower(),
                     facts.member_ids - before.member_ids,
                     before.member_ids - facts.member_ids,
+                    _moved(before.assignments, facts.assignments),
                 )
+
+
+def _moved(before: bytes | None, after: bytes | None) -> int | None:
+    if before is None or after is None:
+        return None
+    return len(set(array("q", after)) - set(array("q", before)))
 
 
 def _remembering(facts: Facts, before: Facts) -> Facts:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from agent.sources.rule import Event
+from metrics.sample import Sample
 from metrics.signals import Signal
 from metrics.snapshot import InspectedGroup
 
@@ -38,6 +39,9 @@ class Inspecting(Protocol):
 
     def inspected(self) -> tuple[InspectedGroup, ...]:
         """Return every group that it knows now."""
+
+    def findings(self) -> Sequence[Sample]:
+        """Return what was found since the last call, to be recorded."""
 
 
 class Source(Protocol):

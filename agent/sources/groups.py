@@ -5,21 +5,26 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent.errors import ConfigError
 from agent.groups.brokers import Brokers
 from agent.groups.errors import BrokerError, RefusedError
 from agent.groups.poll import Polled, Poller
-from agent.groups.watch import Watch
+from agent.groups.watch import Change, Watch
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.groups_config import GroupsSourceConfig
+from metrics.sample import Sample, SampleKind, Scope, digest, format_time
+from metrics.signals import SourceKind
 from metrics.snapshot import InspectedGroup
 
 log = logging.getLogger(__name__)
 
 _JITTER = 0.1
+_LAGS = 20
+"""Groups of one poll whose lag is looked at: three questions each."""
+_SHARE = "share"
 _REFUSED_PAUSE_MAX_S = 300.0
 """Wrong credentials stay wrong: attempts get rarer, up to this, so that no account is locked."""
 
@@ -29,19 +34,23 @@ class GroupsSource:
 
     kind = "groups"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the configuration and the world give
         self,
         config: GroupsSourceConfig,
         *,
         cluster: str,
         brokers: Callable[[], Brokers],
         watched: Callable[[str], bool],
+        app_of: Callable[[str], str] = str,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """``cluster`` is the label; without one it is the cluster's own id."""
         self.name = config.name
         self.health = SourceHealth()
         self._config, self._cluster, self._cluster_id = config, cluster, ""
         self._brokers, self._watched = brokers, watched
+        self._app_of, self._clock = app_of, clock
+        self._findings: list[Sample] = []
         self._watch = Watch()
         self._fault = ""
 
@@ -54,8 +63,9 @@ class GroupsSource:
             while True:
                 began_s = time.monotonic()
                 try:
-                    self._take(await poller.poll(self._watch.groups.keys()))
+                    changes = self._take(await poller.poll(self._watch.groups.keys()))
                     refused = 0
+                    await self._look_at(changes, poller)
                 except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
                     self._fail(error)
                     refused += isinstance(error, RefusedError | ConfigError)
@@ -75,10 +85,9 @@ class GroupsSource:
 
     def inspected(self) -> tuple[InspectedGroup, ...]:
         """Return every group as the last poll that could ask it has seen it."""
-        cluster = self._cluster or self._cluster_id
         return tuple(
             InspectedGroup(
-                cluster=cluster,
+                cluster=self._label,
                 group=each.facts.group,
                 group_type=each.facts.type.lower(),
                 state=each.facts.state.value,
@@ -89,15 +98,52 @@ class GroupsSource:
             for each in self._watch.groups.values()
         )
 
+    def findings(self) -> Sequence[Sample]:
+        """Return what changed in groups since the last call: who moved, what it cost."""
+        found, self._findings = self._findings, []
+        return found
+
+    async def _look_at(self, changes: Sequence[Change], poller: Poller) -> None:
+        """Record what has changed, with the lag of some groups."""
+        for number, change in enumerate(changes):
+            at = self._clock()
+            counts = number < _LAGS and change.group_type != _SHARE
+            lag = await poller.lag(change.group) if counts else None
+            self._findings.append(self._finding(change, at, lag))
+
+    def _finding(self, change: Change, at: float, lag: int | None) -> Sample:
+        ts, group = format_time(at), change.group
+        watched = self._watch.groups.get(group)
+        return Sample(
+            id=digest(Scope.GROUP, self._label, group, SampleKind.SIGNAL, ts),
+            kind=SampleKind.SIGNAL,
+            ts=ts,
+            cluster=self._label,
+            app=self._app_of(group),
+            group=group,
+            group_type=change.group_type,
+            scope=Scope.GROUP,
+            reason=f"{len(change.joined)} joined, {len(change.left)} left",
+            generation=None if watched is None else watched.facts.epoch,
+            source=SourceKind.ADMIN,
+            gained=change.moved,
+            lag=lag,
+        )
+
     def _pause_s(self, refused: int) -> float:
         interval_s = self._config.interval_s
         if refused:
             interval_s = max(interval_s, min(interval_s * 2**refused, _REFUSED_PAUSE_MAX_S))
         return interval_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
 
-    def _take(self, polled: Polled) -> None:
+    @property
+    def _label(self) -> str:
+        return self._cluster or self._cluster_id
+
+    def _take(self, polled: Polled) -> list[Change]:
         self._cluster_id = polled.cluster_id
-        for change in self._watch.update(polled.groups, polled.gone):
+        changes = list(self._watch.update(polled.groups, polled.gone))
+        for change in changes:
             keys = {
                 "group": change.group,
                 "group_type": change.group_type,
@@ -113,6 +159,7 @@ class GroupsSource:
         texts = [each.error for each in polled.down]
         texts += [f"{each.group}: {each.error}" for each in polled.failures[:1]]
         self._tell("groups_partial", "; ".join(texts))
+        return changes
 
     def _fail(self, error: BrokerError | ConfigError) -> None:
         reason = error.reason if isinstance(error, BrokerError) else "config"

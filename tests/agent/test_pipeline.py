@@ -12,10 +12,12 @@ from agent.history import History
 from agent.pipeline import Pipeline
 from agent.sinks.jsonl_spool import JsonlSpool, SpoolConfig
 from metrics.sample import Sample, SampleKind
+from metrics.snapshot import InspectedGroup
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 from tests.agent.observed import ScriptedSource, member, raised, synced
+from tests.metrics.given import run
 
 INTERVAL_S = 15.0
 
@@ -85,6 +87,30 @@ def test_a_group_that_is_not_watched_leaves_no_trace(bench: Bench) -> None:
     bench.pipeline.emit([raised(Status.NEW_MEMBER, 1000.0, member(group="hidden"))])
 
     assert bench.pipeline.tracker.snapshot(1000.0).groups == ()
+
+
+class Inspector(ScriptedSource):
+    """One that also finds something in groups, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = run(Tracker(StatusConfig()), raised(Status.NEW_MEMBER, 1000.0))
+
+    def inspected(self) -> tuple[InspectedGroup, ...]:
+        return ()
+
+    def findings(self) -> list[Sample]:
+        found, self.found = self.found, []
+        return found
+
+
+def test_what_a_source_finds_in_groups_is_recorded(bench: Bench) -> None:
+    bench.pipeline.sources = [Inspector()]
+
+    bench.tick(1001.0)
+    bench.tick(1002.0)
+
+    assert [record.to for record in bench.on_disk()] == [2]
 
 
 def test_positions_that_moved_without_a_sample_are_saved_every_few_seconds(bench: Bench) -> None:

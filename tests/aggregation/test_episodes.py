@@ -13,7 +13,7 @@ from aggregation.departures import Departure, DepartureKind, workload
 from aggregation.episodes import GroupEpisode, group_episodes
 from aggregation.pieces import MemberRef
 from aggregation.root_cause import Certainty, Straggler
-from metrics.sample import Sample
+from metrics.sample import Sample, SampleKind, Scope
 from metrics.signals import Member, Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
@@ -545,3 +545,30 @@ class TestPartitionsMoved:
         (found,) = episodes(raised(7, 100.0, A))
 
         assert found.partitions_moved is None
+
+
+class TestTolls:
+    """What polls find goes to the rebalance that they follow."""
+
+    def found(self, at: float, **told: int | str | None) -> Sample:
+        (record,) = records(raised(1, at, A))
+        columns = {"kind": SampleKind.SIGNAL, "scope": Scope.GROUP, "id": str(at), "episode": None}
+        return msgspec.structs.replace(record, **columns, **told)
+
+    def moved_and_lag(self, *found: Sample) -> list[tuple[int | None, int | None]]:
+        told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 130.0, A, B, C))
+        return [(e.partitions_moved, e.lag) for e in group_episodes([*told, *found])]
+
+    def test_go_to_the_latest_that_had_begun(self) -> None:
+        found = self.found(109.0, gained=3, lag=40), self.found(119.0, gained=None, lag=90)
+
+        assert self.moved_and_lag(*found) == [(None, None), (3, 90), (None, None)]
+
+    def test_long_after_it_belong_to_none(self) -> None:
+        assert self.moved_and_lag(self.found(999.0, gained=3, lag=4)) == [(None, None)] * 3
+
+    def test_of_another_cluster_belong_to_none(self) -> None:
+        other = self.found(109.0, gained=3, lag=4, cluster="other")
+        unnamed = self.found(110.0, gained=1, lag=2, cluster="")
+
+        assert self.moved_and_lag(other, unnamed)[1] == (1, 2)

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from aggregation.advice import ADVICE, SLOW_MEMBER, UNSEEN
 from aggregation.episodes import GroupEpisode, group_episodes
 from aggregation.explanation import choose, explain, explanations
+from aggregation.tolls import Toll
 from metrics.status import RebalanceStatus as Status
 from tests.aggregation.test_episodes import NEW, START, A, B, C, gaining, left, records, round_of
 from tests.metrics.given import raised
@@ -48,6 +51,21 @@ def test_one_rebalance_that_still_runs() -> None:
         " on host h-c (MetadataChanged: metadata); the group was at it for 0 ms in all."
     )
     assert told.happened[0].is_open
+
+
+def test_cost_names_the_records_that_waited() -> None:
+    begun, *_, again = story()
+    behind = [replace(begun, tolls=(Toll(1.0, "k", 2, 1),)), replace(again, tolls=(_toll(1_234),))]
+
+    assert explain("k", "g", behind[:1]).answer.endswith(
+        "s of its members' time, and 2 partitions moved; 1 record waited afterwards."
+    )
+    assert explain("k", "g", behind).answer.endswith("; 1,234 records waited afterwards at worst.")
+    assert [each.lag for each in explain("k", "g", behind).happened] == [1, 1_234]
+
+
+def _toll(lag: int) -> Toll:
+    return Toll(1.0, "k", None, lag)
 
 
 def test_long_reason_is_shortened_in_the_answer_alone() -> None:

@@ -33,7 +33,7 @@ __all__ = ["HOST", "KAFKA_28", "KAFKA_43", "Group", "Simulated"]
 
 HOST = "127.0.0.1"
 CLUSTER_ID = "simulated"
-NOT_FOUND, NOT_COORDINATOR, UNSUPPORTED_VERSION = 69, 16, 35
+NOT_FOUND, NOT_COORDINATOR, UNSUPPORTED_VERSION, NOT_LEADER = 69, 16, 35, 6
 
 
 @dataclass(slots=True)
@@ -45,6 +45,8 @@ class Simulated:
     versions: Versions = field(default_factory=lambda: KAFKA_43)
     errors: dict[tuple[Api, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     """Error codes that an API gives for a group before it answers; '' is the whole answer."""
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Of topics' partitions; the broker ``1 + partition % nodes`` leads each."""
     omitted: set[str] = field(default_factory=set)
     """Groups that no coordinator says anything about."""
     fenced: set[int] = field(default_factory=set)
@@ -194,6 +196,8 @@ class Simulated:
                 return self._list(node_id)
             case Api.FIND_COORDINATOR:
                 return self._find(asked)
+            case Api.OFFSET_FETCH | Api.METADATA | Api.LIST_OFFSETS:
+                return self._offsets(node_id, api, asked)
             case _:
                 return self._describe(node_id, api, asked)
 
@@ -214,6 +218,54 @@ class Simulated:
             "brokers": brokers,
             "endpoint_type": 1,
             "cluster_authorized_operations": self.operations,
+        }
+
+    def _offsets(self, node_id: int, api: Api, asked: Fields) -> Fields:
+        if api is Api.OFFSET_FETCH:
+            return self._committed(asked["group_id"])
+        if api is Api.METADATA:
+            return self._metadata([each["name"] for each in asked["topics"]])
+        return self._ends(node_id, asked["topics"])
+
+    def _committed(self, name: str) -> Fields:
+        topics: dict[str, list[Fields]] = defaultdict(list)
+        for (topic, number), offset in self.groups[name].committed.items():
+            topics[topic].append({"partition_index": number, "committed_offset": offset})
+        return {"topics": [{"name": name, "partitions": each} for name, each in topics.items()]}
+
+    def _leader(self, partition: int) -> int:
+        return 1 + partition % self.nodes
+
+    def _metadata(self, names: list[str]) -> Fields:
+        brokers = [{"node_id": n, "host": HOST, "port": port} for n, port in self.ports.items()]
+        topics: dict[str, list[Fields]] = {name: [] for name in names}
+        for topic, number in self.ends:
+            if topic in topics:
+                leader = self._leader(number)
+                topics[topic].append({"partition_index": number, "leader_id": leader})
+        found = [{"name": name, "partitions": each} for name, each in topics.items()]
+        return {"brokers": brokers, "topics": found}
+
+    def _ends(self, node_id: int, topics: list[Fields]) -> Fields:
+        return {
+            "topics": [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        self._end(node_id, topic["name"], each["partition_index"])
+                        for each in topic["partitions"]
+                    ],
+                }
+                for topic in topics
+            ]
+        }
+
+    def _end(self, node_id: int, topic: str, number: int) -> Fields:
+        error = 0 if self._leader(number) == node_id else NOT_LEADER
+        return {
+            "partition_index": number,
+            "error_code": error,
+            "offset": self.ends[topic, number],
         }
 
     def _list(self, node_id: int) -> Fields:

@@ -20,6 +20,9 @@ KAFKA_43: Versions = {
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
     Api.SHARE_GROUP_DESCRIBE: (1, 1),
     Api.STREAMS_GROUP_DESCRIBE: (0, 0),
+    Api.LIST_OFFSETS: (1, 11),
+    Api.METADATA: (0, 13),
+    Api.OFFSET_FETCH: (1, 10),
 }
 KAFKA_28: Versions = {
     Api.FIND_COORDINATOR: (0, 3),
@@ -29,6 +32,9 @@ KAFKA_28: Versions = {
     Api.API_VERSIONS: (0, 3),
     Api.SASL_AUTHENTICATE: (0, 2),
     Api.DESCRIBE_CLUSTER: (0, 0),
+    Api.LIST_OFFSETS: (0, 6),
+    Api.METADATA: (0, 11),
+    Api.OFFSET_FETCH: (0, 7),
 }
 OF_TYPE = {
     Api.DESCRIBE_GROUPS: "classic",
@@ -41,6 +47,9 @@ _WANTED = {
     Api.SASL_HANDSHAKE: ("mechanism",),
     Api.SASL_AUTHENTICATE: ("auth_bytes",),
     Api.DESCRIBE_GROUPS: ("groups",),
+    Api.OFFSET_FETCH: ("group_id",),
+    Api.METADATA: ("topics",),
+    Api.LIST_OFFSETS: ("topics",),
 }
 _NONE = UUID(int=0)
 
@@ -55,6 +64,8 @@ class Group:
     protocol: str = "consumer"
     epoch: int = 1
     members: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Offsets by topic and partition; -1: none yet."""
     garbled: bool = False
     """A classic group whose members wrote nonsense."""
 

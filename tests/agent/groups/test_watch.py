@@ -35,22 +35,33 @@ def test_what_is_the_same_is_no_change() -> None:
 
 def test_a_rebalance_between_two_polls_left_another_epoch() -> None:
     assert changes(CONSUMER, replace(CONSUMER, epoch=5)) == [
-        Change("g", "consumer", NOBODY, NOBODY)
+        Change("g", "consumer", NOBODY, NOBODY, 0)
     ]
+
+
+def test_partitions_that_moved_are_counted_once_the_group_is_stable() -> None:
+    three: Assigned = {"t": (0, 1, 2)}
+    before = replace(CONSUMER, members=(member("a", three),))
+    going_on = replace(before, state=GroupState.RECONCILING, epoch=4)
+    after = replace(
+        CONSUMER, epoch=4, members=(member("a", {"t": (0,)}), member("b", {"t": (1, 2)}))
+    )
+
+    assert [each.moved for each in changes(before, going_on, after)] == [None, 2]
 
 
 def test_members_that_came_and_went_are_told() -> None:
     before = replace(CLASSIC, members=(member("a"), member("b")))
     after = replace(CLASSIC, members=(member("b"), member("c")))
 
-    assert changes(before, after) == [Change("g", "classic", frozenset("c"), frozenset("a"))]
+    assert changes(before, after) == [Change("g", "classic", frozenset("c"), frozenset("a"), 1)]
 
 
 def test_a_classic_rebalance_between_two_polls_left_other_assignments() -> None:
     before = replace(CLASSIC, members=(member("a", {"t": (0,)}), member("b", {"t": (1,)})))
     after = replace(CLASSIC, members=(member("a", {"t": (1,)}), member("b", {"t": (0,)})))
 
-    assert changes(before, after) == [Change("g", "classic", NOBODY, NOBODY)]
+    assert changes(before, after) == [Change("g", "classic", NOBODY, NOBODY, 2)]
 
 
 def test_a_classic_group_is_compared_over_a_rebalance_that_a_poll_has_seen() -> None:

@@ -10,7 +10,7 @@ from agent.groups.brokers import Brokers
 from agent.groups.requests import Api
 from agent.groups.sasl import Mechanism
 from agent.groups.security import Login, Security
-from agent.sources.groups import GroupsSource
+from agent.sources.groups import _LAGS, GroupsSource
 from agent.sources.groups_config import GroupsSourceConfig
 from metrics.snapshot import InspectedGroup
 from tests.agent.groups.simulated import CLUSTER_ID, HOST, KAFKA_28, Group, Simulated
@@ -214,3 +214,46 @@ def test_the_pause_between_polls_jitters() -> None:
 
     assert len(pauses) > 1
     assert all(0.9 * INTERVAL_S <= pause <= 1.1 * INTERVAL_S for pause in pauses)
+
+
+def test_a_change_is_recorded_with_what_moved_and_the_lag() -> None:
+    group = Group(type="consumer", members=members(2), committed={("t", 0): 5, ("t", 1): 7})
+    with Simulated({"g": group}, ends={("t", 0): 10, ("t", 1): 10}) as cluster:
+        running = Running(cluster, name="prod")
+
+        async def scene() -> None:
+            await running.until(lambda: "g" in running.rows)
+            group.members = {"m-0": {"t": [0, 1]}}
+            group.epoch = 9
+            await running.until(lambda: running.rows["g"].changes == 1)
+            await running.polled()
+
+        play(running, scene)
+
+    (found,) = running.source.findings()
+    assert (found.kind, found.scope, found.source) == ("signal", "group", "admin")
+    assert (found.cluster, found.group, found.app, found.generation) == ("prod", "g", "g", 9)
+    assert (found.reason, found.gained, found.lag) == ("0 joined, 1 left", 1, 8)
+    assert running.source.findings() == []
+
+
+def test_lag_is_looked_at_for_some_groups_of_a_poll_alone() -> None:
+    groups = {
+        f"g-{n:02}": Group(members=members(1), committed={("t", 0): 1}) for n in range(_LAGS + 5)
+    }
+    with Simulated(groups, ends={("t", 0): 4}) as cluster:
+        running = Running(cluster)
+
+        async def scene() -> None:
+            await running.until(lambda: len(running.rows) == len(groups))
+            for group in groups.values():
+                group.members = members(2)
+            await running.until(lambda: all(row.changes for row in running.rows.values()))
+            await running.polled(2)
+
+        play(running, scene)
+
+    told = [each.lag for each in running.source.findings()]
+    assert len(told) == len(groups)
+    assert None in told
+    assert 3 in told
