@@ -30,7 +30,7 @@ from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection
 from agent.landing_page import GROUP_PATH, render_page
 from aggregation.group_views import group_views
 from aggregation.live import live
-from metrics.exporters.prometheus import render
+from metrics.exporters.prometheus import PageWriter
 from metrics.exposition import AgentStats, Exposition
 from metrics.snapshot import Snapshot
 
@@ -68,13 +68,15 @@ class Answers:
 class _Pages:
     def __init__(self, config: WebConfig, max_series: int, answers: Answers) -> None:
         self._config, self._max_series, self._answers = config, max_series, answers
+        self._writer = PageWriter()
         # one thread: two large pages at once would only slow each other down
         self._renderer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
 
     async def metrics(self, request: Request) -> Response:
         accept, state_sets = request.headers.get("accept", ""), self._config.state_sets
+        write, limit = self._writer.write, self._max_series
         body, content_type = await self._rendered(
-            lambda exposition: render(exposition, accept, self._max_series, state_sets=state_sets)
+            lambda exposition: write(exposition, accept, limit, state_sets=state_sets)
         )
         return Response(body, headers={"Content-Type": content_type})
 

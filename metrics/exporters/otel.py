@@ -28,9 +28,9 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from metrics import catalog
 from metrics.catalog import MetricType
-from metrics.exporters.points import Example, Point, families, printable
+from metrics.exporters.points import Example, Labels, Observations, Point, families, printable
 from metrics.exposition import Exposition
-from metrics.snapshot import DURATION_BUCKETS_S, Durations
+from metrics.snapshot import DURATION_BUCKETS_S
 
 SCOPE = "kafka-rebalance-agent"
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
@@ -125,7 +125,8 @@ def _data(
     if row.type is MetricType.HISTOGRAM:
         return Histogram([_histogram(names, each, at_ns) for each in points], _CUMULATIVE)
     numbers = [
-        NumberDataPoint(_attributes(names, each), 0, at_ns, _number(each.value)) for each in points
+        NumberDataPoint(_attributes(names, labels), 0, at_ns, _number(value))
+        for labels, value in points
     ]
     if is_status:
         return Sum(numbers, _CUMULATIVE, is_monotonic=False)
@@ -141,32 +142,33 @@ def _attribute_names(row: catalog.Metric, *, is_status: bool) -> tuple[str, ...]
     return tuple(names[label] for label in row.labels)
 
 
-def _attributes(names: tuple[str, ...], point: Point) -> Mapping[str, str]:
+def _attributes(names: tuple[str, ...], labels: Labels) -> Mapping[str, str]:
     found = {
         name: printable(value)
-        for name, value in zip(names, point.labels, strict=True)
+        for name, value in zip(names, labels, strict=True)
         if value  # what is not known is not told
     }
     return _KAFKA | found if ATTRIBUTES[catalog.CLUSTER] in names else found
 
 
-def _number(value: float | Durations) -> float:
-    assert not isinstance(value, Durations)  # noqa: S101 - only histograms have these
+def _number(value: float | Observations) -> float:
+    assert not isinstance(value, Observations)  # noqa: S101 - only histograms have these
     return int(value) if isinstance(value, int) else value  # a bool or a code is an int
 
 
 def _histogram(names: tuple[str, ...], point: Point, at_ns: int) -> HistogramDataPoint:
-    assert isinstance(point.value, Durations)  # noqa: S101
-    counts = point.value.buckets
+    labels, value = point
+    assert isinstance(value, Observations)  # noqa: S101
+    counts = value.durations.buckets
     return HistogramDataPoint(
-        attributes=_attributes(names, point),
+        attributes=_attributes(names, labels),
         start_time_unix_nano=0,
         time_unix_nano=at_ns,
         count=sum(counts),
-        sum=point.value.sum_s,
+        sum=value.durations.sum_s,
         bucket_counts=counts,
         explicit_bounds=DURATION_BUCKETS_S,
         min=None,  # type: ignore[arg-type]  # optional on the wire, and not known
         max=None,  # type: ignore[arg-type]
-        exemplars=[exemplar_of(point.example)] if point.example is not None else [],
+        exemplars=[] if value.example is None else [exemplar_of(value.example)],
     )

@@ -5,13 +5,22 @@ always there, then series are given out in the catalogue's order, aggregates fir
 metric by labels, so that the same series are left out at every scrape.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter, itemgetter
+from typing import NamedTuple, Protocol, TypeVar
 
 from metrics import catalog
 from metrics.catalog import Metric, MetricType
-from metrics.exposition import AgentStats, AppRow, Exposition, GroupRow, Live
-from metrics.snapshot import DURATION_BUCKETS_S, Durations, InspectedGroup, MemberRow, RebalanceKey
+from metrics.exposition import AgentStats, AppRow, DurationKey, Exposition, GroupRow, Live
+from metrics.snapshot import (
+    DURATION_BUCKETS_S,
+    Durations,
+    InspectedGroup,
+    MemberRow,
+    RebalanceKey,
+    Rebalances,
+    StatusCounts,
+)
 from metrics.status import CONSUMER_MAX, RebalanceStatus
 
 
@@ -23,15 +32,20 @@ class Example(NamedTuple):
     at: float
 
 
-class Point(NamedTuple):
-    """One series' labels, in the metric's order, and value."""
+class Observations(NamedTuple):
+    """What a histogram holds, and one of them."""
 
-    labels: tuple[str, ...]
-    value: float | Durations
+    durations: Durations
     example: Example | None = None
 
 
+Labels = tuple[str, ...]
+Point = tuple[Labels, float | Observations]
+"""One series' labels, in the metric's order, and value. A plain tuple: a page has thousands."""
+
 Family = tuple[Metric, list[Point]]
+_Row = TypeVar("_Row")
+_Labelled = list[tuple[Labels, _Row]]
 _HIGHEST = max(RebalanceStatus)
 _COORDINATOR_STATES = {
     "classic": ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable"),
@@ -44,20 +58,37 @@ _HISTOGRAM_SERIES = len(DURATION_BUCKETS_S) + 3
 """A bucket each, +Inf, sum and count."""
 
 
-def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> Iterator[Family]:
+_LABEL = tuple(code.label for code in RebalanceStatus)
+
+
+class _Rows:
+    """The rows with their labels, in the labels' order: each metric of a row uses them."""
+
+    def __init__(self, live: Live) -> None:
+        self.groups = _labelled(live.groups, _group)
+        self.apps = _labelled(live.apps, _app)
+        self.instances = _labelled(live.instances, _streams)
+        self.consumers = _labelled(live.consumers, _consumer)
+        self.inspected = _labelled(live.inspected, _group)
+        self.members = sorted(set(map(_member, live.members)))
+        self.durations = _labelled(live.durations.items(), _duration)
+        self.rebalances = _labelled(live.rebalances.items(), _rebalance)
+
+
+def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> list[Family]:
     """Return each metric that has points, with no more than ``max_series`` of Kafka's series."""
-    read = _LIVE | (_STATE_SETS if state_sets else {})
+    read, rows = _LIVE | (_STATE_SETS if state_sets else {}), _Rows(exposition.live)
     bounded, dropped = list[Family](), 0
     for metric, points_of in read.items():
-        points = sorted(points_of(exposition.live), key=lambda point: point.labels)
+        points = points_of(rows)
         size = _HISTOGRAM_SERIES if metric.type is MetricType.HISTOGRAM else 1
         kept = points[: max_series // size]
         max_series -= len(kept) * size
         dropped += (len(points) - len(kept)) * size
         bounded.append((metric, kept))
-    agents = [(metric, list(points_of(exposition.agent))) for metric, points_of in _AGENT.items()]
-    agents.append((catalog.SERIES_DROPPED, [Point((), dropped)]))
-    return ((metric, points) for metric, points in agents + bounded if points)
+    agents = [(metric, points_of(exposition.agent)) for metric, points_of in _AGENT.items()]
+    agents.append((catalog.SERIES_DROPPED, [((), dropped)]))
+    return [(metric, points) for metric, points in agents + bounded if points]
 
 
 def printable(value: str) -> str:
@@ -65,132 +96,146 @@ def printable(value: str) -> str:
     return value if value.isascii() else value.encode(errors="replace").decode()
 
 
-def _consumer(row: MemberRow) -> tuple[str, ...]:
+def _labelled(rows: Iterable[_Row], labels: Callable[[_Row], Labels]) -> _Labelled[_Row]:
+    return sorted(((labels(row), row) for row in rows), key=itemgetter(0))
+
+
+def _consumer(row: MemberRow) -> Labels:
     return (row.app, row.group, row.client_id, row.host, row.cluster)
 
 
-def _streams(row: MemberRow) -> tuple[str, ...]:
+def _streams(row: MemberRow) -> Labels:
     return (row.group, row.client_id, row.host, row.cluster)
 
 
-def _group(row: GroupRow | InspectedGroup) -> tuple[str, ...]:
+def _group(row: GroupRow | InspectedGroup) -> Labels:
     return (row.group, row.group_type, row.cluster)
 
 
-def _rebalance(key: RebalanceKey) -> tuple[str, ...]:
-    return (key.group, key.status, key.cluster)
-
-
-def _app(row: AppRow) -> tuple[str, ...]:
+def _app(row: AppRow) -> Labels:
     return (row.app, row.cluster)
 
 
-def _by_status(row: MemberRow, values: Mapping[RebalanceStatus, float]) -> Iterator[Point]:
+def _duration(item: tuple[DurationKey, Durations]) -> Labels:
+    key, _ = item
+    return (key.app, key.group, key.cluster)
+
+
+def _rebalance(item: tuple[RebalanceKey, Rebalances]) -> Labels:
+    key, _ = item
+    return (key.group, key.status, key.cluster)
+
+
+def _member(row: MemberRow) -> Labels:
+    return (
+        row.client_id,
+        row.member_id or "",
+        row.group_instance_id or "",
+        row.group_type,  # as the client's group.protocol has it
+        row.assignor or "",
+        row.software or "",
+        row.cluster,
+    )
+
+
+def _by_status(
+    rows: _Labelled[MemberRow], values: Callable[[StatusCounts], Mapping[RebalanceStatus, float]]
+) -> list[Point]:
     """Return a point for each status that has been counted at all."""
-    return (Point((*_consumer(row), code.label), n) for code, n in values.items() if n)
+    return [
+        ((*labels, _LABEL[code]), number)
+        for labels, row in rows
+        for code, number in values(row.counts).items()
+        if number
+    ]
 
 
-def _states(
-    labels: tuple[str, ...], held: RebalanceStatus, highest: RebalanceStatus = _HIGHEST
-) -> Iterator[Point]:
-    codes = (code for code in RebalanceStatus if code <= highest)
-    return (Point((*labels, code.label), code is held) for code in codes)
+class _Held(Protocol):
+    @property
+    def status(self) -> RebalanceStatus: ...
 
 
-def _coordinator_states(row: InspectedGroup) -> Iterator[Point]:
-    """Return a point for each state of the group's type, and for one that is new to us."""
-    states = dict.fromkeys((*_COORDINATOR_STATES.get(row.group_type, ()), row.state))
-    return (Point((*_group(row), state), state == row.state) for state in states)
+_HeldRow = TypeVar("_HeldRow", bound=_Held)
 
 
-def _member_info(live: Live) -> Iterable[Point]:
-    labels = {
-        (
-            row.client_id,
-            row.member_id or "",
-            row.group_instance_id or "",
-            row.group_type,  # as the client's group.protocol has it
-            row.assignor or "",
-            row.software or "",
-            row.cluster,
-        )
-        for row in live.members
-    }
-    return [Point(each, 1) for each in labels]
+def _states(rows: _Labelled[_HeldRow], highest: RebalanceStatus = _HIGHEST) -> list[Point]:
+    codes = [(code, code.label) for code in RebalanceStatus if code <= highest]
+    return [((*labels, label), code is row.status) for labels, row in rows for code, label in codes]
+
+
+def _coordinator_states(rows: _Labelled[InspectedGroup]) -> list[Point]:
+    """Return a point for each state of a group's type, and for one that is new to us."""
+    return [
+        ((*labels, state), state == row.state)
+        for labels, row in rows
+        for state in dict.fromkeys((*_COORDINATOR_STATES.get(row.group_type, ()), row.state))
+    ]
+
+
+def _example(total: Rebalances) -> Example:
+    return Example(total.last_id, total.last_s, total.last_at)
 
 
 def _counted(word: str) -> Callable[[AgentStats], list[Point]]:
-    return lambda agent: [Point((), agent.tracker.get(word, 0))]
+    return lambda agent: [((), agent.tracker.get(word, 0))]
 
 
-_AGENT: dict[Metric, Callable[[AgentStats], Iterable[Point]]] = {
-    catalog.BUILD_INFO: lambda a: [Point((a.version, a.python_version), 1)],
-    catalog.SOURCE_UP: lambda a: [Point((s.name,), s.up) for s in a.sources],
+_AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
+    catalog.BUILD_INFO: lambda a: [((a.version, a.python_version), 1)],
+    catalog.SOURCE_UP: lambda a: [((s.name,), s.up) for s in a.sources],
     catalog.SOURCE_ERRORS: lambda a: [
-        Point((s.name, reason), n) for s in a.sources for reason, n in sorted(s.errors.items())
+        ((s.name, reason), n) for s in a.sources for reason, n in sorted(s.errors.items())
     ],
-    catalog.SOURCE_LAG: lambda a: [Point((s.name,), s.lag_s) for s in a.sources],
-    catalog.SOURCE_READ: lambda a: [Point((s.name,), s.read_bytes) for s in a.sources],
-    catalog.SIGNALS_READ: lambda a: [Point((s.name,), s.signals) for s in a.sources],
-    catalog.SIGNALS_UNPARSED: lambda a: [Point((s.name,), s.unparsed) for s in a.sources],
-    catalog.SOURCE_MEMBERS: lambda a: [Point((s.name,), s.members) for s in a.sources],
+    catalog.SOURCE_LAG: lambda a: [((s.name,), s.lag_s) for s in a.sources],
+    catalog.SOURCE_READ: lambda a: [((s.name,), s.read_bytes) for s in a.sources],
+    catalog.SIGNALS_READ: lambda a: [((s.name,), s.signals) for s in a.sources],
+    catalog.SIGNALS_UNPARSED: lambda a: [((s.name,), s.unparsed) for s in a.sources],
+    catalog.SOURCE_MEMBERS: lambda a: [((s.name,), s.members) for s in a.sources],
     catalog.SIGNALS_SUPPRESSED: _counted("suppressed"),
     catalog.SIGNALS_LATE: _counted("late"),
     catalog.JOINS_UNEXPLAINED: _counted("unexplained"),
     catalog.STATUSES_LOST: _counted("lost"),
     catalog.MEMBERS_EVICTED: _counted("evicted"),
     catalog.GROUPS_EVICTED: _counted("groups_evicted"),
-    catalog.SAMPLES_WRITTEN: lambda a: [Point((s.name,), s.written) for s in a.sinks],
-    catalog.SAMPLES_BUFFERED: lambda a: [Point((s.name,), s.buffered) for s in a.sinks],
-    catalog.SAMPLES_DROPPED: lambda a: [Point((s.name,), s.dropped) for s in a.sinks],
-    catalog.SINK_ERRORS: lambda a: [Point((s.name,), s.errors) for s in a.sinks],
-    catalog.RELOADS: lambda a: [Point((o,), n) for o, n in sorted(a.reloads.items())],
+    catalog.SAMPLES_WRITTEN: lambda a: [((s.name,), s.written) for s in a.sinks],
+    catalog.SAMPLES_BUFFERED: lambda a: [((s.name,), s.buffered) for s in a.sinks],
+    catalog.SAMPLES_DROPPED: lambda a: [((s.name,), s.dropped) for s in a.sinks],
+    catalog.SINK_ERRORS: lambda a: [((s.name,), s.errors) for s in a.sinks],
+    catalog.RELOADS: lambda a: [((o,), n) for o, n in sorted(a.reloads.items())],
 }
 
-_LIVE: dict[Metric, Callable[[Live], Iterable[Point]]] = {
-    catalog.GROUP_STATUS: lambda v: (Point(_group(r), r.status) for r in v.groups),
-    catalog.APP_STATUS: lambda v: (Point(_app(r), r.status) for r in v.apps),
-    catalog.GROUP_PEAK: lambda v: (Point(_group(r), r.peak) for r in v.groups),
-    catalog.APP_PEAK: lambda v: (Point(_app(r), r.peak) for r in v.apps),
-    catalog.STREAMS_STATUS: lambda v: (Point(_streams(r), r.status) for r in v.instances),
-    catalog.CONSUMER_STATUS: lambda v: (Point(_consumer(r), r.status) for r in v.consumers),
-    catalog.STREAMS_PEAK: lambda v: (Point(_streams(r), r.peak) for r in v.instances),
-    catalog.CONSUMER_PEAK: lambda v: (Point(_consumer(r), r.peak) for r in v.consumers),
-    catalog.GROUP_MEMBERS: lambda v: (Point(_group(r), r.members) for r in v.inspected),
-    catalog.GROUP_GENERATION: lambda v: (
-        Point(_group(r), r.generation) for r in v.inspected if r.generation is not None
-    ),
-    catalog.MEMBERSHIP_CHANGES: lambda v: (Point(_group(r), r.changes) for r in v.inspected),
-    catalog.COORDINATOR_STATE: lambda v: (p for r in v.inspected for p in _coordinator_states(r)),
-    catalog.REBALANCES: lambda v: (
-        p for r in v.consumers for p in _by_status(r, r.counts.rebalances)
-    ),
-    catalog.TRANSITIONS: lambda v: (
-        p for r in v.consumers for p in _by_status(r, r.counts.transitions)
-    ),
-    catalog.STATUS_SECONDS: lambda v: (
-        p for r in v.consumers for p in _by_status(r, r.counts.seconds)
-    ),
-    catalog.DURATION: lambda v: (
-        Point((key.app, key.group, key.cluster), value) for key, value in v.durations.items()
-    ),
-    catalog.GROUP_REBALANCES: lambda v: (
-        Point(_rebalance(key), sum(total.durations.buckets)) for key, total in v.rebalances.items()
-    ),
-    catalog.GROUP_DURATION: lambda v: (
-        Point(_rebalance(key), total.durations, Example(total.last_id, total.last_s, total.last_at))
-        for key, total in v.rebalances.items()
-    ),
-    catalog.MEMBER_INFO: _member_info,
+_LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
+    catalog.GROUP_STATUS: lambda v: [(labels, row.status) for labels, row in v.groups],
+    catalog.APP_STATUS: lambda v: [(labels, row.status) for labels, row in v.apps],
+    catalog.GROUP_PEAK: lambda v: [(labels, row.peak) for labels, row in v.groups],
+    catalog.APP_PEAK: lambda v: [(labels, row.peak) for labels, row in v.apps],
+    catalog.STREAMS_STATUS: lambda v: [(labels, row.status) for labels, row in v.instances],
+    catalog.CONSUMER_STATUS: lambda v: [(labels, row.status) for labels, row in v.consumers],
+    catalog.STREAMS_PEAK: lambda v: [(labels, row.peak) for labels, row in v.instances],
+    catalog.CONSUMER_PEAK: lambda v: [(labels, row.peak) for labels, row in v.consumers],
+    catalog.GROUP_MEMBERS: lambda v: [(labels, row.members) for labels, row in v.inspected],
+    catalog.GROUP_GENERATION: lambda v: [
+        (labels, row.generation) for labels, row in v.inspected if row.generation is not None
+    ],
+    catalog.MEMBERSHIP_CHANGES: lambda v: [(labels, row.changes) for labels, row in v.inspected],
+    catalog.COORDINATOR_STATE: lambda v: _coordinator_states(v.inspected),
+    catalog.REBALANCES: lambda v: _by_status(v.consumers, attrgetter("rebalances")),
+    catalog.TRANSITIONS: lambda v: _by_status(v.consumers, attrgetter("transitions")),
+    catalog.STATUS_SECONDS: lambda v: _by_status(v.consumers, attrgetter("seconds")),
+    catalog.DURATION: lambda v: [(labels, Observations(held)) for labels, (_, held) in v.durations],
+    catalog.GROUP_REBALANCES: lambda v: [
+        (labels, sum(total.durations.buckets)) for labels, (_, total) in v.rebalances
+    ],
+    catalog.GROUP_DURATION: lambda v: [
+        (labels, Observations(total.durations, _example(total)))
+        for labels, (_, total) in v.rebalances
+    ],
+    catalog.MEMBER_INFO: lambda v: [(labels, 1) for labels in v.members],
 }
 
-_STATE_SETS: dict[Metric, Callable[[Live], Iterable[Point]]] = {
-    catalog.GROUP_STATE: lambda v: (p for r in v.groups for p in _states(_group(r), r.status)),
-    catalog.APP_STATE: lambda v: (p for r in v.apps for p in _states(_app(r), r.status)),
-    catalog.STREAMS_STATE: lambda v: (
-        p for r in v.instances for p in _states(_streams(r), r.status)
-    ),
-    catalog.CONSUMER_STATE: lambda v: (
-        p for r in v.consumers for p in _states(_consumer(r), r.status, CONSUMER_MAX)
-    ),
+_STATE_SETS: dict[Metric, Callable[[_Rows], list[Point]]] = {
+    catalog.GROUP_STATE: lambda v: _states(v.groups),
+    catalog.APP_STATE: lambda v: _states(v.apps),
+    catalog.STREAMS_STATE: lambda v: _states(v.instances),
+    catalog.CONSUMER_STATE: lambda v: _states(v.consumers, CONSUMER_MAX),
 }

@@ -1,80 +1,137 @@
 """The ``/metrics`` page: Prometheus text or OpenMetrics, as the scraper asks.
 
-No global registry and no timestamps: the page is what holds at the scrape. Escaping is the
-library's.
+No global registry and no timestamps: the page is what holds at the scrape. The library chooses the
+format; the text is ours, for a page of 10,000 series takes the library 0.1 s of CPU. What stays the
+same from scrape to scrape, each series' name and labels, is written once.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Exemplar, Timestamp
 from prometheus_client.utils import floatToGoString
 
-from metrics.catalog import MetricType
-from metrics.exporters.points import Example, Family, Point, families, printable
+from metrics.catalog import Metric, MetricType
+from metrics.exporters.points import Example, Labels, Observations, Point, families, printable
 from metrics.exposition import Exposition
-from metrics.snapshot import DURATION_BUCKETS_S, Durations
+from metrics.snapshot import DURATION_BUCKETS_S
 
-_BOUNDS = (*map(floatToGoString, DURATION_BUCKETS_S), "+Inf")
+_go: Callable[[float], str] = floatToGoString
+_BOUNDS = (*map(_go, DURATION_BUCKETS_S), "+Inf")
+_OPENMETRICS = "application/openmetrics-text"
+_EXPONENT = 1e6
+"""From here on Go writes an exponent."""
 
 
-class ExpositionCollector(Collector):
-    """One exposition as the families of the client library."""
+class PageWriter:
+    """Writes one page after another. For one thread."""
 
-    def __init__(self, exposition: Exposition, max_series: int, *, state_sets: bool) -> None:
-        self._exposition = exposition
-        self._max_series = max_series
-        self._state_sets = state_sets
+    def __init__(self) -> None:
+        """Start with nothing remembered."""
+        self._heads: dict[Metric, tuple[_Heads, ...]] = {}
 
-    def collect(self) -> Iterator[Metric]:
-        """Return every family that has samples."""
-        all_families = families(self._exposition, self._max_series, state_sets=self._state_sets)
-        return map(_metric, all_families)
+    def write(
+        self, exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
+    ) -> tuple[bytes, str]:
+        """Return the page and its content type, negotiated by the ``Accept`` header."""
+        content_type = _content_type(accept)
+        is_openmetrics = content_type.startswith(_OPENMETRICS)
+        found = families(exposition, max_series, state_sets=state_sets)
+        # those of a metric that has no series any more go
+        self._heads = {row: self._heads.get(row) or _heads(row) for row, _ in found}
+        out: list[str] = []
+        for row, points in found:
+            out += _declared(row, is_openmetrics=is_openmetrics)
+            out += self._lines(row, points, with_examples=is_openmetrics)
+        if is_openmetrics:
+            out.append("# EOF\n")
+        return "".join(out).encode(), content_type
+
+    def _lines(self, row: Metric, points: list[Point], *, with_examples: bool) -> Iterable[str]:
+        heads, *others = self._heads[row]
+        if len(heads) > 2 * len(points):  # most of its series have gone
+            for each in (heads, *others):
+                each.clear()
+        if row.type is MetricType.HISTOGRAM:
+            return _histograms([heads, *others], points, with_examples=with_examples)
+        return [
+            f"{heads[labels]}{number!r}\n"
+            if (number := float(value)) < _EXPONENT  # type: ignore[arg-type]  # no histogram
+            else f"{heads[labels]}{_go(number)}\n"
+            for labels, value in points
+        ]
 
 
 def render(
     exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
 ) -> tuple[bytes, str]:
-    """Return the page and its content type, negotiated by the ``Accept`` header."""
+    """Return one page and its content type."""
+    return PageWriter().write(exposition, accept, max_series, state_sets=state_sets)
+
+
+class _Heads(dict[Labels, str]):
+    """What stands before the values of a metric's series, made when it is first asked for."""
+
+    def __init__(self, row: Metric, suffix: str = "", bound: str | None = None) -> None:
+        super().__init__()
+        self._name, self._names = row.name + suffix, row.labels
+        self._more = {} if bound is None else {"le": bound}
+
+    def __missing__(self, labels: Labels) -> str:
+        """Write it, the labels by their names."""
+        named = dict(zip(self._names, labels, strict=True)) | self._more
+        text = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(named.items()))
+        self[labels] = head = f"{self._name}{{{text}}} " if text else f"{self._name} "
+        return head
+
+
+def _heads(row: Metric) -> tuple[_Heads, ...]:
+    """Return those of each line that a point has."""
+    if row.type is not MetricType.HISTOGRAM:
+        return (_Heads(row),)
+    buckets = (_Heads(row, "_bucket", bound) for bound in _BOUNDS)
+    return (*buckets, _Heads(row, "_sum"), _Heads(row, "_count"))
+
+
+def _escaped(value: str) -> str:
+    text = printable(value)
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _content_type(accept: str) -> str:
     try:
-        encode, content_type = choose_encoder(accept)
+        # no name of ours needs to be escaped, and by dots it would be for its underscores
+        _, content_type = choose_encoder(accept.replace("escaping=dots", "escaping=underscores"))
     except (TypeError, ValueError):  # the library fails on a version that is no number
-        encode, content_type = choose_encoder("")
-    collector = ExpositionCollector(exposition, max_series, state_sets=state_sets)
-    return encode(collector), content_type
+        _, content_type = choose_encoder("")
+    return content_type
 
 
-def _metric(family: Family) -> Metric:
-    row, points = family
-    name = row.name.removesuffix("_total") if row.type is MetricType.COUNTER else row.name
-    # the plain text format has no units, and OpenMetrics wants the unit last in the family's name
-    metric = Metric(name, row.help, row.type, row.unit)
-    for point in points:
-        labels = dict(zip(row.labels, map(printable, point.labels), strict=True))
-        _add(metric, row.name, labels, point)
-    return metric
+def _declared(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
+    is_counter = row.type is MetricType.COUNTER and is_openmetrics
+    name = row.name.removesuffix("_total") if is_counter else row.name
+    yield f"# HELP {name} {row.help}\n"
+    yield f"# TYPE {name} {row.type.value}\n"
+    if row.unit and is_openmetrics:  # which wants the unit last in the family's name
+        yield f"# UNIT {name} {row.unit}\n"
 
 
-def _add(metric: Metric, name: str, labels: dict[str, str], point: Point) -> None:
-    if not isinstance(point.value, Durations):
-        metric.add_sample(name, labels, point.value)
-        return
-    counts = list(accumulate(point.value.buckets))
-    example = point.example
-    held_by = None if example is None else bisect_left(DURATION_BUCKETS_S, example.value)
-    for number, (bound, count) in enumerate(zip(_BOUNDS, counts, strict=True)):
-        shown = _exemplar(example) if number == held_by and example is not None else None
-        metric.add_sample(f"{name}_bucket", labels | {"le": bound}, count, exemplar=shown)
-    metric.add_sample(f"{name}_sum", labels, point.value.sum_s)
-    metric.add_sample(f"{name}_count", labels, counts[-1])
+def _histograms(
+    all_heads: list[_Heads], points: list[Point], *, with_examples: bool
+) -> Iterator[str]:
+    for labels, value in points:
+        assert isinstance(value, Observations)  # noqa: S101 - the metric's type says so
+        counts = list(accumulate(value.durations.buckets))
+        numbers = (*counts, value.durations.sum_s, counts[-1])
+        example = value.example if with_examples else None
+        held_by = None if example is None else bisect_left(DURATION_BUCKETS_S, example.value)
+        for position, (heads, number) in enumerate(zip(all_heads, numbers, strict=True)):
+            shown = _exemplar(example) if position == held_by and example is not None else ""
+            yield f"{heads[labels]}{_go(number)}{shown}\n"
 
 
-def _exemplar(example: Example) -> Exemplar:
+def _exemplar(example: Example) -> str:
     """OpenMetrics alone shows it; the plain text format has none."""
-    seconds, part = divmod(example.at, 1)
-    at = Timestamp(int(seconds), int(part * 1e9))
-    return Exemplar({"episode_id": example.episode}, example.value, at)
+    value = _go(example.value)
+    return f' # {{episode_id="{example.episode}"}} {value} {example.at:.9f}'

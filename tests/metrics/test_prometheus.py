@@ -1,25 +1,35 @@
+import math
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar, Timestamp
 from prometheus_client.samples import Sample as Series
+from prometheus_client.utils import floatToGoString
 
 from aggregation.live import live
-from metrics.catalog import METRICS
-from metrics.exporters.prometheus import render
-from metrics.exposition import AgentStats, Exposition, SinkStats, SourceStats
+from metrics.catalog import METRICS, Metric, MetricType
+from metrics.exporters.points import Observations, Point, families, printable
+from metrics.exporters.prometheus import PageWriter, render
+from metrics.exposition import AgentStats, Exposition, Live, SinkStats, SourceStats
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.snapshot import (
+    DURATION_BUCKETS_S,
     Durations,
     InspectedGroup,
     MemberRow,
@@ -33,6 +43,7 @@ from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "metrics.txt"
+go: Callable[[float], str] = floatToGoString
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 STATS = AgentStats(
@@ -296,6 +307,75 @@ def test_openmetrics_shows_the_last_rebalance_as_an_exemplar() -> None:
     (line,) = [line for line in text.split("\n") if "# {" in line]
     assert 'kafka_group_rebalance_duration_seconds_bucket{group="payments-in"' in line
     assert 'le="0.5",status="NewMember"} 1.0 # {episode_id="3fa9"} 0.5 1000.500000000' in line
+
+
+@pytest.mark.parametrize("accept", ["", OPENMETRICS])
+@given(client_id=st.text(), seconds=st.floats(0, 1e12))
+def test_every_line_is_as_the_library_would_write_it(
+    accept: str, client_id: str, seconds: float
+) -> None:
+    shown = hostile(client_id)
+    counted = StatusCounts({Status.STALE_MEMBER: 7}, {}, {Status.NONE: seconds})
+    row = replace(shown.live.consumers[0], counts=counted)
+    shown = replace(exposition(), live=replace(exposition().live, consumers=(row,)))
+
+    assert page(shown, accept) == by_library(shown, accept)
+
+
+def by_library(shown: Exposition, accept: str) -> str:
+    """Return the page as prometheus_client writes it."""
+    encode, _ = choose_encoder(accept)
+
+    class Everything(Collector):
+        def collect(self) -> Iterator[Family]:
+            for row, points in families(shown, 1000, state_sets=False):
+                yield as_library(row, points)
+
+    return encode(Everything()).decode()
+
+
+def as_library(row: Metric, points: list[Point]) -> Family:
+    is_counter = row.type is MetricType.COUNTER
+    name = row.name.removesuffix("_total") if is_counter else row.name
+    family = Family(name, row.help, row.type, row.unit)
+    for values, value in points:
+        labels = dict(zip(row.labels, map(printable, values), strict=True))
+        if not isinstance(value, Observations):
+            family.add_sample(row.name, labels, value)
+            continue
+        counts, example = list(accumulate(value.durations.buckets)), value.example
+        for bound, below, count in zip(
+            (*DURATION_BUCKETS_S, math.inf), (0.0, *DURATION_BUCKETS_S), counts, strict=True
+        ):
+            le, held = {"le": go(bound)}, None
+            if example is not None and below < example.value <= bound:
+                at = Timestamp(int(example.at), int(example.at % 1 * 1e9))
+                held = Exemplar({"episode_id": example.episode}, example.value, at)
+            family.add_sample(f"{row.name}_bucket", labels | le, count, exemplar=held)
+        family.add_sample(f"{row.name}_sum", labels, value.durations.sum_s)
+        family.add_sample(f"{row.name}_count", labels, counts[-1])
+    return family
+
+
+def test_what_has_gone_leaves_the_writers_memory() -> None:
+    writer, many = PageWriter(), [f"client-{number}" for number in range(9)]
+    rows = tuple(hostile(name).live.consumers[0] for name in many)
+    shown = replace(hostile("client-0"), live=replace(hostile("").live, consumers=rows))
+
+    writer.write(shown, "", 1000)
+    writer.write(hostile("client-0"), "", 1000)
+    writer.write(replace(shown, live=Live()), "", 1000)
+
+    remembered = [len(head) for heads in writer._heads.values() for head in heads]
+    assert max(remembered) <= 2
+
+
+def test_a_writer_writes_what_has_changed() -> None:
+    writer, first, second = PageWriter(), exposition(), hostile("a")
+
+    pages = [writer.write(shown, "", 1000)[0].decode() for shown in (first, second, first)]
+
+    assert pages == [page(first), page(second), page(first)]
 
 
 def test_a_scrape_changes_nothing() -> None:
