@@ -53,13 +53,14 @@ fuzz: $(READY) ## 10 million executions of decoder and reassembly, and the rest 
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz --runs $(FUZZ_RUNS)
 
-bench: $(READY) ## ratios to peers (mtail, grep), each measured in one run (long)
+bench: $(READY) ## ratios to peers (mtail, grep, client_golang), each measured in one run (long)
 	$(BIN)/python benchmarks/log_tail.py
 	$(BIN)/python benchmarks/footprint.py
 	$(BIN)/python benchmarks/capture.py
 	$(BIN)/python benchmarks/hub.py
 	$(BIN)/python benchmarks/proxy.py
 	$(BIN)/python benchmarks/inspection.py
+	$(BIN)/python benchmarks/scrape.py
 
 collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)
 	COLLECTOR=1 $(BIN)/pytest tests/system/test_otel_collector.py

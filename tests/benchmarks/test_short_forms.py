@@ -61,3 +61,12 @@ def test_inspection_is_measured_beside_scrapes() -> None:
 
     assert "200 groups x 20 members at 3 brokers, 3 polls" in text
     assert "ours / kio's reader" in text
+
+
+def test_a_scrape_is_measured_beside_client_golang() -> None:
+    if shutil.which("go") is None:
+        pytest.skip("go 1.25 is missing, which builds the peer")
+
+    text = printed("scrape.py")
+
+    assert "time, ours / client_golang" in text
