@@ -1,7 +1,8 @@
-"""Uvicorn's HTTP/1.1 connection, with a bound on how long the head of a request may take to come.
+"""Uvicorn's HTTP/1.1 connection, with bounds on how long a peer may take.
 
-Uvicorn waits for it without end: a few peers that send a byte now and then, or nothing, would take
-up all the connections that the server allows.
+Uvicorn waits without end for the head of a request to come and for an answer to be taken: a few
+peers that send a byte now and then, or read nothing, would take up all the connections that the
+server allows, each with a page in memory.
 """
 
 import asyncio
@@ -10,12 +11,15 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 60.0
+"""Scrapers give up sooner: 10 s by default."""
 
 
 class HttpConnection(H11Protocol):
-    """Is closed when a head that it waits for does not come whole in time."""
+    """Is closed when a head does not come whole, or an answer is not taken, in time."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _answer_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
@@ -30,12 +34,28 @@ class HttpConnection(H11Protocol):
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.close)
 
+    def pause_writing(self) -> None:
+        """Wait for the peer to take what is written."""
+        super().pause_writing()
+        self._answer_deadline = self.loop.call_later(ANSWER_TIMEOUT_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: it has."""
+        self._forget_answer()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._forget_deadline()
+        self._forget_answer()
         super().connection_lost(exc)
 
     def _forget_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _forget_answer(self) -> None:
+        if self._answer_deadline is not None:
+            self._answer_deadline.cancel()
+            self._answer_deadline = None

@@ -228,6 +228,27 @@ def test_a_scraper_that_does_not_read_holds_up_nobody() -> None:
     assert asyncio.run(asyncio.wait_for(beside(), DEADLINE_S)) > 6_000_000
 
 
+def test_an_answer_that_nobody_takes_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "ANSWER_TIMEOUT_S", 0.05)
+    ended = asyncio.Event()
+    lost = http_connection.HttpConnection.connection_lost
+
+    def noticed(self: http_connection.HttpConnection, exc: Exception | None) -> None:
+        lost(self, exc)
+        ended.set()
+
+    monkeypatch.setattr(http_connection.HttpConnection, "connection_lost", noticed)
+
+    async def stalled() -> bool:
+        fake = Fake(tuple(row(f"{i:05d}" + "x" * 2000) for i in range(6000)))
+        async with served(fake) as (address,):
+            with socket.create_connection(address) as slow:
+                slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n")
+                return await ended.wait()
+
+    assert asyncio.run(asyncio.wait_for(stalled(), DEADLINE_S))
+
+
 async def until_closed(address: tuple[str, int], first: bytes, rest: bytes = b"") -> bytes:
     """Return what the server says to the rest, until it hangs up."""
     reader, writer = await asyncio.open_connection(*address)
