@@ -4,7 +4,7 @@ The agent is not the cause of anything, comes to no harm, and tells what happene
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from agent.lab.broker import HOST, Cluster, free_port
-from tests.faults.agent_process import AgentProcess, until
+from tests.faults.agent_process import AgentProcess
 from tests.faults.tcp_fault import Fault, TcpFault
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(300)]
 
+_STATUS = "kafka_consumer_rebalance_status"
 _WITHIN_S = 60.0
 _FAULT_S = 3.0
 
@@ -46,21 +47,21 @@ class _Member:
         while time.monotonic() < end_s:
             self._consumer.poll(0.1)
 
-    def live_until_assigned(self, rounds: int) -> None:
+    def live_until(self, fact: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + _WITHIN_S
-        while self.rounds < rounds:
-            assert time.monotonic() < deadline_s, "the consumer does not get through again"
+        while not fact():
+            assert time.monotonic() < deadline_s
             self._consumer.poll(0.1)
 
     def live_until_joined_anew(self, name: str, bootstrap: str) -> None:
         """Let another member come and go, which moves this one through two rounds."""
-        other = _Member(bootstrap, name)
-        rounds = self.rounds
-        deadline_s = time.monotonic() + _WITHIN_S
-        while not other.rounds or self.rounds == rounds:
-            assert time.monotonic() < deadline_s, f"no round {name}"
+        other, rounds = _Member(bootstrap, name), self.rounds
+
+        def both_have() -> bool:
             other.live(0.1)
-            self.live(0.1)
+            return other.rounds > 0 and self.rounds > rounds
+
+        self.live_until(both_have)
         other.close()
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ def test_faults_of_the_network_harm_nobody(network: TcpFault, tmp_path: Path) ->
     with AgentProcess(tmp_path / "agent", f"sources: [{source}]\n") as agent:
         agent.start_ready()
         member = _Member(f"{HOST}:{port}", "m1")
-        member.live_until_assigned(1)
+        member.live_until(lambda: member.rounds > 0)
 
         for fault in (Fault.DELAY, Fault.HALF_OPEN, Fault.CORRUPT, Fault.NONE):
             network.fault = fault
@@ -98,7 +99,7 @@ def test_faults_of_the_network_harm_nobody(network: TcpFault, tmp_path: Path) ->
             member.live_until_joined_anew(f"after-{fault.name}", f"{HOST}:{port}")
             assert agent.is_ready()
 
-        until(lambda: agent.total("kafka_group_rebalance_status", group="partitioned") == 0, "0")
+        member.live_until(lambda: agent.total(_STATUS, client_id="m1") == 0)
         member.close()
         assert agent.drain() == 0
 
