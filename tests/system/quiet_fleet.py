@@ -6,18 +6,20 @@ a rolling restart within every session. It takes three brokers: a client that fi
 starts from its bootstrap servers again, and its leader then rebalances, for changed metadata.
 """
 
-from contextlib import ExitStack, suppress
+import sys
+from contextlib import ExitStack
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Producer
 
 from agent.lab.broker import Cluster
 from agent.lab.clients import Clients
 from agent.lab.process import Driver
 from tests.system.corpus.programs import fleet_command
+
+_OPERATOR = Path(__file__).parent / "operator_driver.py"
+_PATIENCE_S = 120.0
 
 _PATIENT = {"session.timeout.ms": "45000"}
 _COOPERATIVE = {
@@ -42,7 +44,6 @@ class QuietFleet:
         self.cluster = stack.enter_context(Cluster(folder / "cluster", cache, brokers=3))
         self._clients = stack.enter_context(Clients(self.cluster.bootstrap, self.logs, cache))
         self._cache, self._stack, self._over = cache, stack, Event()
-        self._operating = Lock()  # librdkafka's admin aborts where a broker leaves in mid-call
 
     def start(self) -> None:
         """Start all clients, the producer and the operator."""
@@ -55,6 +56,11 @@ class QuietFleet:
         for instance in INSTANCES:
             streams = self._clients.streams("3.9.1", instance, "counts", "clicks", settings)
             streams.wait_for("state RUNNING", 90.0)
+        command = [sys.executable, str(_OPERATOR), self.cluster.bootstrap, *_GROUPS, "counts"]
+        operator = Driver("operator", command, self.logs.parent / "operator.log")
+        self._operator = self._stack.enter_context(operator)
+        self._operator.send("look")
+        self._operator.wait_for("saw", _PATIENCE_S)
         for work in (self._produce, self._operate):
             thread = Thread(target=work, daemon=True)
             thread.start()
@@ -62,12 +68,11 @@ class QuietFleet:
         self._stack.callback(self._over.set)
 
     def restart_the_brokers(self) -> None:
-        """Take one after another down in order, and up again, while the operator waits."""
-        with self._operating:
-            for broker in self.cluster.brokers:
-                broker.stop()
-                broker.restart()
-                self._over.wait(5.0)  # its replicas catch up
+        """Take one after another down in order, and up again."""
+        for broker in self.cluster.brokers:
+            broker.stop()
+            broker.restart()
+            self._over.wait(5.0)  # its replicas catch up
 
     def _consumers(self, group: str, version: str, settings: dict[str, str]) -> None:
         named = {
@@ -93,16 +98,5 @@ class QuietFleet:
             producer.poll(0)
 
     def _operate(self) -> None:
-        """Look at everything, and make topics that nobody reads."""
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
-        number = 0
         while not self._over.wait(5.0):
-            number += 1
-            with self._operating, suppress(KafkaException, TimeoutError):
-                admin.list_topics(timeout=10)
-                admin.list_consumer_groups(request_timeout=10).result(10)
-                groups = admin.describe_consumer_groups([*_GROUPS, "counts"], request_timeout=10)
-                for described in groups.values():
-                    described.result(10)
-                for made in admin.create_topics([NewTopic(f"unread-{number}", 1)]).values():
-                    made.result(10)
+            self._operator.do("look", _PATIENCE_S)
