@@ -216,7 +216,8 @@ def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float
     properties = dict[str, str]()
     if command_config is not None:
         properties = read_properties(command_config)
-    if bootstrap is None and (bootstrap := properties.get("bootstrap.servers")) is None:
+    bootstrap = properties.get("bootstrap.servers", "") if bootstrap is None else bootstrap
+    if not bootstrap.strip(" ,"):
         raise click.UsageError(f"{where} is missing; wanted a broker, such as kafka-1:9092")
     security = security_of(properties, str(command_config))
     nodes = [parse_node(each.strip(), where) for each in bootstrap.split(",") if each.strip()]

@@ -294,6 +294,7 @@ def test_the_command_configuration_logs_in_and_may_name_the_brokers(tmp_path: Pa
     ("arguments", "said"),
     [
         (["list"], "--bootstrap-server is missing"),
+        (["list", "--bootstrap-server", " , "], "--bootstrap-server is missing"),
         (["list", "--bootstrap-server", "kafka"], "--bootstrap-server: found 'kafka', wanted"),
         (["list", "--bootstrap-server", ":9092"], "--bootstrap-server: found ':9092', wanted"),
         (["list", "--share", "--streams"], "--consumer, --share, --streams: wanted one"),
