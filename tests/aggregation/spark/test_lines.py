@@ -55,6 +55,7 @@ def test_other_offsets_and_fractions_are_the_same_instant() -> None:
         (changed(schema=2**63), "schema is too large"),
         (changed(id=""), "id is empty"),
         (changed(seq=2**63), "seq is too large"),
+        (changed(lag=2**63), "lag is too large"),
         (changed(ts="2025-11-24"), "no RFC 3339 time"),
         (changed(ts="2025-11-24T01:30:00"), "no RFC 3339 time"),
         (changed(ts="2025-13-24T01:30:00Z"), "is no time"),
