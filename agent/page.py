@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from html import escape
 
+from metrics.exporters.points import printable
 from metrics.palette import COLOURS
 from metrics.status import RebalanceStatus
 
 REFRESH_S = 5
+visible = printable
+"""Pages have names as labels have them."""
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -48,10 +51,3 @@ def status_cell(status: RebalanceStatus) -> str:
 def cells(tag: str, values: Iterable[str]) -> str:
     """Return cells of plain text."""
     return "".join(f"<{tag}>{escape(visible(value))}</{tag}>" for value in values)
-
-
-def visible(text: str) -> str:
-    """Write what cannot be seen, or turns the text around it, by its number."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -91,9 +91,14 @@ def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> li
     return [(metric, points) for metric, points in agents + bounded if points]
 
 
-def printable(value: str) -> str:
-    """Make sure that a label can be written as UTF-8: a lone surrogate cannot."""
-    return value if value.isascii() else value.encode(errors="replace").decode()
+def printable(text: str) -> str:
+    """Write by its number what cannot be seen, or turns the text around it: a label has it so.
+
+    What Prometheus hands on is shown by others, and a lone surrogate cannot be written at all.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _labelled(rows: Iterable[_Row], labels: Callable[[_Row], Labels]) -> _Labelled[_Row]:
