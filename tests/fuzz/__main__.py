@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
 import click
@@ -23,6 +24,11 @@ _FILE_SHARE = 1
 # the instrumented code take 100 MiB.
 _FLAGS = ("-max_len=2048", "-timeout=10", "-rss_limit_mb=300", "-print_final_stats=1")
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
+_SO_FAR = re.compile(r"#(\d+)\s")
+_TOLD_S = 20.0
+"""How often to say how far it is; libFuzzer itself does so at new findings and powers of two."""
+_LINES_KEPT = 400
+"""Of libFuzzer's, for what has failed."""
 
 
 @click.command(help=__doc__)
@@ -49,17 +55,24 @@ def _fuzz(name: str, runs: int) -> tuple[int, bool]:
     found, kept = _FOUND / name, _CORPUS / name
     found.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.fuzz.child", name, f"-runs={runs}", *_FLAGS]
-    done = subprocess.run(
+    last, told_at = deque[str](maxlen=_LINES_KEPT), time.monotonic()
+    with subprocess.Popen(
         [*command, f"-artifact_prefix={kept}/", str(found), str(kept)],
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        check=False,
-    )
-    match = _EXECUTED.search(done.stderr)
-    if done.returncode:
-        click.echo(done.stderr, err=True)
-    return int(match[1]) if match else 0, not done.returncode
+    ) as child:
+        for line in child.stderr or ():
+            last.append(line)
+            so_far = _SO_FAR.match(line)
+            if so_far and time.monotonic() - told_at > _TOLD_S:
+                told_at = time.monotonic()
+                click.echo(f"{name}: {int(so_far[1]):,} of {runs:,}", err=True)
+    tail = "".join(last)
+    match = _EXECUTED.search(tail)
+    if child.returncode:
+        click.echo(tail, err=True)
+    return int(match[1]) if match else 0, not child.returncode
 
 
 if __name__ == "__main__":
