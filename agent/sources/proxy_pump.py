@@ -2,7 +2,7 @@
 
 Theory of operation. What was read must be written before more is read: that is the back-pressure,
 and the bound of memory. `os.splice` moves a body from socket to socket through a pipe, without a
-copy into the process; a pipe is lent while bytes are in it. Within a long body the kernel is asked
+copy into the process; a pipe is lent while a body passes. Within a long body the kernel is asked
 to wake nobody for a few bytes (SO_RCVLOWAT): that halves what a gigabyte costs.
 """
 
@@ -131,6 +131,11 @@ class Pump:
         """Whether it waits for more of a body that nobody needs to see."""
         return self._body > 0 and not (self._out or self._piped)
 
+    @property
+    def _is_within_frame(self) -> bool:
+        """Whether the rest of a body is sure to come; a tunnel waits for nothing."""
+        return 0 < self._body <= FRAME_BYTES_MAX
+
     def carry(self) -> bool:
         """Move what is there of a body; return whether anything was."""
         return self._body > 0 and self._splices and self.in_body and self._splice() > 0
@@ -165,8 +170,7 @@ class Pump:
                 )
             except BlockingIOError:
                 return False
-            if not self._piped:
-                self.close()
+            self._release()
         return not self.wants_write
 
     def _read(self) -> bool:
@@ -194,18 +198,22 @@ class Pump:
     def _splice(self) -> int:
         """Splice what is there of a body; return its size, -1 if there is nothing now."""
         body, moved = self._body, -1
-        pipe = self._pipe = self._pipes.lend()
+        pipe = self._pipe = self._pipe or self._pipes.lend()
         try:
             wanted = min(body, _PIPE_BYTES)
             moved = self._piped = os.splice(self.source.fd, pipe[1], wanted, None, None, _FLAGS)
             self._carried(moved)
-            self._piped -= os.splice(pipe[0], self.target.fd, moved, None, None, _FLAGS)
+            flags = _FLAGS | os.SPLICE_F_MORE if self._is_within_frame else _FLAGS
+            self._piped -= os.splice(pipe[0], self.target.fd, moved, None, None, flags)
         except BlockingIOError:
             pass
-        if not self._piped:
-            self.close()
-        self.source.await_bytes(_awaited(self._body))
+        self._release()
+        self.source.await_bytes(_awaited(self._body) if self._is_within_frame else 1)
         return moved
+
+    def _release(self) -> None:
+        if not (self._piped or self._is_within_frame):
+            self.close()
 
     def _shuttle(self) -> bool:
         """Move a body through one buffer of all connections: TLS must see it, nobody else."""
@@ -231,7 +239,5 @@ class Pump:
 
 
 def _awaited(body: int) -> int:
-    """Return how much of a body to wait for; in a tunnel each byte may be an answer."""
-    if 0 < body < 2 * _AWAIT_BYTES:
-        return body
-    return _AWAIT_BYTES if 0 < body <= FRAME_BYTES_MAX else 1
+    """Return how much of a body to wait for."""
+    return body if body < 2 * _AWAIT_BYTES else _AWAIT_BYTES

@@ -88,7 +88,8 @@ class Cutter:
         except DecodeError:
             self.broken, at = True, ENDLESS
         self.skip = max(0, at - end)
-        return b"".join((*out, data[kept : min(at, end)]))
+        as_it_came = at >= end and not out
+        return data if as_it_came else b"".join((*out, data[kept : min(at, end)]))
 
     def _size(self, data: bytes, at: int) -> int:
         """Return a frame's size, once its head is complete."""
