@@ -31,6 +31,7 @@ from agent.source_factory import make_sources
 from agent.sources.base import Inspecting, Lasting, Source
 from agent.sources.http_events import HttpSource
 from agent.web_side import WebSide
+from agent.web_writes import Writes
 from metrics.exposition import AgentStats
 from metrics.sample import Sample
 from metrics.snapshot import Snapshot
@@ -120,7 +121,11 @@ class Agent:
             members=config.shows_members,
         )
         web = make_app(config.web, config.limits.series, answers)
-        own_tokens = (self._hub.own_token, partial(events_api.own_token, self._http_source))
+        own_tokens = (
+            self._hub.own_token,
+            partial(events_api.own_token, self._http_source),
+            Writes(config.web.token_file).own_token,
+        )
         served = self._web.serve(web, sockets, self._hub.max_connections, own_tokens)
         tasks = [
             asyncio.create_task(served, name="web"),

@@ -88,6 +88,7 @@ class WebConfig:
     state_sets: bool = False
     config_file: Path | None = None
     """TLS, headers and users: `agent.web_config`."""
+    token_file: Path | None = None  # who shows what it holds may reload
 
 
 @dataclass(frozen=True, slots=True)

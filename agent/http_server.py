@@ -28,6 +28,7 @@ from agent.group_page import DEFAULT_MIN, WINDOWS_MIN, group_page
 from agent.history import History
 from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection
 from agent.landing_page import GROUP_PATH, render_page
+from agent.web_writes import RELOAD, Writes
 from aggregation.group_views import group_views
 from aggregation.live import live
 from metrics.exporters.prometheus import PageWriter
@@ -106,7 +107,10 @@ class _Pages:
             return PlainTextResponse(f"waiting for {', '.join(waiting)}\n", status_code=503)
         return PlainTextResponse("ready\n")
 
-    async def reload(self, _: Request) -> Response:
+    async def reload(self, request: Request) -> Response:
+        refusal = Writes(self._config.token_file).refusal(request)
+        if refusal is not None:
+            return refusal
         try:
             await self._answers.reload()
         except RebalanceAgentError as error:
@@ -133,7 +137,7 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
             Route(config.telemetry_path, pages.metrics),
             Route("/-/healthy", pages.healthy),
             Route("/-/ready", pages.ready),
-            Route("/-/reload", pages.reload, methods=["POST"]),
+            Route(RELOAD, pages.reload, methods=["POST"]),
             Route("/", pages.landing),
             Route(GROUP_PATH, pages.group),
             *answers.routes,

@@ -22,6 +22,7 @@ from agent.errors import ConfigError
 from agent.web_auth import Users, credentials
 from agent.web_config import WebFileConfig, read_web_config
 from agent.web_tls import current_context, make_context
+from agent.web_writes import USER
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +142,7 @@ class _Guard:
         has_token = any(own_token(scope["path"]) for own_token in self._own_tokens)
         if in_force.users is not None and not has_token:
             refused = await self._refusal(in_force.users, Headers(scope=scope))
+            scope[USER] = refused is None
         await (refused or self._app)(scope, receive, _with(in_force.headers, send))
 
     async def _refusal(self, users: Users, headers: Headers) -> ASGIApp | None:

@@ -85,8 +85,9 @@ def run(  # noqa: PLR0913 - click passes options by name
 ) -> None:
     """Observe the clients beside it, and serve metrics, samples and health.
 
-    SIGTERM and Ctrl-C drain, SIGHUP and POST /-/reload read the configuration again. Flags win over
-    the environment, and the environment over the file.
+    SIGTERM and Ctrl-C drain; SIGHUP reads the configuration again, and so does POST /-/reload by a
+    user or with the token of `web.token_file`. Flags win over the environment, and the environment
+    over the file.
     """
     if config_file is None:
         wanted = "run wants --config.file FILE (or -c); the least that a file holds is:\n\n"

@@ -25,7 +25,7 @@ host: node-1
 state_dir: {folder}
 sources:
   - {{type: logs, paths: [/nowhere]}}
-web: {{listen: ["127.0.0.1:0"]}}
+web: {{listen: ["127.0.0.1:0"], token_file: {folder}/token}}
 """
 
 
@@ -33,6 +33,7 @@ web: {{listen: ["127.0.0.1:0"]}}
 def config_file(tmp_path: Path) -> Path:
     path = tmp_path / "agent.yaml"
     path.write_text(CONFIG.format(folder=tmp_path))
+    (tmp_path / "token").write_text("token\n")
     return path
 
 
@@ -85,7 +86,8 @@ class Bench:
 
     async def ask(self, path: str, method: str = "GET") -> httpx.Response:
         async with httpx.AsyncClient() as client:
-            return await client.request(method, f"http://{self.address}{path}")
+            shown = {"Authorization": "Bearer token"}
+            return await client.request(method, f"http://{self.address}{path}", headers=shown)
 
     async def until_shown(self, text: str) -> None:
         while text not in (await self.ask("/metrics")).text:  # noqa: ASYNC110 - as above

@@ -4,6 +4,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -83,12 +84,16 @@ def row(client_id: str, reason: str | None = None) -> MemberRow:
     )
 
 
-def ask(fake: Fake, method: str, path: str, **headers: str) -> httpx.Response:
+def ask(
+    fake: Fake, method: str, path: str, token_file: Path | None = None, **headers: str
+) -> httpx.Response:
     async def request() -> httpx.Response:
-        app = make_app(WebConfig(telemetry_path="/m"), 1000, fake.answers)
+        config = WebConfig(telemetry_path="/m", token_file=token_file)
+        app = make_app(config, 1000, fake.answers)
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://agent") as client:
-            return await client.request(method, path, headers=headers)
+            raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+            return await client.request(method, path, headers=raw)
 
     return asyncio.run(request())
 
@@ -119,16 +124,47 @@ def test_healthy_does_not_wait() -> None:
     assert ask(Fake(waiting=["logs"]), "GET", "/-/healthy").status_code == 200
 
 
-def test_reload_is_a_post() -> None:
+def test_reading_is_all_that_is_allowed_by_default() -> None:
     fake = Fake()
 
-    answers = [ask(fake, method, "/-/reload").status_code for method in ("GET", "POST")]
+    answer = ask(fake, "POST", "/-/reload")
 
-    assert (answers, fake.reloads) == ([405, 200], 1)
+    assert (answer.status_code, fake.reloads) == (403, 0)
+    assert "web.token_file" in answer.text
 
 
-def test_a_failed_reload_says_why() -> None:
-    answer = ask(Fake(wrong="agent.yaml: line 1: no YAML"), "POST", "/-/reload")
+def reloaded(fake: Fake, token_file: Path, shown: str, method: str = "POST") -> httpx.Response:
+    return ask(fake, method, "/-/reload", token_file, authorization=shown)
+
+
+@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer wrong", "Basic dG9r", "Bearer tök"])
+def test_who_shows_no_token_reloads_nothing(shown: str, tmp_path: Path) -> None:
+    fake, token = Fake(), tmp_path / "token"
+    for held in ("tok\n", "", None):
+        if held is None:
+            token.unlink()
+        else:
+            token.write_text(held)
+        assert reloaded(fake, token, shown).status_code in {401, 500}
+    assert fake.reloads == 0
+
+
+def test_a_token_reloads_and_is_read_each_time(tmp_path: Path) -> None:
+    fake, token = Fake(), tmp_path / "token"
+    token.write_text("first\n")
+    first = reloaded(fake, token, "Bearer first").status_code
+    token.write_text("second\n")
+    second = [reloaded(fake, token, f"bearer {each}").status_code for each in ("first", "second")]
+
+    assert (first, second, fake.reloads) == (200, [401, 200], 2)
+    assert reloaded(fake, token, "Bearer second", "GET").status_code == 405
+
+
+def test_a_failed_reload_says_why(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    fake = Fake(wrong="agent.yaml: line 1: no YAML")
+
+    answer = reloaded(fake, tmp_path / "token", "Bearer t")
 
     assert (answer.status_code, answer.text) == (500, "agent.yaml: line 1: no YAML\n")
 
@@ -183,10 +219,13 @@ def test_the_page_says_how_many_rows_it_leaves_out() -> None:
 
 
 @asynccontextmanager
-async def served(fake: Fake, *addresses: str) -> AsyncIterator[list[tuple[str, int]]]:
+async def served(
+    fake: Fake, *addresses: str, token_file: Path | None = None
+) -> AsyncIterator[list[tuple[str, int]]]:
     sockets = listen(addresses or ("127.0.0.1:0",))
     bound = [each.getsockname()[:2] for each in sockets]
-    serving = asyncio.create_task(serve(make_app(WebConfig(), 10**6, fake.answers), sockets))
+    app = make_app(WebConfig(token_file=token_file), 10**6, fake.answers)
+    serving = asyncio.create_task(serve(app, sockets))
     try:
         yield bound
     finally:
@@ -281,7 +320,10 @@ def test_a_head_that_does_not_come_whole_ends_the_connection(
     assert asyncio.run(slow()) == b""
 
 
-def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_may_take_longer_than_a_head(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (token := tmp_path / "token").write_text("t")
     monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.05)
 
     class Slow(Fake):
@@ -291,9 +333,13 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch: pytest.MonkeyPatch) 
             await until_closed(self.address, b"")  # began later than the request
 
     async def ask_slowly() -> int:
-        async with served(fake := Slow()) as (fake.address,), httpx.AsyncClient() as client:
+        fake, headers = Slow(), {"Authorization": "Bearer t"}
+        async with (
+            served(fake, token_file=token) as (fake.address,),
+            httpx.AsyncClient(headers=headers, timeout=DEADLINE_S) as client,
+        ):
             url = f"http://{fake.address[0]}:{fake.address[1]}/-/reload"
-            return (await client.post(url, timeout=DEADLINE_S)).status_code
+            return (await client.post(url)).status_code
 
     assert asyncio.run(ask_slowly()) == 200
 

@@ -64,13 +64,18 @@ class Served:
     async def get(
         self, path: str = "/-/healthy", user: str = "", tls: ssl.SSLContext | None = None
     ) -> httpx.Response:
+        return await self.ask("GET", path, user, tls)
+
+    async def ask(
+        self, method: str, path: str, user: str = "", tls: ssl.SSLContext | None = None
+    ) -> httpx.Response:
         auth = httpx.BasicAuth(user, user * 2) if user else None
         is_tls = self.place.file.read_text().startswith("tls")
         url = f"http{'s' if is_tls else ''}://localhost:{self.port}{path}"
         async with httpx.AsyncClient(
             verify=tls or self.place.client(), auth=auth, timeout=DEADLINE_S
         ) as client:
-            return await client.get(url)
+            return await client.request(method, url)
 
     async def serial(self) -> str:
         """Return the number of the certificate that a new connection sees."""
@@ -116,6 +121,23 @@ def test_only_users_are_answered(place: Place, text: str) -> None:
         assert challenge.startswith("Basic realm=")
 
     place.file.write_text(text)
+    play(place, scenario)
+
+
+def test_a_user_may_reload_and_nobody_else(place: Place) -> None:
+    async def scenario(server: Served) -> None:
+        codes = [(await server.ask("POST", "/-/reload", user)).status_code for user in ("", "a")]
+        assert codes == [401, 200]
+
+    place.file.write_text(USERS)
+    play(place, scenario)
+
+
+def test_without_users_nobody_may_reload(place: Place) -> None:
+    async def scenario(server: Served) -> None:
+        assert (await server.ask("POST", "/-/reload", "a")).status_code == 403
+
+    place.file.write_text(TLS)
     play(place, scenario)
 
 
