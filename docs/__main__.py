@@ -4,7 +4,7 @@ from pathlib import Path
 
 from docs.reference_pages import pages
 
-FOLDER = Path(__file__).with_name("reference")
+FOLDER = Path(__file__).parent
 
 for name, text in pages().items():
     (FOLDER / name).write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
 """The reference: commands, configuration, metrics and records, as the code has them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import cast, get_args, get_type_hints
 
@@ -9,6 +9,7 @@ import msgspec
 
 from agent.cli import main
 from docs.configuration_page import attribute_docs, configuration, sentence
+from docs.man_page import man_page
 from metrics.catalog import METRICS
 from metrics.sample import SCHEMA_VERSION, EpisodeRecord, Outcome, Sample, SampleKind, Scope
 from metrics.status import RebalanceStatus
@@ -54,14 +55,15 @@ _ABOUT = {
 
 
 def pages() -> dict[str, str]:
-    """Return each page's text by its file's name."""
+    """Return each page's text by its file's name, below `docs`."""
     made = {
-        "commands.md": _commands(),
-        "configuration.md": configuration(),
-        "metrics.md": _metrics(),
-        "records.md": _records(),
+        "reference/commands.md": _commands(),
+        "reference/configuration.md": configuration(),
+        "reference/metrics.md": _metrics(),
+        "reference/records.md": _records(),
     }
-    return {name: f"{_MADE}\n{text}" for name, text in made.items()}
+    manual = {"man/rebalance-agent.1": man_page(list(_below(_program())))}
+    return {name: f"{_MADE}\n{text}" for name, text in made.items()} | manual
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -72,27 +74,31 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     )
 
 
+def _program() -> click.Context:
+    return click.Context(main, info_name="rebalance-agent", terminal_width=_WIDTH)
+
+
 def _commands() -> str:
-    program = "rebalance-agent"
-    context = click.Context(main, info_name=program, terminal_width=_WIDTH)
-    parts = ["# Commands\n", _help(main, context)]
-    parts += _below(main, context, "##")
+    program = _program()
+    parts = ["# Commands\n", _help(program)]
+    for name, context in _below(program):
+        parts += [f"{'#' * (name.count(' ') + 2)} {name}\n", _help(context)]
     return "\n".join(parts)
 
 
-def _below(group: click.Group, parent: click.Context, heading: str) -> list[str]:
-    parts = []
+def _below(parent: click.Context) -> Iterator[tuple[str, click.Context]]:
+    """Give each command with its name, those of a group after it."""
+    group = cast("click.Group", parent.command)
     for name in group.list_commands(parent):
         command = cast("click.Command", group.get_command(parent, name))
         context = click.Context(command, info_name=name, parent=parent, terminal_width=_WIDTH)
-        parts += [f"{heading} {name}\n", _help(command, context)]
+        yield context.command_path.partition(" ")[2], context
         if isinstance(command, click.Group):
-            parts += _below(command, context, f"{heading}#")
-    return parts
+            yield from _below(context)
 
 
-def _help(command: click.Command, context: click.Context) -> str:
-    return f"```text\n{command.get_help(context)}\n```\n"
+def _help(context: click.Context) -> str:
+    return f"```text\n{context.command.get_help(context)}\n```\n"
 
 
 def _metrics() -> str:

@@ -10,6 +10,7 @@ COPY pyproject.toml README.md ./
 COPY agent agent
 COPY aggregation aggregation
 COPY metrics metrics
+COPY docs/man docs/man
 RUN python -m venv /opt/agent \
     && /opt/agent/bin/pip install --no-cache-dir --disable-pip-version-check ".[${EXTRAS}]" \
     && /opt/agent/bin/pip uninstall --yes --quiet pip \

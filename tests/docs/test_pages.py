@@ -28,13 +28,14 @@ def example(code: RebalanceStatus) -> str:
 
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_the_reference_is_as_the_code_has_it(name: str) -> None:
-    written = (DOCS / "reference" / name).read_text(encoding="utf-8")
+    written = (DOCS / name).read_text(encoding="utf-8")
 
     assert written == pages()[name], "say: make docs"
 
 
 def test_every_page_of_the_reference_is_made() -> None:
-    assert {path.name for path in (DOCS / "reference").iterdir()} == set(pages())
+    made = {path.relative_to(DOCS).as_posix() for path in (DOCS / "reference").iterdir()}
+    assert made == {name for name in pages() if name.startswith("reference/")}
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)

@@ -1,0 +1,95 @@
+"""What pip installs: built from this checkout, put into an environment of its own, and started."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
+INSTALL_WITHIN_S = 240.0
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def run(*command: str | Path, **variables: str) -> str:
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_WITHIN_S,
+        check=False,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | variables,
+        cwd="/",  # not the checkout, whose packages Python would find
+    )
+    assert done.returncode == 0, f"{command}:\n{done.stderr}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return a source distribution, and the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return {"sdist": source, "wheel": wheel}
+
+
+def test_their_metadata_is_what_an_index_takes(distributions: dict[str, Path]) -> None:
+    twine = Path(sys.executable).with_name("twine")
+
+    assert run(twine, "check", "--strict", *distributions.values()).count("PASSED") == 2
+
+
+def test_they_hold_the_program_and_nothing_else(distributions: dict[str, Path]) -> None:
+    with tarfile.open(distributions["sdist"]) as archive:
+        source = {name.split("/", 2)[1] for name in archive.getnames() if "/" in name}
+    with zipfile.ZipFile(distributions["wheel"]) as archive:
+        installed = {name.split("/")[0] for name in archive.namelist()}
+        files = archive.namelist()
+
+    code = {"agent", "aggregation", "metrics"}
+    texts = {"CHANGELOG.md", "LICENSE", "README.md", "PKG-INFO", ".gitignore", "pyproject.toml"}
+    assert source - texts == code | {"docs"}
+    assert {name for name in installed if not name.startswith("kafka_rebalance_agent-")} == code
+    assert any(name.endswith("share/man/man1/rebalance-agent.1") for name in files)
+    assert "agent/sources/dialects/java-consumer-3.0-4.3.yaml" in files
+
+
+def interpreter(version: str) -> Path:
+    """Return a Python of that version that works; pyenv's shims on the PATH need not."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    found = [str(path) for path in pyenv.glob(f"{version}.*/bin/python")]
+    for candidate in filter(None, (sys.executable, shutil.which(f"python{version}"), *found)):
+        question = [candidate, "-c", "import sys; print(sys.version)"]
+        done = subprocess.run(question, capture_output=True, text=True, check=False)
+        if done.stdout.startswith(f"{version}."):
+            return Path(candidate)
+    pytest.skip(f"there is no Python {version} here")
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"), [("sdist", PYTHONS[0]), *(("wheel", version) for version in PYTHONS)]
+)
+def test_pip_installs_a_file_and_the_command_works(
+    distributions: dict[str, Path], kind: str, version: str, tmp_path: Path
+) -> None:
+    run(interpreter(version), "-m", "venv", tmp_path / "environment")
+    programs = tmp_path / "environment" / "bin"
+    config = tmp_path / "agent.yaml"
+    config.write_text(LEAST)
+
+    run(programs / "pip", "install", "--quiet", "--no-compile", distributions[kind])
+
+    agent = programs / "rebalance-agent"
+    assert run(agent, "--version").startswith("rebalance-agent, version ")
+    assert "/var/log/app/*.log" in run(agent, "check-config", "-c", config)
+    assert "java-consumer" in run(agent, "dialects")
+    manual = tmp_path / "environment" / "share" / "man" / "man1" / "rebalance-agent.1"
+    assert manual.is_file()
