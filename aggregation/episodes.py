@@ -30,7 +30,7 @@ from aggregation.root_cause import (
     unknown_trigger,
 )
 from aggregation.rounds import GroupRef, Round, rounds
-from aggregation.tolls import Toll, of_round, tolls
+from aggregation.tolls import Toll, inferred_from, of_round, tolls
 from metrics.sample import Outcome, Sample, parse_time
 from metrics.status import RebalanceStatus
 
@@ -150,12 +150,15 @@ def _with_tolls(
     for each in episodes:
         by_ref[each.round.ref].append(each.round)
     return [
-        replace(
-            each,
-            tolls=of_round(each.round, by_ref[each.round.ref], told.get(each.round.ref.group, ())),
+        _with_toll(
+            each, of_round(each.round, by_ref[each.round.ref], told.get(each.round.ref.group, ()))
         )
         for each in episodes
     ]
+
+
+def _with_toll(episode: GroupEpisode, told: tuple[Toll, ...]) -> GroupEpisode:
+    return replace(episode, trigger=inferred_from(episode.trigger, told), tolls=told)
 
 
 def _heard(records: Iterable[Sample]) -> dict[str, float]:

@@ -8,8 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from aggregation.pieces import MemberRef
+from aggregation.root_cause import Certainty, Trigger
 from aggregation.rounds import Round
 from metrics.sample import Sample, SampleKind, Scope, parse_time
+from metrics.status import RebalanceStatus
 
 LATE_S = 60.0
 """A few polls: 10 s apart, and later where a cluster is large."""
@@ -22,6 +25,9 @@ class Toll(NamedTuple):
     cluster: str
     moved: int | None
     lag: int | None
+    member: MemberRef | None = None
+    """The one member that had joined or left since the poll before."""
+    joined: bool = False
 
 
 def tolls(records: Iterable[Sample]) -> dict[str, list[Toll]]:
@@ -29,9 +35,37 @@ def tolls(records: Iterable[Sample]) -> dict[str, list[Toll]]:
     found: dict[str, dict[str, Toll]] = defaultdict(dict)
     for each in records:
         if each.scope is Scope.GROUP and each.kind is SampleKind.SIGNAL:
-            toll = Toll(parse_time(each.ts), each.cluster, each.gained, each.lag)
-            found[each.group][each.id] = toll
+            found[each.group][each.id] = _toll(each)
     return {group: list(by_id.values()) for group, by_id in found.items()}
+
+
+def _toll(record: Sample) -> Toll:
+    client_id = record.client_id
+    return Toll(
+        at=parse_time(record.ts),
+        cluster=record.cluster,
+        moved=record.gained,
+        lag=record.lag,
+        member=None if client_id is None else MemberRef(client_id, record.host),
+        joined=record.to == RebalanceStatus.NEW_MEMBER,
+    )
+
+
+def inferred_from(trigger: Trigger, told: Sequence[Toll]) -> Trigger:
+    """Return who began what nobody has seen: the only one that came or went meanwhile."""
+    changed = [toll for toll in told if toll.member is not None]
+    if trigger.certainty is not Certainty.UNKNOWN or len(changed) != 1:
+        return trigger
+    joined = changed[0].joined
+    return Trigger(
+        certainty=Certainty.INFERRED,
+        at=trigger.at,
+        member=changed[0].member,
+        code=RebalanceStatus.NEW_MEMBER if joined else None,
+        reason="the coordinator has it as a new member"
+        if joined
+        else "the coordinator has it no more",
+    )
 
 
 def of_round(made: Round, others: Iterable[Round], told: Sequence[Toll]) -> tuple[Toll, ...]:

@@ -9,9 +9,18 @@ a dynamic member). A classic rebalance that gives everyone the same again leaves
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from sys import intern
 from typing import NamedTuple
 
 from agent.groups.model import Description, GroupState, GroupType, Member
+
+
+class Who(NamedTuple):
+    """A member of a group, as its coordinator names it."""
+
+    member_id: str
+    client_id: str
+    host: str
 
 
 class Facts(NamedTuple):
@@ -21,7 +30,7 @@ class Facts(NamedTuple):
     type: GroupType
     state: GroupState
     epoch: int | None
-    member_ids: frozenset[str]
+    members: frozenset[Who]
     assignments: bytes | None
     """Who has what: sorted hashes of 8 bytes; None where the broker does not tell it."""
 
@@ -31,8 +40,8 @@ class Change(NamedTuple):
 
     group: str
     group_type: str
-    joined: frozenset[str]
-    left: frozenset[str]
+    joined: frozenset[Who]
+    left: frozenset[Who]
     moved: int | None = None
     """Partitions that another member has now; None: not known yet, while the group rebalances."""
 
@@ -59,7 +68,9 @@ def facts_of(described: Description) -> Facts:
         type=described.type,
         state=described.state,
         epoch=described.epoch,
-        member_ids=frozenset(member.member_id for member in members),
+        members=frozenset(
+            Who(m.member_id, intern(m.client_id), intern(m.host.lstrip("/"))) for m in members
+        ),
         assignments=assignments,
     )
 
@@ -92,8 +103,8 @@ class Watch:
                 yield Change(
                     facts.group,
                     facts.type.lower(),
-                    facts.member_ids - before.member_ids,
-                    before.member_ids - facts.member_ids,
+                    facts.members - before.members,
+                    before.members - facts.members,
                     _moved(before.assignments, facts.assignments),
                 )
 
@@ -106,15 +117,15 @@ def _moved(before: bytes | None, after: bytes | None) -> int | None:
 
 def _remembering(facts: Facts, before: Facts) -> Facts:
     """Keep the last assignments over a rebalance that is still going on, to compare with."""
-    if facts.assignments is None and facts.type is before.type and facts.member_ids:
+    if facts.assignments is None and facts.type is before.type and facts.members:
         return facts._replace(assignments=before.assignments)
     return facts
 
 
 def _changed(before: Facts, after: Facts) -> bool:
-    return (before.type, before.epoch, before.member_ids, before.assignments) != (
+    return (before.type, before.epoch, before.members, before.assignments) != (
         after.type,
         after.epoch,
-        after.member_ids,
+        after.members,
         after.assignments,
     )

@@ -12,12 +12,13 @@ from agent.errors import ConfigError
 from agent.groups.brokers import Brokers
 from agent.groups.errors import BrokerError, RefusedError
 from agent.groups.poll import Polled, Poller
-from agent.groups.watch import Change, Watch
+from agent.groups.watch import Change, Watch, Who
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.groups_config import GroupsSourceConfig
 from metrics.sample import Sample, SampleKind, Scope, digest, format_time
 from metrics.signals import SourceKind
 from metrics.snapshot import InspectedGroup
+from metrics.status import RebalanceStatus
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class GroupsSource:
                 group=each.facts.group,
                 group_type=each.facts.type.lower(),
                 state=each.facts.state.value,
-                members=len(each.facts.member_ids),
+                members=len(each.facts.members),
                 generation=each.facts.epoch,
                 changes=each.changes,
             )
@@ -114,6 +115,8 @@ class GroupsSource:
     def _finding(self, change: Change, at: float, lag: int | None) -> Sample:
         ts, group = format_time(at), change.group
         watched = self._watch.groups.get(group)
+        who = _only(change)
+        joined = who is not None and who in change.joined
         return Sample(
             id=digest(Scope.GROUP, self._label, group, SampleKind.SIGNAL, ts),
             kind=SampleKind.SIGNAL,
@@ -123,6 +126,11 @@ class GroupsSource:
             group=group,
             group_type=change.group_type,
             scope=Scope.GROUP,
+            client_id=None if who is None else who.client_id,
+            member_id=None if who is None else who.member_id,
+            host="" if who is None else who.host,
+            to=RebalanceStatus.NEW_MEMBER.value if joined else None,
+            status=RebalanceStatus.NEW_MEMBER.label if joined else None,
             reason=f"{len(change.joined)} joined, {len(change.left)} left",
             generation=None if watched is None else watched.facts.epoch,
             source=SourceKind.ADMIN,
@@ -174,3 +182,9 @@ class GroupsSource:
         elif self._fault and not fault:
             log.info("groups_inspected_again", extra={"source": self.name})
         self._fault = fault
+
+
+def _only(change: Change) -> Who | None:
+    """Return the one member that joined or left; None where there are several, or none."""
+    members = change.joined | change.left
+    return next(iter(members)) if len(members) == 1 else None

@@ -71,6 +71,15 @@ def test_group_that_only_its_coordinator_tells_of_has_no_status(running: Running
     assert (group["status"], group["state"], group["members"]) == (None, "Stable", 2)
 
 
+def test_group_of_which_no_agent_sees_a_member_is_explained_as_such(running: Running) -> None:
+    running.inspected = (replace(INSPECTED, group="other", changes=3),)
+
+    (told,) = running.get("explain?group=other")
+
+    assert told["answer"].startswith("no agent sees a member of other, so who began what")
+    assert told["answer"].endswith(" says Stable, 2 members, 3 changes of membership so far.")
+
+
 def test_members_are_by_name(running: Running) -> None:
     found = running.get("members?group=g")
 

@@ -553,7 +553,8 @@ class TestTolls:
     def found(self, at: float, **told: int | str | None) -> Sample:
         (record,) = records(raised(1, at, A))
         columns = {"kind": SampleKind.SIGNAL, "scope": Scope.GROUP, "id": str(at), "episode": None}
-        return msgspec.structs.replace(record, **columns, **told)
+        nobody = {"client_id": None, "host": "", "to": None}
+        return msgspec.structs.replace(record, **(columns | nobody | told))
 
     def moved_and_lag(self, *found: Sample) -> list[tuple[int | None, int | None]]:
         told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 130.0, A, B, C))
@@ -572,3 +573,28 @@ class TestTolls:
         unnamed = self.found(110.0, gained=1, lag=2, cluster="")
 
         assert self.moved_and_lag(other, unnamed)[1] == (1, 2)
+
+    @pytest.mark.parametrize(("to", "code"), [(2, Status.NEW_MEMBER), (None, None)])
+    def test_name_who_came_or_went_where_nobody_has_seen_it(
+        self, to: int | None, code: Status | None
+    ) -> None:
+        unseen = records(*START, *round_of(2, 100.0, A, B, C))
+        found = self.found(105.0, client_id="z", host="h-z", to=to), self.found(115.0, lag=1)
+
+        trigger = group_episodes([*unseen, *found])[-1].trigger
+
+        assert (trigger.certainty, trigger.code) == (Certainty.INFERRED, code)
+        assert trigger.member == MemberRef("z", "h-z")
+
+    def test_name_nobody_where_two_came(self) -> None:
+        unseen = records(*START, *round_of(2, 100.0, A, B, C))
+        found = (self.found(at, client_id=name) for at, name in ((105.0, "y"), (115.0, "z")))
+
+        assert group_episodes([*unseen, *found])[-1].trigger.certainty is Certainty.UNKNOWN
+
+    def test_name_nobody_where_the_cause_was_seen(self) -> None:
+        seen = records(*START, left(100.0, A), *round_of(2, 100.2, B, C))
+
+        trigger = group_episodes([*seen, self.found(105.0, client_id="z")])[-1].trigger
+
+        assert trigger.member == MemberRef("a", "h-a")

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agent.groups.model import Assigned, Description, GroupState, GroupType, Member, Node
-from agent.groups.watch import Change, Watch, facts_of
+from agent.groups.watch import Change, Watch, Who, facts_of
 
 CLASSIC = Description(
     group="g",
@@ -13,12 +13,16 @@ CLASSIC = Description(
     simple=False,
 )
 CONSUMER = replace(CLASSIC, type=GroupType.CONSUMER, epoch=3)
-NOBODY = frozenset[str]()
+NOBODY = frozenset[Who]()
 OWNED: Assigned = {"t": (0,)}
 
 
 def member(member_id: str, owned: Assigned = OWNED) -> Member:
     return Member(member_id=member_id, instance_id=None, client_id="c", host="/h", owned=owned)
+
+
+def who(member_id: str) -> Who:
+    return Who(member_id, "c", "h")
 
 
 def changes(*seen: Description) -> list[Change]:
@@ -54,7 +58,9 @@ def test_members_that_came_and_went_are_told() -> None:
     before = replace(CLASSIC, members=(member("a"), member("b")))
     after = replace(CLASSIC, members=(member("b"), member("c")))
 
-    assert changes(before, after) == [Change("g", "classic", frozenset("c"), frozenset("a"), 1)]
+    assert changes(before, after) == [
+        Change("g", "classic", frozenset({who("c")}), frozenset({who("a")}), 1)
+    ]
 
 
 def test_a_classic_rebalance_between_two_polls_left_other_assignments() -> None:

@@ -234,6 +234,7 @@ def test_a_change_is_recorded_with_what_moved_and_the_lag() -> None:
     assert (found.kind, found.scope, found.source) == ("signal", "group", "admin")
     assert (found.cluster, found.group, found.app, found.generation) == ("prod", "g", "g", 9)
     assert (found.reason, found.gained, found.lag) == ("0 joined, 1 left", 1, 8)
+    assert (found.client_id, found.host, found.to) == ("m", "10.0.0.1", None)
     assert running.source.findings() == []
 
 
