@@ -1,7 +1,8 @@
 """Where the Spark commands take their jars from."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,11 @@ from agent.lab.artifacts import repository
 from agent.lab.errors import LabError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from aggregation.spark.jars import Need
+
+Say = Callable[[str], None]
 
 _OFFLINE = click.option(
     "--offline", is_flag=True, help="Fetch no jars; take those that are in the folder."
@@ -32,7 +37,7 @@ def jar_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def find_jars(
-    needs: Iterable["Need"], folder: Path | None, say: Callable[[str], None], *, offline: bool
+    needs: Iterable["Need"], folder: Path | None, say: Say, *, offline: bool
 ) -> Sequence[Path]:
     """Return the jars, fetched if need be; none under spark-submit, which has its own.
 
@@ -51,3 +56,25 @@ def find_jars(
         raise SparkSetupError(str(error)) from error
     store = JarStore(folder=folder or default_folder(), repository=url, offline=offline)
     return store.fetch(needs, say)
+
+
+@contextmanager
+def reading_session(
+    name: str, tables: Path, jars: Path | None, say: Say, *, offline: bool
+) -> Iterator["SparkSession"]:
+    """Start Spark with what reading these tables takes, by what their folder holds.
+
+    Raises:
+        SparkSetupError: jars cannot be had, or Spark cannot run here.
+
+    """
+    from aggregation.spark.jars import Need  # noqa: PLC0415 - not at start-up
+    from aggregation.spark.schema import TableFormat, formats  # noqa: PLC0415
+    from aggregation.spark.session import spark_session  # noqa: PLC0415
+    from aggregation.spark.tables import session_settings  # noqa: PLC0415
+
+    found = formats(tables)
+    needs = [Need(each) for each in found - {TableFormat.PARQUET}]
+    own = find_jars(needs, jars, say, offline=offline)
+    with spark_session(name, say, jars=own, settings=session_settings(found)) as spark:
+        yield spark

@@ -4,6 +4,7 @@ Spark's checkpoint holds the offsets; no consumer group commits anything. What r
 before it was read is told, not an error: the rest must go on.
 """
 
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEME = "kafka://"
+_CONNECT_S = 10.0
 BATCH_RECORDS = 200_000
 """How much a batch takes from the topic at most: bounds what is held between two commits."""
 
@@ -53,7 +55,22 @@ class TopicSource:
         return f"{SCHEME}{self.brokers}/{self.topic}"
 
     def check(self) -> None:
-        """Nothing: the stream finds out."""
+        """Look whether a broker is there: Kafka's own client would look for it for minutes.
+
+        Raises:
+            SparkSetupError: none takes connections.
+
+        """
+        faults = []
+        for broker in self.brokers.split(","):
+            host, _, port = broker.rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+            except (OSError, ValueError, OverflowError) as error:
+                faults.append(f"{broker!r}: {error}")
+            else:
+                return
+        raise SparkSetupError(f"no broker of {self.name} takes connections ({'; '.join(faults)})")
 
     def stream(self, spark: "SparkSession") -> "DataFrame":
         """Return the records as they appear."""
