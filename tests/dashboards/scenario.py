@@ -1,7 +1,11 @@
-"""A real agent that reads recordings as if they were written now, and a Prometheus beside it."""
+"""A real agent that reads recordings as if they were written now, and a Prometheus beside it.
+
+The one scrapes the other over TLS, as a user.
+"""
 
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -12,7 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import httpx
+import trustme
 
 from agent.lab.broker import free_port
 from tests.agent.test_restart import until
@@ -28,7 +34,7 @@ _AGENT = """\
 host: here
 timezone: UTC
 state_dir: {folder}/state
-web: {{listen: ["127.0.0.1:{port}"]}}
+web: {{listen: ["127.0.0.1:{port}"], config_file: {folder}/web.yaml}}
 """
 # one source has a device that does not exist, so that a fault shows
 _SOURCES = """\
@@ -43,7 +49,15 @@ _PROMETHEUS = """\
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}
 rule_files: [{rules}]
 scrape_configs:
-  - {{job_name: rebalance-agent, static_configs: [{{targets: ["127.0.0.1:{port}"]}}]}}
+  - job_name: rebalance-agent
+    scheme: https
+    tls_config: {{ca_file: {folder}/ca.pem}}
+    basic_auth: {{username: prometheus, password_file: {folder}/password}}
+    static_configs: [{{targets: ["localhost:{port}"]}}]
+"""
+_WEB = """\
+tls_server_config: {{cert_file: own.pem, key_file: own.key}}
+basic_auth_users: {{prometheus: {hashed}}}
 """
 
 
@@ -109,6 +123,18 @@ def scenario(folder: Path) -> Iterator[Scenario]:
         yield Scenario(folder, agent, prometheus)
 
 
+def secure(folder: Path) -> None:
+    """Write what the agent shows itself with, and whom it lets in."""
+    authority, password = trustme.CA(), secrets.token_urlsafe()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    made = authority.issue_cert("localhost")
+    made.private_key_pem.write_to_path(str(folder / "own.key"))
+    made.cert_chain_pems[0].write_to_path(str(folder / "own.pem"))
+    (folder / "password").write_text(password)
+    hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
+    (folder / "web.yaml").write_text(_WEB.format(hashed=hashed))
+
+
 @contextmanager
 def scraped(
     folder: Path, config: str, rules: Path
@@ -116,7 +142,9 @@ def scraped(
     """Start an agent and a Prometheus, and stop both."""
     port, own = free_port(), free_port()
     (folder / "agent.yaml").write_text(_AGENT.format(folder=folder, port=port) + config)
-    (folder / "prometheus.yaml").write_text(_PROMETHEUS.format(rules=rules, port=port))
+    prometheus_config = _PROMETHEUS.format(rules=rules, port=port, folder=folder)
+    (folder / "prometheus.yaml").write_text(prometheus_config)
+    secure(folder)
     prometheus = [
         tool("prometheus"),
         f"--config.file={folder}/prometheus.yaml",

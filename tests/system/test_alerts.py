@@ -1,4 +1,7 @@
-"""A real Prometheus, an agent, a broker and clients: a storm is told, a rolling restart is not."""
+"""A real Prometheus, an agent, a broker and clients: a storm is told, a rolling restart is not.
+
+Prometheus scrapes over TLS, as a user.
+"""
 
 import re
 import time
@@ -85,6 +88,8 @@ def test_a_storm_is_told_and_a_rolling_restart_is_not(lab: Lab, tmp_path: Path) 
     lab.admin.do(f"create-topic {_TOPIC} {ROLLED}")
     storm, rollout = 'group="storm"', 'group="rollout"'
     with played(lab, tmp_path) as (members, prometheus):
+        (target,) = prometheus.get("targets")["activeTargets"]
+        assert target["scrapeUrl"].startswith("https://")
         for client_id in ("calm", "crashing"):
             members.start("storm", client_id)
         rolled = [f"rolled-{n}" for n in range(ROLLED)]
