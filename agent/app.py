@@ -57,15 +57,16 @@ class Agent:
         reload_config: Callable[[], AgentConfig],
         make_sources: MakeSources = make_sources,
         clock: Callable[[], float] = time.time,
+        on_listening: Callable[[AgentConfig], None] = lambda _: None,
     ) -> None:
-        """Take the spool and the checkpoint over.
+        """Take the spool and the checkpoint over; ``on_listening`` is told when the port is open.
 
         Raises:
             RebalanceAgentError: the configuration is wrong, or a folder cannot be used.
 
         """
         self._config, self._reload_config, self._clock = config, reload_config, clock
-        self._make_sources = make_sources
+        self._make_sources, self._on_listening = make_sources, on_listening
         self._reloads = Counter({"success": 0, "failure": 0})
         self._web = WebSide(config.web, self._reloads)
         checkpoint_path = config.state_dir / "checkpoint.json"
@@ -112,6 +113,7 @@ class Agent:
     async def _run(self) -> None:
         config = self._config
         sockets = listen(config.web.listen)
+        self._on_listening(config)
         answers = Answers(
             snapshot=self.snapshot,
             waiting_for=self.waiting_for,

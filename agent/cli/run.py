@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from agent.app import Agent
+from agent.capabilities import keep_needed
 from agent.config import AgentConfig, LogFormat, LogLevel, Overrides, load
 from agent.errors import ConfigError
 from agent.log_format import configure
@@ -105,4 +106,4 @@ def run(  # noqa: PLR0913 - click passes options by name
         configure(config.log.level, config.log.format)
         return config
 
-    asyncio.run(Agent(configured(), configured).run())
+    asyncio.run(Agent(configured(), configured, on_listening=keep_needed).run())
