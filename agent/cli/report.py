@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.cli.spark_exit import spark_exit
+from agent.cli.spark_jars import reading_session
 
 if TYPE_CHECKING:
     from aggregation.spark.report.facts import By
@@ -47,9 +48,8 @@ def report(
     with spark_exit():
         from aggregation.spark.report.facts import load_facts  # noqa: PLC0415
         from aggregation.spark.report.render import write_report  # noqa: PLC0415
-        from aggregation.spark.session import spark_session  # noqa: PLC0415
 
-        with spark_session("rebalance-agent report", say) as spark:
+        with reading_session("rebalance-agent report", tables, None, say, offline=False) as spark:
             page = write_report(load_facts(spark, tables, *days, by), output, say)
     click.echo(page)
 
