@@ -24,8 +24,8 @@ IMAGE = f"{NAME}:{version(NAME)}"
 STATE_DIR = f"/var/lib/{NAME}"
 USER = 12472
 
-REQUESTS = {"cpu": "4m", "memory": "52Mi"}
-"""What `benchmarks/footprint.py` measured, 0.25 % of a core and 39.6 MiB, plus 30 %."""
+REQUESTS = {"cpu": "2m", "memory": "52Mi"}
+"""What `benchmarks/footprint.py` measured, 0.14 % of a core and 39.5 MiB, plus 30 %."""
 LIMITS = {"memory": "256Mi"}
 """No limit of CPU: a sidecar that is held back falls behind the log just when much happens."""
 

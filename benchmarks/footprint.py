@@ -8,6 +8,7 @@ Spark or OpenTelemetry may be imported.
 import argparse
 import contextlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -98,6 +99,11 @@ def imported(messages: Path) -> set[str]:
     return {name for name in found if name.partition(".")[0] in FORBIDDEN}
 
 
+def requests(rss_mib: float, percent: float) -> str:
+    """Return what a container is to request, rounded up; `agent.inject_sidecar` has it."""
+    return f"cpu {math.ceil(1.3 * percent * 10)}m, memory {math.ceil(1.3 * rss_mib)}Mi"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a window of 20 s instead of 120 s")
@@ -118,6 +124,7 @@ def main() -> int:
     print(
         f"CPU {percent:.2f} % of a core over {window_s:.0f} s (wanted: at most {CPU_MAX_PERCENT})"
     )
+    print(f"a sidecar's requests, 30 % more: {requests(rss_mib, percent)}")
     print(f"imported of {', '.join(FORBIDDEN)}: {', '.join(sorted(unwanted)) or 'nothing'}")
     return 0 if rss_mib <= RSS_MAX_MIB and percent <= CPU_MAX_PERCENT and not unwanted else 1
 
