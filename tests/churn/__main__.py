@@ -1,0 +1,127 @@
+"""Feeds one source's short lives to an agent's own path, in this process; prints what it costs.
+
+The path is tracker, spool, checkpoint and page, at default limits. One JSON object on stdout; the
+exit code is 1 where memory or series exceed their bounds, or what had to go was not counted.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import click
+import psutil
+
+from agent.checkpoint import save
+from agent.config import LimitsConfig
+from agent.history import History
+from agent.pipeline import Pipeline
+from agent.sinks.jsonl_spool import JsonlSpool, SpoolConfig
+from aggregation.live import live
+from metrics.exporters.prometheus import PageWriter
+from metrics.exposition import AgentStats, Exposition
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
+from tests.churn.lives import GROUPS, SOURCES, START_AT
+
+_DEFAULT = LimitsConfig()
+_TICK_S = 1.0
+_SCRAPE_S = 60.0
+_RSS_MAX_MIB = 256.0
+_OWN_SERIES = 100
+"""What the page shows of the agent itself; it is not bounded by the limit, nor does it grow."""
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = START_AT
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class _Peak:
+    """The most memory that this process had."""
+
+    def __init__(self) -> None:
+        self._process, self.rss_bytes = psutil.Process(), 0
+
+    def look(self) -> None:
+        self.rss_bytes = max(self.rss_bytes, self._process.memory_info().rss)
+
+
+@click.command(help=__doc__)
+@click.argument("source", type=click.Choice([*SOURCES]))
+@click.argument("count", type=int)
+@click.option("--members", default=_DEFAULT.members)
+@click.option("--groups", default=_DEFAULT.groups)
+@click.option("--series", default=_DEFAULT.series)
+def main(source: str, count: int, members: int, groups: int, series: int) -> None:
+    limits = LimitsConfig(members=members, groups=groups, series=series)
+    with tempfile.TemporaryDirectory() as folder:
+        found = _run(source, count, limits, Path(folder))
+    click.echo(json.dumps(found))
+    sys.exit(0 if _is_bounded(found, limits) else 1)
+
+
+def _is_bounded(found: dict[str, float], limits: LimitsConfig) -> bool:
+    return (
+        found["rss_mib"] <= _RSS_MAX_MIB
+        and found["series"] <= limits.series + _OWN_SERIES
+        and found["members"] <= limits.members
+        and found["groups"] <= limits.groups
+        and found["groups"] + found["groups_evicted"] >= min(found["ids"], GROUPS)
+    )
+
+
+def _run(source: str, count: int, limits: LimitsConfig, folder: Path) -> dict[str, float]:
+    config = StatusConfig(members=limits.members, groups=limits.groups)
+    clock, tracker, peak = _Clock(), Tracker(config), _Peak()
+    pipeline = Pipeline(
+        sink=JsonlSpool(SpoolConfig(dir=folder / "spool"), agent="a", now=clock.now),
+        save=partial(save, folder / "checkpoint.json"),
+        history=History([]),
+        clock=clock,
+    )
+    pipeline.attach(tracker, [], lambda _: True, 15.0)
+    page, series, scraped_at, ticked_at = PageWriter(), 0, START_AT, START_AT
+    begun_s = time.perf_counter()
+    for at, signals in SOURCES[source](count, pipeline.detach):
+        clock.now = at
+        pipeline.emit(signals)
+        if at >= ticked_at + _TICK_S:
+            ticked_at = at
+            pipeline.tick()
+            peak.look()
+        if at >= scraped_at + _SCRAPE_S:
+            scraped_at = at
+            series = max(series, _scrape(page, tracker, limits, at))
+            peak.look()
+    series = max(series, _scrape(page, tracker, limits, clock.now))
+    pipeline.close()
+    peak.look()
+    counts = tracker.snapshot(clock.now).counts
+    return {
+        "ids": count,
+        "rss_mib": round(peak.rss_bytes / (1 << 20), 1),
+        "series": series,
+        "members": len(tracker.state().consumers),
+        "groups": len(tracker.state().groups),
+        "evicted": counts.get("evicted", 0),
+        "groups_evicted": counts.get("groups_evicted", 0),
+        "ids_per_s": round(count / (time.perf_counter() - begun_s)),
+    }
+
+
+def _scrape(page: PageWriter, tracker: Tracker, limits: LimitsConfig, at: float) -> int:
+    """Return how many series a page has."""
+    stats = AgentStats(version="", python_version="", tracker=dict(tracker.snapshot(at).counts))
+    exposition = Exposition(live(tracker.snapshot(at)), stats)
+    text, _ = page.write(exposition, "text/plain", limits.series)
+    return sum(not line.startswith(b"#") for line in text.splitlines())
+
+
+if __name__ == "__main__":
+    main()
