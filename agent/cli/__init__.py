@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agent import VERSION
 from agent.errors import ConfigError, DialectError, RebalanceAgentError
 
 _HELP = {
@@ -78,6 +79,6 @@ Examples:
 
 
 @click.group(cls=Commands, epilog=_EXAMPLES)
-@click.version_option(package_name="kafka-rebalance-agent", prog_name="rebalance-agent")
+@click.version_option(VERSION, prog_name="rebalance-agent")
 def main() -> None:
     """Say when a Kafka consumer group rebalances, why, who caused it and what it cost."""
