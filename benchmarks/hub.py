@@ -178,6 +178,7 @@ def _send(mine: list[Agent], stopping: threading.Event) -> None:
                 pool.submit(agent.turn)
                 time.sleep(0.5 * INTERVAL_S / len(mine))
             stopping.wait(max(0.0, INTERVAL_S - (time.monotonic() - began)))
+        pool.shutdown(cancel_futures=True)  # what a loaded machine has not come to
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(Agent.drain, mine))
 
