@@ -71,7 +71,7 @@ def test_the_default_is_a_hub_that_only_agents_and_prometheus_reach(tmp_path: Pa
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
-def test_every_container_of_ours_has_no_rights(values: Path) -> None:
+def test_every_container_of_ours_has_no_rights_and_all_its_volumes(values: Path) -> None:
     manifests = render(CHART, "--values", values)
 
     kinds = [*of_kind(manifests, "Deployment"), *of_kind(manifests, "DaemonSet")]
@@ -82,6 +82,8 @@ def test_every_container_of_ours_has_no_rights(values: Path) -> None:
             assert rights["capabilities"] == {"drop": ["ALL"]}
             assert rights["readOnlyRootFilesystem"]
             assert not rights["allowPrivilegeEscalation"]
+            mounted = [mount["name"] for mount in container["volumeMounts"]]
+            assert mounted == [volume["name"] for volume in pod["volumes"]]
 
 
 @pytest.mark.parametrize(
