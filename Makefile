@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards docs site admission quiet kill-spark clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -86,6 +86,21 @@ quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may chang
 
 kill-spark: $(READY) ## twenty kill -9 of ingest and agents, spool and topic, Parquet, Delta and Iceberg
 	KILLS=20 $(BIN)/pytest tests/system/test_kill_spark.py
+
+lock: $(READY) ## pin all that the wheel and its extras bring, with hashes: requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --extra wire --extra kafka --extra otel --extra spark --output-file requirements.lock pyproject.toml
+
+sbom: $(READY) ## what is locked as a CycloneDX bill of materials: dist/sbom.cdx.json
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/sbom.cdx.json requirements.lock
+
+audit: $(READY) ## known vulnerabilities of what is locked (asks PyPI)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock
 
 clean: ## remove what make has made
 	rm -rf $(VENV) mutants build dist .cache .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
