@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -13,12 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.history import History
-from aggregation.explanation import Explanation, explain, explanations
+from aggregation.explanation import explanations, unseen
 from aggregation.group_views import GroupView, group_views
 from aggregation.live import live
 from metrics.exposition import SourceStats
 from metrics.sample import format_time
-from metrics.snapshot import InspectedGroup, Snapshot
+from metrics.snapshot import Snapshot
 from metrics.status import RebalanceStatus
 
 PREFIX = "/api/v1"
@@ -170,21 +170,11 @@ def _explain(queries: Queries, shown: Snapshot, query: _Query) -> list[Any]:
     group, history = query.wanted, queries.history
     episodes = history.episodes(history.records(group), shown.at)
     found = explanations(episodes, query.last, query.at)
-    quiet = [explain(key.cluster, group, []) for key in shown.groups if key.group == group]
-    quiet = quiet or [_unwatched(each) for each in shown.inspected if each.group == group]
+    quiet = [] if found else unseen(group, shown)
     if not found and not quiet:
         known = ", ".join(sorted({key.group for key in shown.groups})[:5]) or "none"
         raise LookupError(f"no record of group {group!r}; groups that were seen: {known}")
     return found or quiet
-
-
-def _unwatched(told: InspectedGroup) -> Explanation:
-    """Return what is known of a group of which no agent sees a member."""
-    answer = (
-        f"no agent sees a member of {told.group}, so who began what is not known; its coordinator"
-        f" says {told.state}, {told.members} members, {told.changes} changes of membership so far."
-    )
-    return replace(explain(told.cluster, told.group, []), answer=answer)
 
 
 def _sources(queries: Queries, _: Snapshot, __: _Query) -> list[dict[str, Any]]:

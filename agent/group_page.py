@@ -13,10 +13,19 @@ from typing import NamedTuple
 
 from agent.history import History
 from agent.page import STYLE, cells, page, status_cell, visible
-from aggregation.explanation import Explanation, Happening, explain, explanations, partitions, span
+from aggregation.explanation import (
+    Explanation,
+    Happening,
+    explain,
+    explanations,
+    partitions,
+    span,
+    unseen,
+)
 from aggregation.explanation import records as counted
 from metrics.palette import COLOURS
 from metrics.sample import Sample, SampleKind, Scope, format_time, parse_time
+from metrics.snapshot import Snapshot
 from metrics.status import BY_LABEL, RebalanceStatus
 
 DEFAULT_MIN = 15
@@ -58,11 +67,12 @@ class Window:
         return _NAME_PX + min(1.0, max(0.0, share)) * (_WIDTH_PX - _NAME_PX)
 
 
-def group_page(group: str, history: History, now: float, minutes: int) -> str:
-    """Return the page of a group at ``now`` (Unix seconds), from its records."""
+def group_page(group: str, history: History, shown: Snapshot, minutes: int) -> str:
+    """Return the page of a group at the instant of a snapshot, from its records."""
     records = history.records(group)
-    told = explanations(history.episodes(records, now), LAST, None) or [explain("", group, [])]
-    return render_group(group, told, records, Window(end_at=now, minutes=minutes))
+    told = explanations(history.episodes(records, shown.at), LAST, None)
+    told = told or unseen(group, shown) or [explain("", group, [])]
+    return render_group(group, told, records, Window(end_at=shown.at, minutes=minutes))
 
 
 def render_group(group: str, told: Sequence[Explanation], records: list[Sample], w: Window) -> str:

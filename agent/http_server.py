@@ -94,7 +94,7 @@ class _Pages:
         snapshot, _ = self._answers.snapshot()
         history = self._answers.history
         body = await asyncio.get_running_loop().run_in_executor(
-            self._renderer, lambda: group_page(group, history, snapshot.at, minutes)
+            self._renderer, lambda: group_page(group, history, snapshot, minutes)
         )
         return HTMLResponse(body, headers=_PAGE_HEADERS)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from textwrap import shorten
 
@@ -11,6 +11,7 @@ from aggregation.episodes import GroupEpisode
 from aggregation.pieces import MemberRef
 from aggregation.root_cause import Certainty, Trigger
 from metrics.sample import format_time
+from metrics.snapshot import InspectedGroup, Snapshot
 from metrics.status import RebalanceStatus
 
 _REASON_CHARS = 100
@@ -92,6 +93,20 @@ def explanations(
         explain(ref.cluster, ref.group, choose(list(found), last, until), until)
         for ref, found in groupby(ordered, key=lambda each: each.round.ref)
     ]
+
+
+def unseen(group: str, shown: Snapshot) -> list[Explanation]:
+    """Explain a group without a rebalance that was seen: quiet, unwatched, or (empty) unknown."""
+    quiet = [explain(key.cluster, group, []) for key in shown.groups if key.group == group]
+    return quiet or [_unwatched(each) for each in shown.inspected if each.group == group]
+
+
+def _unwatched(told: InspectedGroup) -> Explanation:
+    answer = (
+        f"no agent sees a member of {told.group}, so who began what is not known; its coordinator"
+        f" says {told.state}, {told.members} members, {told.changes} changes of membership so far."
+    )
+    return replace(explain(told.cluster, told.group, []), answer=answer)
 
 
 def _answer(group: str, episodes: Sequence[GroupEpisode], until: float | None) -> str:

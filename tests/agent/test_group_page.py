@@ -11,10 +11,12 @@ from agent.history import History
 from metrics.palette import COLOURS
 from metrics.sample import Sample
 from metrics.signals import Member
+from metrics.snapshot import Snapshot
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 from tests.aggregation.test_episodes import START, A, B, C, left, records, round_of
+from tests.aggregation.test_live import INSPECTED
 from tests.browser import shown
 from tests.metrics.given import raised, run
 
@@ -23,7 +25,7 @@ EVIL = "<script>document.title='owned'</script>\x1b[31m"
 
 
 def page(told: list[Sample], now: float = 210.0, group: str = "g", minutes: int = 5) -> str:
-    return group_page(group, History(told), now, minutes)
+    return group_page(group, History(told), Snapshot(at=now), minutes)
 
 
 class TestLanes:
@@ -136,3 +138,9 @@ class TestInChromium:
 
         assert re.findall("<title>(.*?)</title>", dom)[0].startswith("&lt;script&gt;")
         assert "<script" not in dom
+
+
+def test_page_of_a_group_that_only_its_coordinator_tells_of_says_so() -> None:
+    snapshot = Snapshot(at=210.0, inspected=(INSPECTED,))
+
+    assert "no agent sees a member of g, " in group_page("g", History(), snapshot, 5)
