@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,9 @@ def agent(folder: Path, cluster: Cluster) -> Process:
     return Process(folder, address + source, ", kafka: {topic: samples}")
 
 
-def say(agent: Process, client: str, generation: int, at_s: float, cause: str) -> None:
+def say(agent: Process, client: str, generation: int, at: datetime, cause: str) -> None:
     for group in GROUPS:
-        agent.say(lines(client, generation, at_s, cause).replace("groupId=g", f"groupId={group}"))
+        agent.say(lines(client, generation, at, cause).replace("groupId=g", f"groupId={group}"))
 
 
 def shown(hub: Process) -> list[str]:
@@ -67,17 +68,19 @@ def buffered(agent: Process) -> float:
 
 
 def test_two_hubs_show_the_same_over_kills_and_an_absence(tmp_path: Path, cluster: Cluster) -> None:
+    start = datetime.now().astimezone().replace(microsecond=0) - timedelta(minutes=2)
+    later = start + timedelta(minutes=1)
     hubs = [hub(tmp_path / name, cluster) for name in ("left", "right")]
     agents = [agent(tmp_path / name, cluster) for name in ("one", "two")]
     (left, right), (one, two) = hubs, agents
     with running(*hubs, *agents):
-        say(one, "c1", 1, 0.0, NEW)
+        say(one, "c1", 1, start, NEW)
         until(lambda: rounds(left) == rounds(right) == [1, 1, 1])
 
         left.kill()
         cluster.brokers[0].kill()
-        say(two, "c2", 2, 60.0, NEW)
-        say(one, "c1", 2, 61.0, TOLD)
+        say(two, "c2", 2, later, NEW)
+        say(one, "c1", 2, later + timedelta(seconds=1), TOLD)
         until(lambda: len(one.ids()) == 12 and len(two.ids()) == 6)
         until(lambda: buffered(one) > 0 and buffered(two) > 0)
         one.kill()
