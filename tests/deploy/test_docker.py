@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from agent.cli import main
 from agent.config import load
 
 ROOT = Path(__file__).parent.parent.parent
@@ -104,6 +106,16 @@ def test_our_containers_have_no_rights(compose: dict[str, Any], name: str) -> No
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", ["ingest", "report"])
+def test_what_sparks_containers_start_is_a_command(compose: dict[str, Any], name: str) -> None:
+    command, *arguments = compose["services"][name]["command"]
+    program = click.Context(main)
+    found = main.get_command(program, command)
+
+    assert found is not None
+    assert found.make_context(command, arguments, parent=program).params["tables"] is not None
 
 
 def test_the_agent_of_the_compose_file_is_configured() -> None:
