@@ -77,6 +77,7 @@ class ProxySource:
         thread = threading.Thread(
             target=_run, args=(loop, ended, call), name=self.name, daemon=True
         )
+        gc.collect()
         gc.freeze()  # to look through all that was imported would hold traffic up for 50 ms
         thread.start()
         self._loop, self.health.up = loop, True

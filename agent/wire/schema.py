@@ -9,6 +9,7 @@ once, so they are let go of.
 """
 
 import dataclasses
+import gc
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -72,8 +73,12 @@ def _layout(
         schema = load(api_key, version)
     except KioIndexError:
         return None
+    layout = Layout(bool(schema.__flexible__), _struct(schema, wanted))
     _forget(schema.__module__.rpartition(".")[0])
-    return Layout(bool(schema.__flexible__), _struct(schema, wanted))
+    del schema
+    if gc.get_freeze_count():  # it takes no time where what the agent is made of is left out
+        gc.collect()
+    return layout
 
 
 def _forget(package: str) -> None:
