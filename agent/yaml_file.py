@@ -17,13 +17,17 @@ _VARIABLE = re.compile(r"\$(?P<escaped>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and stricter: a key twice is an error, and so is an alias."""
+    """Safe, and stricter: a key twice is an error, and so are an alias and a tag."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         # an alias of aliases grows without bound when it is walked
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(problem="aliases are not taken", problem_mark=mark)
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:  # SafeLoader's own fail in many ways
+            problem = f"the tag {event.tag!r} is not taken"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

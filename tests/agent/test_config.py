@@ -127,7 +127,7 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         ("a: &x 1\nb: *x", "line 2, column 4: aliases are not taken"),
         (
             "a: !!python/object/apply:os.system [id]",
-            "line 1, column 4: could not determine a constructor",
+            "line 1, column 4: the tag 'tag:yaml.org,2002:python/object",
         ),
         ("a: \x01", "no YAML: unacceptable character"),
         (LEAST + "sample: {}", "sample: unknown key; did you mean 'samples'?"),

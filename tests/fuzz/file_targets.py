@@ -19,6 +19,8 @@ from agent.sources.librdkafka_stats_parser import StatsParser
 from agent.sources.librdkafka_stats_view import StatsView
 from agent.sources.log_parser import LogParser
 from agent.sources.pcap_file import signals
+from agent.web_auth import Users, credentials
+from agent.web_config import read_web_config
 from aggregation.spark.lines import read_line
 from metrics.sample import encode
 from metrics.signals import Signal
@@ -97,6 +99,15 @@ def configurations(data: bytes) -> None:
     """A configuration file."""
     with _file(data) as path, suppress(ConfigError):
         load(path, environ={})
+
+
+def web_configurations(data: bytes) -> None:
+    """TLS, headers and users of what the agent serves; and what a request shows of a user."""
+    credentials(data.decode("latin-1"))
+    with _file(data) as path, suppress(ConfigError):
+        hashes = read_web_config(path).basic_auth_users
+        if hashes:
+            Users(hashes, "basic_auth_users")
 
 
 def rules(data: bytes) -> None:

@@ -28,6 +28,7 @@ TARGETS: dict[str, Target] = WIRE | {
         file_targets.statistics,
         file_targets.events,
         file_targets.configurations,
+        file_targets.web_configurations,
         file_targets.rules,
         file_targets.samples,
     )
