@@ -17,6 +17,13 @@ def text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
+OF_KAFKA_4_3 = bytes.fromhex(
+    "0000 000477312d61 0015687474703a2f2f31302e302e302e313a383038332f 000000000000000c 00000001"
+    "000473696e6b 00000002 ffffffff 00000000 00000001 0006736f75726365 00000001 00000001 00000000"
+)
+"""What its IncrementalCooperativeConnectProtocol.serializeAssignment wrote behind the version."""
+
+
 def tasks(connectors: Tasks) -> bytes:
     rows = (
         text(name) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
@@ -48,6 +55,13 @@ def talk() -> Talk:
 def synced(talk: Talk, given: bytes) -> list[tuple[str, int]]:
     talk.sync()
     return told(talk.tell(assignment=given))
+
+
+@pytest.mark.parametrize("version", [COMPATIBLE, SESSIONED])
+def test_the_bytes_are_those_of_kafka(version: int) -> None:
+    data = assignment({"sink": [-1, 0]}, {"source": [1]}, version=version)
+
+    assert data == struct.pack(">h", version) + OF_KAFKA_4_3
 
 
 @pytest.mark.parametrize("version", [COMPATIBLE, SESSIONED, 3])
