@@ -1,5 +1,6 @@
 """``rebalance-agent report``: the trend report from tables, with Spark."""
 
+import re
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,16 @@ if TYPE_CHECKING:
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+_BEFORE = "before"
+_PERIOD = re.compile(r"(\d{4}-\d\d-\d\d):(\d{4}-\d\d-\d\d)")
 
 
-@click.command(name="report")
+@click.command(
+    name="report",
+    epilog="Examples: `report --tables /data/rebalances --output report`; `report --tables "
+    "/data/rebalances --output november --from 2026-11-01 --to 2026-11-30 --by app --compare "
+    "before`",
+)
 @click.option(
     "--tables", required=True, metavar="DIR", type=_FOLDER, help="What `ingest` has written."
 )
@@ -33,25 +41,55 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
     show_default=True,
     help="Report on consumer groups or on applications.",
 )
-def report(
-    tables: Path, output: Path, first: datetime | None, last: datetime | None, by: "By"
+@click.option(
+    "--compare",
+    metavar="before|FROM:TO",
+    help="Set another period beside this one: as many days right before it, or the days given.",
+)
+def report(  # noqa: PLR0913 - one argument an option
+    tables: Path,
+    output: Path,
+    first: datetime | None,
+    last: datetime | None,
+    by: "By",
+    compare: str | None,
 ) -> None:
     """Write the trend report: report.html, and each table as CSV and Parquet.
 
-    Prints the page's path. Where the period holds no records nothing is written and the exit code
-    is 1.
+    Prints the page's path. What days add up to is kept beside the tables (DIR/rollups) and computed
+    for new days only. Where the period holds no records nothing is written and the exit code is 1.
     """
     days = (_day(first), _day(last))
     if first is not None and last is not None and first > last:
         raise click.UsageError(f"--from {days[0]} is after --to {days[1]}")
+    other = _compared(compare)
     say = partial(click.echo, err=True)
     with spark_exit():
-        from aggregation.spark.report.facts import load_facts  # noqa: PLC0415
+        from aggregation.spark.period import Period  # noqa: PLC0415
+        from aggregation.spark.report.facts import Asked, load_facts  # noqa: PLC0415
         from aggregation.spark.report.render import write_report  # noqa: PLC0415
 
+        given = Period(*other) if isinstance(other, tuple) else other
+        asked = Asked(first=days[0], last=days[1], by=by, compared=given)
         with reading_session("rebalance-agent report", tables, None, say, offline=False) as spark:
-            page = write_report(load_facts(spark, tables, *days, by), output, say)
+            page = write_report(load_facts(spark, tables, asked, say), output, say)
     click.echo(page)
+
+
+def _compared(asked: str | None) -> "tuple[date, date] | bool":
+    """Read ``--compare``: True is the days before, False is nothing."""
+    if asked is None or asked == _BEFORE:
+        return asked is not None
+    found = _PERIOD.fullmatch(asked)
+    try:
+        first, last = map(date.fromisoformat, found.groups() if found else ())
+    except ValueError:
+        raise click.UsageError(
+            f"--compare {asked!r}: wanted 'before' or two days, such as 2026-10-01:2026-10-31"
+        ) from None
+    if first > last:
+        raise click.UsageError(f"--compare: {first} is after {last}")
+    return first, last
 
 
 def _day(given: datetime | None) -> date | None:

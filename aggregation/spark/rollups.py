@@ -1,230 +1,263 @@
-"""From transitions to members' episodes, and the time spent in each status: DataFrame to DataFrame.
+"""What days add up to: one table of additive rows, each day computed alone.
 
-Theory of operation. Within an episode each transition leaves where the one before has arrived, so
-``from`` = the previous ``to``; the first starts at 0 and the last ends there. Where a link is
-broken, a record is missing: the chain is cut at that place and the gap counted. An episode without
-its start or its end has no length, so a gap is never a long rebalance. Records of one ``episode``
-make one chain; those without make one per member. In a chain time rules, then ``seq``, then the
-rule that a status only rises or falls to 0.
+Theory of operation. Every row counts something (``what``) of one day and of one group, member, code
+or bucket: ``times``, ``seconds`` and ``member_seconds`` add up over any rows, so weeks, periods,
+applications and percentiles (`BUCKETS`) are sums. Rows are written by *batch*, the day with which
+something was over; ``day`` is the one on which it began. What is under way at midnight is carried
+to the next day: partial sums of members' episodes, and groups' last records.
+
+| what | per | counts |
+|---|---|---|
+| member | member, code = its first, kind = state | members' episodes |
+| status | group, scope, code | seconds in each code, of whole episodes |
+| duration | group, bucket, kind = group or member | lengths |
+| rebalance | group, code = cause, kind = certainty | rebalances of groups, and what they cost |
+| trigger | member, code | rebalances that it began; the last one's time and reason |
+| straggler | member | rebalances that it held up, and for how long |
+| departure | member, kind | how members went |
+| follow_up | group, code | rebalances that another one caused |
+| hour | cluster, bucket = hour | rebalances by hour, UTC |
+| storm | group, ``last_at`` = window's start | rebalances within ten minutes, two or more |
+| observed | group | seconds from a day's first record to its last |
+| quality | host = agent, kind | records, and episodes that are not whole |
+| skew | host = agent | clock offsets, summed |
+| batch | kind, ``last_reason``, host | that a batch is there, and what it was made of |
 """
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql import types as T  # noqa: N812
 
-from aggregation.causes import AT_ONCE, SCHEDULED
-from metrics.sample import SampleKind, Scope
-from metrics.status import RebalanceStatus
+from aggregation.spark.member_episodes import (
+    CODES,
+    MEMBER,
+    cause,
+    held,
+    is_whole,
+    merged_parts,
+    seconds,
+    started,
+    state,
+)
 
-MEMBER = ("cluster", "group", "scope", "client_id")
-_CHAIN = (*MEMBER, "chain")
-_NOTHING_BEFORE = -1
-_SETTLED_RANK = len(RebalanceStatus)
-_MICROS = 1_000_000
-_NO_CAUSE = [0, RebalanceStatus.COORDINATOR_REQUESTED.value, RebalanceStatus.RETRY_ON_ERROR.value]
-_FOLLOWS = [
-    RebalanceStatus.REVOCATION_NEEDED.value,
-    RebalanceStatus.VERSION_PROBING.value,
-    RebalanceStatus.ENDPOINT_UPDATE.value,
-]
+BUCKETS_PER_DOUBLING = 8
+"""Bounds grow by 9 %."""
+LEAST_S = 0.001
+STORM_WINDOW = "10 minutes"
+STORM_LEAST = 2
 
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """Whole days, UTC; the last one included."""
-
-    first: date
-    last: date
-
-    @property
-    def starts_at(self) -> datetime:
-        """Midnight at the beginning of the first day."""
-        return datetime.combine(self.first, time(), UTC)
-
-    @property
-    def ends_at(self) -> datetime:
-        """Midnight at the end of the last day."""
-        return datetime.combine(self.last + timedelta(days=1), time(), UTC)
-
-    @property
-    def margin(self) -> "Period":
-        """A day more on both sides: what begins before or ends after."""
-        day = timedelta(days=1)
-        return Period(self.first - day, self.last + day)
-
-    def holds(self, column: str) -> Column:
-        """Whether an instant lies within."""
-        return (F.col(column) >= F.lit(self.starts_at)) & (F.col(column) < F.lit(self.ends_at))
+ROLLUPS = T.StructType(
+    [
+        T.StructField("batch", T.DateType()),
+        T.StructField("what", T.StringType()),
+        T.StructField("day", T.DateType()),
+        *(
+            T.StructField(name, T.StringType())
+            for name in ("cluster", "app", "group", "scope", "client_id", "host", "kind")
+        ),
+        T.StructField("code", T.IntegerType()),
+        T.StructField("bucket", T.IntegerType()),
+        T.StructField("times", T.LongType()),
+        T.StructField("seconds", T.DoubleType()),
+        T.StructField("member_seconds", T.DoubleType()),
+        T.StructField("last_at", T.TimestampType()),
+        T.StructField("last_reason", T.StringType()),
+    ]
+)
+_GROUP = ("cluster", "app", "group")
+HELD = tuple(f"held_{code}" for code in CODES)
 
 
-def links(records: DataFrame) -> DataFrame:
-    """Return the transitions and losses of members as links of chains.
+def bucket_of(length: Column) -> Column:
+    """Return the bucket of a length in seconds; see `bucket_middle`."""
+    return F.floor(F.log2(F.greatest(length, F.lit(LEAST_S))) * BUCKETS_PER_DOUBLING).cast("int")
 
-    Adds ``part``, which numbers the unbroken parts of a chain, ``gap`` and ``headless``: a part
-    whose start was not seen.
+
+def summed(moves: DataFrame) -> DataFrame:
+    """Add up a day's or some days' moves (`member_episodes.parts`), whole episodes and the rest.
+
+    Three kinds of rows, by ``part``: sums of whole episodes by member and cause, their lengths by
+    group and bucket, and one row with its parts for each episode that is not whole by itself.
     """
-    order = _order()
-    held = F.coalesce(
-        F.lag(F.coalesce("to", F.lit(0))).over(order), F.lit(_NOTHING_BEFORE).cast("bigint")
+    whole = is_whole()
+    chains = (
+        moves.groupBy(*MEMBER, "agent", "episode", "day")
+        .agg(*merged_parts())
+        .withColumn("whole", whole)
+        .withColumn("code", F.when(F.col("whole"), cause()))
+        .withColumn("seconds", F.when(F.col("whole"), seconds()))
+        .withColumn("bucket", F.when(F.col("whole"), bucket_of(F.col("seconds"))))
+        .withColumn("rest", F.when(~F.col("whole"), F.struct("episode", "agent")))
+    )
+    by_member = [*MEMBER, "day", "code", "rest"]
+    by_length = [*_GROUP, "scope", "day", "bucket"]
+    columns = list(dict.fromkeys(by_member + by_length))
+    held_sums = (
+        F.sum(F.when(F.col("whole"), held(code))).alias(name)
+        for code, name in zip(CODES, HELD, strict=True)
     )
     return (
-        records.where(F.col("kind").isin(SampleKind.TRANSITION.value, SampleKind.LOST.value))
-        .where(F.col("scope").isin(Scope.CONSUMER.value, Scope.STREAMS.value))
+        chains.groupingSets([by_member, by_length], *columns)
+        .agg(
+            F.grouping("client_id").alias("of_lengths"),
+            F.count(F.lit(1)).alias("times"),
+            F.sum("seconds").alias("seconds"),
+            *held_sums,
+            *merged_parts(),
+        )
         .withColumn(
-            "chain",
-            F.coalesce(
-                "episode", F.concat_ws("\0", "host", F.coalesce("group_instance_id", "host"))
+            "part",
+            F.when(F.col("of_lengths") == 1, "length")
+            .when(F.col("rest").isNull(), "member")
+            .otherwise("rest"),
+        )
+        .where((F.col("part") != "length") | F.col("bucket").isNotNull())
+    )
+
+
+def single(episodes: DataFrame) -> DataFrame:
+    """Bring single episodes, put together of their parts, into the shape of `summed`."""
+    whole = is_whole()
+    return (
+        episodes.withColumn("kind", state())
+        .withColumn("times", F.lit(1).cast("bigint"))
+        .withColumn("code", F.nullif(cause(), F.lit(0)))
+        .withColumn("day", F.to_date(F.timestamp_micros(started())))
+        .withColumns(
+            {name: F.when(whole, held(code)) for code, name in zip(CODES, HELD, strict=True)}
+        )
+        .withColumn("seconds", F.when(whole, seconds()))
+        .withColumn("bucket", F.when(whole, bucket_of(seconds())))
+    )
+
+
+def member_rows(sums: DataFrame) -> DataFrame:
+    """Return rollups of sums by member (``kind`` is the state)."""
+    members = sums.groupBy("batch", "day", *MEMBER, "kind", "code").agg(*_added("times", "seconds"))
+    each = F.array(
+        *(
+            F.struct(F.lit(code).alias("code"), F.col(name).alias("seconds"))
+            for code, name in zip(CODES, HELD, strict=True)
+        )
+    )
+    statuses = (
+        sums.select("batch", "day", *_GROUP, "scope", "times", F.explode(each).alias("held"))
+        .where(F.col("held.seconds") > 0)
+        .groupBy("batch", "day", *_GROUP, "scope", F.col("held.code").alias("code"))
+        .agg(F.sum("held.seconds").alias("seconds"))
+    )
+    return union(_named(members, "member"), _named(statuses, "status"))
+
+
+def length_rows(lengths: DataFrame, kind: str) -> DataFrame:
+    """Return rollups of lengths: ``times`` by bucket."""
+    found = lengths.groupBy("batch", "day", *_GROUP, "bucket").agg(*_added("times"))
+    return _named(found.withColumn("kind", F.lit(kind)), "duration")
+
+
+def fault_rows(singles: DataFrame) -> DataFrame:
+    """Return rollups of episodes that are not whole, by agent and state."""
+    found = singles.where(F.col("kind") != "ended")
+    named = found.drop("host").withColumn("host", F.col("agent"))
+    return _named(named.groupBy("batch", "day", "host", "kind").agg(*_added("times")), "quality")
+
+
+def rebalance_rows(rebalances: DataFrame) -> DataFrame:
+    """Return all rollups of group rebalances (`group_rebalances.REBALANCES`)."""
+    rows = rebalances.withColumn("times", F.lit(1).cast("bigint")).withColumnRenamed(
+        "cause", "code"
+    )
+    costs = _added("times", "seconds", "member_seconds")
+    by = ("batch", "day", *_GROUP)
+    lengths = rows.withColumn("bucket", bucket_of(F.col("seconds")))
+    last = F.max(F.struct("started_at", "reason"))
+    slow = rows.where(F.col("straggler").isNotNull()).select(
+        *by,
+        F.col("straggler").alias("client_id"),
+        F.col("straggler_host").alias("host"),
+        "times",
+        F.col("waited_seconds").alias("seconds"),
+    )
+    gone = rows.select(*by, "times", F.explode("departures").alias("one")).select(
+        *by, "times", "one.*"
+    )
+    window = F.window("started_at", STORM_WINDOW).start
+    storms = rows.groupBy(*by, window.alias("last_at")).agg(*costs)
+    off = rows.select("batch", "day", "times", F.explode("offsets").alias("one")).select(
+        "batch", "day", "times", F.col("one.agent").alias("host"), "one.seconds"
+    )
+    hours = rows.withColumn("bucket", F.hour("started_at"))
+    members = [*by, "client_id", "host"]
+    known = rows.where(F.col("client_id").isNotNull() & F.col("code").isNotNull())
+    triggers = known.groupBy(*members, "code").agg(*costs, last.alias("last"))
+    return union(
+        _named(
+            rows.withColumn("kind", F.col("certainty")).groupBy(*by, "code", "kind").agg(*costs),
+            "rebalance",
+        ),
+        length_rows(lengths, "group"),
+        _named(
+            triggers.withColumn("last_at", F.col("last.started_at")).withColumn(
+                "last_reason", F.col("last.reason")
             ),
-        )
-        .withColumn("from", F.coalesce("from", F.lit(_NOTHING_BEFORE).cast("bigint")))
-        .withColumn("rank", _rank())
-        .withColumn("held", held)
-        .withColumn("gap", (F.col("held") != _NOTHING_BEFORE) & (F.col("from") != F.col("held")))
-        .withColumn("headless", (F.col("held") == _NOTHING_BEFORE) & (F.col("from") != 0))
-        .withColumn(
-            "begins", F.col("gap") | (F.col("from") == 0) | (F.col("held") == _NOTHING_BEFORE)
-        )
-        .withColumn("part", F.sum(F.col("begins").cast("int")).over(order))
-        .drop("held", "begins")
+            "trigger",
+        ),
+        _named(slow.groupBy(*members).agg(*_added("times", "seconds")), "straggler"),
+        _named(gone.groupBy(*members, "kind").agg(*_added("times")), "departure"),
+        _named(
+            rows.where(F.col("caused_by").isNotNull()).groupBy(*by, "code").agg(*costs),
+            "follow_up",
+        ),
+        _named(hours.groupBy("batch", "day", "cluster", "bucket").agg(*costs), "hour"),
+        _named(storms.where(F.col("times") >= STORM_LEAST), "storm"),
+        _named(off.groupBy("batch", "day", "host").agg(*_added("times", "seconds")), "skew"),
     )
 
 
-def episodes(chained: DataFrame) -> DataFrame:
-    """Return one row per episode of a member, from `links`.
-
-    ``state`` is ``ended``, ``lost`` (dropped as stale), ``open`` (no end seen) or ``headless``;
-    only an ended one has ``ended_at`` and ``seconds``. ``cause`` is the first code, ``gravest`` the
-    highest, ``culprit`` the earliest cause that is no consequence (see `culprit`).
-    """
-    place = ("ts", "seq", "rank")
-    head = F.min(F.struct(*place, "from", "to", "reason", "app", "host", "member_id"))
-    tail = F.max(F.struct(*place, "kind", "to", "outcome", "generation"))
-    is_transition = F.col("kind") == SampleKind.TRANSITION.value
-    dropped = F.col("to") == RebalanceStatus.DROPPED_GROUP.value
-    parts = chained.groupBy(*_CHAIN, "part").agg(
-        head.alias("head"),
-        tail.alias("tail"),
-        F.max("to").alias("gravest"),
-        F.max(F.when(is_transition, F.col("ts"))).alias("last_at"),
-        F.min(F.when(dropped, F.col("ts"))).alias("dropped_at"),
-        F.min(culprit()).alias("culprit"),
+def observed_rows(stamps: DataFrame) -> DataFrame:
+    """Return rollups of what was heard, from `stamps`."""
+    groups = stamps.groupBy("day", *_GROUP).agg(
+        F.min("first_at").alias("first_at"), F.max("last_at").alias("last_at")
     )
-    ended = F.col("state") == "ended"
-    return (
-        parts.withColumn("state", _state())
-        .withColumn("started_at", F.col("head.ts"))
-        .withColumn("ended_at", F.when(ended, F.col("tail.ts")))
-        .withColumn("seconds", seconds_between("started_at", "ended_at"))
-        .select(
-            *MEMBER,
-            "head.app",
-            "head.host",
-            "head.member_id",
-            "state",
-            "started_at",
-            "ended_at",
-            "last_at",
-            "dropped_at",
-            "seconds",
-            F.col("head.to").alias("cause"),
-            "head.reason",
-            "gravest",
-            "tail.outcome",
-            "tail.generation",
-            "culprit",
-            F.to_date("started_at").alias("day"),
+    length = (F.unix_micros("last_at") - F.unix_micros("first_at")) / F.lit(1_000_000)
+    seen = groups.withColumn("seconds", length).withColumn("times", F.lit(1).cast("bigint"))
+    told = stamps.groupBy("day", F.col("agent").alias("host")).agg(*_added("times"))
+    return union(
+        _named(seen.drop("last_at").withColumn("batch", F.col("day")), "observed"),
+        _named(
+            told.withColumn("kind", F.lit("records")).withColumn("batch", F.col("day")), "quality"
+        ),
+    )
+
+
+def stamps(records: DataFrame) -> DataFrame:
+    """Return from when to when each agent told of each group on each day, and how often."""
+    return records.groupBy("day", "agent", *_GROUP).agg(
+        F.min("ts").alias("first_at"),
+        F.max("ts").alias("last_at"),
+        F.count(F.lit(1)).alias("times"),
+    )
+
+
+def _added(*columns: str) -> list[Column]:
+    return [F.sum(name).alias(name) for name in columns]
+
+
+def _named(rows: DataFrame, what: str) -> DataFrame:
+    """Bring rows into the shape of the table."""
+    given = set(rows.columns)
+    return rows.withColumn("what", F.lit(what)).select(
+        *(
+            (F.col(field.name) if field.name in given | {"what"} else F.lit(None))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in ROLLUPS
         )
     )
 
 
-def culprit() -> Column:
-    """Give a cause that a group's rebalance can have begun with, or null for a consequence.
-
-    1 and 9 are consequences; so are 10, 12 and 13 within a running episode, and a 6 that Kafka
-    Streams raised itself to follow up: at once (time 0) it belongs to what ran, at a set time it is
-    the probing rebalance, 11. A Streams instance repeats what its consumers have; its own are 12
-    and 13.
-    """
-    to, scope = F.col("to"), F.col("scope")
-    follow_up = F.regexp_extract(F.coalesce("reason", F.lit("")), SCHEDULED, 1)
-    announced = (to == RebalanceStatus.USER_REQUESTED.value) & (follow_up != "")
-    code = F.when(announced, F.lit(RebalanceStatus.ASSIGNMENT_PROBING.value)).otherwise(to)
-    consequence = (
-        to.isNull()
-        | to.isin(_NO_CAUSE)
-        | (to.isin(_FOLLOWS) & (F.col("from") != 0))
-        | (announced & follow_up.rlike(f"^({AT_ONCE})$"))
-        | ((scope == Scope.STREAMS.value) & (to < RebalanceStatus.VERSION_PROBING.value))
-    )
-    return F.when(
-        ~consequence,
-        F.struct("ts", "seq", "scope", code.alias("code"), "client_id", "host", "reason"),
-    )
-
-
-def status_spans(chained: DataFrame) -> DataFrame:
-    """Return how long each status above 0 was held, from `links`: between linked records only."""
-    order = _order()
-    ends = (F.lead("part").over(order) == F.col("part")) & (
-        F.lead("kind").over(order) == SampleKind.TRANSITION.value
-    )
-    return (
-        chained.withColumn("until", F.when(ends, F.lead("ts").over(order)))
-        .where((F.col("to") > 0) & F.col("until").isNotNull())
-        .select(
-            *MEMBER,
-            "app",
-            "host",
-            F.col("to").alias("status"),
-            F.col("ts").alias("started_at"),
-            F.col("until").alias("ended_at"),
-        )
-    )
-
-
-def clip(spans: DataFrame, period: Period) -> DataFrame:
-    """Cut ``started_at`` and ``ended_at`` at the period's bounds; add ``seconds``."""
-    return (
-        spans.withColumn("started_at", F.greatest("started_at", F.lit(period.starts_at)))
-        .withColumn("ended_at", F.least("ended_at", F.lit(period.ends_at)))
-        .where(F.col("ended_at") >= F.col("started_at"))
-        .withColumn("seconds", seconds_between("started_at", "ended_at"))
-    )
-
-
-def observed(tables: list[DataFrame]) -> DataFrame:
-    """Return for how long each member was seen on each day: from its first record to its last."""
-    seen = reduce(DataFrame.unionByName, (_stamps(table) for table in tables))
-    return seen.groupBy("app", "host", "day", *MEMBER).agg(
-        F.min("ts").alias("started_at"), F.max("ts").alias("ended_at")
-    )
-
-
-def _stamps(records: DataFrame) -> DataFrame:
-    of_members = F.col("scope").isin(Scope.CONSUMER.value, Scope.STREAMS.value)
-    return records.where(of_members).select("app", "host", "day", "ts", *MEMBER)
-
-
-def seconds_between(start: str, end: str) -> Column:
-    """Seconds with their microseconds; exact, unlike a difference of Unix seconds as doubles."""
-    return (F.unix_micros(F.col(end)) - F.unix_micros(F.col(start))) / F.lit(_MICROS)
-
-
-def _order() -> WindowSpec:
-    return Window.partitionBy(*_CHAIN).orderBy("ts", "seq", "rank")
-
-
-def _rank() -> Column:
-    return F.when(F.coalesce("to", F.lit(0)) == 0, F.lit(_SETTLED_RANK)).otherwise(F.col("to"))
-
-
-def _state() -> Column:
-    return (
-        F.when(F.col("tail.kind") == SampleKind.LOST.value, F.lit("lost"))
-        .when(F.col("head.from") != 0, F.lit("headless"))
-        .when(F.col("tail.to") == 0, F.lit("ended"))
-        .otherwise(F.lit("open"))
-    )
+def union(*rows: DataFrame) -> DataFrame:
+    """Put rows of one shape together."""
+    return reduce(DataFrame.unionByName, rows)

@@ -1,20 +1,40 @@
 """The trend report. A new section is a module with a ``SECTION`` and a line in `SECTIONS`."""
 
 from aggregation.spark.report import (
+    causes,
+    compare,
+    departures,
     durations,
+    flapping,
+    groups,
+    hours,
     quality,
-    rebalances,
     share,
     status_time,
+    storms,
+    stragglers,
+    streams,
+    trend,
     triggers,
 )
 
 SECTIONS = (
-    rebalances.SECTION,
+    trend.SECTION,
+    causes.SECTION,
+    groups.SECTION,
+    triggers.SECTION,
+    stragglers.SECTION,
     durations.SECTION,
     share.SECTION,
+    storms.SECTION,
+    flapping.SECTION,
+    hours.SECTION,
+    departures.SECTION,
+    streams.SECTION,
     status_time.SECTION,
-    triggers.SECTION,
     quality.SECTION,
 )
 """In the order of the page."""
+
+COMPARE = compare.SECTION
+"""Only where two periods are compared; second on the page."""

@@ -1,44 +1,46 @@
 """How long rebalances took: of whole groups, and of single members."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
-
-from aggregation.spark.report.facts import Facts
 from aggregation.spark.report.plot import ACCENT, TOP, bars, log_time_axis, say_seconds
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
-from metrics.sample import Scope
 
-_SHARES = {"p50_s": 0.5, "p95_s": 0.95, "p99_s": 0.99}
-_LEAST_S = 0.001
-"""A logarithmic axis has no place for 0."""
+_SHARES = ("p50_s", "p95_s", "p99_s")
 
-
-def table(facts: Facts) -> DataFrame:
-    """Give exact percentiles in seconds per group."""
-    whole = facts.rebalances.groupBy(*facts.keys).agg(
-        F.count(F.lit(1)).alias("rebalances"), *_percentiles(""), F.max("seconds").alias("max_s")
-    )
-    ended = (F.col("scope") == Scope.CONSUMER.value) & F.col("seconds").isNotNull()
-    members = (
-        facts.episodes.where(ended)
-        .groupBy(*facts.keys)
-        .agg(F.count(F.lit(1)).alias("member_rebalances"), *_percentiles("member_"))
-    )
-    return whole.join(members, list(facts.keys), "left").orderBy(F.desc("p95_s"), *facts.keys)
-
-
-def _percentiles(prefix: str) -> list[Column]:
-    return [F.percentile("seconds", share).alias(prefix + name) for name, share in _SHARES.items()]
+QUERY = """
+WITH buckets AS (
+  SELECT $keys, kind, bucket, sum(times) AS times
+  FROM rollups
+  WHERE what = 'duration' AND $period
+  GROUP BY $keys, kind, bucket
+), ranks AS (
+  SELECT *, power(2, (bucket + 0.5) / 8) AS middle_s,
+         sum(times) OVER (PARTITION BY $keys, kind ORDER BY bucket) AS up_to,
+         sum(times) OVER (PARTITION BY $keys, kind) AS total
+  FROM buckets
+)
+SELECT $keys,
+       max(CASE WHEN kind = 'group' THEN total END) AS rebalances,
+       min(CASE WHEN kind = 'group' AND up_to >= 0.50 * total THEN middle_s END) AS p50_s,
+       min(CASE WHEN kind = 'group' AND up_to >= 0.95 * total THEN middle_s END) AS p95_s,
+       min(CASE WHEN kind = 'group' AND up_to >= 0.99 * total THEN middle_s END) AS p99_s,
+       max(CASE WHEN kind = 'group' THEN middle_s END) AS max_s,
+       max(CASE WHEN kind = 'member' THEN total END) AS member_rebalances,
+       min(CASE WHEN kind = 'member' AND up_to >= 0.50 * total THEN middle_s END) AS member_p50_s,
+       min(CASE WHEN kind = 'member' AND up_to >= 0.95 * total THEN middle_s END) AS member_p95_s,
+       min(CASE WHEN kind = 'member' AND up_to >= 0.99 * total THEN middle_s END) AS member_p99_s
+FROM ranks
+GROUP BY $keys
+ORDER BY p95_s DESC NULLS LAST, $keys
+"""
 
 
 def chart(rows: Rows) -> Chart | None:
     """Draw p50 to p99 of each group as a line with three dots."""
-    if not rows:
+    shown = [row for row in rows[:TOP] if row["p50_s"] is not None]
+    if not shown:
         return None
-    shown = rows[:TOP]
     figure, axes = bars([subject(row) for row in shown])
     for y, row in enumerate(shown):
-        values = [max(row[name], _LEAST_S) for name in _SHARES]
+        values = [row[name] for name in _SHARES]
         axes.plot([values[0], values[-1]], [y, y], color=ACCENT, alpha=0.45, linewidth=3)
         for value, size in zip(values, (8, 6, 4), strict=True):
             axes.plot(value, y, "o", color=ACCENT, markersize=size)
@@ -54,8 +56,9 @@ SECTION = Section(
     name="durations",
     title="How long they took",
     note="From the first member's start to the last member's end, in seconds; the member columns "
-    "are single members' episodes. Episodes whose start or end is missing have no length here.",
+    "are single members' episodes. Lengths are kept in buckets that grow by 9 %, and the middle of "
+    "one is shown. What has no start or end has no length here.",
     empty="No rebalance began in this period.",
-    table=table,
+    query=QUERY,
     chart=chart,
 )

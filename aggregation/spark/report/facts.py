@@ -1,86 +1,117 @@
-"""What every section of the report starts from: the rollups of one period."""
+"""What every section of the report starts from: the rollups, and the period that is asked for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from string import Template
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.errors import SparkJobError, SparkSetupError
-from aggregation.spark.group_rebalances import group_rebalances
-from aggregation.spark.rollups import Period, episodes, links, observed
+from aggregation.spark.errors import SparkJobError
+from aggregation.spark.lock import table_lock
+from aggregation.spark.period import Period
+from aggregation.spark.rollup_store import RollupStore
+from aggregation.spark.rollups import ROLLUPS
 from aggregation.spark.schema import Table, read_table
+from metrics.status import RebalanceStatus
 
 By = Literal["group", "app"]
+STORM = 5
+"""Rebalances of one group within ten minutes."""
+FLAPPING = 3
+"""Departures of one member on one day."""
+_WEEKLY_DAYS = 62
+"""A longer period is drawn by weeks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a report is to be of; without days, of all that there are."""
+
+    first: date | None = None
+    last: date | None = None
+    by: By = "group"
+    compared: Period | bool = False
+    """Another period to set beside this one; True are as many days right before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Episodes and group rebalances are those that began within the period."""
+    """The views ``rollups``, ``quarantine`` and ``codes`` hold what queries ask."""
 
+    spark: SparkSession
     period: Period
     by: By
-    records: DataFrame
-    """Transitions and other events of the period, as they are in the table."""
-    chained: DataFrame
-    """`rollups.links`, with a day more on both sides."""
-    episodes: DataFrame
-    rebalances: DataFrame
-    observed: DataFrame
-    quarantine: DataFrame
+    compared: Period | None = None
 
-    @property
-    def keys(self) -> tuple[str, str]:
-        """The columns that name what is reported on."""
-        return ("cluster", self.by)
+    def query(self, template: str) -> str:
+        """Fill a section's query in: the very text that runs and that the page prints."""
+        other = self.compared or self.period.before
+        return (
+            Template(template)
+            .substitute(
+                keys=f"cluster, `{self.by}`",
+                first=f"DATE '{self.period.first}'",
+                last=f"DATE '{self.period.last}'",
+                period=_between(self.period),
+                before=_between(other),
+                step="7" if self.period.days > _WEEKLY_DAYS else "1",
+                storm=STORM,
+                flapping=FLAPPING,
+            )
+            .strip()
+        )
+
+    def run(self, template: str) -> DataFrame:
+        """Run a section's query."""
+        return self.spark.sql(self.query(template))
 
 
 def load_facts(
-    spark: SparkSession, tables: Path, first: date | None, last: date | None, by: By
+    spark: SparkSession, tables: Path, asked: Asked, say: Callable[[str], None]
 ) -> Facts:
-    """Read the tables and compute what all sections share.
+    """Bring the rollups up to date and make them known to queries.
 
     Raises:
         SparkSetupError: there are no tables.
         SparkJobError: there is nothing in the period.
 
     """
-    if not any((tables / table).is_dir() for table in (Table.TRANSITIONS, Table.SAMPLES)):
-        raise SparkSetupError(f"no tables in {str(tables)!r}; run rebalance-agent ingest first")
-    transitions = read_table(spark, tables, Table.TRANSITIONS)
-    samples = read_table(spark, tables, Table.SAMPLES)
-    period = _period([transitions, samples], first, last)
-    wide = _within(transitions, period.margin)
-    chained = links(wide).persist()
-    members = episodes(chained).persist()
-    return Facts(
-        period=period,
-        by=by,
-        records=_within(transitions, period),
-        chained=chained,
-        episodes=members.where(period.holds("started_at")),
-        rebalances=group_rebalances(members, wide).where(period.holds("started_at")).persist(),
-        observed=observed([_within(transitions, period), _within(samples, period)]).persist(),
-        quarantine=_asked(read_table(spark, tables, Table.QUARANTINE), first, last),
-    )
+    store = RollupStore(spark, tables)
+    with table_lock(tables / "rollups", say):
+        store.update(say)
+    return facts_of(store.rollups(), read_table(spark, tables, Table.QUARANTINE), asked)
 
 
-def _within(table: DataFrame, period: Period) -> DataFrame:
-    return table.where(F.col("day").between(F.lit(period.first), F.lit(period.last)))
+def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
+    """Make rollups and quarantine known to queries as views.
+
+    Raises:
+        SparkJobError: there is nothing in the period.
+
+    """
+    spark = rollups.sparkSession
+    period = _period(rollups, asked.first, asked.last)
+    rollups.select(ROLLUPS.fieldNames()).createOrReplaceTempView("rollups")
+    quarantine.createOrReplaceTempView("quarantine")
+    names = [(status.value, status.label) for status in RebalanceStatus]
+    spark.createDataFrame(names, "code int, name string").createOrReplaceTempView("codes")
+    given = asked.compared
+    other = (period.before if given else None) if isinstance(given, bool) else given
+    return Facts(spark=spark, period=period, by=asked.by, compared=other)
 
 
-def _asked(quarantine: DataFrame, first: date | None, last: date | None) -> DataFrame:
-    """Keep what was written on the asked days: a malformed line has no time of its own."""
-    if first is not None:
-        quarantine = quarantine.where(F.col("day") >= F.lit(first))
-    return quarantine if last is None else quarantine.where(F.col("day") <= F.lit(last))
+def _between(period: Period) -> str:
+    return f"day BETWEEN DATE '{period.first}' AND DATE '{period.last}'"
 
 
-def _period(tables: list[DataFrame], first: date | None, last: date | None) -> Period:
+def _period(rollups: DataFrame, first: date | None, last: date | None) -> Period:
     """Take the asked days, or all that there are."""
-    days = sorted({row.day for t in tables for row in t.select("day").distinct().collect()})
+    seen = rollups.where(F.col("what") == "observed").select("day").distinct()
+    days = sorted(row.day for row in seen.collect())
     if not days:
         raise SparkJobError("the tables are empty: there is nothing to report")
     period = Period(first or days[0], last or days[-1])

@@ -1,54 +1,90 @@
 """The report in a few sentences and figures, for who reads no further."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from aggregation.spark.period import Period
+from aggregation.spark.report.causes import by_cause
 from aggregation.spark.report.plot import readable, say_seconds
-from aggregation.spark.report.quality import GAPS, QUARANTINED
 from aggregation.spark.report.section import Rows, subject
-from aggregation.spark.report.share import say_share, shares
-from aggregation.spark.rollups import Period
+from aggregation.spark.report.share import say_share
 from metrics.status import RebalanceStatus
 
 Tables = Mapping[str, Rows]
 """The rows of each section by its name."""
+_NOTABLE = 0.005
+"""A smaller change is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number with what it counts."""
+    """One number, what it counts, and the section that it is of."""
 
     value: str
     label: str
+    section: str
 
 
 def title(tables: Tables, period: Period, by: str) -> str:
     """Say in one sentence what happened."""
-    observed, total = len(shares(tables["share"])), _total(tables)
-    if not total:
-        return f"No rebalance {say_days(period)}; {count(observed, by)} observed."
-    busy = len({subject(row) for row in tables["rebalances"]})
-    return f"{count(total, 'rebalance')} in {count(busy, by)} {say_days(period)}."
+    change, rows = _change(tables), tables["groups"]
+    if not rows:
+        return f"No rebalance {say_days(period)}; {count(len(tables['share']), by)} observed."
+    if change is None:
+        total = count(_total(tables), "rebalance")
+        return f"{total} in {count(len(rows), by)} {say_days(period)}."
+    return f"Rebalances {_moved(change)} against the week before{_blame(rows)}."
 
 
-def sentences(tables: Tables) -> list[str]:
+def _change(tables: Tables) -> float | None:
+    """Return the last week's change against the one before it."""
+    weeks = tables["trend"]
+    change: float | None = weeks[-1]["change"] if weeks else None
+    return change
+
+
+def _moved(change: float) -> str:
+    if abs(change) < _NOTABLE:
+        return "stayed the same"
+    return f"{'rose' if change > 0 else 'fell'} {100 * abs(change):,.0f} %"
+
+
+def _blame(rows: Rows) -> str:
+    top = rows[0]
+    if len(rows) == 1 or not top["share_of_lost"]:
+        return ""
+    share = say_share(top["share_of_lost"])
+    return f"; {readable(subject(top))} alone causes {share} of the lost time"
+
+
+def sentences(tables: Tables, period: Period, by: str) -> list[str]:
     """Say what matters most, each in a sentence; what was not seen is left out."""
-    said = [_causes(tables), _durations(tables), _share(tables), _triggers(tables), _faults(tables)]
+    said = [
+        _what_was(tables, period, by),
+        _causes(tables),
+        _durations(tables),
+        _share(tables),
+        _triggers(tables),
+        _compared(tables),
+        _faults(tables),
+    ]
     return [sentence for sentence in said if sentence]
 
 
 def figures(tables: Tables) -> list[Figure]:
     """Return the figures on top of the page."""
-    top = next(iter(shares(tables["share"]).values()), 0.0)
-    longest = max((row["max_s"] for row in tables["durations"]), default=0.0)
+    top = next((row["share"] for row in tables["share"] if row["share"] is not None), 0.0)
+    lost = sum(row["lost_s"] for row in tables["groups"])
+    longest = max((row["max_s"] or 0.0 for row in tables["durations"]), default=0.0)
     seen = sum(row["triggered"] for row in tables["triggers"])
     return [
-        Figure(f"{_total(tables):,}", "rebalances"),
-        Figure(f"{seen:,}", "with a known trigger"),
-        Figure(say_seconds(longest), "the longest"),
-        Figure(say_share(top), "most time rebalancing"),
-        Figure(f"{_found(tables, GAPS) + _found(tables, QUARANTINED):,}", "faults in the data"),
+        Figure(f"{_total(tables):,}", "rebalances", "groups"),
+        Figure(say_seconds(lost), "lost by members", "groups"),
+        Figure(f"{seen:,}", "with a known trigger", "triggers"),
+        Figure(say_seconds(longest), "the longest", "durations"),
+        Figure(say_share(top), "most time rebalancing", "share"),
+        Figure(f"{len(tables['storms']):,}", "storms", "storms"),
+        Figure(f"{faults(tables):,}", "faults in the data", "quality"),
     ]
 
 
@@ -68,22 +104,33 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def faults(tables: Tables) -> int:
+    """Return how many gaps and quarantined lines there are."""
+    return sum(row["gaps"] + row["quarantined_lines"] for row in tables["quality"])
+
+
 def _total(tables: Tables) -> int:
-    return sum(row["rebalances"] for row in tables["rebalances"])
+    return sum(row["rebalances"] for row in tables["groups"])
+
+
+def _what_was(tables: Tables, period: Period, by: str) -> str | None:
+    if _change(tables) is None:
+        return None
+    rows = tables["groups"]
+    found = f"{count(_total(tables), 'rebalance')} in {count(len(rows), by)}"
+    lost = say_seconds(sum(row["lost_s"] for row in rows))
+    return f"{found} {say_days(period)} cost their members {lost}."
 
 
 def _causes(tables: Tables) -> str | None:
-    causes = Counter[int]()
-    for row in tables["rebalances"]:
-        if row["cause"] is not None:
-            causes[row["cause"]] += row["rebalances"]
-    total = _total(tables)
-    unseen = total - causes.total()
+    totals = by_cause(tables["causes"])
+    unseen, total = totals.pop(None, 0), _total(tables)
+    causes = {code: times for code, times in totals.items() if code is not None}
     if not causes:
         return f"No agent saw what caused {'it' if unseen == 1 else 'them'}." if unseen else None
     code, times = max(causes.items(), key=lambda item: (item[1], item[0]))
     status = RebalanceStatus(code)
-    hidden = f"; {unseen:,} had a cause that no agent saw" if unseen else ""
+    hidden = f"; {unseen:,} had a cause that nobody knows" if unseen else ""
     return (
         f"The most frequent cause was {status.label} ({times:,} of {total:,}): "
         f"{status.help}{hidden}."
@@ -91,7 +138,7 @@ def _causes(tables: Tables) -> str | None:
 
 
 def _durations(tables: Tables) -> str | None:
-    rows = tables["durations"]
+    rows = [row for row in tables["durations"] if row["max_s"] is not None]
     if not rows:
         return None
     slow = max(rows, key=lambda row: row["max_s"])
@@ -102,11 +149,12 @@ def _durations(tables: Tables) -> str | None:
 
 
 def _share(tables: Tables) -> str | None:
-    name, most = next(iter(shares(tables["share"]).items()), ("", 0.0))
-    if not most:
+    row = next(iter(tables["share"]), None)
+    if row is None or not row["share"]:
         return None
     return (
-        f"{readable(name)} was rebalancing for {say_share(most)} of the time that it was observed."
+        f"{readable(subject(row))} was rebalancing for {say_share(row['share'])} of the time "
+        "that it was observed."
     )
 
 
@@ -121,13 +169,20 @@ def _triggers(tables: Tables) -> str | None:
     )
 
 
+def _compared(tables: Tables) -> str | None:
+    rows = tables.get("compare")
+    if rows is None:
+        return None
+    now = sum(row["rebalances"] for row in rows)
+    before = sum(row["rebalances_before"] for row in rows)
+    moved = f": they {_moved(now / before - 1)}" if before else ""
+    return f"The other period had {count(before, 'rebalance')}, this one {now:,}{moved}."
+
+
 def _faults(tables: Tables) -> str | None:
-    gaps, lines = _found(tables, GAPS), _found(tables, QUARANTINED)
+    gaps = sum(row["gaps"] for row in tables["quality"])
+    lines = sum(row["quarantined_lines"] for row in tables["quality"])
     if not gaps and not lines:
         return None
     found = f"{count(gaps, 'gap')} and {count(lines, 'quarantined line')}"
     return f"The data has {found}; see Data quality."
-
-
-def _found(tables: Tables, check: str) -> int:
-    return sum(row["found"] for row in tables["quality"] if row["check"] == check)

@@ -1,75 +1,38 @@
 """How far the data can be trusted."""
 
-from functools import reduce
+from aggregation.spark.report.section import Section, no_chart
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+QUARANTINED = "(quarantine)"
 
-from aggregation.spark.report.facts import Facts
-from aggregation.spark.report.section import Chart, Rows, Section
-from metrics.sample import SampleKind
-
-GAPS = "gaps"
-QUARANTINED = "quarantined lines"
-
-
-def table(facts: Facts) -> DataFrame:
-    """Count what is there and what is missing, one check a row."""
-    in_period = facts.chained.where(facts.period.holds("ts"))
-    ended = F.col("state") == "ended"
-    counts = [
-        _count(facts.records, "records", "events in the period, periodic samples not counted"),
-        _count(in_period, GAPS, "a transition does not leave where the one before arrived", "gap"),
-        _count(
-            in_period,
-            "starts not seen",
-            "the first record of an episode does not leave 0",
-            "headless",
-        ),
-        _count(facts.episodes, "episodes with start and end", "only these have a length", ended),
-        _count(
-            facts.episodes,
-            "episodes cut short",
-            "start or end is missing, still going on, or lost",
-            ~ended,
-        ),
-        _count(
-            facts.records,
-            "dropped as stale",
-            "nothing confirmed the status: recorded as lost, never as an end",
-            F.col("kind") == SampleKind.LOST.value,
-        ),
-        facts.quarantine.groupBy()
-        .agg(F.coalesce(F.sum("lines"), F.lit(0)).alias("found"))
-        .select(
-            F.lit(QUARANTINED).alias("check"),
-            "found",
-            F.lit("lines that are no record; the table quarantine has them").alias("meaning"),
-        ),
-    ]
-    return reduce(DataFrame.unionByName, counts)
-
-
-def _count(
-    rows: DataFrame, check: str, meaning: str, where: Column | str | None = None
-) -> DataFrame:
-    chosen = rows if where is None else rows.where(where)
-    return chosen.agg(F.count(F.lit(1)).alias("found")).select(
-        F.lit(check).alias("check"), "found", F.lit(meaning).alias("meaning")
-    )
-
-
-def chart(rows: Rows) -> Chart | None:
-    """Draw nothing: the table says it."""
-    del rows
-    return None
-
+QUERY = """
+WITH agents AS (
+  SELECT host AS agent,
+         sum(CASE WHEN kind = 'records' THEN times ELSE 0 END) AS records,
+         sum(CASE WHEN kind = 'gap' THEN times ELSE 0 END) AS gaps,
+         sum(CASE WHEN kind = 'headless' THEN times ELSE 0 END) AS starts_not_seen,
+         sum(CASE WHEN kind = 'open' THEN times ELSE 0 END) AS ends_not_seen,
+         sum(CASE WHEN kind = 'lost' THEN times ELSE 0 END) AS dropped_as_stale,
+         CAST(0 AS BIGINT) AS quarantined_lines,
+         sum(CASE WHEN what = 'skew' THEN seconds END)
+           / sum(CASE WHEN what = 'skew' THEN times END) AS clock_offset_s
+  FROM rollups
+  WHERE what IN ('quality', 'skew') AND $period
+  GROUP BY host
+), lines AS (
+  SELECT '(quarantine)', 0, 0, 0, 0, 0, coalesce(sum(lines), 0), NULL
+  FROM quarantine WHERE $period
+)
+SELECT * FROM agents UNION ALL SELECT * FROM lines
+ORDER BY gaps + starts_not_seen + quarantined_lines DESC, agent
+"""
 
 SECTION = Section(
     name="quality",
     title="Data quality",
-    note="Missing records make durations fewer, never longer.",
+    note="By agent. A gap is an episode with a record missing within; it has no length, so missing "
+    "records make durations fewer, never longer. Ends not seen are also what is still going on. "
+    "The clock's offset is how much earlier or later an agent sees rebalances end that others see.",
     empty="",
-    table=table,
-    chart=chart,
+    query=QUERY,
+    chart=no_chart,
 )

@@ -1,12 +1,14 @@
 """Writes the report: one HTML page, and each section's table as CSV and Parquet beside it.
 
+The page's appendix has the very queries that its numbers come from.
+
 All text comes from clients in the end and is escaped; a cell of the CSV that a spreadsheet would
 take for a formula gets an apostrophe in front (the Parquet file has it as it was).
 """
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from html import escape
 from pathlib import Path
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from aggregation.spark.report import SECTIONS, headline
+from aggregation.spark.report import COMPARE, SECTIONS, headline
 from aggregation.spark.report.facts import Facts
 from aggregation.spark.report.plot import plain, readable, style, svg
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key
@@ -35,14 +37,21 @@ def write_report(facts: Facts, output: Path, say: Callable[[str], None]) -> Path
     """Compute and write everything; return the page's path. Older files of the same name go."""
     output.mkdir(parents=True, exist_ok=True)
     tables: dict[str, Rows] = {}
-    for number, section in enumerate(SECTIONS, 1):
-        say(f"{number}/{len(SECTIONS)} {section.title}")
-        frame = section.table(facts)
+    sections = sections_of(facts)
+    for number, section in enumerate(sections, 1):
+        say(f"{number}/{len(sections)} {section.title}")
+        frame = facts.run(section.query)
         tables[section.name] = [_in_utc(row.asDict()) for row in frame.collect()]
         _write_tables(tables[section.name], to_arrow_schema(frame.schema), output / section.name)
     page = output / PAGE
     page.write_text(_page(tables, facts), encoding="utf-8", errors="replace")
     return page
+
+
+def sections_of(facts: Facts) -> Sequence[Section]:
+    """Return the sections of a page in their order."""
+    first, *others = SECTIONS
+    return [first, COMPARE, *others] if facts.compared is not None else SECTIONS
 
 
 def _in_utc(row: Row) -> Row:
@@ -70,25 +79,32 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _page(tables: dict[str, Rows], facts: Facts) -> str:
-    lead = " ".join(headline.sentences(tables))
+    lead = " ".join(headline.sentences(tables, facts.period, facts.by))
+    sections = sections_of(facts)
     return _template.substitute(
         title=escape(headline.title(tables, facts.period, facts.by)),
         lead=escape(lead),
         figures="".join(
-            f"<li><b>{escape(figure.value)}</b>{escape(figure.label)}</li>"
+            f'<li><a href="#{figure.section}"><b>{escape(figure.value)}</b></a>'
+            f"{escape(figure.label)}</li>"
             for figure in headline.figures(tables)
         ),
         contents="".join(
             f'<li><a href="#{section.name}">{escape(section.title)}</a></li>'
-            for section in SECTIONS
+            for section in sections
         ),
-        sections="".join(_section(section, tables[section.name]) for section in SECTIONS),
+        sections="".join(_section(section, tables[section.name]) for section in sections),
+        queries="".join(
+            f'<h3 id="query-{section.name}">{escape(section.title)}</h3>'
+            f"<pre>{escape(facts.query(section.query))}</pre>"
+            for section in sections
+        ),
     )
 
 
 def _section(section: Section, rows: Rows) -> str:
     if not rows:
-        body = f'<p class="empty">{escape(section.empty)}</p>'
+        body = f'<p class="empty">{escape(section.empty)}</p>{_more(section, 0)}'
     else:
         body = _figure(section, rows) + _table(rows) + _more(section, len(rows))
     return (
@@ -112,7 +128,7 @@ def _swatch(key: Key) -> str:
 
 
 def _table(rows: Rows) -> str:
-    names = [name for name in rows[0] if f"{name}_name" not in rows[0]]
+    names = [name for name in rows[0] if not {f"{name}_name", f"{name}_label"} & set(rows[0])]
     head = "".join(f"<th>{escape(_heading(name))}</th>" for name in names)
     body = "".join(_table_row(row, names) for row in rows[:ROWS_SHOWN])
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -121,7 +137,9 @@ def _table(rows: Rows) -> str:
 
 def _heading(column: str) -> str:
     """Name a column in words: its unit in brackets, a code by what it is."""
-    return re.sub(r" s$", " (s)", column.removesuffix("_name").replace("_", " "))
+    return re.sub(
+        r" s$", " (s)", column.removesuffix("_name").removesuffix("_label").replace("_", " ")
+    )
 
 
 def _table_row(row: Row, names: list[str]) -> str:
@@ -143,6 +161,8 @@ def _say(name: str, value: float | date) -> str:
     match value:
         case float() if name.startswith("share"):
             return say_share(value)
+        case float() if name.endswith("change"):
+            return f"{100 * value:+,.0f} %"
         case int():
             return f"{value:,}"
         case float():
@@ -158,4 +178,4 @@ def _more(section: Section, rows: int) -> str:
     links = ", ".join(
         f'<a href="{section.name}.{kind}">{section.name}.{kind}</a>' for kind in ("csv", "parquet")
     )
-    return f'<p class="more">{shown}{links}</p>'
+    return f'<p class="more">{shown}{links}; <a href="#query-{section.name}">query</a></p>'

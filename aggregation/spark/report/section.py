@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.report.facts import Facts
 from metrics.palette import COLOURS, UNKNOWN_COLOUR
 from metrics.status import RebalanceStatus
 
@@ -43,12 +40,19 @@ class Section:
     """How to read it."""
     empty: str
     """What to say where the table has no rows."""
-    table: Callable[[Facts], DataFrame]
+    query: str
+    """SQL over the views of `facts.Facts`, which fills in ``$keys``, ``$period`` and the like."""
     chart: Callable[[Rows], Chart | None]
 
 
+def no_chart(rows: Rows) -> Chart | None:
+    """Draw nothing: the table says it."""
+    del rows
+    return None
+
+
 def cause_key(code: int | None) -> Key:
-    """Return colour and name of a cause; None is one that no agent saw."""
+    """Return colour and name of a cause; None is one that nobody knows."""
     if code is None:
         return Key(UNKNOWN_COLOUR, "cause not seen")
     status = RebalanceStatus(code)
@@ -59,9 +63,3 @@ def subject(row: Row) -> str:
     """Name the group or application of a row, with its cluster where there is one."""
     name = row["group"] if "group" in row else row["app"]
     return "/".join(part for part in (row["cluster"], name) if part) or "(no name)"
-
-
-def name_of(column: str) -> Column:
-    """Return the name of the status code in a column, null for null."""
-    names = [part for code in RebalanceStatus for part in (F.lit(code.value), F.lit(code.label))]
-    return F.create_map(*names)[F.col(column).cast("int")]

@@ -1,56 +1,22 @@
 """How much time members spent in each status."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
-
-from aggregation.spark.report.facts import Facts
 from aggregation.spark.report.plot import GAP, TOP, bars, say_seconds, time_axis
-from aggregation.spark.report.section import (
-    Chart,
-    Rows,
-    Section,
-    cause_key,
-    name_of,
-    subject,
-)
-from aggregation.spark.rollups import clip, seconds_between, status_spans
+from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
 
-
-def table(facts: Facts) -> DataFrame:
-    """Sum the seconds of all members by status, 0 included: what is left of the observed time."""
-    by = [*facts.keys, "scope"]
-    held = (
-        clip(status_spans(facts.chained), facts.period)
-        .groupBy(*by, "status")
-        .agg(F.sum("seconds").alias("seconds"))
-    )
-    seen = (
-        facts.observed.withColumn("seconds", seconds_between("started_at", "ended_at"))
-        .groupBy(*by)
-        .agg(F.sum("seconds").alias("observed_s"))
-    )
-    busy = held.groupBy(*by).agg(F.sum("seconds").alias("busy_s"))
-    rest = F.greatest(F.col("observed_s") - F.coalesce("busy_s", F.lit(0.0)), F.lit(0.0))
-    none = seen.join(busy, by, "left").select(
-        *by, F.lit(0).cast("bigint").alias("status"), rest.alias("seconds")
-    )
-    share = F.when(F.col("observed_s") > 0, F.col("seconds") / F.col("observed_s"))
-    return (
-        held.unionByName(none)
-        .join(seen, by, "left")
-        .withColumn("status_name", name_of("status"))
-        .select(*by, "status", "status_name", "seconds", share.alias("share_of_observed"))
-        .orderBy(*by, "status")
-    )
+QUERY = """
+SELECT $keys, scope, r.code AS status, name AS status_name, sum(seconds) AS seconds
+FROM rollups r LEFT JOIN codes ON r.code = codes.code
+WHERE what = 'status' AND $period
+GROUP BY $keys, scope, r.code, name
+ORDER BY $keys, scope, status
+"""
 
 
 def chart(rows: Rows) -> Chart | None:
     """Stack the time above 0 of the groups that spent the most."""
     held: dict[str, dict[int, float]] = {}
     for row in rows:
-        if row["status"] > 0 and row["seconds"] > 0:
-            name = f"{subject(row)} ({row['scope']})"
-            held.setdefault(name, {})[row["status"]] = row["seconds"]
+        held.setdefault(f"{subject(row)} ({row['scope']})", {})[row["status"]] = row["seconds"]
     if not held:
         return None
     names = sorted(held, key=lambda name: -sum(held[name].values()))[:TOP]
@@ -70,10 +36,10 @@ def chart(rows: Rows) -> Chart | None:
 SECTION = Section(
     name="status_time",
     title="Time in each status",
-    note="Summed over members, so ten members that wait a minute are ten minutes. Scope streams "
-    "are Streams instances, whose status repeats their consumers' and has 10 to 13 of its own. "
-    "The plot leaves status 0 out.",
-    empty="No member was seen in this period.",
-    table=table,
+    note="Summed over members, of episodes whose start and end were seen, by the day of their "
+    "start. Scope streams are Streams instances, whose status repeats their consumers' and has 10 "
+    "to 13 of its own.",
+    empty="No member was above 0 in this period.",
+    query=QUERY,
     chart=chart,
 )

@@ -1,41 +1,29 @@
 """The members that triggered the most rebalances."""
 
 from matplotlib.ticker import MaxNLocator
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.report.facts import Facts
 from aggregation.spark.report.plot import TOP, bars
-from aggregation.spark.report.section import Chart, Rows, Section, cause_key, name_of, subject
+from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
 
-
-def table(facts: Facts) -> DataFrame:
-    """Count the rebalances that each member triggered, with its most frequent cause."""
-    who = [*facts.keys, "client_id", "host"]
-    seen = facts.rebalances.where(F.col("cause").isNotNull())
-    causes = seen.groupBy(*who, "cause").agg(
-        F.count(F.lit(1)).alias("times"),
-        F.max(F.struct("started_at", "reason")).alias("last"),
-    )
-    return (
-        causes.groupBy(*who)
-        .agg(
-            F.sum("times").alias("triggered"),
-            F.max(F.struct("times", "cause")).alias("main"),
-            F.max("last").alias("last"),
-        )
-        .withColumn("main_cause", F.col("main.cause"))
-        .select(
-            *who,
-            "triggered",
-            "main_cause",
-            name_of("main_cause").alias("main_cause_name"),
-            F.col("main.times").alias("by_main_cause"),
-            F.col("last.started_at").alias("last_at"),
-            F.col("last.reason").alias("last_reason"),
-        )
-        .orderBy(F.desc("triggered"), *who)
-    )
+QUERY = """
+WITH causes AS (
+  SELECT $keys, client_id, host, code, sum(times) AS times, sum(member_seconds) AS lost_s,
+         max(struct(last_at, last_reason)) AS last
+  FROM rollups
+  WHERE what = 'trigger' AND $period
+  GROUP BY $keys, client_id, host, code
+), members AS (
+  SELECT $keys, client_id, host, sum(times) AS triggered, sum(lost_s) AS lost_s,
+         max(struct(times, code)) AS main, max(last) AS last
+  FROM causes
+  GROUP BY $keys, client_id, host
+)
+SELECT $keys, client_id, host, triggered, lost_s, main.code AS main_cause,
+       name AS main_cause_name, main.times AS by_main_cause, last.last_at AS last_at,
+       last.last_reason AS last_reason
+FROM members LEFT JOIN codes ON main.code = codes.code
+ORDER BY triggered DESC, $keys, client_id, host
+"""
 
 
 def chart(rows: Rows) -> Chart | None:
@@ -59,8 +47,9 @@ def chart(rows: Rows) -> Chart | None:
 SECTION = Section(
     name="triggers",
     title="Members that triggered most",
-    note="Only rebalances whose trigger an agent saw; the colour is the member's main cause.",
-    empty="No rebalance of this period has a trigger that an agent saw.",
-    table=table,
+    note="With the host, the main cause (its colour) and what the client said last. Rebalances "
+    "whose trigger nobody knows are not here.",
+    empty="No rebalance of this period has a known trigger.",
+    query=QUERY,
     chart=chart,
 )

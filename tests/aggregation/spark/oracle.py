@@ -1,79 +1,69 @@
-"""What the rollups must come to, in plain Python and another way: chain by chain, row by row."""
+"""What members' episodes must come to, in plain Python and another way: record by record."""
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 
 from metrics.sample import Sample, SampleKind, parse_time
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
     """One member's episode as far as its records tell."""
 
-    member: tuple[str, str | None]
+    group: str
+    client_id: str | None
     started_at: float
     cause: int
     gravest: int
     state: str
-    seconds: float | None = None
+    seconds: float | None
+    held: tuple[tuple[int, float], ...]
+    """Codes and the seconds in them, of an ended one."""
 
 
-@dataclass(slots=True)
-class Truth:
-    """All that the records tell."""
-
-    episodes: list[Episode] = field(default_factory=list)
-    gaps: int = 0
-    held: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
-    """Seconds by group and status."""
-
-
-def read(samples: Iterable[Sample]) -> Truth:
+def read(samples: Iterable[Sample]) -> list[Episode]:
     """Follow each chain of records."""
     chains = defaultdict[tuple[object, ...], list[Sample]](list)
     for sample in samples:
         if sample.kind in (SampleKind.TRANSITION, SampleKind.LOST):
-            chains[sample.group, sample.client_id, sample.episode].append(sample)
-    truth = Truth()
-    for chain in chains.values():
-        _follow(sorted(chain, key=_place), truth)
-    return truth
+            chains[sample.group, sample.scope, sample.client_id, sample.episode].append(sample)
+    return [_follow(sorted(chain, key=_place)) for chain in chains.values()]
 
 
 def _place(sample: Sample) -> tuple[float, int, int]:
     return (parse_time(sample.ts), sample.seq, sample.to or 99)
 
 
-def _follow(chain: list[Sample], truth: Truth) -> None:
-    episode: Episode | None = None
-    before: Sample | None = None
-    for sample in chain:
-        linked = before is not None and sample.from_ == (before.to or 0)
-        truth.gaps += before is not None and not linked
-        if episode is None or not linked or sample.from_ == 0:
-            episode = _begin(sample)
-            truth.episodes.append(episode)
-        elif before is not None and before.to and sample.kind is SampleKind.TRANSITION:
-            truth.held[sample.group, before.to] += parse_time(sample.ts) - parse_time(before.ts)
-        _extend(episode, sample)
-        before = sample
-
-
-def _begin(sample: Sample) -> Episode:
+def _follow(chain: list[Sample]) -> Episode:
+    first = chain[0]
+    codes = [sample.to for sample in chain if sample.to]
+    state = _state(chain)
+    at = [parse_time(sample.ts) for sample in chain]
+    held = tuple(
+        (sample.to, until - since)
+        for sample, since, until in zip(chain, at, at[1:], strict=False)
+        if sample.to and state == "ended"
+    )
     return Episode(
-        member=(sample.group, sample.client_id),
-        started_at=parse_time(sample.ts),
-        cause=sample.to or 0,
-        gravest=0,
-        state="open" if sample.from_ == 0 else "headless",
+        group=first.group,
+        client_id=first.client_id,
+        started_at=at[0],
+        cause=codes[0] if codes else 0,
+        gravest=max(codes, default=0),
+        state=state,
+        seconds=at[-1] - at[0] if state == "ended" else None,
+        held=held,
     )
 
 
-def _extend(episode: Episode, sample: Sample) -> None:
-    episode.gravest = max(episode.gravest, sample.to or 0)
-    if sample.kind is SampleKind.LOST:
-        episode.state = "lost"
-    elif sample.to == 0 and episode.state == "open":
-        episode.state = "ended"
-        episode.seconds = parse_time(sample.ts) - episode.started_at
+def _state(chain: list[Sample]) -> str:
+    last = chain[-1]
+    if chain[0].from_ != 0:
+        return "headless"
+    if last.kind is SampleKind.LOST:
+        return "lost"
+    if any(b.from_ != (a.to or 0) for a, b in pairwise(chain)):
+        return "gap"
+    return "open" if last.to else "ended"

@@ -1,0 +1,74 @@
+"""Rebalances over time, by what caused them."""
+
+from collections import Counter
+from datetime import timedelta
+
+from matplotlib.ticker import MaxNLocator
+
+from aggregation.spark.report.plot import GAP, canvas
+from aggregation.spark.report.section import Chart, Rows, Section, cause_key
+
+_SLOTS = 12
+"""Bars of a few days are not drawn wider than those of so many."""
+_TICKS = 10
+
+QUERY = """
+SELECT date_sub($last, $step * (CAST(floor(datediff($last, day) / $step) AS INT) + 1) - 1)
+         AS since,
+       $step AS days, r.code AS cause, name AS cause_name, sum(times) AS rebalances,
+       sum(seconds) AS rebalancing_s, sum(member_seconds) AS lost_s
+FROM rollups r LEFT JOIN codes ON r.code = codes.code
+WHERE what = 'rebalance' AND $period
+GROUP BY since, r.code, name
+ORDER BY since, cause
+"""
+
+
+def chart(rows: Rows) -> Chart | None:
+    """Stack the causes of each day or week, the gravest on top."""
+    if not rows:
+        return None
+    first, last = (pick(row["since"] for row in rows) for pick in (min, max))
+    step = timedelta(days=rows[0]["days"])
+    days = [first + n * step for n in range((last - first) // step + 1)]
+    counts = {(row["cause"], row["since"]): row["rebalances"] for row in rows}
+    causes = sorted({row["cause"] for row in rows}, key=lambda code: -1 if code is None else code)
+    figure, axes = canvas(2.9)
+    floor = [0] * len(days)
+    for cause in causes:
+        heights = [counts.get((cause, day), 0) for day in days]
+        colour = cause_key(cause).colour
+        axes.bar(range(len(days)), heights, 0.8, floor, color=colour, edgecolor=GAP, linewidth=0.7)
+        floor = [below + height for below, height in zip(floor, heights, strict=True)]
+    margin = max(0.6, (_SLOTS - len(days)) / 2)
+    axes.set_xlim(-margin, len(days) - 1 + margin)
+    shown = range(0, len(days), len(days) // _TICKS + 1)
+    axes.set_xticks(list(shown), [f"{days[n]:%-d %b}" for n in shown])
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.grid(axis="y")
+    axes.set_ylabel("rebalances")
+    totals = by_cause(rows)
+    told = ", ".join(f"{cause_key(cause).label} {totals[cause]:,}" for cause in causes)
+    return Chart(
+        figure, f"Rebalances stacked by cause: {told}.", tuple(cause_key(cause) for cause in causes)
+    )
+
+
+def by_cause(rows: Rows) -> Counter[int | None]:
+    """Return how many rebalances each cause had."""
+    totals = Counter[int | None]()
+    for row in rows:
+        totals[row["cause"]] += row["rebalances"]
+    return totals
+
+
+SECTION = Section(
+    name="causes",
+    title="Causes over time",
+    note="A rebalance of a group is what its members went through together, whole, and counts on "
+    "the day (or the week, over two months) of its start. Its cause is the earliest that is not "
+    "itself a consequence; without one, nobody knows it.",
+    empty="No rebalance began in this period.",
+    query=QUERY,
+    chart=chart,
+)

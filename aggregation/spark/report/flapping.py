@@ -1,0 +1,31 @@
+"""Members that come and go."""
+
+from aggregation.spark.report.section import Section, no_chart
+
+QUERY = """
+WITH days AS (
+  SELECT $keys, client_id, host, day, sum(times) AS times,
+         sum(CASE WHEN kind IN ('expired', 'removed') THEN times ELSE 0 END) AS crashes,
+         sum(CASE WHEN kind = 'dropped' THEN times ELSE 0 END) AS drops
+  FROM rollups
+  WHERE what = 'departure' AND $period
+  GROUP BY $keys, client_id, host, day
+)
+SELECT $keys, client_id, host, count_if(times >= $flapping) AS days,
+       max(times) AS most_a_day, sum(times) AS departures, sum(crashes) AS crashes,
+       sum(drops) AS drops
+FROM days
+GROUP BY $keys, client_id, host
+HAVING max(times) >= $flapping
+ORDER BY departures DESC, $keys, client_id, host
+"""
+
+SECTION = Section(
+    name="flapping",
+    title="Members that flap",
+    note="Members that were gone three times or more on one day: expired or removed (crashes), "
+    "dropped for their poll interval, or left.",
+    empty="No member was gone three times on one day.",
+    query=QUERY,
+    chart=no_chart,
+)

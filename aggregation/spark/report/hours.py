@@ -1,0 +1,54 @@
+"""At which hours of the week rebalances happen."""
+
+from matplotlib.colors import LinearSegmentedColormap
+
+from aggregation.spark.report.plot import canvas
+from aggregation.spark.report.section import Chart, Rows, Section
+from metrics.palette import COLOURS
+from metrics.status import RebalanceStatus
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_HOURS = 24
+
+QUERY = """
+SELECT weekday(day) AS weekday, date_format(day, 'E') AS weekday_label, bucket AS hour,
+       sum(times) AS rebalances, sum(member_seconds) AS lost_s
+FROM rollups
+WHERE what = 'hour' AND $period
+GROUP BY 1, 2, 3
+ORDER BY weekday, hour
+"""
+
+
+def chart(rows: Rows) -> Chart | None:
+    """Draw a square for each hour of the week, the darker the more."""
+    if not rows:
+        return None
+    counts = [[0] * _HOURS for _ in _DAYS]
+    for row in rows:
+        counts[row["weekday"]][row["hour"]] = row["rebalances"]
+    most = max(rows, key=lambda row: row["rebalances"])
+    ramp = [COLOURS[RebalanceStatus(code)] for code in (1, 5, 9, 13)]
+    shades = LinearSegmentedColormap.from_list("hours", ramp)
+    figure, axes = canvas(2.7)
+    for day, hours in enumerate(counts):
+        for hour, count in enumerate(hours):
+            if count:
+                share = count / most["rebalances"]
+                axes.barh(day, 0.92, 0.86, hour + 0.04, color=shades(share))
+    axes.set_yticks(range(len(_DAYS)), _DAYS)
+    axes.set_ylim(len(_DAYS) - 0.4, -0.6)
+    axes.set_xlim(0, _HOURS)
+    axes.set_xticks(range(0, _HOURS + 1, 3), [f"{hour}:00" for hour in range(0, _HOURS + 1, 3)])
+    at = f"{_DAYS[most['weekday']]} {most['hour']}:00"
+    return Chart(figure, f"Rebalances by hour of the week; most on {at}: {most['rebalances']:,}.")
+
+
+SECTION = Section(
+    name="hours",
+    title="Hours of the week",
+    note="Rebalances by the hour (UTC) and weekday of their start: the darker, the more.",
+    empty="No rebalance began in this period.",
+    query=QUERY,
+    chart=chart,
+)

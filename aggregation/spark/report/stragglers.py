@@ -1,0 +1,35 @@
+"""The members that the others waited for."""
+
+from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
+from aggregation.spark.report.section import Chart, Rows, Section, subject
+
+QUERY = """
+SELECT $keys, client_id, host, sum(times) AS held_up, sum(seconds) AS waited_s,
+       sum(seconds) / sum(times) AS mean_wait_s
+FROM rollups
+WHERE what = 'straggler' AND $period
+GROUP BY $keys, client_id, host
+ORDER BY waited_s DESC, $keys, client_id, host
+"""
+
+
+def chart(rows: Rows) -> Chart | None:
+    """Draw how long groups waited for each member."""
+    if not rows:
+        return None
+    shown = rows[:TOP]
+    figure, axes = bars([f"{row['client_id']} · {subject(row)}" for row in shown])
+    axes.barh(range(len(shown)), [r["waited_s"] for r in shown], 0.66, color=ACCENT, alpha=0.85)
+    time_axis(axes, shown[0]["waited_s"])
+    most = f"{shown[0]['client_id']}, {say_seconds(shown[0]['waited_s'])}"
+    return Chart(figure, f"How long groups waited for members; longest for {most}.")
+
+
+SECTION = Section(
+    name="stragglers",
+    title="Members that all waited for",
+    note="The last to join, where it came at least a second after all others, or who fell silent.",
+    empty="No group waited for a single member in this period.",
+    query=QUERY,
+    chart=chart,
+)

@@ -1,0 +1,55 @@
+"""Week by week, with the change against the week before."""
+
+from aggregation.spark.report.plot import ACCENT, canvas
+from aggregation.spark.report.section import Chart, Key, Rows, Section
+
+QUERY = """
+WITH weeks AS (
+  SELECT date_sub($last, 7 * CAST(floor(datediff($last, day) / 7) AS INT) + 6) AS week,
+         count(DISTINCT CASE WHEN what = 'observed' THEN day END) AS days,
+         coalesce(sum(CASE WHEN what = 'rebalance' THEN times END), 0) AS rebalances,
+         coalesce(sum(CASE WHEN what = 'rebalance' THEN member_seconds END), 0D) AS lost_s,
+         coalesce(sum(CASE WHEN what = 'rebalance' THEN seconds END), 0D) AS rebalancing_s,
+         sum(CASE WHEN what = 'observed' THEN seconds END) AS observed_s
+  FROM rollups
+  WHERE what IN ('rebalance', 'observed') AND day BETWEEN date_sub($first, 7) AND $last
+  GROUP BY 1
+), changes AS (
+  SELECT week, days, rebalances,
+         CASE WHEN lag(days) OVER w = days AND lag(rebalances) OVER w > 0
+              THEN rebalances / lag(rebalances) OVER w - 1 END AS change,
+         lost_s,
+         CASE WHEN lag(days) OVER w = days AND lag(lost_s) OVER w > 0
+              THEN lost_s / lag(lost_s) OVER w - 1 END AS lost_change,
+         least(rebalancing_s / nullif(observed_s, 0), 1D) AS share_of_time
+  FROM weeks WINDOW w AS (ORDER BY week)
+)
+SELECT * FROM changes WHERE date_add(week, 6) >= $first ORDER BY week
+"""
+
+
+def chart(rows: Rows) -> Chart | None:
+    """Draw a bar a week."""
+    if len(rows) <= 1:
+        return None
+    figure, axes = canvas(2.4)
+    heights = [row["rebalances"] for row in rows]
+    axes.bar(range(len(rows)), heights, 0.8, color=ACCENT, alpha=0.85)
+    step = len(rows) // 12 + 1
+    ticks = range(0, len(rows), step)
+    axes.set_xticks(list(ticks), [f"{rows[n]['week']:%-d %b}" for n in ticks])
+    axes.grid(axis="y")
+    axes.set_ylabel("rebalances a week")
+    alt = f"Rebalances a week: {', '.join(f'{height:,}' for height in heights[-12:])}."
+    return Chart(figure, alt, (Key("var(--accent)", "rebalances in the seven days from"),))
+
+
+SECTION = Section(
+    name="trend",
+    title="Week by week",
+    note="Weeks are counted back from the last day. A change is against the week before, and only "
+    "where both have data on as many days; lost is the time of all members that were not at 0.",
+    empty="Nothing was observed in this period.",
+    query=QUERY,
+    chart=chart,
+)

@@ -1,0 +1,29 @@
+"""What an agent records of real clients' logs."""
+
+from functools import cache
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from agent.replay import in_order, replay
+from agent.sources.dialect import choose
+from agent.sources.interpreter import Interpreter
+from agent.sources.log_parser import LogParser
+from metrics.sample import Sample
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
+
+_GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
+_ARRIVAL_AT = 1_900_000_000.0
+
+
+@cache
+def recorded() -> list[Sample]:
+    """Return the records of all recordings, each of an agent of its own."""
+    found: list[Sample] = []
+    for path in sorted(_GOLDEN.glob("*/input.log")):
+        parser = LogParser(choose("auto"), Interpreter(stream="input.log"), "UTC")
+        signals = in_order(parser, [(path.read_bytes(), _ARRIVAL_AT)])
+        records = replay([signals], Tracker(StatusConfig()))
+        found += [replace(record, agent=path.parent.name) for record in records]
+    return found

@@ -1,0 +1,152 @@
+"""Rollups: additive, each day by itself, redone where something has changed."""
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+
+from aggregation.episodes import group_episodes
+from aggregation.spark.errors import SparkJobError, SparkSetupError
+from aggregation.spark.rollup_store import RollupStore
+from metrics.sample import Sample, SampleKind
+from metrics.status import RebalanceStatus as S
+from tests.aggregation.spark import oracle
+from tests.aggregation.spark.conftest import table_of
+from tests.aggregation.spark.histories import DAY_S, START_AT, Client, fleet, rebalance
+
+pytestmark = pytest.mark.spark
+
+DAYS = [date(2025, 11, day) for day in (24, 25, 26, 27)]
+
+
+class Tables:
+    """Tables that grow."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        rows = table_of(self.spark, samples).coalesce(1)
+        periodic = F.col("kind") == SampleKind.SAMPLE.value
+        for name, chosen in (("samples", periodic), ("transitions", ~periodic)):
+            part = rows.where(chosen)
+            part.write.mode("append").partitionBy("day").parquet(str(self.folder / name))
+
+    def update(self) -> list[date]:
+        return RollupStore(self.spark, self.folder).update(lambda _: None)
+
+    def rows(self) -> Counter[str]:
+        """Return all rollups but the marks, as they add up."""
+        frame = RollupStore(self.spark, self.folder).rollups().where(F.col("what") != "batch")
+        return Counter(str([_rounded(value) for value in row]) for row in frame.collect())
+
+    def total(self, what: str, value: str = "times") -> float:
+        rows = RollupStore(self.spark, self.folder).rollups().where(F.col("what") == what)
+        return float(rows.agg(F.coalesce(F.sum(value), F.lit(0))).first()[0])  # type: ignore[index]
+
+
+def _rounded(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def week() -> list[Sample]:
+    """Four days, and a rebalance over the first midnight with a member that takes until noon."""
+    members = [Client(group="late", client_id=f"late-{n}") for n in range(3)]
+    rebalance(members, START_AT + DAY_S - 2, S.SUBSCRIPTION_CHANGED, 5.0)
+    members[0].move(START_AT + DAY_S - 600, S.DROPPED_GROUP)
+    members[0].settle(START_AT + DAY_S * 1.5)
+    own = [sample for member in members for sample in member.written]
+    return fleet(5, days=4, sampled_every_s=43_200).samples + own
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    return week()
+
+
+@pytest.fixture(scope="module")
+def at_once(
+    spark: SparkSession, samples: list[Sample], tmp_path_factory: pytest.TempPathFactory
+) -> Tables:
+    tables = Tables(spark, tmp_path_factory.mktemp("at_once"))
+    tables.add(samples)
+    assert tables.update() == DAYS
+    return tables
+
+
+def test_add_up_to_what_happened(at_once: Tables, samples: list[Sample]) -> None:
+    episodes = oracle.read(samples)
+    groups = group_episodes(samples)
+    assert at_once.total("rebalance") == len(groups)
+    assert at_once.total("rebalance", "seconds") == pytest.approx(sum(e.seconds for e in groups))
+    assert at_once.total("member") == len(episodes)
+    lengths = sum(each.seconds or 0.0 for each in episodes)
+    assert at_once.total("member", "seconds") == pytest.approx(lengths)
+    assert at_once.total("status", "seconds") == pytest.approx(lengths)
+    assert at_once.total("duration") == len(groups) + len(episodes)
+    assert at_once.total("quality") == len(samples)
+
+
+def test_nothing_new_is_nothing_to_do(at_once: Tables) -> None:
+    before = at_once.rows()
+    assert at_once.update() == []
+    assert at_once.rows() == before
+
+
+def test_day_by_day_is_all_at_once(
+    spark: SparkSession, at_once: Tables, samples: list[Sample], tmp_path: Path
+) -> None:
+    tables = Tables(spark, tmp_path)
+    done: list[list[date]] = []
+    for last in (DAYS[0], DAYS[1], DAYS[3]):
+        known = done[-1][-1] if done else date.min
+        tables.add([s for s in samples if known < date.fromisoformat(s.ts[:10]) <= last])
+        done.append(tables.update())
+    assert done == [DAYS[:1], DAYS[1:2], DAYS[2:]]
+    assert tables.rows() == at_once.rows()
+
+
+def test_late_records_redo_their_own_day_alone(
+    spark: SparkSession, at_once: Tables, tmp_path: Path
+) -> None:
+    shutil.copytree(at_once.folder, tmp_path / "tables")
+    tables = Tables(spark, tmp_path / "tables")
+    members = [Client(group="orders", client_id=f"orders-{n}") for n in range(2)]
+    rebalance(members, START_AT + DAY_S + 40_000, S.METADATA_CHANGED, 5.0)
+    before = tables.total("rebalance")
+
+    tables.add([sample for member in members for sample in member.written])
+
+    assert tables.update() == DAYS[1:2]
+    assert tables.total("rebalance") == before + 1
+
+
+def test_what_is_not_over_counts_until_its_end_is_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = Tables(spark, tmp_path)
+    client = Client(group="g", client_id="c")
+    client.move(START_AT + DAY_S - 5, S.SUBSCRIPTION_CHANGED)
+    tables.add(client.written)
+    tables.update()
+    assert (tables.total("rebalance"), tables.total("member", "seconds")) == (1, 0)
+
+    client.settle(START_AT + DAY_S + 5)
+    tables.add(client.written[1:])
+
+    assert tables.update() == DAYS[1:2]
+    assert (tables.total("rebalance"), tables.total("member", "seconds")) == (1, 10)
+    assert tables.total("member") == 1
+
+
+def test_missing_tables_are_the_operators_to_make(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(SparkSetupError, match="run rebalance-agent ingest first"):
+        RollupStore(spark, tmp_path)
+    (tmp_path / "transitions").mkdir()
+    with pytest.raises(SparkJobError, match="nothing to report"):
+        RollupStore(spark, tmp_path).update(lambda _: None)
