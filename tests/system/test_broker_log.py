@@ -201,7 +201,7 @@ def test_both_name_who_moved_partitions_cooperatively(scene: Scene) -> None:
     _assert_agree(scene, "move", ["c1", "c2"])
 
 
-def test_both_name_which_streams_threads_came_and_went(scene: Scene) -> None:
+def test_both_name_which_streams_threads_came_went_and_died(scene: Scene) -> None:
     scene.topic("count-in")
     scene.run("3.9.1", "s1", "count")
     second = scene.run("3.9.1", "s2", "count")
@@ -213,7 +213,10 @@ def test_both_name_which_streams_threads_came_and_went(scene: Scene) -> None:
     wanted.append("s2-StreamThread-2-consumer")
     _assert_agree(scene, "count", wanted)
     second.do("remove-thread")
-    _assert_agree(scene, "count", [*wanted, "s2-StreamThread-1-consumer"])
+    wanted.append("s2-StreamThread-1-consumer")
+    _assert_agree(scene, "count", wanted)
+    second.kill()
+    _assert_agree(scene, "count", [*wanted, "s2-StreamThread-2-consumer"])
 
 
 def test_both_name_the_streams_instance_that_probes_versions(scene: Scene) -> None:
