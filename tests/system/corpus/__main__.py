@@ -123,22 +123,23 @@ def _record(plan: Plan, lab: Lab, logs: Path, golden: Path) -> None:
 
 
 def _play(lab: Lab, version: str, scene: str, folder: Path) -> None:
+    """Play a scene; its folder is there once it is whole, however the recorder ends."""
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
     take = Take(
         lab=lab,
-        clients=Clients(lab.cluster.bootstrap, folder, lab.cache),
-        folder=folder,
+        clients=Clients(lab.cluster.bootstrap, part, lab.cache),
+        folder=part,
         version=version,
         group=f"g-{scene}-{version}",
     )
     lab.admin.do(f"create-topic {take.topic} 4")
     try:
         SCENES[scene](take)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)  # half a scene is none
-        raise
     finally:
         for client in take.started:
             client.kill()
+    part.rename(folder)
 
 
 def _merged(logs: Iterable[Path], keep: re.Pattern[str]) -> list[str]:

@@ -16,14 +16,14 @@ _FAULTS = ((JOIN_GROUP, 14), (JOIN_GROUP, 16), (SYNC_GROUP, 16), (SYNC_GROUP, 27
 
 
 def classic(take: Take) -> None:
-    """m1 and m2 join; m1 stalls (5); m1 is frozen by SIGSTOP and comes back (3); m2 subscribes
+    """m1 and m2 join; m1 stalls (5); m2 is frozen by SIGSTOP and comes back (3); m2 subscribes
     to one more topic (8); the topic gets more partitions (7); m2 unsubscribes (6) and subscribes
     again; both close (6).
     """
     first = take.consumer("m1", {"max.poll.interval.ms": "3000"} | _NO_COMMITS)
     first.wait_for("assigned")
     settle()
-    second = take.consumer("m2")
+    second = take.consumer("m2", _NO_COMMITS)
     second.wait_for("assigned")
     settle()
     first.send("stall 6000")
@@ -31,9 +31,9 @@ def classic(take: Take) -> None:
     first.wait_for("done stall")
     first.wait_for("assigned")
     settle()
-    first.pause()
-    settle(9)
-    first.resume()
+    second.pause()  # not m1: it may find its poll interval expired before it hears of the group
+    first.wait_for("assigned")
+    second.resume()
     first.wait_for("assigned")
     settle()
     take.admin(f"create-topic {take.topic}-b 2")
