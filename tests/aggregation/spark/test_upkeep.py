@@ -85,6 +85,40 @@ def test_file_system_that_cannot_exchange_keeps_its_small_files(
     assert read_table(spark, tmp_path, TABLE).count() == 40
 
 
+class Died(BaseException):
+    """As by kill -9: nothing is cleared away."""
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_death_at_the_exchange_leaves_each_record_once(
+    spark: SparkSession,
+    frame: Frame,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    swapped: bool,
+) -> None:
+    samples = moves(40)
+    rows = frame(samples).repartitionByRange(MIN_FILES, "ts")
+    rows.write.partitionBy("day").parquet(str(tmp_path / TABLE))
+
+    def die(one: Path, other: Path) -> None:
+        if swapped:
+            exchange(one, other)
+        raise Died
+
+    work = Upkeep(tables=Tables(folder=tmp_path), say=lambda _: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(upkeep, "exchange", die)
+        with pytest.raises(Died):
+            work.run(spark)
+    wanted = sorted(sample.id for sample in samples)
+    assert wanted == sorted(r.id for r in read_table(spark, tmp_path, TABLE).collect())
+    work.run(spark)
+    assert wanted == sorted(r.id for r in read_table(spark, tmp_path, TABLE).collect())
+    assert len(list((tmp_path / TABLE).glob("day=*/*.parquet"))) == 1
+    assert not (tmp_path / "_upkeep").exists()
+
+
 def test_exchange_is_of_two_folders_that_are_there(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
