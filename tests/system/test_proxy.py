@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from agent.lab.broker import HOST, Cluster, free_port
 from agent.lab.clients import Clients
-from tests.system.connect_worker import connect_worker
+from tests.system.connect_worker import connect_worker, run_connector, running_tasks
 from tests.system.kafka_tools import KafkaTools
 from tests.system.observer import STREAMS, Observer
 
@@ -170,6 +170,21 @@ def test_connect_workers_are_members_of_a_classic_group(scene: Scene) -> None:
         assert scene.wire.codes("w1", [2, 0, 1, 0, 1, 0]) == [2, 0, 1, 0, 1, 0]
     assert scene.wire.codes("w2", [2, 0, 6, 0]) == [2, 0, 6, 0]
     assert scene.wire.kinds("connect") == {("classic", "connect")}
+
+
+def test_a_connect_worker_gives_tasks_up_for_another(scene: Scene) -> None:
+    """Connect's assignment says so; the worker gives them up and joins again."""
+    where, port = (scene.bootstrap, scene.folder / "connect", scene.cache), free_port()
+    with connect_worker("v1", "moving", *where, rest_port=port):
+        assert scene.wire.codes("v1", [2, 0]) == [2, 0]
+        run_connector(port, scene.topic("moved"), 2)
+        deadline_s = time.monotonic() + WITHIN_S
+        while running_tasks(port, "moved") < 2 and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+
+        with connect_worker("v2", "moving", *where):
+            assert scene.wire.codes("v1", [2, 0, 1, 10, 0]) == [2, 0, 1, 10, 0]
+            assert scene.wire.codes("v2", [2, 0, 1, 0]) == [2, 0, 1, 0]
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
