@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench collector corpus dashboards docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench faults churn collector corpus dashboards docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -53,14 +53,16 @@ fuzz: $(READY) ## 10 million executions of decoder and reassembly, and the rest 
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz --runs $(FUZZ_RUNS)
 
-bench: $(READY) ## ratios to peers (mtail, grep, client_golang), each measured in one run (long)
-	$(BIN)/python benchmarks/log_tail.py
-	$(BIN)/python benchmarks/footprint.py
-	$(BIN)/python benchmarks/capture.py
-	$(BIN)/python benchmarks/hub.py
-	$(BIN)/python benchmarks/proxy.py
-	$(BIN)/python benchmarks/inspection.py
-	$(BIN)/python benchmarks/scrape.py
+bench: $(READY) ## ratios to peers, each measured in one run, into docs/benchmarks.md (long)
+	$(BIN)/python benchmarks/page.py $(BENCHMARKS)
+
+faults: $(READY) ## 100 kill -9 a source, 1,000 rotations a method, and the other faults (half an hour)
+	FAULT_ROUNDS=100 FAULT_ROTATIONS=1000 $(BIN)/pytest tests/faults
+
+CHURN_IDS ?= 1000000
+churn: $(READY) ## a million client ids and 10,000 groups through each source, at default limits (hours)
+	for source in logs broker_logs wire statistics http; do \
+	  $(BIN)/python -m tests.churn $$source $(CHURN_IDS) || exit 1; done
 
 collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)
 	COLLECTOR=1 $(BIN)/pytest tests/system/test_otel_collector.py
