@@ -36,7 +36,7 @@ def test_a_shell_completes_commands(shell: str) -> None:
         env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
