@@ -28,6 +28,8 @@ _MAX_UNSAVED_S = 5.0
 """Positions that moved without a sample are saved this often."""
 _SAVE_SHARE = 10.0
 """A save that took 0.1 s is followed by none for a second: a large state must not fill the loop."""
+_MAX_UNSAVED = 20_000
+"""Records beyond this are not left to the next save: the spool knows 50,000 that come again."""
 
 Positions = dict[str, dict[str, Any]]
 """Every source's checkpoint, by its name."""
@@ -50,7 +52,7 @@ class Pipeline:
         self._save = save
         self._history = history
         self._clock, self._monotonic = clock, monotonic
-        self._errors = self._committed = 0
+        self._errors = self._committed = self._saved_to = 0
         self._failing = self._uncommitted = self._unsaved = False
         self._save_after = self._look_after = 0.0
         self._saved: Positions = {}
@@ -110,7 +112,8 @@ class Pipeline:
             self._uncommitted, self._unsaved = False, True
             self._committed = self.sink.stats.written
         self._answer(is_safe=True)
-        if self._monotonic() >= (self._save_after if self._unsaved else self._look_after):
+        due_at = self._save_after if self._unsaved else self._look_after
+        if self._monotonic() >= due_at or self._committed - self._saved_to > _MAX_UNSAVED:
             return self._checkpoint()
         return True
 
@@ -159,6 +162,7 @@ class Pipeline:
                 return False
             self._save_after = started + _SAVE_SHARE * (self._monotonic() - started)
         self._unsaved, self._saved = False, positions
+        self._saved_to = self._committed
         self._look_after = max(started + _MAX_UNSAVED_S, self._save_after)
         return True
 
