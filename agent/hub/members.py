@@ -21,8 +21,8 @@ from metrics.transition import Staircase, peak, remember
 NONE = RebalanceStatus.NONE
 SILENT_S = 90.0
 """An agent sends periodic samples every 15 s; after this long without any, it is away."""
-GONE_S = 86_400.0
-"""What is kept of an agent that does not come back."""
+GONE_S = 900.0
+"""After this long it is forgotten: pods come and go; one that is back later tells all in 15 s."""
 _NO_COUNTS = StatusCounts({}, {}, {})
 
 
