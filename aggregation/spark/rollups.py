@@ -45,8 +45,8 @@ from aggregation.spark.member_episodes import (
 BUCKETS_PER_DOUBLING = 8
 """Bounds grow by 9 %."""
 LEAST_S = 0.001
-STORM_WINDOW = "10 minutes"
 STORM_LEAST = 2
+_STORM_S = 600
 
 ROLLUPS = T.StructType(
     [
@@ -165,55 +165,87 @@ def fault_rows(singles: DataFrame) -> DataFrame:
 
 
 def rebalance_rows(rebalances: DataFrame) -> DataFrame:
-    """Return all rollups of group rebalances (`group_rebalances.REBALANCES`)."""
-    rows = rebalances.withColumn("times", F.lit(1).cast("bigint")).withColumnRenamed(
-        "cause", "code"
+    """Return all rollups of group rebalances (`group_rebalances.REBALANCES`).
+
+    Each is turned into the facts that it tells, so that one aggregation counts them all.
+    """
+    facts = F.concat(
+        F.array(*_facts()),
+        F.transform("departures", _departure),
+        F.transform("offsets", _offset),
     )
-    costs = _added("times", "seconds", "member_seconds")
-    by = ("batch", "day", *_GROUP)
-    lengths = rows.withColumn("bucket", bucket_of(F.col("seconds")))
-    last = F.max(F.struct("started_at", "reason"))
-    slow = rows.where(F.col("straggler").isNotNull()).select(
-        *by,
-        F.col("straggler").alias("client_id"),
-        F.col("straggler_host").alias("host"),
-        "times",
-        F.col("waited_seconds").alias("seconds"),
+    return (
+        rebalances.select("batch", "day", F.explode(facts).alias("fact"))
+        .select("batch", "day", "fact.*")
+        .where(F.col("what").isNotNull())
+        .groupBy("batch", "day", *_KEYS)
+        .agg(*_added("times", "seconds", "member_seconds"), F.max("last").alias("last"))
+        .where((F.col("what") != "storm") | (F.col("times") >= STORM_LEAST))
+        .withColumn("last_at", F.coalesce("since", "last.at"))
+        .withColumn("last_reason", F.col("last.reason"))
+        .select(ROLLUPS.fieldNames())
     )
-    gone = rows.select(*by, "times", F.explode("departures").alias("one")).select(
-        *by, "times", "one.*"
-    )
-    window = F.window("started_at", STORM_WINDOW).start
-    storms = rows.groupBy(*by, window.alias("last_at")).agg(*costs)
-    off = rows.select("batch", "day", "times", F.explode("offsets").alias("one")).select(
-        "batch", "day", "times", F.col("one.agent").alias("host"), "one.seconds"
-    )
-    hours = rows.withColumn("bucket", F.hour("started_at"))
-    members = [*by, "client_id", "host"]
-    known = rows.where(F.col("client_id").isNotNull() & F.col("code").isNotNull())
-    triggers = known.groupBy(*members, "code").agg(*costs, last.alias("last"))
-    return union(
-        _named(
-            rows.withColumn("kind", F.col("certainty")).groupBy(*by, "code", "kind").agg(*costs),
-            "rebalance",
-        ),
-        length_rows(lengths, "group"),
-        _named(
-            triggers.withColumn("last_at", F.col("last.started_at")).withColumn(
-                "last_reason", F.col("last.reason")
-            ),
+
+
+_TEXTS = ("what", *_GROUP, "scope", "client_id", "host", "kind")
+_KEYS = (*_TEXTS, "code", "bucket", "since")
+_FACT = {
+    **dict.fromkeys(_TEXTS, "string"),
+    **dict.fromkeys(("code", "bucket"), "int"),
+    "since": "timestamp",
+    "times": "bigint",
+    **dict.fromkeys(("seconds", "member_seconds"), "double"),
+    "last": "struct<at:timestamp,reason:string>",
+}
+
+
+def _facts() -> list[Column]:
+    """Return what every rebalance tells, or may tell: then ``what`` is null where it does not."""
+    cause = F.col("cause")
+    known = F.col("client_id").isNotNull() & F.col("cause").isNotNull()
+    last = F.struct(F.col("started_at").alias("at"), F.col("reason").alias("reason"))
+    window = F.floor(F.unix_seconds("started_at") / F.lit(_STORM_S))
+    return [
+        _counted("rebalance", code=cause, kind=F.col("certainty")),
+        _counted("duration", kind=F.lit("group"), bucket=bucket_of(F.col("seconds"))),
+        _counted("hour", app=F.lit(None), group=F.lit(None), bucket=F.hour("started_at")),
+        _counted("storm", since=F.timestamp_seconds(_STORM_S * window)),
+        _counted("follow_up", F.col("caused_by").isNotNull(), code=cause),
+        _counted(
             "trigger",
+            known,
+            code=cause,
+            client_id=F.col("client_id"),
+            host=F.col("host"),
+            last=last,
         ),
-        _named(slow.groupBy(*members).agg(*_added("times", "seconds")), "straggler"),
-        _named(gone.groupBy(*members, "kind").agg(*_added("times")), "departure"),
-        _named(
-            rows.where(F.col("caused_by").isNotNull()).groupBy(*by, "code").agg(*costs),
-            "follow_up",
+        _counted(
+            "straggler",
+            F.col("straggler").isNotNull(),
+            client_id=F.col("straggler"),
+            host=F.col("straggler_host"),
+            seconds=F.col("waited_seconds"),
         ),
-        _named(hours.groupBy("batch", "day", "cluster", "bucket").agg(*costs), "hour"),
-        _named(storms.where(F.col("times") >= STORM_LEAST), "storm"),
-        _named(off.groupBy("batch", "day", "host").agg(*_added("times", "seconds")), "skew"),
-    )
+    ]
+
+
+def _departure(one: Column) -> Column:
+    told = {name: one[name] for name in ("client_id", "host", "kind")}
+    return _counted("departure", seconds=F.lit(None), member_seconds=F.lit(None), **told)
+
+
+def _offset(one: Column) -> Column:
+    of_group = dict.fromkeys(_GROUP, F.lit(None))
+    told = {"host": one["agent"], "seconds": one["seconds"], "member_seconds": F.lit(None)}
+    return _counted("skew", **of_group, **told)
+
+
+def _counted(what: str, when: Column | None = None, **columns: Column) -> Column:
+    """Return one fact of a rebalance, in the shape that all have."""
+    named = F.lit(what) if when is None else F.when(when, F.lit(what))
+    own = {name: F.col(name) for name in (*_GROUP, "seconds", "member_seconds")}
+    given = own | {"what": named, "times": F.lit(1)} | columns
+    return F.struct(*(given.get(n, F.lit(None)).cast(kind).alias(n) for n, kind in _FACT.items()))
 
 
 def observed_rows(stamps: DataFrame) -> DataFrame:

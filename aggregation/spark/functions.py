@@ -1,0 +1,24 @@
+"""The analysis as functions from DataFrames to DataFrames, for notebooks and jobs of your own.
+
+    from aggregation.spark.functions import group_rebalances, member_episodes
+
+    transitions = spark.read.parquet("TABLES/transitions")
+    member_episodes(transitions)     # one row per episode of a member
+    group_rebalances(transitions)    # one row per rebalance of a group, with its root cause
+
+The session's time zone must be UTC (``spark.sql.session.timeZone``), and Python workers must have
+this package. ``docs/report.md`` says what the rollups' columns mean.
+"""
+
+from aggregation.spark.group_rebalances import REBALANCES, group_rebalances
+from aggregation.spark.member_episodes import member_episodes
+from aggregation.spark.rollups import ROLLUPS, bucket_of, rebalance_rows
+
+__all__ = [
+    "REBALANCES",
+    "ROLLUPS",
+    "bucket_of",
+    "group_rebalances",
+    "member_episodes",
+    "rebalance_rows",
+]

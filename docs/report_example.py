@@ -1,0 +1,33 @@
+"""Asks tables that `rebalance-agent ingest` has written.
+
+Run it with their folder, or line by line in a notebook: python docs/report_example.py TABLES
+"""
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+
+from aggregation.spark.functions import group_rebalances, member_episodes
+from aggregation.spark.schema import Table, read_table
+from aggregation.spark.session import spark_session
+
+
+def main(tables: Path) -> None:
+    """Print who triggered most, and the longest episodes."""
+    with spark_session("example", sys.stderr.write) as spark:
+        transitions = read_table(spark, tables, Table.TRANSITIONS)
+
+        rebalances = group_rebalances(transitions)
+        triggers = rebalances.groupBy("group", "client_id", "cause", "certainty").agg(
+            F.count(F.lit(1)).alias("rebalances"), F.sum("member_seconds").alias("lost_s")
+        )
+        triggers.orderBy(F.desc("lost_s")).show(10, truncate=False)
+
+        episodes = member_episodes(transitions).where("state = 'ended'")
+        longest = episodes.orderBy(F.desc("seconds"))
+        longest.select("group", "client_id", "started_at", "seconds", "cause", "gravest").show(10)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
