@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -28,6 +29,7 @@ from agent.group_page import DEFAULT_MIN, WINDOWS_MIN, group_page
 from agent.history import History
 from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection
 from agent.landing_page import GROUP_PATH, render_page
+from agent.web_rate import BURST, INTERVAL_S, Limited, RateLimit
 from agent.web_writes import RELOAD, Writes
 from aggregation.group_views import group_views
 from aggregation.live import live
@@ -132,6 +134,7 @@ def _minutes(request: Request) -> int:
 def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
     """Return the ASGI application."""
     pages = _Pages(config, max_series, answers)
+    free = {"/-/healthy", "/-/ready", RELOAD, *(route.path for route in answers.routes)}
     return Starlette(
         routes=[
             Route(config.telemetry_path, pages.metrics),
@@ -148,7 +151,8 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
                     lambda: answers.snapshot()[1].sources,
                 )
             ),
-        ]
+        ],
+        middleware=[Middleware(Limited, limit=RateLimit(INTERVAL_S, BURST), free=free)],
     )
 
 

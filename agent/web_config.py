@@ -22,7 +22,6 @@ _HEADERS = {
 }
 """What may be set, and to what; none: to anything."""
 _REFUSED = {
-    ("rate_limit",): "the agent bounds connections instead",
     ("tls_server_config", "cert"): "wanted cert_file",
     ("tls_server_config", "key"): "wanted key_file",
     ("tls_server_config", "client_ca"): "wanted client_ca_file",
@@ -78,12 +77,21 @@ class HttpServerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimitConfig:
+    """One request each interval, ``burst`` of them at once; no interval is no limit."""
+
+    interval_s: float = 0.0
+    burst: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebFileConfig:
     """The file, checked; certificates and hashes are their owners' to check."""
 
     tls_server_config: TlsServerConfig | None = None
     http_server_config: HttpServerConfig = field(default_factory=HttpServerConfig)
     basic_auth_users: dict[str, str] = field(default_factory=dict, repr=False)
+    rate_limit: RateLimitConfig = field(default_factory=RateLimitConfig)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -102,6 +110,9 @@ def read_web_config(path: Path) -> WebFileConfig:
     _refuse(document, where)
     config = decode(WebFileConfig, document, where)
     _check_http(config.http_server_config, f"{where}http_server_config")
+    if config.rate_limit.burst < 1:
+        found = f"found {config.rate_limit.burst}"
+        raise ConfigError(f"{where}rate_limit.burst: {found}, wanted 1 or more")
     tls = config.tls_server_config
     if tls is None:
         return config

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent.errors import ConfigError
 from agent.web_auth import Users, credentials
 from agent.web_config import WebFileConfig, read_web_config
+from agent.web_rate import RateLimit, refusal
 from agent.web_tls import current_context, make_context
 from agent.web_writes import USER
 
@@ -39,6 +40,7 @@ class _InForce:
     tls: ssl.SSLContext | None
     users: Users | None
     headers: dict[str, str]
+    rate: RateLimit | None
 
 
 class WebSecurity:
@@ -105,10 +107,12 @@ class WebSecurity:
 
 def _in_force(config: WebFileConfig, path: Path) -> _InForce:
     tls, users = config.tls_server_config, config.basic_auth_users
+    rate = config.rate_limit
     return _InForce(
         tls=None if tls is None else make_context(tls, f"{path}: tls_server_config"),
         users=Users(users, f"{path}: basic_auth_users") if users else None,
         headers={name: value for name, value in config.http_server_config.headers.items() if value},
+        rate=RateLimit(rate.interval_s, rate.burst) if rate.interval_s else None,
     )
 
 
@@ -138,9 +142,9 @@ class _Guard:
             await self._app(scope, receive, send)
             return
         in_force = self._current()
-        refused = None
+        refused = None if in_force.rate is None else refusal(in_force.rate)
         has_token = any(own_token(scope["path"]) for own_token in self._own_tokens)
-        if in_force.users is not None and not has_token:
+        if refused is None and in_force.users is not None and not has_token:
             refused = await self._refusal(in_force.users, Headers(scope=scope))
             scope[USER] = refused is None
         await (refused or self._app)(scope, receive, _with(in_force.headers, send))

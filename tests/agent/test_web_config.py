@@ -101,8 +101,8 @@ def test_an_empty_file_asks_for_nothing(file: Path) -> None:
             "tls_server_config.cert: this agent does not take it; wanted cert_file",
         ),
         (
-            "rate_limit: {burst: 1}",
-            "rate_limit: this agent does not take it; the agent bounds connections instead",
+            "rate_limit: {burst: 0}",
+            "rate_limit.burst: found 0, wanted 1 or more",
         ),
         (
             "http_server_config: {http2: true}",
