@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from metrics.catalog import METRICS
 from tests.dashboards.promql import family, metrics_of
@@ -51,6 +52,16 @@ def test_every_variable_asks_for_a_metric_that_exists() -> None:
 
 def test_every_metric_of_the_rules_exists() -> None:
     assert in_rules() - CATALOGUE - RECORDED <= PROMETHEUS_OWN
+
+
+def test_every_series_of_the_rules_tests_exists() -> None:
+    tests = yaml.safe_load((ROOT / "dashboards" / "prometheus" / "rules.test.yaml").read_text())
+    given = {
+        family(each["series"].partition("{")[0])
+        for test in tests["tests"]
+        for each in test["input_series"]
+    }
+    assert given - CATALOGUE - RECORDED <= PROMETHEUS_OWN
 
 
 def test_every_recorded_series_is_used() -> None:
