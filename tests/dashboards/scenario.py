@@ -150,6 +150,7 @@ def scraped(
         f"--config.file={folder}/prometheus.yaml",
         f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address=127.0.0.1:{own}",
+        "--enable-feature=exemplar-storage",
         "--log.level=error",
     ]
     agent = [sys.executable, "-P", "-m", "agent", "run", "-c", str(folder / "agent.yaml")]

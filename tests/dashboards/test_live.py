@@ -115,3 +115,15 @@ def test_the_rules_are_evaluated_and_a_dropped_member_is_told(
     until(lambda: all(map(prometheus.has, recorded)))
 
     assert [rule["lastError"] for rule in rules if rule["health"] != "ok"] == []
+
+
+@pytest.mark.timeout(180)
+def test_a_groups_durations_lead_to_an_episode(live: tuple[Prometheus, float]) -> None:
+    prometheus, began_at = live
+    query = f'kafka_group_rebalance_duration_seconds_bucket{{group="{GROUP}"}}'
+
+    found = prometheus.get("query_exemplars", query=query, start=began_at - 300, end=time.time())
+
+    episodes = {each["labels"]["episode_id"] for row in found for each in row["exemplars"]}
+    assert episodes
+    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in episodes)
