@@ -4,8 +4,10 @@ Run it with their folder, or line by line in a notebook: python docs/report_exam
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
+import click
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.functions import group_rebalances, member_episodes
@@ -15,7 +17,7 @@ from aggregation.spark.session import spark_session
 
 def main(tables: Path) -> None:
     """Print who triggered most, and the longest episodes."""
-    with spark_session("example", sys.stderr.write) as spark:
+    with spark_session("example", partial(click.echo, err=True)) as spark:
         transitions = read_table(spark, tables, Table.TRANSITIONS)
 
         rebalances = group_rebalances(transitions)
