@@ -1,7 +1,8 @@
 """What inspection has found of a rebalance after the fact: partitions moved, records behind. Pure.
 
 A poll knows nothing of members' episodes, so its findings go by time, to the latest rebalance that
-had begun by then and was not long over.
+had begun by then and was not long over. Who came or went stands with the coordinator before the
+others hear of it.
 """
 
 from collections import defaultdict
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from aggregation.pieces import MemberRef
 from aggregation.root_cause import Certainty, Trigger
-from aggregation.rounds import Round
+from aggregation.rounds import EPOCH_NOTICE_S, Round
 from metrics.sample import Sample, SampleKind, Scope, parse_time
 from metrics.status import RebalanceStatus
 
@@ -71,12 +72,14 @@ def inferred_from(trigger: Trigger, told: Sequence[Toll]) -> Trigger:
 def of_round(made: Round, others: Iterable[Round], told: Sequence[Toll]) -> tuple[Toll, ...]:
     """Return the findings that are of one rebalance and not of a later one of its group."""
     later = [each.started_at for each in others if each.started_at > made.started_at]
-    until = min([made.ended_at + LATE_S, *later])
-    return tuple(
-        toll
-        for toll in told
-        if made.started_at <= toll.at < until and _same(toll.cluster, made.ref.cluster)
-    )
+    next_at = min(later, default=float("inf"))
+
+    def is_of(toll: Toll) -> bool:
+        early_s = 0.0 if toll.member is None else EPOCH_NOTICE_S
+        until = min(made.ended_at + LATE_S, next_at - early_s)
+        return made.started_at - early_s <= toll.at < until
+
+    return tuple(t for t in told if is_of(t) and _same(t.cluster, made.ref.cluster))
 
 
 def _same(one: str, other: str) -> bool:

@@ -586,6 +586,14 @@ class TestTolls:
         assert (trigger.certainty, trigger.code) == (Certainty.INFERRED, code)
         assert trigger.member == MemberRef("z", "h-z")
 
+    def test_name_who_came_before_the_others_heard_of_it(self) -> None:
+        told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 120.0, A, B, C))
+
+        *_, first, second = group_episodes([*told, self.found(116.0, client_id="z", to=2)])
+
+        assert first.trigger.certainty is Certainty.UNKNOWN
+        assert second.trigger.member == MemberRef("z")
+
     def test_name_nobody_where_two_came(self) -> None:
         unseen = records(*START, *round_of(2, 100.0, A, B, C))
         found = (self.found(at, client_id=name) for at, name in ((105.0, "y"), (115.0, "z")))
