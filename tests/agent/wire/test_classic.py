@@ -7,7 +7,13 @@ import pytest
 from agent.wire.messages import Node
 from metrics.signals import SignalKind
 from metrics.status import RebalanceStatus as Status
-from tests.agent.wire.frames import FIND_COORDINATOR, LEAVE_GROUP, OFFSET_COMMIT
+from tests.agent.wire.frames import (
+    FIND_COORDINATOR,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    subscription,
+)
 from tests.agent.wire.talk import Talk, Wire, told
 
 SYNC, JOIN = [("sync", 0)], [("join", 0)]
@@ -244,6 +250,34 @@ class TestCooperative:
         talk.sync()
 
         assert talk.synced({"t": [1]})[0].follow_up is None
+
+    def test_a_rolling_change_of_the_strategy_is_followed(self) -> None:
+        """A member that knows both has revoked all before it joins, whatever the group chooses."""
+        talk = Wire().connect()
+        both = tuple(
+            {"name": name, "metadata": subscription(["t"])}
+            for name in ("cooperative-sticky", "range")
+        )
+        for generation, chosen in ((1, "range"), (2, "cooperative-sticky")):
+            talk.ask(
+                JOIN_GROUP,
+                9,
+                group_id="g",
+                member_id="m1-a",
+                protocol_type="consumer",
+                protocols=both,
+            )
+            talk.joined(generation=generation, protocol=chosen)
+            talk.sync(generation=generation)
+            (signal,) = talk.synced({"t": [0, 1] if generation == 1 else [0]})
+            assert (signal.kind, signal.follow_up) == (SignalKind.SYNC, None)
+
+        talk.join(owned={"t": [0, 1]}, protocol="cooperative-sticky")  # the other one is gone
+        talk.joined(generation=3, protocol="cooperative-sticky")
+        talk.sync(generation=3)
+        (signal,) = talk.synced({"t": [0]})
+        assert signal.follow_up is not None
+        assert signal.follow_up.status == Status.REVOCATION_NEEDED
 
     def test_a_group_of_an_unknown_protocol_is_not_looked_into(self) -> None:
         """Confluent's Schema Registry elects its primary so."""
