@@ -12,7 +12,7 @@ Under ``--tables``: ``rollups`` (`aggregation.spark.rollups`), ``rebalances`` (o
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
@@ -27,7 +27,7 @@ from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.group_days import day_after
 from aggregation.spark.group_rebalances import CARRIED, REBALANCES
 from aggregation.spark.rollups import ROLLUPS
-from aggregation.spark.schema import Table, literal_path, read_table
+from aggregation.spark.schema import Table, literal_path, read_table, table_format
 from aggregation.spark.span import Span, compute
 from aggregation.spark.unfinished import CARRIED_PARTS
 
@@ -173,16 +173,15 @@ class RollupStore:
         return [row.batch for row in self._marked() if row.kind == _PENDING]
 
     def _files(self) -> dict[date, str]:
-        """Return of what the tables consist on each day: a digest of the files' names."""
-        names: dict[date, list[str]] = defaultdict(list)
+        """Return of what the tables consist on each day: a digest."""
+        parts: dict[date, list[str]] = defaultdict(list)
         for table in (Table.TRANSITIONS, Table.SAMPLES):
-            for name in read_table(self._spark, self._tables, table).inputFiles():
-                found = _FILE_DAY.search(name)
-                if found is not None:
-                    names[date.fromisoformat(found[1])].append(name.rpartition("/")[2])
+            if table_format(self._tables, table) is not None:
+                for day, part in _content(read_table(self._spark, self._tables, table)):
+                    parts[day].append(part)
         return {
             day: sha256("\n".join(sorted(each)).encode()).hexdigest()[:16]
-            for day, each in names.items()
+            for day, each in parts.items()
         }
 
     def _days(self, table: Table, days: Sequence[date]) -> DataFrame:
@@ -205,3 +204,16 @@ class RollupStore:
 
     def _append(self, name: str, rows: DataFrame) -> None:
         rows.write.mode("append").partitionBy("batch").parquet(str(self._tables / name))
+
+
+def _content(rows: DataFrame) -> Iterator[tuple[date, str]]:
+    """Yield what tells whether a table has changed, with its day: files' names, or all ids."""
+    names = rows.inputFiles()
+    for name in names:
+        found = _FILE_DAY.search(name)
+        if found is not None:
+            yield date.fromisoformat(found[1]), name.rpartition("/")[2]
+    if not names:  # Iceberg does not tell
+        ids = rows.groupBy("day").agg(F.bit_xor(F.xxhash64("id")).alias("ids"))
+        for row in ids.collect():
+            yield row.day, f"{row.ids:x}"

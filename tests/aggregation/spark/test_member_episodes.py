@@ -47,7 +47,7 @@ def as_oracle(row: Row) -> oracle.Episode:
         group=row.group,
         client_id=row.client_id,
         started_at=row.started_at.timestamp(),
-        cause=row.cause,
+        cause=row.cause or 0,
         gravest=row.gravest,
         state=row.state,
         seconds=row.seconds,
