@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench faults churn collector corpus dashboards docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -63,6 +63,11 @@ CHURN_IDS ?= 1000000
 churn: $(READY) ## a million client ids and 10,000 groups through each source, at default limits (hours)
 	for source in logs broker_logs wire statistics http; do \
 	  $(BIN)/python -m tests.churn $$source $(CHURN_IDS) || exit 1; done
+
+SOAK_MINUTES ?= 60
+SOAK_CONSUMERS ?= 50
+soak: $(READY) ## an hour of real consumers with random faults; each transition against their DEBUG logs
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --consumers $(SOAK_CONSUMERS)
 
 collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)
 	COLLECTOR=1 $(BIN)/pytest tests/system/test_otel_collector.py
