@@ -30,7 +30,9 @@ TITLES = {
 }
 """In the page's order; one that has no script is left out."""
 _PACKAGES = ("kafka-rebalance-agent", "msgspec", "prometheus-client", "uvicorn", "kio", "pyspark")
-_SECTION = re.compile(r"^## .*\n\n`benchmarks/(\w+)\.py.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(
+    r"^## [^\n]*\n\n`benchmarks/(\w+)\.py.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL
+)
 _INTRO = """\
 # Benchmarks
 
@@ -53,8 +55,10 @@ def machine() -> str:
     )
 
 
-def section(name: str, arguments: list[str]) -> str:
-    """Run a benchmark and return its part of the page."""
+def section(name: str, *, short: bool) -> str:
+    """Run a benchmark and return its part of the page; some have no short form."""
+    has_short = '"--short"' in (HERE / f"{name}.py").read_text()
+    arguments = ["--short"] if short and has_short else []
     began, load = datetime.now(UTC), os.getloadavg()[0]
     print(f"{name} ...", file=sys.stderr, flush=True)
     done = subprocess.run(
@@ -70,24 +74,27 @@ def section(name: str, arguments: list[str]) -> str:
     when = f"{began:%Y-%m-%d %H:%M} UTC, load {load:.1f}"
     return (
         f"## {TITLES[name]}\n\n`{called}`: {state}. {when}.\n\n"
-        f"{machine()}\n\n```text\n{done.stdout.strip()}\n```\n\n"
+        f"{machine()}\n\n```text\n{done.stdout.strip()}\n```"
     )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="each in its short form")
+    parser.add_argument(
+        "--short", action="store_true", help="each in its short form, if it has one"
+    )
+    parser.add_argument("--page", type=Path, default=PAGE, help=f"instead of {PAGE.name}")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TITLES)}")
     chosen = parser.parse_args()
     known = [name for name in TITLES if (HERE / f"{name}.py").exists()]
     if unknown := set(chosen.names) - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
-    text = PAGE.read_text() if PAGE.exists() else ""
-    sections = {match[1]: match[0] for match in _SECTION.finditer(text)}
+    text = chosen.page.read_text() if chosen.page.exists() else ""
+    sections = {match[1]: match[0].strip() for match in _SECTION.finditer(text)}
     for name in chosen.names or known:
-        sections[name] = section(name, ["--short"] if chosen.short else [])
-        written = "".join(sections[each] for each in known if each in sections)
-        PAGE.write_text(f"{_INTRO}\n{written.rstrip()}\n")
+        sections[name] = section(name, short=chosen.short)
+        written = (sections[each] for each in known if each in sections)
+        chosen.page.write_text("\n\n".join([_INTRO.strip(), *written]) + "\n")
     return 0
 
 
