@@ -32,6 +32,7 @@ _GROUPS = {  # five consumers each, of this version
     "next": ("4.3.0", {"group.protocol": "consumer"}),
 }
 CONSUMERS = [f"{group}-{number}" for group in _GROUPS for number in range(1, 6)]
+GROUPS = {*_GROUPS, "counts"}
 INSTANCES = ["counts-1", "counts-2", "counts-3"]
 
 

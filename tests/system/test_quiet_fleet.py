@@ -1,4 +1,4 @@
-"""A quiet fleet shows nothing, on the log source and on the wire: no scenario has a false cause.
+"""A quiet fleet shows nothing, in its logs, its brokers' and on the wire: no false cause.
 
 `make quiet` runs the long form; ``QUIET_MINUTES`` sets its length.
 """
@@ -15,7 +15,7 @@ import pytest
 
 from tests.net_raw import needs_net_raw
 from tests.system.observer import Observer
-from tests.system.quiet_fleet import CONSUMERS, INSTANCES, QuietFleet
+from tests.system.quiet_fleet import CONSUMERS, GROUPS, INSTANCES, QuietFleet
 
 _MINUTES = float(os.environ.get("QUIET_MINUTES", "3"))
 _LENGTH = timedelta(minutes=_MINUTES)
@@ -36,15 +36,21 @@ def test_a_quiet_fleet_shows_nothing(cache: Path, tmp_path: Path) -> None:
         fleet = QuietFleet(tmp_path, cache, stack)
         ports = [broker.node.port for broker in fleet.cluster.brokers]
         capture = f"{{type: capture, interface: any, ports: {ports}}}"
+        logs = [str(broker.log) for broker in fleet.cluster.brokers]
+        brokers = Observer(
+            tmp_path / "none", tmp_path / "brokers-agent", f"{{type: broker_log, paths: {logs}}}"
+        )
         agents = [
             stack.enter_context(Observer(fleet.logs, tmp_path / "logs-agent")),
             stack.enter_context(Observer(tmp_path / "none", tmp_path / "wire-agent", capture)),
         ]
-        for agent in agents:
+        for agent in (*agents, stack.enter_context(brokers)):
             agent.wait_ready()
         fleet.start()
         for agent in agents:
             _wait_until_settled(agent)
+            _assert_all_at_zero(agent)
+        _wait_until_settled(brokers)
         begun = datetime.now(UTC)
 
         _pass_until(begun + _LENGTH / 3)
@@ -54,22 +60,24 @@ def test_a_quiet_fleet_shows_nothing(cache: Path, tmp_path: Path) -> None:
         for agent in agents:
             assert [row for row in _changes(agent) if _at(row) > begun] == []
             _assert_all_at_zero(agent)
+        assert {row["group"] for row in brokers._rows()} == GROUPS
+        assert [row for row in _changes(brokers) if _at(row) > begun] == []
     for log in ("old", "cooperative", "new", "next", *INSTANCES):
         assert "is unavailable or invalid" in (fleet.logs / f"{log}.log").read_text()
 
 
 def _wait_until_settled(agent: Observer) -> None:
-    """Every member is there, at zero, and nothing was recorded for a while."""
+    """Nothing was recorded for a while."""
     end_s = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end_s:
         last = max((_at(row) for row in _changes(agent)), default=datetime.now(UTC))
         if (datetime.now(UTC) - last).total_seconds() > _SETTLED_S:
             break
         Event().wait(0.5)
-    _assert_all_at_zero(agent)
 
 
 def _assert_all_at_zero(agent: Observer) -> None:
+    """Every member is there, at zero; by its own name, which brokers do not know of all."""
     threads = [f"{name}-StreamThread-{n}-consumer" for name in INSTANCES for n in (1, 2)]
     gauge = "kafka_consumer_rebalance_status"
     for client_id in [*CONSUMERS, *threads]:
