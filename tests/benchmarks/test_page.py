@@ -22,7 +22,14 @@ def test_start_up_is_measured_beside_pythons_own_and_replaces_its_section(tmp_pa
     page = tmp_path / "benchmarks.md"
     page.write_text(_BEFORE)
 
-    command = [sys.executable, BENCHMARKS / "page.py", "--short", "--page", page, "startup"]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "page.py"),
+        "--short",
+        "--page",
+        str(page),
+        "startup",
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=280)
 
     text = page.read_text()
