@@ -1,8 +1,10 @@
 """A real Connect worker, distributed; it needs no connector to be a member of its group."""
 
 import json
+import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from agent.lab.artifacts import BROKER_VERSION, Artifact, fetch
 from agent.lab.child import Child
@@ -11,6 +13,7 @@ from tests.system.kafka_tools import command, write_properties
 _MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 _CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _FILES = (Artifact("org.apache.kafka", "connect-file", BROKER_VERSION),)
+_WITHIN_S = 60.0
 _STORES = ("config", "offset", "status")
 
 
@@ -39,25 +42,34 @@ def connect_worker(
 
 
 def run_connector(rest_port: int, name: str, tasks: int) -> None:
-    """Have a group run a connector whose tasks write to nowhere what a topic has."""
+    """Have a group run a connector whose tasks write to nowhere what a topic has; wait for them."""
+    url = f"http://127.0.0.1:{rest_port}/connectors/{name}"
     config = {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
         "tasks.max": str(tasks),
         "topics": name,
         "file": "/dev/null",
     }
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{rest_port}/connectors/{name}/config",
-        data=json.dumps(config).encode(),
-        headers={"Content-Type": "application/json"},
-        method="PUT",
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        assert answer.status == 201
+    _ask(f"{url}/config", json.dumps(config).encode())
+    deadline_s = time.monotonic() + _WITHIN_S
+    while True:
+        states = [task["state"] for task in _ask(f"{url}/status")["tasks"]]
+        if states == ["RUNNING"] * tasks:
+            return
+        assert time.monotonic() < deadline_s, states
+        time.sleep(0.1)
 
 
-def running_tasks(rest_port: int, name: str) -> int:
-    with urllib.request.urlopen(
-        f"http://127.0.0.1:{rest_port}/connectors/{name}/status", timeout=60
-    ) as answer:
-        return sum(task["state"] == "RUNNING" for task in json.load(answer)["tasks"])
+def _ask(url: str, data: bytes | None = None) -> Any:
+    """Return the answer; a worker that starts or rebalances has none yet (404, 409, 500)."""
+    deadline_s = time.monotonic() + _WITHIN_S
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers, method="PUT" if data else "GET")
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=_WITHIN_S) as answer:
+                return json.load(answer)
+        except OSError as error:
+            if time.monotonic() > deadline_s:
+                raise AssertionError(url) from error
+        time.sleep(0.1)
