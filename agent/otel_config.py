@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agent.errors import ConfigError
 
@@ -45,6 +46,8 @@ class OtlpConfig:
         if not self.endpoint.startswith(_SCHEMES):
             wanted = "wanted an address such as http://collector:4318"
             raise ConfigError(f"otlp.endpoint: found {self.endpoint!r}, {wanted}")
+        if "@" in urlsplit(self.endpoint).netloc:  # it stands in the log and in check-config
+            raise ConfigError("otlp.endpoint: found a password in it, wanted headers_file")
         if not 1 <= self.interval_s <= 3600:
             raise ConfigError(f"otlp.interval: found {self.interval_s}s, wanted 1s to 1h")
         if not 0.1 <= self.timeout_s <= 60:

@@ -30,6 +30,7 @@ def configured(folder: Path, otlp: str, role: str = "sidecar") -> AgentConfig:
     ("otlp", "wrong"),
     [
         ("endpoint: 'collector:4317'", "found 'collector:4317', wanted an address such as"),
+        ("endpoint: 'https://u:pw@a:1'", "otlp.endpoint: found a password in it"),
         (f"{ENDPOINT}, interval: 10ms", "otlp.interval: found 0.01s, wanted 1s to 1h"),
         (f"{ENDPOINT}, timeout: 2m", "otlp.timeout: found 120.0s, wanted 100ms to 1m"),
         (f"{ENDPOINT}, protocol: json", "otlp.protocol"),
@@ -41,6 +42,7 @@ def test_what_is_wrong_is_said(otlp: str, wrong: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"agent\.yaml: ") as refused:
         configured(tmp_path, otlp)
     assert wrong in str(refused.value)
+    assert "pw@" not in str(refused.value)
 
 
 def test_traces_are_for_who_sees_whole_groups(tmp_path: Path) -> None:
