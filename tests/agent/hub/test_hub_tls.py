@@ -3,6 +3,7 @@
 import os
 import ssl
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import bcrypt
@@ -13,8 +14,10 @@ import trustme
 from agent.errors import ConfigError
 from agent.hub.config import HubConfig
 from agent.hub.push import Push
-from tests.agent.hub.test_hub import AGENT, DEADLINE_S, NEW, Process, lines, running
+from tests.agent.hub.test_hub import AGENT, DEADLINE_S, NEW, Process, lines, running, start
 from tests.agent.test_restart import until
+
+__all__ = ["start"]  # a fixture
 
 WEB = """
 tls_server_config:
@@ -75,7 +78,9 @@ class Place:
         self.write(authority.issue_cert(*hosts).private_key_and_cert_chain_pem, name)
 
 
-def test_agents_get_in_when_they_are_put_right_and_lose_nothing(tmp_path: Path) -> None:
+def test_agents_get_in_when_they_are_put_right_and_lose_nothing(
+    tmp_path: Path, start: datetime
+) -> None:
     place = Place(tmp_path)
     hub = Told(tmp_path / "hub", f"role: hub\nhub: {{token_file: {tmp_path}/token}}\n")
     port = hub.url.rpartition(":")[2]
@@ -88,7 +93,7 @@ def test_agents_get_in_when_they_are_put_right_and_lose_nothing(tmp_path: Path) 
             f"hub: {{push_to: ['https://{host}:{port}'], token_file: {tmp_path}/token,"
             f" ca_file: {tmp_path}/{ca}.pem{certificate}, interval: 200ms}}\n",
         )
-        made.say(lines(name, 1, 0.0, NEW))
+        made.say(lines(name, 1, start, NEW))
         return made
 
     bare, elsewhere = agent("bare", own=""), agent("elsewhere", host="127.0.0.1")
