@@ -98,6 +98,12 @@ def _rotate_under_load(log: RotatingLog, tail: _Tail, method: str) -> None:
     log.stop()
 
 
+def _wait_for_a_line(log: RotatingLog) -> None:
+    deadline_s = time.monotonic() + _DEADLINE_S
+    while log.size == 0:
+        assert time.monotonic() < deadline_s
+
+
 def _read_all(tail: _Tail) -> list[int]:
     for _ in range(8):  # a rotated set is read a block of a file at a time
         while tail.read():
@@ -109,6 +115,7 @@ def _read_all(tail: _Tail) -> list[int]:
 def test_nothing_that_a_file_has_kept_is_lost(tmp_path: Path, method: str) -> None:
     with RotatingLog(tmp_path) as log:
         tail = _Tail(log.path)
+        _wait_for_a_line(log)  # an empty file has no head to know its copy by
         tail.read()
         _rotate_under_load(log, tail, method)
         kept = log.kept()
