@@ -1,0 +1,66 @@
+"""A table of Delta or Iceberg over some batches and its upkeep, in a process with their jars.
+
+``python -P -m tests.aggregation.spark.table_story FORMAT TABLES``: prints what became of it.
+"""
+
+import json
+import sys
+from collections import Counter
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import click
+from pyspark.sql import SparkSession
+
+from agent.cli.spark_jars import find_jars
+from aggregation.spark import upkeep
+from aggregation.spark.jars import Need
+from aggregation.spark.schema import Table, TableFormat
+from aggregation.spark.session import spark_session
+from aggregation.spark.tables import Tables, session_settings
+from aggregation.spark.upkeep import Upkeep
+from tests.aggregation.spark.conftest import table_of
+from tests.aggregation.spark.histories import DAY_S, START_AT, Client
+
+TABLE = Table.TRANSITIONS
+SMALL_FILES = 3
+"""As many make a day worth the work here."""
+
+
+def files(spark: SparkSession, tables: Tables) -> int:
+    """Count the files that a table consists of."""
+    if tables.format is TableFormat.ICEBERG:
+        return spark.table(f"{tables.name(spark, TABLE)}.files").count()
+    return len(tables.read(spark, TABLE).inputFiles())
+
+
+def main(kind: TableFormat, folder: Path) -> None:
+    """Append small batches on two days, one of them twice; then keep the second day alone."""
+    upkeep.MIN_FILES = SMALL_FILES
+    say = partial(click.echo, err=True)
+    client = Client(group="g", client_id="c")
+    batches = [
+        [client.move(START_AT + day * DAY_S + 10 * n + m, m % 2) for m in range(4)]
+        for day, count in ((0, 1), (1, SMALL_FILES))
+        for n in range(count)
+    ]
+    tables = Tables(folder=folder, format=kind)
+    jars = find_jars([Need(kind)], None, say, offline=False)
+    with spark_session("story", say, jars=jars, settings=session_settings([kind])) as spark:
+        appended = [tables.append(table_of(spark, rows), TABLE) for rows in [*batches, batches[-1]]]
+        before, rows = files(spark, tables), tables.read(spark, TABLE).collect()
+        Upkeep(tables=tables, keep_days=1, say=say).run(spark, date(2025, 11, 26))
+        kept = tables.read(spark, TABLE).collect()
+        told = {
+            "appended": appended,
+            "once": Counter(r.id for r in rows) == Counter(s.id for b in batches for s in b),
+            "files": [before, files(spark, tables)],
+            "days": sorted({str(row.day) for row in kept}),
+            "rows": len(kept),
+        }
+    print(json.dumps(told))  # noqa: T201 - its output
+
+
+if __name__ == "__main__":
+    main(TableFormat(sys.argv[1]), Path(sys.argv[2]))
