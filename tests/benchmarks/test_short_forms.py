@@ -62,6 +62,13 @@ def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
     assert "matplotlib: nothing" in text
 
 
+@pytest.mark.spark
+def test_the_analysis_is_measured_beside_duckdb_and_polars() -> None:
+    text = printed("report.py")
+
+    assert text.count("answers equal") == 3
+
+
 def test_inspection_is_measured_beside_scrapes() -> None:
     text = printed("inspection.py")
 
