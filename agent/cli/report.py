@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.cli.spark_exit import spark_exit
-from agent.cli.spark_jars import reading_session
+from agent.cli.spark_jars import jars_of_tables
 
 if TYPE_CHECKING:
     from aggregation.spark.report.facts import By
@@ -68,10 +68,12 @@ def report(  # noqa: PLR0913 - one argument an option
         from aggregation.spark.period import Period  # noqa: PLC0415
         from aggregation.spark.report.facts import Asked, load_facts  # noqa: PLC0415
         from aggregation.spark.report.render import write_report  # noqa: PLC0415
+        from aggregation.spark.session import spark_session  # noqa: PLC0415
 
         given = Period(*other) if isinstance(other, tuple) else other
         asked = Asked(first=days[0], last=days[1], by=by, compared=given)
-        with reading_session("rebalance-agent report", tables, None, say, offline=False) as spark:
+        jars, settings = jars_of_tables(tables, say)
+        with spark_session("rebalance-agent report", say, jars=jars, settings=settings) as spark:
             page = write_report(load_facts(spark, tables, asked, say), output, say)
     click.echo(page)
 

@@ -1,8 +1,7 @@
 """Where the Spark commands take their jars from."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,6 @@ from agent.lab.artifacts import repository
 from agent.lab.errors import LabError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from aggregation.spark.jars import Need
 
 Say = Callable[[str], None]
@@ -58,23 +55,17 @@ def find_jars(
     return store.fetch(needs, say)
 
 
-@contextmanager
-def reading_session(
-    name: str, tables: Path, jars: Path | None, say: Say, *, offline: bool
-) -> Iterator["SparkSession"]:
-    """Start Spark with what reading these tables takes, by what their folder holds.
+def jars_of_tables(tables: Path, say: Say) -> tuple[Sequence[Path], Mapping[str, str]]:
+    """Return the jars and the settings that a session needs to read tables, by their format.
 
     Raises:
-        SparkSetupError: jars cannot be had, or Spark cannot run here.
+        SparkSetupError: jars cannot be had.
 
     """
     from aggregation.spark.jars import Need  # noqa: PLC0415 - not at start-up
     from aggregation.spark.schema import TableFormat, formats  # noqa: PLC0415
-    from aggregation.spark.session import spark_session  # noqa: PLC0415
     from aggregation.spark.tables import session_settings  # noqa: PLC0415
 
     found = formats(tables)
     needs = [Need(each) for each in found - {TableFormat.PARQUET}]
-    own = find_jars(needs, jars, say, offline=offline)
-    with spark_session(name, say, jars=own, settings=session_settings(found)) as spark:
-        yield spark
+    return find_jars(needs, None, say, offline=False), session_settings(found)
