@@ -3,7 +3,6 @@
 Unlike a proxy of ours it does not close what it cannot pass on: that is the fault.
 """
 
-import random
 import socket
 import time
 from contextlib import suppress
@@ -16,7 +15,6 @@ from agent.lab.broker import HOST
 
 _PIECE_BYTES = 1 << 14
 _DELAY_S = 0.2
-_CORRUPT_SHARE = 0.3
 
 
 class Fault(Enum):
@@ -27,8 +25,6 @@ class Fault(Enum):
     """Each piece comes late."""
     HALF_OPEN = auto()
     """Nothing comes through, and nothing is closed: as a cable that is pulled."""
-    CORRUPT = auto()
-    """Some bytes are others."""
 
 
 class TcpFault:
@@ -38,7 +34,7 @@ class TcpFault:
         self.upstream, self.fault = 0, Fault.NONE
         self._server = socket.create_server((HOST, 0))
         self.port: int = self._server.getsockname()[1]
-        self._chance, self._lock = random.Random(12472), Lock()
+        self._lock = Lock()
         self._ends: list[socket.socket] = []
         Thread(target=self._accept, daemon=True).start()
 
@@ -88,17 +84,8 @@ class TcpFault:
                         continue
                     case Fault.DELAY:
                         time.sleep(_DELAY_S)
-                    case Fault.CORRUPT:
-                        data = self._corrupt(data)
                 target.sendall(data)
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         source.close()
-
-    def _corrupt(self, data: bytes) -> bytes:
-        if self._chance.random() > _CORRUPT_SHARE:
-            return data
-        spoilt = bytearray(data)
-        spoilt[self._chance.randrange(len(spoilt))] ^= self._chance.randrange(1, 256)
-        return bytes(spoilt)
