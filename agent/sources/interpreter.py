@@ -67,10 +67,12 @@ class Interpreter:
         if event.rule.subscribes:
             self._settings(speaker)
         outdated = event.rule.may_be_late and speaker.is_outdated(event)
-        changes = speaker.changes(event)
-        speaker.learn(event, self.cluster)
         held = speaker.held
-        if held is not None and held.signal.kind is SignalKind.RAISE:
+        if held is None or held.signal.kind is not SignalKind.RAISE:
+            speaker.learn(event, self.cluster)
+        else:
+            changes = speaker.changes(event)  # before it is learnt
+            speaker.learn(event, self.cluster)
             out += self._decide(speaker, held, changes)
         return out if outdated else out + self._do(speaker, event, at)
 
