@@ -91,6 +91,12 @@ def spelled(assigned: dict[str, Any] | None) -> str:
     return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in topics)
 
 
+def partitions(group: Group) -> int:
+    """Return how many partitions, or active tasks, the members own."""
+    owned = [member["owned"] or {} for member in group["members"]]
+    return sum(len(each) for topics in owned for each in topics.get("active", topics).values())
+
+
 class Zoo:
     """A 3-broker cluster with a group of every kind at once."""
 
@@ -118,13 +124,22 @@ class Zoo:
         stack.enter_context(self._share_consumer(folder, cache))
 
     def settle(self) -> dict[str, Group]:
-        """Wait until every group stands still and has its members; describe them."""
-        counts = {"classic": 2, "connect": 1, "consumer": 2, "offsets": 0, "share": 1, "streams": 1}
-        stable = {name: ("Stable" if count else "Empty", count) for name, count in counts.items()}
+        """Wait until every group stands still with its members and partitions; describe them.
 
-        def look() -> dict[str, tuple[str, int]]:
+        A share group is stable before its partitions are ready, and its epoch rises when they are.
+        """
+        stable = {
+            "classic": ("Stable", 2, 4),
+            "connect": ("Stable", 1, 0),
+            "consumer": ("Stable", 2, 8),
+            "offsets": ("Empty", 0, 0),
+            "share": ("Stable", 1, 4),
+            "streams": ("Stable", 1, 4),
+        }
+
+        def look() -> dict[str, tuple[str, int, int]]:
             found = described(self.bootstrap, *self.ALL)
-            return {name: (g["state"], len(g["members"])) for name, g in found.items()}
+            return {n: (g["state"], len(g["members"]), partitions(g)) for n, g in found.items()}
 
         assert until(look, stable) == stable
         return described(self.bootstrap, *self.ALL)
