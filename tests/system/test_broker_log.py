@@ -229,14 +229,14 @@ def test_both_name_the_streams_instance_that_probes_versions(scene: Scene) -> No
 
 
 def test_both_name_the_streams_instance_that_warms_up(scene: Scene) -> None:
-    topic, catching_up = scene.topic("warm-in"), {"acceptable_recovery_lag": "0"}
+    topic, catching_up = scene.topic("warming-up-in"), {"acceptable_recovery_lag": "0"}
     scene.lab.admin.do(f"produce {topic} 1000")
-    scene.run("4.3.0", "w1", "warm", **catching_up)
-    scene.lab.admin.do("await warm-counts-changelog 1000")
+    scene.run("4.3.0", "w1", "warming-up", **catching_up)
+    scene.lab.admin.do("await warming-up-counts-changelog 1000")
 
-    scene.run("4.3.0", "w2", "warm", **catching_up)
+    scene.run("4.3.0", "w2", "warming-up", **catching_up)
 
-    _assert_agree(scene, "warm", [f"{name}-StreamThread-1-consumer" for name in ("w1", "w2")])
+    _assert_agree(scene, "warming-up", [f"{name}-StreamThread-1-consumer" for name in ("w1", "w2")])
 
 
 def test_the_log_names_whose_endpoint_changed_by_its_words_alone(scene: Scene) -> None:
