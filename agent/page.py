@@ -16,6 +16,7 @@ body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; margin-bottom: 2rem; }
 th, td { text-align: left; padding: .25rem .75rem; border-bottom: 1px solid #8885; }
 td { overflow-wrap: anywhere; }
+td:has(.dot) { white-space: nowrap; }
 a { color: inherit; }
 a:focus-visible, .scroll:focus-visible { outline: 3px solid #2e90fa; outline-offset: 2px; }
 .busy { font-weight: 600; }
