@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -54,9 +54,22 @@ class Scene:
             agent.wait_ready()
 
     def topic(self, name: str, partitions: int = 4) -> str:
-        """Create a topic, each partition on every broker."""
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
+        """Create a topic, each partition on every broker, and wait until its leaders lead.
+
+        Before they do, brokers throw away what is sent with acks=0.
+        """
+        direct: dict[str, str | int | float | bool] = {"bootstrap.servers": self.cluster.bootstrap}
+        admin = AdminClient(direct)
         admin.create_topics([NewTopic(name, partitions, BROKERS)])[name].result()
+        asking = Consumer(direct | {"group.id": "none"})
+        waiting = [TopicPartition(name, number) for number in range(partitions)]
+        deadline_s = time.monotonic() + WITHIN_S
+        while waiting and time.monotonic() < deadline_s:
+            with suppress(KafkaException):
+                asking.get_watermark_offsets(waiting[-1], timeout=5.0)
+                waiting.pop()
+        asking.close()
+        assert not waiting
         return name
 
     def producer(self, acks: str, **more: object) -> Producer:
