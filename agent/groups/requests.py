@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 from agent.errors import DecodeError
 from agent.wire.buffer import Buffer
 from agent.wire.light_import import without_hypothesis
-from agent.wire.schema import Fields, response_layout
+from agent.wire.schema import LOADING, Fields, response_layout
 
 with without_hypothesis():
     from kio.index import load_request_schema
@@ -87,14 +87,16 @@ API_VERSIONS_VERSION = 3
 
 def encode(api: Api, version: int, correlation_id: int, client_id: str, **values: Any) -> bytes:
     """Return a request's frame. Fields that its version does not have are left out."""
-    schema = load_request_schema(api, version)
-    known = {field.name for field in dataclasses.fields(schema)}
+    with LOADING:
+        schema = load_request_schema(api, version)
+        known = {field.name for field in dataclasses.fields(schema)}
+        given = {key: value for key, value in values.items() if key in known}
+        request, write = _entity(schema, given), _writer(api, version)
     name = client_id.encode()
     frame = io.BytesIO()
     frame.write(struct.pack(">hhih", api, version, correlation_id, len(name)) + name)
     frame.write(bytes(schema.__flexible__))  # no tagged fields in the header
-    given = {key: value for key, value in values.items() if key in known}
-    _writer(api, version)(frame, _entity(schema, given))
+    write(frame, request)
     return struct.pack(">i", frame.tell()) + frame.getvalue()
 
 

@@ -5,7 +5,7 @@ Theory of operation. kio has every version of every message as a dataclass. Its 
 frame of 20 bytes aborts the process. So the bytes are read here, each count checked against what is
 left, and only up to the last field that is wanted: what a leader receives (members) or sends
 (assignments) stands behind it and costs nothing. A version's classes weigh 50 KiB and are used
-once, so they are let go of.
+once, so they are let go of; one thread at a time, for sources decode in threads of their own.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -21,6 +22,9 @@ from agent.wire.light_import import without_hypothesis
 
 with without_hypothesis():
     from kio.index import KioIndexError, load_request_schema, load_response_schema
+
+LOADING = Lock()
+"""Held while kio's modules are loaded, inspected or let go of."""
 
 Fields = dict[str, Any]
 Read = Callable[[Buffer], Any]
@@ -69,13 +73,14 @@ def response_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layo
 def _layout(
     load: Callable[[int, int], Any], api_key: int, version: int, wanted: tuple[str, ...]
 ) -> Layout | None:
-    try:
-        schema = load(api_key, version)
-    except KioIndexError:
-        return None
-    layout = Layout(bool(schema.__flexible__), _struct(schema, wanted))
-    _forget(schema.__module__.rpartition(".")[0])
-    del schema
+    with LOADING:
+        try:
+            schema = load(api_key, version)
+        except KioIndexError:
+            return None
+        layout = Layout(bool(schema.__flexible__), _struct(schema, wanted))
+        _forget(schema.__module__.rpartition(".")[0])
+        del schema
     if gc.get_freeze_count():  # it takes no time where what the agent is made of is left out
         gc.collect()
     return layout
