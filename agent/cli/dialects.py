@@ -1,4 +1,4 @@
-"""`rebalance-agent dialects`: which client's log can show which code."""
+"""`rebalance-agent dialects`: which client's log, and which other source, can show which code."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ import msgspec
 
 from agent.sources.dialect import built_in, codes, of_brokers
 from agent.sources.rule import Dialect
+from agent.sources.shown import OTHERS, Shown
 from metrics.status import RebalanceStatus
 
 _CODES = tuple(code for code in RebalanceStatus if code)
@@ -27,28 +28,43 @@ Examples:
     help="table: for people; json: one array.",
 )
 def dialects(output: str) -> None:
-    """Show the log dialects that are known, and which codes each client's or broker's log can show.
+    """Show the log dialects that are known, and which codes each log or other source can show.
 
-    A code that a log cannot show is never guessed: such a join is counted. Other sources may see
-    what a log does not say.
+    A code that a source cannot show is never guessed: such a join is counted. Another source of
+    the same member may see it.
     """
-    known = (*built_in(), *of_brokers())
+    clients, brokers = built_in(), of_brokers()
+    known = (*clients, *brokers)
     if output == "json":
-        rows = [_row(dialect, codes(dialect, known)) for dialect in known]
+        rows = [_row("logs", dialect, codes(dialect, known)) for dialect in clients]
+        rows += [_row("broker_log", dialect, codes(dialect, known)) for dialect in brokers]
+        rows += map(_other, OTHERS)
         click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())
         return
-    for line in _table([(dialect.name, codes(dialect, known)) for dialect in known]):
+    shown = [(dialect.name, codes(dialect, known)) for dialect in known]
+    for line in _table(shown + [(other.name, other.codes) for other in OTHERS]):
         click.echo(line)
 
 
-def _row(dialect: Dialect, shown: frozenset[RebalanceStatus]) -> dict[str, object]:
+def _row(type_: str, dialect: Dialect, shown: frozenset[RebalanceStatus]) -> dict[str, object]:
     return {
         "dialect": dialect.name,
+        "types": [type_],
         "client": dialect.client,
         "versions": dialect.versions,
         "group_type": dialect.group_type,
         "source": dialect.source,
         "codes": sorted(int(code) for code in shown),
+    }
+
+
+def _other(other: Shown) -> dict[str, object]:
+    return {
+        "dialect": other.name,
+        "types": other.types,
+        "client": other.clients,
+        "group_type": other.group_type,
+        "codes": sorted(int(code) for code in other.codes),
     }
 
 
@@ -61,8 +77,12 @@ def _table(rows: list[tuple[str, frozenset[RebalanceStatus]]]) -> Iterator[str]:
     for code in _CODES:
         yield f"{code:>2} {code.label}: {code.help}"
     yield ""
-    yield "x: the log shows it."
+    yield "x: the log, or the source, shows it."
     yield ".: it never does: the client has no such cause, or its join is counted and gets no code."
     yield ""
     yield "kafka-broker-...: brokers name members, never what an assignment demands: what Streams"
     yield "follows up at once (10, 12, 13) is a join without a code, whose member is named."
+    yield ""
+    yield "wire-...: sources capture and proxy; a leave without a reason is a 6 there, even where"
+    yield "the poll interval expired (5). librdkafka-statistics: 1 of eager consumers only."
+    yield "inspection: source groups, which compares what brokers tell and sets no status."

@@ -5,7 +5,9 @@ import yaml
 from click.testing import CliRunner
 
 from agent.cli.dialects import dialects
+from agent.source_types import SOURCES
 from agent.sources.dialect import built_in
+from agent.sources.shown import OTHERS
 from metrics.status import BY_LABEL, RebalanceStatus
 
 _FILES = [
@@ -41,6 +43,11 @@ def _written(file: dict[str, object]) -> set[int]:
     return words | {code for code in found if code is not None}
 
 
+def _told() -> dict[str, set[int]]:
+    others = {other.name: {int(code) for code in other.codes} for other in OTHERS}
+    return {file["dialect"]: _written(file) for file in _FILES} | others
+
+
 def _printed(*arguments: str) -> str:
     result = CliRunner().invoke(dialects, arguments)
     assert result.exit_code == 0
@@ -55,15 +62,14 @@ def test_the_table_marks_what_the_rules_say() -> None:
         for name, *marks in map(str.split, rows)
     }
 
-    assert marked == {file["dialect"]: _written(file) for file in _FILES}
+    assert marked == _told()
 
 
 def test_the_json_says_the_same_as_the_table() -> None:
     rows = json.loads(_printed("--format", "json"))
 
-    assert {row["dialect"]: set(row["codes"]) for row in rows} == {
-        file["dialect"]: _written(file) for file in _FILES
-    }
+    assert {row["dialect"]: set(row["codes"]) for row in rows} == _told()
+    assert {type_ for row in rows for type_ in row["types"]} == set(SOURCES)
 
 
 def test_the_table_explains_each_code() -> None:
