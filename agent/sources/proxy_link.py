@@ -13,7 +13,7 @@ from typing import Protocol
 
 from agent.sources.proxy_backlog import Backlog
 from agent.sources.proxy_ends import End
-from agent.sources.proxy_pump import SPLICE_MIN_BYTES, Pipes, Pump
+from agent.sources.proxy_pump import ANSWERS, REQUESTS, SPLICE_MIN_BYTES, Pipes, Pump
 from agent.wire.connection import Connection
 from agent.wire.passage import ENDLESS, FRAME_BYTES_MAX, Passage
 
@@ -78,8 +78,9 @@ class Link:
         """Start to pass bytes."""
         self._loop, self._client, self._broker = loop, client, broker
         self.decoder, self.passage, self.backlog = decoder, passage, loop.backlog
-        self._requests = Pump(client, broker, Flow(self, of_client=True), loop.pipes)
-        self._answers = Pump(broker, client, Flow(self, of_client=False), loop.pipes)
+        asks, tells = Flow(self, of_client=True), Flow(self, of_client=False)
+        self._requests = Pump(client, broker, asks, loop.pipes, REQUESTS)
+        self._answers = Pump(broker, client, tells, loop.pipes, ANSWERS)
         self._client_mask = self._broker_mask = 0
         self._draining = self._queued = self.closed = False
         self._advance()

@@ -3,66 +3,87 @@
 Theory of operation. What was read must be written before more is read: that is the back-pressure,
 and the bound of memory. `os.splice` moves a body from socket to socket through a pipe, without a
 copy into the process; a pipe is lent while a body passes. Within a long body the kernel is asked
-to wake nobody for a few bytes (SO_RCVLOWAT): that halves what a gigabyte costs.
+to wake nobody for a few bytes (SO_RCVLOWAT). How much at once is best differs: an answer is read
+while it comes, a request is of no use before its end.
 """
 
 import fcntl
 import os
+from collections import defaultdict
 from contextlib import suppress
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent.sources.proxy_ends import CHUNK_BYTES, End
 from agent.wire.passage import FRAME_BYTES_MAX
 
 SPLICE_MIN_BYTES = CHUNK_BYTES
 """A shorter rest of a body is copied: cheaper than the two more system calls."""
-_PIPE_BYTES = 1 << 20
+_TURN_BYTES = 1 << 20
+"""What a body moves at most before it is another connection's turn."""
 _BUFFER_BYTES = 256 << 10
 """Sixteen TLS records."""
-_AWAIT_BYTES = 768 << 10
-"""Fewer bytes of a longer body wake nobody: a client can do nothing with part of an answer. With
-512 KiB a Java consumer cost 7 % more; with 1 MiB a fetcher of 4 MiB answers was slower."""
 _ROUNDS = 16
 """Steps before others have their turn: at most 16 MiB."""
 _PIPES_KEPT = 16
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 
 
+class Gait(NamedTuple):
+    """How bodies of one direction are moved."""
+
+    pipe_bytes: int
+    """What a pipe holds, and what is moved at once."""
+    await_bytes: int
+    """Fewer bytes of a longer body wake nobody."""
+    flags: int = _FLAGS
+
+
+ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=256 << 10)
+"""With larger pipes a gigabyte cost a fifth more; with 768 KiB and SPLICE_F_MORE, a third of the
+throughput was left: the kernel keeps back what the reader could have."""
+REQUESTS = Gait(pipe_bytes=1 << 20, await_bytes=768 << 10, flags=_FLAGS | os.SPLICE_F_MORE)
+"""A producer's batches come in many small pieces, of which a pipe of 64 KiB holds 16."""
+
+
 class Pipes:
     """Pipes to lend."""
 
     def __init__(self) -> None:
-        self._idle: list[tuple[int, int]] = []
+        self._idle: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
 
     @cached_property
     def buffer(self) -> memoryview:
         """What TLS passes through; each user empties it at once."""
         return memoryview(bytearray(_BUFFER_BYTES))
 
-    def lend(self) -> tuple[int, int]:
-        """Return an empty pipe's two ends, to read and to write."""
-        if self._idle:
-            return self._idle.pop()
+    def lend(self, size: int) -> tuple[int, int]:
+        """Return an empty pipe's two ends, to read and to write; it holds so many bytes."""
+        if self._idle[size]:
+            return self._idle[size].pop()
         pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        with suppress(OSError):  # the user's pipes are as large as they may be: 64 KiB will do
-            fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        with suppress(OSError):  # the user's pipes are as large as they may be: any will do
+            fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, size)
         return pipe
 
-    def give_back(self, pipe: tuple[int, int], *, empty: bool) -> None:
+    def give_back(self, pipe: tuple[int, int], size: int, *, empty: bool) -> None:
         """Take a pipe back; one that is not empty is closed."""
-        if empty and len(self._idle) < _PIPES_KEPT:
-            self._idle.append(pipe)
+        if empty and len(self._idle[size]) < _PIPES_KEPT:
+            self._idle[size].append(pipe)
         else:
-            os.close(pipe[0])
-            os.close(pipe[1])
+            _close(pipe)
 
     def close(self) -> None:
         """Close those that are not lent."""
-        for pipe in self._idle:
-            os.close(pipe[0])
-            os.close(pipe[1])
+        for pipes in self._idle.values():
+            for pipe in pipes:
+                _close(pipe)
         self._idle.clear()
+
+
+def _close(pipe: tuple[int, int]) -> None:
+    for end in pipe:
+        os.close(end)
 
 
 class Flow(Protocol):
@@ -84,6 +105,7 @@ class Pump:
     __slots__ = (
         "_body",
         "_flow",
+        "_gait",
         "_out",
         "_pipe",
         "_piped",
@@ -98,8 +120,9 @@ class Pump:
         "target",
     )
 
-    def __init__(self, source: End, target: End, flow: Flow, pipes: Pipes) -> None:
+    def __init__(self, source: End, target: End, flow: Flow, pipes: Pipes, gait: Gait) -> None:
         """Move nothing yet."""
+        self._gait = gait
         self.source, self.target, self._flow, self._pipes = source, target, flow, pipes
         self._out: bytes | memoryview = b""
         self._splices = source.can_splice and target.can_splice
@@ -155,7 +178,7 @@ class Pump:
     def close(self) -> None:
         """Let go of a pipe."""
         if self._pipe is not None:
-            self._pipes.give_back(self._pipe, empty=not self._piped)
+            self._pipes.give_back(self._pipe, self._gait.pipe_bytes, empty=not self._piped)
             self._pipe = None
 
     def _write(self) -> bool:
@@ -182,7 +205,7 @@ class Pump:
             return self._shuttle()
         moved = self._splice()
         self.ended = not moved
-        return self.ended or (moved == _PIPE_BYTES and self._body > 0)
+        return self.ended or moved >= _TURN_BYTES
 
     def _copy(self) -> bool:
         data = self.source.recv()
@@ -196,19 +219,28 @@ class Pump:
         return self.ended or self.source.more
 
     def _splice(self) -> int:
-        """Splice what is there of a body; return its size, -1 if there is nothing now."""
-        body, moved = self._body, -1
-        pipe = self._pipe = self._pipe or self._pipes.lend()
+        """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there."""
+        step, _, flags = self._gait
+        pipe = self._pipe = self._pipe or self._pipes.lend(step)
+        source, target, splice, left = self.source.fd, self.target.fd, os.splice, self._body
+        moved = piped = 0
+        least = max(SPLICE_MIN_BYTES, left - _TURN_BYTES)
         try:
-            wanted = min(body, _PIPE_BYTES)
-            moved = self._piped = os.splice(self.source.fd, pipe[1], wanted, None, None, _FLAGS)
-            self._carried(moved)
-            flags = _FLAGS | os.SPLICE_F_MORE if self._is_within_frame else _FLAGS
-            self._piped -= os.splice(pipe[0], self.target.fd, moved, None, None, flags)
+            while not piped and left >= least:
+                piped = splice(source, pipe[1], min(left, step), None, None, _FLAGS)
+                if not piped:
+                    break
+                left -= piped
+                moved += piped
+                piped -= splice(pipe[0], target, piped, None, None, flags if left else _FLAGS)
         except BlockingIOError:
-            pass
+            moved = moved or -1
+        finally:
+            self._piped = piped
+        if moved > 0:
+            self._carried(moved)
         self._release()
-        self.source.await_bytes(_awaited(self._body) if self._is_within_frame else 1)
+        self.source.await_bytes(self._awaited() if self._is_within_frame else 1)
         return moved
 
     def _release(self) -> None:
@@ -237,7 +269,7 @@ class Pump:
             self._flow.carried(self._unseen)
             self._body = self._unseen = 0
 
-
-def _awaited(body: int) -> int:
-    """Return how much of a body to wait for."""
-    return body if body < 2 * _AWAIT_BYTES else _AWAIT_BYTES
+    def _awaited(self) -> int:
+        """Return how much of a body to wait for: a client can do nothing with a small part."""
+        most = self._gait.await_bytes
+        return self._body if self._body < 2 * most else most
