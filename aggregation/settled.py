@@ -93,12 +93,17 @@ def _status(episode: GroupEpisode) -> str:
 
 
 def _shown(total: _Total) -> Rebalances:
-    last = total.last
+    durations, last = Durations(tuple(total.buckets), total.sum_s), total.last
+    if last is None:
+        return Rebalances(durations=durations)
+    slowest = max(last.round.consumers, key=lambda piece: piece.ended_at - piece.started_at)
     return Rebalances(
-        durations=Durations(tuple(total.buckets), total.sum_s),
-        last_id="" if last is None else last.round.id,
-        last_s=0.0 if last is None else last.seconds,
-        last_at=0.0 if last is None else last.round.ended_at,
+        durations=durations,
+        last_id=last.round.id,
+        last_s=last.seconds,
+        last_at=last.round.ended_at,
+        last_member_s=slowest.ended_at - slowest.started_at,
+        last_member_at=slowest.ended_at,
     )
 
 

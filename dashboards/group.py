@@ -122,8 +122,9 @@ def _time(made: Dashboard) -> None:
     members = counted(buckets, "$__interval", "kafka_cluster, app, group, le")
     about = About(
         title="Length of the members' rebalances",
-        description="How many members' rebalances took how long: the darker, the more.",
-        queries=(Query(f"sum by (le) ({members})", "{{le}}"),),
+        description="How many members' rebalances took how long: the darker, the more. An exemplar,"
+        " from a hub or the role standalone, has the id of the group's episode.",
+        queries=(Query(f"sum by (le) ({members})", "{{le}}", exemplars=True),),
     )
     made.with_panel(durations(about))
     buckets = f"kafka_group_rebalance_duration_seconds_bucket{{{OF_GROUP}}}"

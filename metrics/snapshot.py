@@ -97,6 +97,9 @@ class Rebalances:
     last_id: str = ""
     last_s: float = 0.0
     last_at: float = 0.0
+    last_member_s: float = 0.0
+    last_member_at: float = 0.0
+    """Of the last one, the member that took longest, and its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,7 @@ class _Rows:
         self.members = sorted(set(map(_member, live.members)))
         self.durations = _labelled(live.durations.items(), _duration)
         self.rebalances = _labelled(live.rebalances.items(), _rebalance)
+        self.slowest = _slowest(live.rebalances)
 
 
 def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> list[Family]:
@@ -181,6 +182,16 @@ def _example(total: Rebalances) -> Example:
     return Example(total.last_id, total.last_s, total.last_at)
 
 
+def _slowest(rebalances: Mapping[RebalanceKey, Rebalances]) -> dict[tuple[str, str], Example]:
+    """Return the slowest member of each group's last rebalance: members alone know no episode."""
+    by_age = sorted(rebalances.items(), key=lambda item: item[1].last_at)
+    return {
+        (key.cluster, key.group): Example(total.last_id, total.last_member_s, total.last_member_at)
+        for key, total in by_age
+        if total.last_member_at
+    }
+
+
 def _counted(word: str) -> Callable[[AgentStats], list[Point]]:
     return lambda agent: [((), agent.tracker.get(word, 0))]
 
@@ -227,7 +238,10 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
     catalog.REBALANCES: lambda v: _by_status(v.consumers, attrgetter("rebalances")),
     catalog.TRANSITIONS: lambda v: _by_status(v.consumers, attrgetter("transitions")),
     catalog.STATUS_SECONDS: lambda v: _by_status(v.consumers, attrgetter("seconds")),
-    catalog.DURATION: lambda v: [(labels, Observations(held)) for labels, (_, held) in v.durations],
+    catalog.DURATION: lambda v: [
+        (labels, Observations(held, v.slowest.get((key.cluster, key.group))))
+        for labels, (key, held) in v.durations
+    ],
     catalog.GROUP_REBALANCES: lambda v: [
         (labels, sum(total.durations.buckets)) for labels, (_, total) in v.rebalances
     ],

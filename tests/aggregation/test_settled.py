@@ -7,7 +7,7 @@ from metrics.sample import EpisodeRecord, Sample, encode
 from metrics.signals import Member
 from metrics.snapshot import RebalanceKey
 from tests.aggregation.test_episodes import START, A, B, C, left, records, round_of
-from tests.metrics.given import raised
+from tests.metrics.given import raised, synced
 
 LEAVE = [left(100.0, A, "closed"), *round_of(2, 101.0, B, C)]
 OPEN = raised(7, 200.0, B)
@@ -57,6 +57,19 @@ def test_unseen_trigger_is_counted_as_unknown() -> None:
     assert total.durations.sum_s == pytest.approx(0.4)
     assert total.last_s == pytest.approx(0.4)
     assert total.last_at == 100.5
+
+
+def test_the_slowest_member_of_the_last_one_is_told() -> None:
+    settled = Settled(10)
+    first, second = (
+        (raised(2, 100.0, A), synced(100.25, A)),
+        (raised(2, 100.125, B), synced(100.5, B)),
+    )
+    counted(settled, records(*first, *second), 1_000.0)
+
+    (total,) = settled.totals().values()
+    assert (total.last_s, total.last_at) == (0.5, 100.5)
+    assert (total.last_member_s, total.last_member_at) == (0.375, 100.5)
 
 
 def test_groups_are_bounded_the_longest_quiet_goes() -> None:

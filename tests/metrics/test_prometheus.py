@@ -105,6 +105,8 @@ REBALANCES = Rebalances(
     last_id="3fa9",
     last_s=0.5,
     last_at=1000.5,
+    last_member_s=0.5,
+    last_member_at=1000.5,
 )
 
 
@@ -310,9 +312,21 @@ def test_every_metric_of_the_catalogue_is_set() -> None:
 def test_openmetrics_shows_the_last_rebalance_as_an_exemplar() -> None:
     text = page(exposition(), "application/openmetrics-text; version=1.0.0")
 
-    (line,) = [line for line in text.split("\n") if "# {" in line]
-    assert 'kafka_group_rebalance_duration_seconds_bucket{group="payments-in"' in line
-    assert 'le="0.5",status="NewMember"} 1.0 # {episode_id="3fa9"} 0.5 1000.500000000' in line
+    group, member = sorted(line for line in text.split("\n") if "# {" in line)[::-1]
+    assert 'kafka_group_rebalance_duration_seconds_bucket{group="payments-in"' in group
+    assert 'le="0.5",status="NewMember"} 1.0 # {episode_id="3fa9"} 0.5 1000.500000000' in group
+    assert member.startswith('kafka_consumer_rebalance_duration_seconds_bucket{app="payments"')
+    assert 'le="0.5"} 1.0 # {episode_id="3fa9"} 0.5 1000.500000000' in member
+
+
+def test_a_members_exemplar_is_of_the_groups_newest_rebalance() -> None:
+    shown = exposition()
+    newer = replace(REBALANCES, last_id="77aa", last_at=1009.0, last_member_at=1008.0)
+    whole = shown.live.rebalances | {RebalanceKey("prod", "payments-in", "Unknown"): newer}
+    text = page(Exposition(replace(shown.live, rebalances=whole), shown.agent), OPENMETRICS)
+
+    (line,) = (each for each in text.split("\n") if "kafka_consumer" in each and "# {" in each)
+    assert line.endswith('# {episode_id="77aa"} 0.5 1008.000000000')
 
 
 @pytest.mark.parametrize("accept", ["", OPENMETRICS])
