@@ -31,6 +31,12 @@ _CRI = re.compile(
 _MESSAGES = ("message", "msg", "short_message", "log", "event")
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog."""
 _TIMES = ("@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime")
+_INSTANTS = (
+    ("instant", "epochSecond", "nanoOfSecond"),  # log4j2's JsonLayout
+    ("timestamp", "seconds", "nanos"),  # Google Cloud's agent
+    (None, "timestampSeconds", "timestampNanos"),  # and its layouts for Logback and log4j2
+)
+"""A field that holds seconds and nanoseconds, if it is not the entry itself, and their names."""
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger")
 
 
@@ -113,11 +119,10 @@ class Unwrapper:
         return Entry(message, at if own is None else own, _logger(found))
 
     def _time(self, found: dict[str, Any], arrival_at: float) -> float | None:
-        instant = found.get("instant")  # log4j2's JsonLayout
-        if isinstance(instant, dict):
-            second, nano = instant.get("epochSecond"), instant.get("nanoOfSecond", 0)
-            if isinstance(second, int) and isinstance(nano, int):
-                return from_epoch(second * 1_000_000_000 + nano)
+        for parts, second, nano in _INSTANTS:
+            whole = found.get(parts) if parts else found
+            if isinstance(whole, dict) and second in whole:
+                return _instant(whole[second], whole.get(nano, 0))
         for key in _TIMES:
             value = found.get(key)
             if isinstance(value, str):
@@ -125,6 +130,12 @@ class Unwrapper:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return from_epoch(value)
         return None
+
+
+def _instant(second: object, nano: object) -> float | None:
+    if isinstance(second, int) and isinstance(nano, int):
+        return from_epoch(second * 1_000_000_000 + nano)
+    return None
 
 
 def _decode(text: str) -> dict[str, Any] | None:

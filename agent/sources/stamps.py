@@ -76,8 +76,13 @@ _FORMS = (
     _form(
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)", ""
     ),
+    _form(rf"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d) {_CLOCK}"),
     # log4j's DATE, Tomcat
     _form(rf"(?P<day>\d\d)[ /-]{_MONTH}[ /-](?P<year>(?:19|20)\d\d)[ :]{_CLOCK}"),
+    # Spark's and Hadoop's default
+    _form(rf"(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),
+    # with a slash, day and month could not be told apart
+    _form(rf"(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
     # java.util.logging; since JDK 20 with a narrow no-break space
     _form(
         rf"{_MONTH} (?P<day>\d\d?), (?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
@@ -169,7 +174,8 @@ class Stamper:
         month, day = _month(found["month"]), int(found["day"])
         if "year" not in found:
             return self._latest_year(month, day, hour, minute, arrival_at)
-        local = datetime(int(found["year"]), month, day, hour, minute)  # noqa: DTZ001 - below
+        year = int(found["year"]) + (2000 if len(found["year"]) == 2 else 0)
+        local = datetime(year, month, day, hour, minute)  # noqa: DTZ001 - below
         if offset_s is None:
             return self._place(local, arrival_at)
         return local.replace(tzinfo=UTC).timestamp() - offset_s

@@ -59,6 +59,19 @@ APPLICATIONS: dict[str, dict[str, object]] = {
         "loggerName": LOGGER,
         "message": TEXT,
     },
+    "Google Cloud's layouts": {
+        "timestampSeconds": 1795242824,
+        "timestampNanos": 250000000,
+        "severity": "INFO",
+        "message": TEXT,
+        "logger": LOGGER,
+    },
+    "Google Cloud's agent": {
+        "timestamp": {"seconds": 1795242824, "nanos": 250000000},
+        "severity": "INFO",
+        "message": TEXT,
+        "logger": LOGGER,
+    },
     "pino": {"level": 30, "time": 1795242824250, "pid": 1, "msg": TEXT, "logger": LOGGER},
     "slog": {"time": "2026-11-21T06:33:44.25Z", "level": "INFO", "msg": TEXT, "logger": LOGGER},
 }
@@ -161,6 +174,9 @@ def test_what_is_no_envelope_is_a_plain_line(line: str) -> None:
         {"time": None},
         {"instant": {"epochSecond": "x"}},
         {"instant": {}},
+        {"timestamp": {"seconds": "x"}},
+        {"timestampSeconds": None},
+        {"timestampSeconds": 1795242824, "timestampNanos": "x"},
         {},
     ],
 )
