@@ -28,8 +28,12 @@ def main(tables: Path) -> None:
 
         episodes = member_episodes(transitions).where("state = 'ended'")
         longest = episodes.orderBy(F.desc("seconds"))
-        longest.select("group", "client_id", "started_at", "seconds", "cause", "gravest").show(10)
+        longest.select("group", "client_id", "started_at", "seconds", "cause", "gravest").show(
+            10, truncate=False
+        )
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     main(Path(sys.argv[1]))

@@ -1,10 +1,11 @@
 """The analysis as functions from DataFrames to DataFrames, for notebooks and jobs of your own.
 
-    from aggregation.spark.functions import group_rebalances, member_episodes
+    from aggregation.spark.functions import group_rebalances, member_episodes, rebalance_rows
 
     transitions = spark.read.parquet("TABLES/transitions")
-    member_episodes(transitions)     # one row per episode of a member
-    group_rebalances(transitions)    # one row per rebalance of a group, with its root cause
+    member_episodes(transitions)                    # one row per episode of a member
+    rebalances = group_rebalances(transitions)      # one per rebalance of a group: who, why, cost
+    rebalance_rows(rebalances.withColumn("batch", F.col("day")))    # counts of them that add up
 
 The session's time zone must be UTC (``spark.sql.session.timeZone``), and Python workers must have
 this package. ``docs/report.md`` says what the rollups' columns mean.
