@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ corpus: $(READY) ## record the golden logs again from real clients of all versio
 
 dashboards: $(READY) ## write Grafana's dashboards, which are code, as JSON
 	$(BIN)/python -m dashboards
+
+pictures: $(READY) ## draw them into docs/dashboards, from a real Prometheus and the play of demo-kafka (minutes)
+	$(BIN)/python -m tests.dashboards.pictures
 
 docs: $(READY) ## write the reference pages, which are made from the code
 	$(BIN)/python -m docs

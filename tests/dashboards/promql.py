@@ -1,6 +1,7 @@
 """Which metrics an expression names, and what Grafana puts for its variables."""
 
 import re
+from collections.abc import Mapping
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _LABELS = re.compile(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^()]*\)")
@@ -27,3 +28,10 @@ def metrics_of(expr: str) -> set[str]:
 def family(name: str) -> str:
     """Return the histogram's name for one of its series."""
     return _HISTOGRAM.sub("", name) if "_duration_seconds" in name else name
+
+
+def asked(expr: str, values: Mapping[str, str]) -> str:
+    """Return the query that Grafana sends: variables by their values, all where none is given."""
+    for name, value in sorted(values.items(), reverse=True):
+        expr = expr.replace(name, value)
+    return re.sub(r"\$\w+", ".*", expr)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.agent.test_restart import until
-from tests.dashboards.promql import metrics_of
+from tests.dashboards.promql import asked, metrics_of
 from tests.dashboards.scenario import Prometheus, scenario
 from tests.dashboards.written import ANNOTATIONS, DASHBOARDS, PANELS
 
@@ -51,12 +51,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus,
         yield prometheus, began_at
 
 
-def asked(expr: str) -> str:
+def sent(expr: str) -> str:
     """Return the query that Grafana sends: one group where one is chosen, else all."""
-    expr = expr.replace('group="$group"', f'group="{GROUP}"')
-    for name, value in sorted(VARIABLES.items(), reverse=True):
-        expr = expr.replace(name, value)
-    return re.sub(r"\$\w+", ".*", expr)
+    return asked(expr.replace('group="$group"', f'group="{GROUP}"'), VARIABLES)
 
 
 @pytest.mark.timeout(180)
@@ -77,7 +74,7 @@ def test_every_query_of_every_panel_has_data(live: tuple[Prometheus, float]) -> 
 
 
 def _answer(prometheus: Prometheus, target: dict[str, Any], began_at: float) -> bool:
-    expr = asked(target["expr"])
+    expr = sent(target["expr"])
     if target.get("instant"):
         return prometheus.has(expr)
     end = time.time()
@@ -99,7 +96,7 @@ def test_every_variable_has_values(live: tuple[Prometheus, float]) -> None:
     for match in asked_for:
         assert match is not None
         selector, label = match.groups()
-        assert prometheus.get(f"label/{label}/values", **{"match[]": asked(selector)}), selector
+        assert prometheus.get(f"label/{label}/values", **{"match[]": sent(selector)}), selector
 
 
 @pytest.mark.timeout(180)
@@ -118,9 +115,10 @@ def test_the_rules_are_evaluated_and_a_dropped_member_is_told(
 
 
 @pytest.mark.timeout(180)
-def test_a_groups_durations_lead_to_an_episode(live: tuple[Prometheus, float]) -> None:
+@pytest.mark.parametrize("whose", ["group", "consumer"])
+def test_durations_lead_to_an_episode(live: tuple[Prometheus, float], whose: str) -> None:
     prometheus, began_at = live
-    query = f'kafka_group_rebalance_duration_seconds_bucket{{group="{GROUP}"}}'
+    query = f'kafka_{whose}_rebalance_duration_seconds_bucket{{group="{GROUP}"}}'
 
     found = prometheus.get("query_exemplars", query=query, start=began_at - 300, end=time.time())
 

@@ -1,0 +1,76 @@
+"""A dashboard as a picture (SVG): its panels where Grafana has them, with what was answered.
+
+It reads the JSON that Grafana reads: places, titles, units, names and colours are the dashboard's.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from aggregation.spark.report.plot import style, svg
+from dashboards.picture_lists import ranking, stat, table
+from dashboards.picture_place import Place, Series, Span
+from dashboards.picture_times import heatmap, state_timeline, timeseries
+
+Ask = Callable[[Mapping[str, Any], str], Sequence[Series]]
+"""(one of a panel's targets, the panel's own smallest interval) -> what Prometheus answers."""
+
+_WIDTH_IN = 12.0
+_COLUMNS = 24
+_ROW_IN = 0.28
+_GAP_IN = 0.07
+_FONT: Any = {
+    "font.size": 7.5,
+    "font.sans-serif": ["DejaVu Sans"],
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+}
+_SPARE = re.compile(
+    r"""<!--.*?--> | (?<=\n)[ ]+ | (?<=<g)[ ]id="[^"]*" | (?<=\.\d)\d+(?=[^<]*>)""",
+    re.DOTALL | re.VERBOSE,
+)
+"""What nobody sees: comments, indents, groups' names, and what is behind a tenth of a point."""
+_COLOURS = "--ink:#1f2328;--faint:#d0d7de;--card:#fff;background:#fff"
+_KINDS = {
+    "bargauge": ranking,
+    "heatmap": heatmap,
+    "stat": stat,
+    "state-timeline": state_timeline,
+    "table": table,
+    "timeseries": timeseries,
+}
+
+
+def picture(dashboard: Mapping[str, Any], ask: Ask, span: Span) -> str:
+    """Return the whole dashboard as one document, with every target asked once."""
+    panels = dashboard["panels"]
+    rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
+    size = (_WIDTH_IN, rows * _ROW_IN + _GAP_IN)
+    with style(dashboard["uid"]), mpl.rc_context(_FONT):
+        figure = Figure(figsize=size)
+        for panel in panels:
+            place = _place(figure, panel["gridPos"], span)
+            if panel["type"] == "row":
+                place.say(0.02, 0.17, panel["title"], size=10, weight="bold")
+                continue
+            place.frame(panel["title"])
+            least = panel.get("interval", "")
+            _KINDS[panel["type"]](place, panel, [ask(each, least) for each in panel["targets"]])
+        text = svg(figure, dashboard["uid"], dashboard["title"])
+    text = _SPARE.sub("", text).replace("<svg", f'<svg style="{_COLOURS}"', 1)
+    return text.strip() + "\n"
+
+
+def _place(figure: Figure, grid: Mapping[str, int], span: Span) -> Place:
+    column_in = (_WIDTH_IN - _GAP_IN) / _COLUMNS
+    return Place(
+        figure=figure,
+        left_in=_GAP_IN + grid["x"] * column_in,
+        top_in=_GAP_IN + grid["y"] * _ROW_IN,
+        width_in=grid["w"] * column_in - _GAP_IN,
+        height_in=grid["h"] * _ROW_IN - _GAP_IN,
+        span=span,
+    )
