@@ -1,9 +1,9 @@
 """Rows into tables, each id once, in any of the three formats.
 
 Theory of operation. `append` writes only the rows whose ids the table does not hold yet, so a batch
-may come twice, wholly or in part. An id is made of its record's time too, so equal ids have equal
-times, and only what the table holds from the rows' own times is looked at: a cost that does not
-grow with the day. Delta and Iceberg commit an append as a whole; Spark's Parquet moves finished
+may come twice, wholly or in part. Ids are looked for around the rows' own times only, a cost that
+does not grow with the day: an id is made of its event's time, and ``ts`` is that or a little later
+(`APART_S`). Delta and Iceberg commit an append as a whole; Spark's Parquet moves finished
 files into place one by one, of which a killed job leaves some, whole, whose ids count. There is one
 writer at a time (`lock`).
 """
@@ -21,8 +21,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.errors import SparkSetupError
+from aggregation.spark.period import MICROS
 from aggregation.spark.schema import COLUMNS, Table, TableFormat, read_table, table_format
 
+APART_S = 300
+"""So far apart the times of records with one id may be, on either side of midnight.
+
+Two agents that see one event write its own time, or that of the periodic sample that either has
+written before it; a log's event is waited for so long (``max.poll.interval.ms``). Whatever comes
+with a time farther off is a record of its own; reports then count its episode as a gap.
+"""
 _CATALOG = "spark.sql.catalog."
 _SETTINGS = {
     TableFormat.PARQUET: {},
@@ -147,16 +155,15 @@ def arranged(rows: DataFrame) -> DataFrame:
 
 
 def _near(rows: DataFrame) -> Column | None:
-    """Tell where equal ids would be: on the rows' days, at the rows' times. None: no rows."""
+    """Tell where equal ids would be: on the rows' days, around the rows' times. None: no rows."""
     if "ts" not in rows.columns:
         days = [row.day for row in rows.select("day").distinct().collect()]
         return F.col("day").isin(days) if days else None
-    at = F.unix_micros("ts")
-    found = rows.groupBy("day").agg(F.min(at).alias("first"), F.max(at).alias("last")).collect()
+    at, apart = F.unix_micros("ts"), APART_S * MICROS
+    found = rows.groupBy("day").agg(F.min(at) - apart, F.max(at) + apart).collect()
     if not found:
         return None
-    spans = [
-        F.col("ts").between(*(F.timestamp_micros(F.lit(at)) for at in (row["first"], row["last"])))
-        for row in found
-    ]
-    return F.col("day").isin([row.day for row in found]) & reduce(or_, spans)
+    spans = [[F.timestamp_micros(F.lit(at)) for at in times] for _, *times in found]
+    on_days = [F.col("day").between(F.to_date(first), F.to_date(last)) for first, last in spans]
+    at_times = [F.col("ts").between(first, last) for first, last in spans]
+    return reduce(or_, on_days) & reduce(or_, at_times)

@@ -17,6 +17,8 @@ from aggregation.spark.spool_source import SpoolSource
 from aggregation.spark.tables import Tables, unseen
 from metrics.sample import Sample, SampleKind, Scope, encode, format_time
 from metrics.status import RebalanceStatus as S
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import (
     DAY_S,
@@ -27,6 +29,7 @@ from tests.aggregation.spark.histories import (
     write_lines,
     write_spool,
 )
+from tests.metrics.given import raised, run, synced
 
 pytestmark = pytest.mark.spark
 QUARANTINE = Table.QUARANTINE
@@ -177,6 +180,32 @@ def test_two_agents_two_spools_and_late_days_make_each_id_once(ingest: Ingest) -
     ingest.run(ingest.spool, other.as_uri())
     found = Counter(ingest.ids(Table.TRANSITIONS) + ingest.ids(Table.SAMPLES))
     assert Counter(s.id for s in [*samples, late]) == found
+
+
+def test_event_of_two_agents_is_there_once_though_their_periodic_samples_differ(
+    ingest: Ingest,
+) -> None:
+    """What comes after a periodic sample is not written before it; its id says when it was."""
+    at = START_AT + DAY_S - 10
+    sampled, alone = Tracker(StatusConfig()), Tracker(StatusConfig())
+    begun, same = run(sampled, raised(1, at)), run(alone, raised(1, at))
+    periodic = sampled.sample(START_AT + DAY_S + 60, 15.0)
+    events, again = [*begun, *run(sampled, synced(at + 5))], [*same, *run(alone, synced(at + 5))]
+    assert [s.id for s in events] == [s.id for s in again]
+    assert events[-1].ts[:10] > again[-1].ts[:10]
+    write_spool(ingest.spool, events + periodic, name="one")
+    ingest.run()
+    write_spool(ingest.spool, again, name="two")
+    assert ingest.run().done.known == 2
+    assert sorted(ingest.ids(Table.TRANSITIONS)) == sorted(s.id for s in events)
+
+
+def test_times_at_the_ends_of_the_calendar_are_looked_around(frame: Frame, tmp_path: Path) -> None:
+    client = Client(group="g", client_id="c")
+    rows = frame([client.move(0.0, 2), client.move(1e12, 0)])
+    tables = Tables(folder=tmp_path)
+    first, second = (tables.append(rows, Table.TRANSITIONS) for _ in range(2))
+    assert (first, second) == (2, 0)
 
 
 def test_table_of_another_format_is_left_alone(ingest: Ingest) -> None:

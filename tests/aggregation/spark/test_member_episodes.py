@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pyspark.sql import Row
 
 from aggregation.spark.member_episodes import CODES, member_episodes
-from metrics.sample import Sample, SampleKind
+from metrics.sample import Sample, SampleKind, format_time
 from tests.aggregation.spark import oracle
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client
@@ -127,3 +127,13 @@ def test_labels_that_change_meanwhile_and_midnight_cut_nothing(frame: Frame) -> 
 
 def test_no_records_are_no_episodes(frame: Frame) -> None:
     assert found(frame, []) == []
+
+
+def test_event_that_is_told_twice_makes_a_gap_and_no_length(frame: Frame) -> None:
+    client = Client(group="g", client_id="c")
+    client.move(START_AT, 1)
+    client.settle(START_AT + 1)
+    first, last = client.written
+    again = replace(first, ts=format_time(START_AT + DAY_S))
+    (row,) = found(frame, [first, last, again])
+    assert (row.state, row.seconds) == ("gap", None)
