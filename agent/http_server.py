@@ -5,6 +5,7 @@ server as fast as the reader takes it, so neither a large page nor a slow scrape
 """
 
 import asyncio
+import gc
 import logging
 import socket
 import ssl
@@ -120,10 +121,30 @@ class _Pages:
         return PlainTextResponse("reloaded\n")
 
     async def _rendered(self, write: Callable[[Exposition], _T]) -> _T:
-        members, (snapshot, stats) = self._answers.members, self._answers.snapshot()
-        return await asyncio.get_running_loop().run_in_executor(
-            self._renderer, lambda: write(Exposition(live(snapshot, members=members), stats))
-        )
+        members = self._answers.members
+        with _uncollected():
+            snapshot, stats = self._answers.snapshot()
+
+        def made() -> _T:
+            with _uncollected():
+                return write(Exposition(live(snapshot, members=members), stats))
+
+        return await asyncio.get_running_loop().run_in_executor(self._renderer, made)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make thousands of rows, none of them in a cycle, without a search of all memory for cycles.
+
+    With 10,000 series that took half of a page's time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _minutes(request: Request) -> int:

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import gc
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -103,6 +104,31 @@ def test_metrics_are_at_the_telemetry_path() -> None:
 
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert 'kafka_consumer_rebalance_status{app="a",client_id="c1",' in answer.text
+
+
+@dataclass
+class Looking(Fake):
+    """One that sees whether memory may be searched while it is asked."""
+
+    collects: list[bool] = field(default_factory=list)
+    fails: bool = False
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        self.collects.append(gc.isenabled())
+        if self.fails:
+            raise SourceError("no answer")
+        return Fake.snapshot(self)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_memory_is_not_searched_while_a_page_is_made(fails: bool) -> None:
+    fake = Looking((row("c1"),), fails=fails)
+
+    with pytest.raises(SourceError) if fails else contextlib.nullcontext():
+        ask(fake, "GET", "/m")
+
+    assert fake.collects == [False]
+    assert gc.isenabled()
 
 
 def test_openmetrics_is_negotiated() -> None:
