@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import uvicorn
 from starlette.applications import Starlette
@@ -34,9 +35,11 @@ from agent.web_rate import BURST, INTERVAL_S, Limited, RateLimit
 from agent.web_writes import RELOAD, Writes
 from aggregation.group_views import group_views
 from aggregation.live import live
-from metrics.exporters.prometheus import PageWriter
 from metrics.exposition import AgentStats, Exposition
 from metrics.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from metrics.exporters.prometheus import PageWriter
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -72,17 +75,22 @@ class Answers:
 class _Pages:
     def __init__(self, config: WebConfig, max_series: int, answers: Answers) -> None:
         self._config, self._max_series, self._answers = config, max_series, answers
-        self._writer = PageWriter()
         # one thread: two large pages at once would only slow each other down
         self._renderer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
 
     async def metrics(self, request: Request) -> Response:
         accept, state_sets = request.headers.get("accept", ""), self._config.state_sets
-        write, limit = self._writer.write, self._max_series
+        limit = self._max_series
         body, content_type = await self._rendered(
-            lambda exposition: write(exposition, accept, limit, state_sets=state_sets)
+            lambda exposition: self._writer.write(exposition, accept, limit, state_sets=state_sets)
         )
         return Response(body, headers={"Content-Type": content_type})
+
+    @cached_property
+    def _writer(self) -> "PageWriter":
+        from metrics.exporters.prometheus import PageWriter  # noqa: PLC0415 - 2 MiB
+
+        return PageWriter()
 
     async def landing(self, _: Request) -> Response:
         path = self._config.telemetry_path

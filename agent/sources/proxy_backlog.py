@@ -19,7 +19,8 @@ _WAIT_S = 0.01
 _log = logging.getLogger(__name__)
 
 
-Read = Callable[[bytes, float], Iterable[Event]]
+Read = Callable[[Connection, bytes, float], Iterable[Event]]
+"""A method of the decoder's, not bound: one of all connections."""
 
 
 class Backlog:
@@ -42,7 +43,7 @@ class Backlog:
         )
 
     def add(self, decoder: Connection, read: Read, data: bytes) -> None:
-        """Have ``read``, a method of the decoder's, called with the data."""
+        """Have ``read`` called with the decoder and the data."""
         self._pieces.append((decoder, read, data, time.time()))
 
     def read(self) -> None:
@@ -55,11 +56,11 @@ class Backlog:
     def close(self, decoder: Connection) -> None:
         """Read all, and say that a connection has ended."""
         self.read()
-        self._read(decoder, lambda _, at: [Closed(decoder, at)], b"", time.time())
+        self._read(decoder, lambda decoder, _, at: [Closed(decoder, at)], b"", time.time())
 
     def _read(self, decoder: Connection, read: Read, data: bytes, at: float) -> None:
         try:
-            for event in read(data, at):
+            for event in read(decoder, data, at):
                 self._take(event)
         except Exception:  # noqa: BLE001 - what a peer sends must not end all traffic
             _log.exception("decoder_fault", extra={"client_id": decoder.client_id})

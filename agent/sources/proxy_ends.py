@@ -27,8 +27,8 @@ class End(Protocol):
     def recv_into(self, buffer: memoryview) -> int | None:
         """Do as `recv`, into a buffer; return the size."""
 
-    def send(self, data: bytes | memoryview, *, more: bool = False) -> int:
-        """Return how many bytes were taken; with ``more`` coming they may wait for it."""
+    def send(self, data: bytes | memoryview) -> int:
+        """Return how many bytes were taken."""
 
     def await_bytes(self, size: int) -> None:
         """Be ready to read with so many bytes, or at the end."""
@@ -80,9 +80,9 @@ class PlainEnd:
         self.more = size == len(buffer)
         return size
 
-    def send(self, data: bytes | memoryview, *, more: bool = False) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         try:
-            return self._socket.send(data, socket.MSG_MORE * more)
+            return self._socket.send(data)
         except BlockingIOError:
             return 0
 
@@ -148,7 +148,7 @@ class TlsEnd:
             return got or None
         return got
 
-    def send(self, data: bytes | memoryview, *, more: bool = False) -> int:  # noqa: ARG002
+    def send(self, data: bytes | memoryview) -> int:
         try:
             return self._socket.send(data)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):

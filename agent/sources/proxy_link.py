@@ -9,9 +9,9 @@ import ssl
 from collections import Counter
 from collections.abc import Callable
 from select import EPOLLIN, EPOLLOUT
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from agent.sources.proxy_backlog import Backlog
+from agent.sources.proxy_backlog import Backlog, Read
 from agent.sources.proxy_ends import End
 from agent.sources.proxy_pump import ANSWERS, REQUESTS, SPLICE_MIN_BYTES, Pipes, Pump
 from agent.wire.connection import Connection
@@ -36,41 +36,71 @@ class Loop(Protocol):
         """Call back once, after all others had their turn."""
 
 
+class Side(NamedTuple):
+    """What a connection's decoder and passage call one direction."""
+
+    read: Read
+    pass_on: Callable[[Passage, bytes], bytes]
+    unwanted: Callable[[Connection], int | None]
+    lose: Callable[[Connection, int], None]
+
+
+ASKS = Side(Connection.sent, Passage.sent, Connection.unwanted_sent, Connection.lose_sent)
+TELLS = Side(
+    Connection.received, Passage.received, Connection.unwanted_received, Connection.lose_received
+)
+
+
 class Flow:
     """One direction's bytes: through the passage at once, to the decoder when they have passed."""
 
-    __slots__ = ("_backlog", "_cutter", "_decoder", "_lose", "_pass_on", "_read", "_unwanted")
+    __slots__ = ("_backlog", "_cutter", "_decoder", "_passage", "_side")
 
-    def __init__(self, link: "Link", *, of_client: bool) -> None:
-        decoder, passage = link.decoder, link.passage
-        self._backlog, self._decoder = link.backlog, decoder
-        self._read = decoder.sent if of_client else decoder.received
-        self._pass_on = passage.sent if of_client else passage.received
-        self._cutter = passage.requests if of_client else passage.answers
-        self._lose = decoder.lose_sent if of_client else decoder.lose_received
-        self._unwanted = decoder.unwanted_sent if of_client else decoder.unwanted_received
+    def __init__(self, link: "Link", side: Side) -> None:
+        self._backlog, self._decoder, self._passage = link.backlog, link.decoder, link.passage
+        self._cutter = self._passage.requests if side is ASKS else self._passage.answers
+        self._side = side
 
-    def copied(self, data: bytes) -> bytes:
-        self._backlog.add(self._decoder, self._read, data)
-        return self._pass_on(data)
+    def pass_on(self, data: bytes) -> bytes:
+        return self._side.pass_on(self._passage, data)
+
+    def note(self, data: bytes) -> None:
+        self._backlog.add(self._decoder, self._side.read, data)
 
     def opaque(self) -> int:
-        if self._cutter.skip < SPLICE_MIN_BYTES:
+        skip = self._cutter.skip
+        if skip < SPLICE_MIN_BYTES:
             return 0
-        if self._cutter.skip > FRAME_BYTES_MAX:
+        if skip > FRAME_BYTES_MAX:
             return ENDLESS  # a tunnel: the decoder has given up as well
         self._backlog.read()
-        unwanted = self._unwanted()
-        size = self._cutter.skip if unwanted is None else min(self._cutter.skip, unwanted)
+        unwanted = self._side.unwanted(self._decoder)
+        size = skip if unwanted is None else min(skip, unwanted)
         return size if size >= SPLICE_MIN_BYTES else 0
 
     def carried(self, size: int) -> None:
         self._cutter.skip -= size
-        self._lose(size)
+        self._side.lose(self._decoder, size)
 
 
 class Link:
     """Both sides of a connection. After `close` it does nothing more."""
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_broker_mask",
+        "_client",
+        "_client_mask",
+        "_draining",
+        "_loop",
+        "_queued",
+        "_requests",
+        "backlog",
+        "closed",
+        "decoder",
+        "passage",
+    )
 
     def __init__(
         self, loop: Loop, client: End, broker: End, decoder: Connection, passage: Passage
@@ -78,9 +108,8 @@ class Link:
         """Start to pass bytes."""
         self._loop, self._client, self._broker = loop, client, broker
         self.decoder, self.passage, self.backlog = decoder, passage, loop.backlog
-        asks, tells = Flow(self, of_client=True), Flow(self, of_client=False)
-        self._requests = Pump(client, broker, asks, loop.pipes, REQUESTS)
-        self._answers = Pump(broker, client, tells, loop.pipes, ANSWERS)
+        self._requests = Pump(client, broker, Flow(self, ASKS), loop.pipes, REQUESTS)
+        self._answers = Pump(broker, client, Flow(self, TELLS), loop.pipes, ANSWERS)
         self._client_mask = self._broker_mask = 0
         self._draining = self._queued = self.closed = False
         self._advance()

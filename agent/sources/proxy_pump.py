@@ -89,8 +89,11 @@ def _close(pipe: tuple[int, int]) -> None:
 class Flow(Protocol):
     """What a direction's bytes mean."""
 
-    def copied(self, data: bytes) -> bytes:
+    def pass_on(self, data: bytes) -> bytes:
         """Take bytes that were read; return what to write for them."""
+
+    def note(self, data: bytes) -> None:
+        """Take the same bytes, once they are on their way."""
 
     def opaque(self) -> int:
         """Return how many bytes come next that nobody needs to see; 0 if they are few."""
@@ -213,9 +216,11 @@ class Pump:
             return False
         self.ended = not data
         self.moved_bytes += len(data)
-        self._out = self._flow.copied(data) if data else b""
-        if self._out:
-            self._write()
+        if data:
+            self._out = self._flow.pass_on(data)
+            if self._out:
+                self._write()
+            self._flow.note(data)
         return self.ended or self.source.more
 
     def _splice(self) -> int:

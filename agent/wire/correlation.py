@@ -5,7 +5,6 @@ before it will have none (the answer was lost, or none was due as for Produce wi
 that nobody wants are not remembered at all.
 """
 
-from collections import OrderedDict
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -20,7 +19,7 @@ class Correlation(Generic[_T]):
     __slots__ = ("_pending", "dropped")
 
     def __init__(self) -> None:
-        self._pending: OrderedDict[int, _T] = OrderedDict()
+        self._pending: dict[int, _T] = {}
         self.dropped = 0
 
     def __contains__(self, correlation_id: int) -> bool:
@@ -31,7 +30,7 @@ class Correlation(Generic[_T]):
         self._pending.pop(correlation_id, None)
         self._pending[correlation_id] = request
         if len(self._pending) > PENDING_LIMIT:
-            self._pending.popitem(last=False)
+            del self._pending[next(iter(self._pending))]
             self.dropped += 1
 
     def peek(self, correlation_id: int) -> _T:
@@ -42,7 +41,6 @@ class Correlation(Generic[_T]):
         """Return the request of an answer, and forget it with all that came before it."""
         if correlation_id not in self._pending:
             return None
-        while True:
-            asked, request = self._pending.popitem(last=False)
-            if asked == correlation_id:
-                return request
+        while (oldest := next(iter(self._pending))) != correlation_id:
+            del self._pending[oldest]
+        return self._pending.pop(correlation_id)

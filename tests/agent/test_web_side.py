@@ -96,6 +96,12 @@ def test_who_configures_none_does_not_pay_for_it() -> None:
     assert not {"bcrypt", "agent.web_security", "agent.web_auth", "agent.web_tls"} & loaded
 
 
+def test_who_is_not_scraped_does_not_pay_for_the_page() -> None:
+    assert "prometheus_client" not in subprocess_modules(
+        "import sys, agent.app; print(*sys.modules)"
+    )
+
+
 def subprocess_modules(code: str) -> set[str]:
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=True)
     return set(done.stdout.decode().split())
