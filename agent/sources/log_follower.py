@@ -60,9 +60,7 @@ class Follower:
         elif not self._reading.is_unchanged():  # and has grown to where it was read already
             self._follow_copy()
         while (chunk := self._block(now)) is None:
-            if self._next:
-                self._pass_on()
-            elif not self._look():
+            if not self._go_further():
                 self._idle = True
                 return None
         # A short block is the end of the file for now: the next read looks at it first.
@@ -77,11 +75,14 @@ class Follower:
     def close(self) -> None:
         """Close what is open; `read` goes on at the same place."""
         self._place = self.place
-        while self._next:
-            self._next.pop().close()
+        self._forget_next()
         if self._log is not None:
             self._log.close()
             self._log = None
+
+    def _forget_next(self) -> None:
+        while self._next:
+            self._next.pop().close()
 
     def _start(self) -> None:
         if self._place is not None:
@@ -97,6 +98,16 @@ class Follower:
     def _reading(self) -> OpenLog:
         assert self._log is not None  # noqa: S101 - a bug, and a word to the type checker
         return self._log
+
+    def _go_further(self) -> bool:
+        """Go where there is more at the end of a file; tell whether there may be."""
+        if any(log.has_bytes for log in self._next):
+            log = self._reading
+            if log.size <= log.offset:  # looked at after its successor
+                self._pass_on()
+            return True
+        self._forget_next()  # a writer may not have come to them yet
+        return self._look()
 
     def _look(self) -> bool:
         """Find out whether there is more to read; an idle file costs the stat() alone."""

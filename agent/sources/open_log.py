@@ -114,6 +114,11 @@ class OpenLog:
         """Bytes in the file now; of a gzip'ed one what was read, as nothing is added to it."""
         return self.offset if self._packed else os.fstat(self._fd).st_size
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether anything stands in it, read or not."""
+        return self._packed or self.size > 0
+
     def is_unchanged(self) -> bool:
         """Tell whether what was read is still there: a truncated file can have grown again."""
         if self._packed:

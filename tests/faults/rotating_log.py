@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Self
 
 _ROTATED_FILES = 4
+_LAST_BYTES = 1000
+"""Hold a whole line."""
 _LINE = re.compile(rb"^line (\d+) of the load x{200}$", re.MULTILINE)
 
 # It opens the path again when another file stands there, as a program that was told to, and waits
@@ -64,6 +66,15 @@ class RotatingLog:
         self._shift()
         shutil.copyfile(self.path, self._rotated(1))
         os.truncate(self.path, 0)
+
+    def last_rotated(self) -> int:
+        """Return the number of the last whole line that the newest rotated file holds; 0: none."""
+        try:
+            with self._rotated(1).open("rb") as file:
+                file.seek(-min(file.seek(0, os.SEEK_END), _LAST_BYTES), os.SEEK_END)
+                return max(numbers(file.read()), default=0)
+        except FileNotFoundError:
+            return 0
 
     def stop(self) -> None:
         self._writer.kill()

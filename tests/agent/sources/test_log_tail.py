@@ -191,6 +191,22 @@ def test_a_writer_may_go_on_in_the_renamed_file_for_a_while(bench: Bench) -> Non
     assert bench.read() == [3]
 
 
+def test_a_writer_may_go_on_in_the_renamed_file_that_was_found_late(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    with bench.path.open("ab") as writer:
+        bench.append(lines(2))
+        bench.rotate()
+        bench.path.touch()
+        bench.restart(position)
+        assert bench.read() == [2]
+        writer.write(lines(3))
+    assert bench.read() == [3]
+    bench.append(lines(4))
+    assert bench.read() == [4]
+
+
 def test_half_a_line_at_a_rotation_does_not_eat_the_next(bench: Bench) -> None:
     bench.append(lines(1) + b"half")
     bench.read()
