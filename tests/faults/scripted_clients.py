@@ -68,10 +68,10 @@ class ScriptedClients:
 
     def _live(self) -> None:
         while not self._over.wait(_PAUSE_S):
-            script = a_life(f"m{next(self._number)}")
-            self._scripts[script[0][1]] = script
             try:
                 with socket.create_connection((HOST, self._port), _TIMEOUT_S) as end:
+                    script = a_life(f"m{next(self._number)}")
+                    self._scripts[script[0][1]] = script
                     _play(end, script, from_client=True)
                 self.lives += 1
             except OSError:  # the agent between us was killed, or does not listen yet

@@ -3,6 +3,7 @@
 Unlike a proxy of ours it does not close what it cannot pass on: that is the fault.
 """
 
+import random
 import socket
 import time
 from contextlib import suppress
@@ -25,21 +26,29 @@ class Fault(Enum):
     """Each piece comes late."""
     HALF_OPEN = auto()
     """Nothing comes through, and nothing is closed: as a cable that is pulled."""
+    CORRUPT = auto()
+    """One byte of each piece is another."""
 
 
 class TcpFault:
     """Listens from the start; `upstream` has to be set before the first client comes."""
 
     def __init__(self) -> None:
-        self.upstream, self.fault = 0, Fault.NONE
+        self.upstream, self.pieces = 0, 0
+        self._fault, self._chance = Fault.NONE, random.Random(12472)
         self._server = socket.create_server((HOST, 0))
         self.port: int = self._server.getsockname()[1]
         self._lock = Lock()
         self._ends: list[socket.socket] = []
         Thread(target=self._accept, daemon=True).start()
 
-    def cut(self) -> None:
-        """End all connections; new ones come through."""
+    def begin(self, fault: Fault) -> None:
+        """Spoil what comes from now on; `pieces` counts it."""
+        self._fault, self.pieces = fault, 0
+
+    def end(self) -> None:
+        """End the fault and all connections; new ones come through."""
+        self._fault = Fault.NONE
         with self._lock:
             ends, self._ends = self._ends, []
         for end in ends:
@@ -58,7 +67,7 @@ class TcpFault:
         with suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        self.cut()
+        self.end()
 
     def _accept(self) -> None:
         with suppress(OSError):  # we are closed
@@ -77,15 +86,22 @@ class TcpFault:
             Thread(target=self._pass, args=ends, daemon=True).start()
 
     def _pass(self, source: socket.socket, target: socket.socket) -> None:
+        is_pulled = False
         with suppress(OSError):
             while data := source.recv(_PIECE_BYTES):
-                match self.fault:
-                    case Fault.HALF_OPEN:
-                        continue
-                    case Fault.DELAY:
-                        time.sleep(_DELAY_S)
-                target.sendall(data)
+                fault = self._fault
+                is_pulled |= fault is Fault.HALF_OPEN  # for good: no TCP goes on behind a hole
+                self.pieces += 1
+                if fault is Fault.DELAY:
+                    time.sleep(_DELAY_S)
+                if not is_pulled:
+                    target.sendall(self._corrupt(data) if fault is Fault.CORRUPT else data)
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         source.close()
+
+    def _corrupt(self, data: bytes) -> bytes:
+        spoilt = bytearray(data)
+        spoilt[self._chance.randrange(len(spoilt))] ^= self._chance.randrange(1, 256)
+        return bytes(spoilt)

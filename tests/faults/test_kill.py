@@ -25,7 +25,7 @@ _ROUNDS = int(os.environ.get("FAULT_ROUNDS", "5"))
 _START_S_MAX, _LIFE_S_MAX = 1.0, 2.5
 """Before it is ready, and after some commits."""
 
-pytestmark = pytest.mark.timeout(300 + 10 * _ROUNDS)
+pytestmark = pytest.mark.timeout(300 + 60 * _ROUNDS)
 
 
 def _kill_at_random_moments(agent: AgentProcess, killed: Callable[[int], None]) -> None:
