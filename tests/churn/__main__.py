@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-import psutil
 
 from agent.checkpoint import save
 from agent.config import LimitsConfig
@@ -42,16 +41,6 @@ class _Clock:
         return self.now
 
 
-class _Peak:
-    """The most memory that this process had."""
-
-    def __init__(self) -> None:
-        self._process, self.rss_bytes = psutil.Process(), 0
-
-    def look(self) -> None:
-        self.rss_bytes = max(self.rss_bytes, self._process.memory_info().rss)
-
-
 @click.command(help=__doc__)
 @click.argument("source", type=click.Choice([*SOURCES]))
 @click.argument("count", type=int)
@@ -78,7 +67,7 @@ def _is_bounded(found: dict[str, float], limits: LimitsConfig) -> bool:
 
 def _run(source: str, count: int, limits: LimitsConfig, folder: Path) -> dict[str, float]:
     config = StatusConfig(members=limits.members, groups=limits.groups)
-    clock, tracker, peak = _Clock(), Tracker(config), _Peak()
+    clock, tracker = _Clock(), Tracker(config)
     pipeline = Pipeline(
         sink=JsonlSpool(SpoolConfig(dir=folder / "spool"), agent="a", now=clock.now),
         save=partial(save, folder / "checkpoint.json"),
@@ -94,18 +83,15 @@ def _run(source: str, count: int, limits: LimitsConfig, folder: Path) -> dict[st
         if at >= ticked_at + _TICK_S:
             ticked_at = at
             pipeline.tick()
-            peak.look()
         if at >= scraped_at + _SCRAPE_S:
             scraped_at = at
             series = max(series, _scrape(page, tracker, limits, at))
-            peak.look()
     series = max(series, _scrape(page, tracker, limits, clock.now))
     pipeline.close()
-    peak.look()
     counts = tracker.snapshot(clock.now).counts
     return {
         "ids": count,
-        "rss_mib": round(peak.rss_bytes / (1 << 20), 1),
+        "rss_mib": _rss_mib_max(),
         "series": series,
         "members": len(tracker.state().consumers),
         "groups": len(tracker.state().groups),
@@ -113,6 +99,13 @@ def _run(source: str, count: int, limits: LimitsConfig, folder: Path) -> dict[st
         "groups_evicted": counts.get("groups_evicted", 0),
         "ids_per_s": round(count / (time.perf_counter() - begun_s)),
     }
+
+
+def _rss_mib_max() -> float:
+    """Return the most memory that this process ever had, between two looks too (Linux)."""
+    status = Path("/proc/self/status").read_text()
+    kib = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return round(int(kib) / 1024, 1)
 
 
 def _scrape(page: PageWriter, tracker: Tracker, limits: LimitsConfig, at: float) -> int:

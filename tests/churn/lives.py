@@ -32,7 +32,7 @@ from tests.agent.wire.frames import (
 
 GROUPS = 10_000
 START_AT = 1_800_000_000.0
-STEP_S = 0.01
+STEP_S = 0.001
 _PER_PROCESS = 100
 """Clients that share a statistics stream, as those of one process do."""
 
@@ -165,7 +165,7 @@ def statistics(count: int, detach: Detach) -> Iterator[Life]:
                 "name": f"{name}#consumer-1",
                 "client_id": name,
                 "group_id": group,
-                "ts": number * 10_000 + look * 500_000,
+                "ts": int(number * STEP_S * 1e6) + look * 500_000,
                 "time": int(at),
                 "age": 1_000_000 + look * 500_000,
                 "cgrp": cgrp,
