@@ -2,7 +2,8 @@
 
 The client prints every request and answer (NetworkClient at DEBUG, Kafka 3.9 and newer). The agent
 reads none of these lines; it has INFO lines and frames. Nothing of the agent is used here. For the
-classic protocol with an eager assignor.
+classic protocol with an eager assignor. One INFO line is read too, that of what the soak itself
+asks for: a client that is joining already never sends it.
 """
 
 import re
@@ -12,6 +13,7 @@ _LINE = re.compile(
     r"(?P<what>Sending|Received) (?P<api>[A-Z_]+) (?:request|response) .*?RequestHeader\(.*?"
     r"correlationId=(?P<correlation>\d+).*?\).*?: (?P<body>\w+Data\(.*\))"
 )
+_ENFORCED = "Request joining group due to: a new configuration"
 _ERROR = re.compile(r"errorCode=(-?\d+)")
 _REASON = re.compile(r"reason='([^']*)'")
 _RAISED_BY_ERROR = {27: 1, 79: 2, 25: 3, 22: 4, 14: 9, 15: 9, 16: 9}
@@ -37,6 +39,8 @@ def codes(log: Path) -> list[int]:
     """Return the codes that a consumer went to, in order, through all its processes."""
     client = _Client()
     for line in log.read_text().splitlines():
+        if _ENFORCED in line:
+            client.enforce()
         match = _LINE.search(line)
         if match is None or match["api"] not in _IN_GROUP | {"LEAVE_GROUP"}:
             continue
@@ -67,6 +71,9 @@ class _Client:
         elif api == "JOIN_GROUP":
             self._is_out = False
             self._raise(_by_reason(body))
+
+    def enforce(self) -> None:
+        self._raise(6)
 
     def answer(self, api: str, number: int, body: str) -> None:
         if self._is_out or number <= self._left_at or api == "LEAVE_GROUP":

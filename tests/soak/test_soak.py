@@ -19,7 +19,7 @@ _RECEIVED = f"Received {{api}} response from node 1 for request with header {_HE
 
 def _told(folder: Path, *said: tuple[str, str, int, str]) -> list[int]:
     log = folder / "c1.log.debug"
-    shapes = {"ask": _SENT, "answer": _RECEIVED}
+    shapes = {"ask": _SENT, "answer": _RECEIVED, "say": "{body}"}
     lines = [shapes[what].format(api=api, n=n, body=body) for what, api, n, body in said]
     log.write_text("".join(f"{line}\n" for line in lines))
     return codes(log)
@@ -63,6 +63,19 @@ def test_a_drop_holds_until_the_next_sync(tmp_path: Path) -> None:
     )
 
     assert told == [5, 0]
+
+
+def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> None:
+    told = _told(
+        tmp_path,
+        ("ask", "LEAVE_GROUP", 1, "LeaveGroupRequestData(reason='poll timeout has expired.')"),
+        _join(2, "need to re-join with the given member-id: c1-a"),
+        ("say", "", 0, "Request joining group due to: a new configuration"),
+        _answer("JOIN_GROUP", 2, 0),
+        _answer("SYNC_GROUP", 3, 0),
+    )
+
+    assert told == [5, 6, 0]
 
 
 @pytest.mark.kafka
