@@ -1,6 +1,7 @@
 """A real Chromium, headless: what a page looks like and what it holds once it is shown."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,6 +28,28 @@ def shown(url: str, folder: Path, *, dark: bool = False) -> tuple[str, bytes]:
     dom = _run(url, folder, dark, "--dump-dom")
     _run(url, folder, dark, f"--screenshot={picture}")
     return dom, picture.read_bytes()
+
+
+def sideways(page: str, folder: Path) -> list[str]:
+    """Return which elements of a page would have to be scrolled sideways in a window on a desk.
+
+    A script measures them in a copy, whose own policy would not let it.
+    """
+    copy = folder / "measured.html"
+    copy.write_text(
+        re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page) + _MEASURE
+    )
+    dom = _run(copy.as_uri(), folder, False, "--dump-dom")
+    _, _, found = dom.partition('data-sideways="')
+    assert found, "the script did not run"
+    return found.partition('"')[0].split()
+
+
+_MEASURE = """<script>
+document.body.dataset.sideways = [...document.querySelectorAll("html, section, figure, .wide")]
+  .filter(one => one.scrollWidth > one.clientWidth)
+  .map(one => one.closest("section")?.id ?? one.tagName).join(" ");
+</script>"""
 
 
 def _run(url: str, folder: Path, dark: bool, *asked: str) -> str:

@@ -67,9 +67,10 @@ def report(  # noqa: PLR0913 - one argument an option
     with spark_exit():
         from aggregation.spark.period import Period  # noqa: PLC0415
         from aggregation.spark.report.facts import Asked, load_facts  # noqa: PLC0415
-        from aggregation.spark.report.render import write_report  # noqa: PLC0415
+        from aggregation.spark.report.render import check_output, write_report  # noqa: PLC0415
         from aggregation.spark.session import spark_session  # noqa: PLC0415
 
+        check_output(output)
         given = Period(*other) if isinstance(other, tuple) else other
         asked = Asked(first=days[0], last=days[1], by=by, compared=given)
         jars, settings = jars_of_tables(tables, say)

@@ -3,9 +3,7 @@
 from collections import Counter
 from datetime import timedelta
 
-from matplotlib.ticker import MaxNLocator
-
-from aggregation.spark.report.plot import GAP, canvas
+from aggregation.spark.report.plot import GAP, canvas, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key
 
 _SLOTS = 12
@@ -20,7 +18,7 @@ SELECT date_sub($last, $step * (CAST(floor(datediff($last, day) / $step) AS INT)
 FROM rollups r LEFT JOIN codes ON r.code = codes.code
 WHERE what = 'rebalance' AND $period
 GROUP BY since, r.code, name
-ORDER BY since, cause
+ORDER BY since DESC, cause
 """
 
 
@@ -44,7 +42,7 @@ def chart(rows: Rows) -> Chart | None:
     axes.set_xlim(-margin, len(days) - 1 + margin)
     shown = range(0, len(days), len(days) // _TICKS + 1)
     axes.set_xticks(list(shown), [f"{days[n]:%-d %b}" for n in shown])
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    count_axis(axes.yaxis)
     axes.grid(axis="y")
     axes.set_ylabel("rebalances")
     totals = by_cause(rows)

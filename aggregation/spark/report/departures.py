@@ -1,7 +1,7 @@
 """How members went: deploys told from crashes."""
 
 from aggregation.departures import DepartureKind
-from aggregation.spark.report.plot import GAP, TOP, bars
+from aggregation.spark.report.plot import GAP, TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
 from metrics.palette import COLOURS
 from metrics.status import RebalanceStatus as Status
@@ -41,6 +41,7 @@ def chart(rows: Rows) -> Chart | None:
         widths = [row[name] for row in shown]
         axes.barh(range(len(shown)), widths, 0.66, left, color=colour, edgecolor=GAP, linewidth=0.7)
         left = [start + width for start, width in zip(left, widths, strict=True)]
+    count_axis(axes.xaxis)
     axes.set_xlabel("departures")
     totals = ", ".join(f"{kind} {sum(r[n] for r in rows):,}" for n, (kind, _) in KINDS.items())
     legend = tuple(Key(colour, kind.value) for kind, colour in KINDS.values())

@@ -14,6 +14,8 @@ Tables = Mapping[str, Rows]
 """The rows of each section by its name."""
 _NOTABLE = 0.005
 """A smaller change is none."""
+_BLAMED = 0.1
+"""Who has lost less of it than this is not named in the title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def title(tables: Tables, period: Period, by: str) -> str:
 def _change(tables: Tables) -> float | None:
     """Return the last week's change against the one before it."""
     weeks = tables["trend"]
-    change: float | None = weeks[-1]["change"] if weeks else None
+    change: float | None = weeks[0]["change"] if weeks else None
     return change
 
 
@@ -51,7 +53,7 @@ def _moved(change: float) -> str:
 
 def _blame(rows: Rows) -> str:
     top = rows[0]
-    if len(rows) == 1 or not top["share_of_lost"]:
+    if len(rows) == 1 or (top["share_of_lost"] or 0.0) < _BLAMED:
         return ""
     share = say_share(top["share_of_lost"])
     return f"; {readable(subject(top))} alone causes {share} of the lost time"

@@ -14,10 +14,11 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
+    FixedLocator,
     FuncFormatter,
-    LogLocator,
     MaxNLocator,
     MultipleLocator,
     NullLocator,
@@ -25,14 +26,20 @@ from matplotlib.ticker import (
 
 WIDTH_IN = 9.2
 ROW_IN = 0.34
-LABEL_MAX_CHARS = 34
+LABEL_MAX_CHARS = 47
 TOP = 12
 """How many groups or members a plot shows; the table has them all."""
 
 _TICKS = 7
+_MANY_H = 100
 _STEPS_S = (
     *(0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
     *(3600 * hours for hours in (1, 2, 4, 6, 12, 24, 48, 120, 240, 480, 1000, 2500, 5000, 10000)),
+)
+
+_LOG_S = (
+    *(0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800),
+    *(3600 * hours for hours in (1, 2, 5, 12, 24, 72, 240, 1000, 5000)),
 )
 
 INK, FAINT, GAP, ACCENT = "#010203", "#010204", "#010205", "#010206"
@@ -91,11 +98,17 @@ def time_axis(axes: Axes, longest_s: float) -> None:
 
 
 def log_time_axis(axes: Axes) -> None:
-    """Make a logarithmic axis of seconds, with ticks at 1, 2 and 5."""
+    """Make a logarithmic axis of seconds, with ticks where people expect them."""
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_locator(FixedLocator(_LOG_S))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_seconds(value)))
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def count_axis(axis: Axis) -> None:
+    """Put ticks at whole numbers, with their thousands apart."""
+    axis.set_major_locator(MaxNLocator(_TICKS, integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def say_seconds(seconds: float) -> str:
@@ -105,7 +118,8 @@ def say_seconds(seconds: float) -> str:
     for limit, size, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min")):
         if seconds < limit:
             return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 3600:,.1f} h".replace(".0 h", " h")
+    hours = seconds / 3600
+    return f"{hours:,.0f} h" if hours >= _MANY_H else f"{hours:,.1f} h".replace(".0 h", " h")
 
 
 def readable(text: str, limit: int = LABEL_MAX_CHARS) -> str:
@@ -113,7 +127,7 @@ def readable(text: str, limit: int = LABEL_MAX_CHARS) -> str:
     line = plain(text)
     if len(line) <= limit:
         return line
-    head = limit * 2 // 3
+    head = limit // 2
     return f"{line[:head]}…{line[head + 1 - limit :]}"
 
 

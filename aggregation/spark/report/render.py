@@ -7,6 +7,7 @@ take for a formula gets an apostrophe in front (the Parquet file has it as it wa
 """
 
 import csv
+import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
@@ -19,32 +20,63 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.report import COMPARE, SECTIONS, headline
 from aggregation.spark.report.facts import Facts
 from aggregation.spark.report.plot import plain, readable, style, svg
-from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key
+from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import say_share
 from metrics.status import BY_LABEL
 
 PAGE = "report.html"
 ROWS_SHOWN = 15
 _CELL_MAX_CHARS = 60
+_EXACT_TO = 100.0
+"""A number above it is shown without decimals; the files have them."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
 
 
+def check_output(output: Path) -> None:
+    """Look before the work whether there can be a folder to write to.
+
+    Raises:
+        SparkSetupError: there cannot.
+
+    """
+    place = next(place for place in (output, *output.absolute().parents) if place.exists())
+    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+        raise SparkSetupError(
+            f"cannot write the report to {str(output)!r}: "
+            f"{str(place)!r} is no folder that can be written to"
+        )
+
+
 def write_report(facts: Facts, output: Path, say: Callable[[str], None]) -> Path:
-    """Compute and write everything; return the page's path. Older files of the same name go."""
-    output.mkdir(parents=True, exist_ok=True)
+    """Compute and write everything; return the page's path. Older files of the same name go.
+
+    Raises:
+        SparkJobError: the folder cannot be written to.
+
+    """
     tables: dict[str, Rows] = {}
+    schemas: dict[str, pa.Schema] = {}
     sections = sections_of(facts)
     for number, section in enumerate(sections, 1):
         say(f"{number}/{len(sections)} {section.title}")
         frame = facts.run(section.query)
         tables[section.name] = [_in_utc(row.asDict()) for row in frame.collect()]
-        _write_tables(tables[section.name], to_arrow_schema(frame.schema), output / section.name)
+        schemas[section.name] = to_arrow_schema(frame.schema)
     page = output / PAGE
-    page.write_text(_page(tables, facts), encoding="utf-8", errors="replace")
+    text = _page(tables, facts)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, rows in tables.items():
+            _write_tables(rows, schemas[name], output / name)
+        page.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        place = str(error.filename or output)
+        raise SparkJobError(f"cannot write the report to {place!r}: {error.strerror}") from error
     return page
 
 
@@ -128,11 +160,29 @@ def _swatch(key: Key) -> str:
 
 
 def _table(rows: Rows) -> str:
-    names = [name for name in rows[0] if not {f"{name}_name", f"{name}_label"} & set(rows[0])]
-    head = "".join(f"<th>{escape(_heading(name))}</th>" for name in names)
-    body = "".join(_table_row(row, names) for row in rows[:ROWS_SHOWN])
+    shown = [_shown(row) for row in rows[:ROWS_SHOWN]]
+    head = "".join(
+        f"<th{_side([row[name] for row in shown])}>{escape(_heading(name))}</th>"
+        for name in shown[0]
+    )
+    body = "".join(_table_row(row) for row in shown)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide">{table}</div>'
+
+
+def _shown(row: Row) -> Row:
+    """Return what the page shows of a row: one name for cluster and group, words for codes."""
+    named = next((name for name in ("group", "app") if name in row and "cluster" in row), None)
+    told = {name for name in row if not {f"{name}_name", f"{name}_label"} & set(row)}
+    own = row if named is None else row | {named: subject(row)}
+    left_out = set() if named is None else {"cluster"}
+    return {name: value for name, value in own.items() if name in told - left_out}
+
+
+def _side(values: Sequence[Any]) -> str:
+    """Put the heading of a column of numbers above them."""
+    is_number = any(isinstance(value, (int, float)) for value in values)
+    return ' class="number"' if is_number else ""
 
 
 def _heading(column: str) -> str:
@@ -142,8 +192,8 @@ def _heading(column: str) -> str:
     )
 
 
-def _table_row(row: Row, names: list[str]) -> str:
-    return f"<tr>{''.join(_cell(name, row[name]) for name in names)}</tr>"
+def _table_row(row: Row) -> str:
+    return f"<tr>{''.join(_cell(name, value) for name, value in row.items())}</tr>"
 
 
 def _cell(name: str, value: Any) -> str:
@@ -154,7 +204,8 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, str):
         short = escape(readable(value, _CELL_MAX_CHARS))
         return f'<td title="{escape(plain(value))}">{short}</td>'
-    return f'<td class="number">{escape(_say(name, value))}</td>'
+    kind = "when" if isinstance(value, date) else "number"
+    return f'<td class="{kind}">{escape(_say(name, value))}</td>'
 
 
 def _say(name: str, value: float | date) -> str:
@@ -166,7 +217,7 @@ def _say(name: str, value: float | date) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return f"{value:,.3f}"
+            return f"{value:,.0f}" if abs(value) >= _EXACT_TO else f"{value:,.3f}"
         case datetime():
             return f"{value:%Y-%m-%d %H:%M:%S}"
         case date():

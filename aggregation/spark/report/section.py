@@ -6,9 +6,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
 from metrics.palette import COLOURS, UNKNOWN_COLOUR
 from metrics.status import RebalanceStatus
 
+_PART_CHARS = (LABEL_MAX_CHARS - 3) // 2
 Row = dict[str, Any]
 Rows = list[Row]
 
@@ -57,6 +59,12 @@ def cause_key(code: int | None) -> Key:
         return Key(UNKNOWN_COLOUR, "cause not seen")
     status = RebalanceStatus(code)
     return Key(COLOURS[status], f"{code} {status.label}")
+
+
+def member(row: Row) -> str:
+    """Name the member of a row in few characters, of which both it and its group have some."""
+    client_id = readable(row["client_id"] or "(no client id)", _PART_CHARS)
+    return f"{client_id} · {readable(subject(row), _PART_CHARS)}"
 
 
 def subject(row: Row) -> str:

@@ -1,6 +1,6 @@
 """The share of the observed time in which a group was rebalancing."""
 
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from aggregation.spark.report.plot import ACCENT, TOP, bars
 from aggregation.spark.report.section import Chart, Rows, Section, subject
@@ -32,7 +32,8 @@ def chart(rows: Rows) -> Chart | None:
     figure, axes = bars(list(top))
     drawn = axes.barh(range(len(top)), list(top.values()), 0.66, color=ACCENT, alpha=0.85)
     axes.bar_label(drawn, [say_share(value) for value in top.values()], padding=4)
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_share(value)))
     axes.margins(x=0.1)
     name, most = next(iter(top.items()))
     return Chart(figure, f"Share of time rebalancing; {name} has most, {say_share(most)}.")

@@ -4,11 +4,17 @@ from aggregation.spark.report.plot import GAP, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
 
 QUERY = """
-SELECT $keys, scope, r.code AS status, name AS status_name, sum(seconds) AS seconds
-FROM rollups r LEFT JOIN codes ON r.code = codes.code
-WHERE what = 'status' AND $period
-GROUP BY $keys, scope, r.code, name
-ORDER BY $keys, scope, status
+WITH held AS (
+  SELECT $keys, scope, code AS status, sum(seconds) AS seconds
+  FROM rollups
+  WHERE what = 'status' AND $period
+  GROUP BY $keys, scope, code
+), ranked AS (
+  SELECT *, sum(seconds) OVER (PARTITION BY $keys, scope) AS total FROM held
+)
+SELECT $keys, scope, status, name AS status_name, seconds
+FROM ranked LEFT JOIN codes ON status = codes.code
+ORDER BY total DESC, $keys, scope, status
 """
 
 

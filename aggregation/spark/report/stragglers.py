@@ -1,7 +1,7 @@
 """The members that the others waited for."""
 
 from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
-from aggregation.spark.report.section import Chart, Rows, Section, subject
+from aggregation.spark.report.section import Chart, Rows, Section, member
 
 QUERY = """
 SELECT $keys, client_id, host, sum(times) AS held_up, sum(seconds) AS waited_s,
@@ -18,7 +18,7 @@ def chart(rows: Rows) -> Chart | None:
     if not rows:
         return None
     shown = rows[:TOP]
-    figure, axes = bars([f"{row['client_id']} · {subject(row)}" for row in shown])
+    figure, axes = bars([member(row) for row in shown])
     axes.barh(range(len(shown)), [r["waited_s"] for r in shown], 0.66, color=ACCENT, alpha=0.85)
     time_axis(axes, shown[0]["waited_s"])
     most = f"{shown[0]['client_id']}, {say_seconds(shown[0]['waited_s'])}"

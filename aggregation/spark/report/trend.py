@@ -1,6 +1,6 @@
 """Week by week, with the change against the week before."""
 
-from aggregation.spark.report.plot import ACCENT, canvas
+from aggregation.spark.report.plot import ACCENT, canvas, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section
 
 QUERY = """
@@ -24,7 +24,7 @@ WITH weeks AS (
          least(rebalancing_s / nullif(observed_s, 0), 1D) AS share_of_time
   FROM weeks WINDOW w AS (ORDER BY week)
 )
-SELECT * FROM changes WHERE date_add(week, 6) >= $first ORDER BY week
+SELECT * FROM changes WHERE date_add(week, 6) >= $first ORDER BY week DESC
 """
 
 
@@ -33,11 +33,13 @@ def chart(rows: Rows) -> Chart | None:
     if len(rows) <= 1:
         return None
     figure, axes = canvas(2.4)
-    heights = [row["rebalances"] for row in rows]
-    axes.bar(range(len(rows)), heights, 0.8, color=ACCENT, alpha=0.85)
-    step = len(rows) // 12 + 1
-    ticks = range(0, len(rows), step)
-    axes.set_xticks(list(ticks), [f"{rows[n]['week']:%-d %b}" for n in ticks])
+    weeks = rows[::-1]
+    heights = [row["rebalances"] for row in weeks]
+    axes.bar(range(len(weeks)), heights, 0.8, color=ACCENT, alpha=0.85)
+    step = len(weeks) // 12 + 1
+    ticks = range(0, len(weeks), step)
+    axes.set_xticks(list(ticks), [f"{weeks[n]['week']:%-d %b}" for n in ticks])
+    count_axis(axes.yaxis)
     axes.grid(axis="y")
     axes.set_ylabel("rebalances a week")
     alt = f"Rebalances a week: {', '.join(f'{height:,}' for height in heights[-12:])}."
@@ -47,8 +49,9 @@ def chart(rows: Rows) -> Chart | None:
 SECTION = Section(
     name="trend",
     title="Week by week",
-    note="Weeks are counted back from the last day. A change is against the week before, and only "
-    "where both have data on as many days; lost is the time of all members that were not at 0.",
+    note="The last week first; weeks are counted back from the last day. A change is against the "
+    "week before, and only where both have data on as many days; lost is the time of all members "
+    "that were not at 0.",
     empty="Nothing was observed in this period.",
     query=QUERY,
     chart=chart,

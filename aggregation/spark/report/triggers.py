@@ -1,9 +1,7 @@
 """The members that triggered the most rebalances."""
 
-from matplotlib.ticker import MaxNLocator
-
-from aggregation.spark.report.plot import TOP, bars
-from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
+from aggregation.spark.report.plot import TOP, bars, count_axis
+from aggregation.spark.report.section import Chart, Rows, Section, cause_key, member
 
 QUERY = """
 WITH causes AS (
@@ -31,12 +29,10 @@ def chart(rows: Rows) -> Chart | None:
     if not rows:
         return None
     shown = rows[:TOP]
-    figure, axes = bars(
-        [f"{row['client_id'] or '(no client id)'} · {subject(row)}" for row in shown]
-    )
+    figure, axes = bars([member(row) for row in shown])
     colours = [cause_key(row["main_cause"]).colour for row in shown]
     axes.barh(range(len(shown)), [row["triggered"] for row in shown], 0.66, color=colours)
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    count_axis(axes.xaxis)
     axes.set_xlabel("rebalances triggered")
     causes = sorted({row["main_cause"] for row in shown})
     most = shown[0]

@@ -115,6 +115,10 @@ def test_wrong_usage_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
             ),
             "--from 2026-01-02 is after --to 2026-01-01",
         ),
+        (
+            ("report", "--tables", "x", "--output", "/dev/null/report"),
+            "cannot write the report to '/dev/null/report': '/dev/null' is no folder that can be",
+        ),
     ):
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, "")

@@ -11,13 +11,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.episodes import group_episodes
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.period import Period
 from aggregation.spark.report import SECTIONS, headline
 from aggregation.spark.report.facts import Asked, facts_of
-from aggregation.spark.report.render import write_report
+from aggregation.spark.report.render import ROWS_SHOWN, write_report
 from aggregation.spark.rollup_store import RollupStore
 from aggregation.spark.schema import Table, read_table
 from metrics.sample import Sample, SampleKind, format_time
@@ -25,7 +26,7 @@ from metrics.status import RebalanceStatus as S
 from tests.aggregation.spark import oracle
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, Fleet, fleet, rebalance
-from tests.browser import shown
+from tests.browser import shown, sideways
 
 pytestmark = pytest.mark.spark
 
@@ -51,6 +52,10 @@ def faulty_records() -> list[Sample]:
 @pytest.fixture(scope="module")
 def week() -> Fleet:
     return fleet(5, days=4, sampled_every_s=3600)
+
+
+PAGE_MAX_CHARS = 600_000
+"""A year of 2,000 groups with long names, drawn week by week, has 460,000."""
 
 
 class Reports:
@@ -255,3 +260,22 @@ def test_a_reader_sees_it_in_light_and_dark(week_report: Reports, tmp_path: Path
     _, dark = shown(url, tmp_path, dark=True)
     assert document.count("<svg") == week_report.page.count("<svg")
     assert light != dark
+
+
+@pytest.mark.parametrize("groups", [1, 2000])
+def test_page_stays_within_bounds(reports: Reports, tmp_path: Path, groups: int) -> None:
+    """The page shows the first rows of each table, whose files have them all."""
+    rollups = RollupStore(reports.spark, reports.tables).rollups()
+    named = rollups.where("group = 'orders' AND day = '2025-11-27'")
+    numbered = F.concat("group", F.lit("-"), "number")
+    many = named.crossJoin(reports.spark.range(groups).toDF("number")).withColumn("group", numbered)
+    fleet_of = many.drop("number").unionByName(rollups.where("group IS NULL")).persist()
+    quarantine = read_table(reports.spark, reports.tables, Table.QUARANTINE)
+    facts = facts_of(fleet_of, quarantine, Asked(first=date(2025, 11, 27), compared=True))
+    page = write_report(facts, tmp_path, lambda _: None).read_text()
+    fleet_of.unpersist()
+    with (tmp_path / "groups.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == groups
+    assert len(page) < PAGE_MAX_CHARS
+    assert page.count("<tr>") <= (len(SECTIONS) + 1) * (ROWS_SHOWN + 1)
+    assert sideways(page, tmp_path) == []
