@@ -46,6 +46,8 @@ class Facts:
     period: Period
     by: By
     compared: Period | None = None
+    quarantined: str = "true"
+    """Which days of the quarantine: a line that is no record has the day of its file."""
 
     def query(self, template: str) -> str:
         """Fill a section's query in: the very text that runs and that the page prints."""
@@ -58,6 +60,7 @@ class Facts:
                 last=f"DATE '{self.period.last}'",
                 period=_between(self.period),
                 before=_between(other),
+                quarantined=self.quarantined,
                 step="7" if self.period.days > _WEEKLY_DAYS else "1",
                 storm=STORM,
                 flapping=FLAPPING,
@@ -101,11 +104,24 @@ def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
     spark.createDataFrame(names, "code int, name string").createOrReplaceTempView("codes")
     given = asked.compared
     other = (period.before if given else None) if isinstance(given, bool) else given
-    return Facts(spark=spark, period=period, by=asked.by, compared=other)
+    return Facts(
+        spark=spark,
+        period=period,
+        by=asked.by,
+        compared=other,
+        quarantined=_asked_days(asked),
+    )
 
 
 def _between(period: Period) -> str:
     return f"day BETWEEN DATE '{period.first}' AND DATE '{period.last}'"
+
+
+def _asked_days(asked: Asked) -> str:
+    """Leave an end open that was not asked for: files may be written on days without records."""
+    first = [] if asked.first is None else [f"day >= DATE '{asked.first}'"]
+    last = [] if asked.last is None else [f"day <= DATE '{asked.last}'"]
+    return " AND ".join(first + last) or "true"
 
 
 def _period(rollups: DataFrame, first: date | None, last: date | None) -> Period:

@@ -20,7 +20,7 @@ WITH agents AS (
   GROUP BY host
 ), lines AS (
   SELECT '(quarantine)', 0, 0, 0, 0, 0, coalesce(sum(lines), 0), NULL
-  FROM quarantine WHERE $period
+  FROM quarantine WHERE $quarantined
 )
 SELECT * FROM agents UNION ALL SELECT * FROM lines
 ORDER BY gaps + starts_not_seen + quarantined_lines DESC, agent
@@ -31,7 +31,9 @@ SECTION = Section(
     title="Data quality",
     note="By agent. A gap is an episode with a record missing within; it has no length, so missing "
     "records make durations fewer, never longer. Ends not seen are also what is still going on. "
-    "The clock's offset is how much earlier or later an agent sees rebalances end that others see.",
+    "Quarantined lines count on the day of their file, or all where no first or last day was asked "
+    "for. The clock's offset is how much earlier or later an agent sees rebalances end that others "
+    "see.",
     empty="",
     query=QUERY,
     chart=no_chart,

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from aggregation.episodes import group_episodes
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.period import Period
-from aggregation.spark.report import SECTIONS, headline
+from aggregation.spark.report import SECTIONS, headline, quality
 from aggregation.spark.report.facts import Asked, facts_of
 from aggregation.spark.report.render import ROWS_SHOWN, write_report
 from aggregation.spark.rollup_store import RollupStore
-from aggregation.spark.schema import Table, read_table
+from aggregation.spark.schema import QUARANTINE, Table, read_table
 from metrics.sample import Sample, SampleKind, format_time
 from metrics.status import RebalanceStatus as S
 from tests.aggregation.spark import oracle
@@ -252,6 +252,20 @@ def test_quiet_period_is_reported_as_such(reports: Reports) -> None:
 def test_period_without_records_is_none(reports: Reports) -> None:
     with pytest.raises(SparkJobError, match="hold 2025-11-24 to 2025-11-30"):
         reports.write(Asked(first=date(2026, 1, 1)), "none")
+
+
+def test_lines_that_are_no_records_are_told_whenever_their_file_was_written(
+    reports: Reports,
+) -> None:
+    bad = {"id": "x", "day": date(2026, 1, 1), "lines": 2}
+    quarantine = reports.spark.createDataFrame([bad], QUARANTINE)
+    rollups = RollupStore(reports.spark, reports.tables).rollups()
+    found = {}
+    for last in (None, date(2025, 11, 30)):
+        facts = facts_of(rollups, quarantine, Asked(last=last))
+        rows = facts.run(quality.SECTION.query).where("agent = '(quarantine)'")
+        found[last] = [row.quarantined_lines for row in rows.collect()]
+    assert found == {None: [2], date(2025, 11, 30): [0]}
 
 
 def test_a_reader_sees_it_in_light_and_dark(week_report: Reports, tmp_path: Path) -> None:
