@@ -59,8 +59,8 @@ class _Client:
         self._left_at = -1
 
     def ask(self, api: str, number: int, body: str) -> None:
-        if number < self._last:
-            self._left_at = -1
+        if number < self._last:  # what a killed process had begun has ended with it
+            self._left_at, self._status = -1, 0
         self._last = number
         if api == "LEAVE_GROUP":
             self._is_out, self._left_at = True, number

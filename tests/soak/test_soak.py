@@ -65,6 +65,18 @@ def test_a_drop_holds_until_the_next_sync(tmp_path: Path) -> None:
     assert told == [5, 0]
 
 
+def test_what_a_killed_process_had_begun_ends_with_it(tmp_path: Path) -> None:
+    told = _told(
+        tmp_path,
+        _join(7, "a new configuration"),
+        _join(1),
+        _answer("JOIN_GROUP", 1, 79),
+        _answer("SYNC_GROUP", 2, 0),
+    )
+
+    assert told == [6, 2, 0]
+
+
 def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> None:
     told = _told(
         tmp_path,
