@@ -1,10 +1,12 @@
-"""Ingest on a real standalone cluster, and what deploy/spark starts elsewhere."""
+"""Ingest and report on a real standalone cluster, and what deploy/spark starts elsewhere."""
 
+import csv
 import os
 import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,32 +113,41 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             yield url, own
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(1200)
-def test_cluster_of_two_workers_ingests_each_id_once(
-    cluster: tuple[str, dict[str, str]], tmp_path: Path
-) -> None:
+def submit(cluster: tuple[str, dict[str, str]], *words: str | Path) -> str:
+    """Run a command there as deploy/spark/spark-submit.sh does; return all that it says."""
     url, environment = cluster
-    spool, tables = tmp_path / "spool", tmp_path / "tables"
-    samples = fleet(3, days=1, sampled_every_s=3600).samples
-    write_spool(spool, samples)
-    write_spool(spool, samples[::2], name="again", compress=True)
-    write_lines(spool, b'{"torn\n', name="torn")
-    submit = environment | {
+    given = environment | {
         "MASTER": url,
         "SPARK_SUBMIT": str(SPARK / "bin" / "spark-submit"),
         "SUBMIT_OPTIONS": "--conf spark.driver.host=127.0.0.1 --conf spark.ui.enabled=false"
-        " --driver-memory 700m --executor-memory 600m --conf spark.sql.shuffle.partitions=2",
+        " --driver-memory 700m --executor-memory 600m --conf spark.sql.shuffle.partitions=2"
+        " --conf spark.sql.codegen.wholeStage=false"
+        " --conf spark.sql.codegen.factoryMode=NO_CODEGEN",
     }
     done = subprocess.run(
-        [DEPLOY / "spark-submit.sh", "ingest", "--from", spool, "--tables", tables, "--once"],
-        env=submit,
+        [DEPLOY / "spark-submit.sh", *words],
+        env=given,
         capture_output=True,
         text=True,
         check=False,
         timeout=DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(2 * DEADLINE_S + 200)
+def test_cluster_of_two_workers_ingests_each_id_once_and_reports(
+    cluster: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    spool, tables, output = tmp_path / "spool", tmp_path / "tables", tmp_path / "report"
+    history = fleet(3, days=1, sampled_every_s=3600)
+    samples = history.samples
+    write_spool(spool, samples)
+    write_spool(spool, samples[::2], name="again", compress=True)
+    write_lines(spool, b'{"torn\n', name="torn")
+    submit(cluster, "ingest", "--from", spool, "--tables", tables, "--once")
     rows = [ds.dataset(tables / name, partitioning="hive") for name in ("transitions", "samples")]
     ids = [row["id"] for table in rows for row in table.to_table(["id"]).to_pylist()]
     assert sorted(ids) == sorted(sample.id for sample in samples)
@@ -144,3 +155,12 @@ def test_cluster_of_two_workers_ingests_each_id_once(
     assert quarantine.select(["file", "offset"]).to_pylist() == [
         {"file": str(spool / "torn.jsonl"), "offset": 0}
     ]
+    *_, page = submit(cluster, "report", "--tables", tables, "--output", output).splitlines()
+    assert page == str(output / "report.html")
+    assert "The data has 0 gaps and 1 quarantined line" in Path(page).read_text()
+    with (output / "groups.csv").open(newline="") as file:
+        found = {row["group"]: int(row["rebalances"]) for row in csv.DictReader(file)}
+    truth = Counter[str]()
+    for (group, _), times in history.causes.items():
+        truth[group] += times
+    assert found == truth
