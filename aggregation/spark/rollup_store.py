@@ -117,7 +117,8 @@ class RollupStore:
             samples=self._days(Table.SAMPLES, span),
         )
         batches = [*span, day_after(span[-1])] if is_last else span
-        self._forget([*batches, *self._pending()])
+        over = self._pending() if is_last else []  # else what is open at the end stays as it is
+        self._forget([*batches, *over])
         with compute(asked, batches) as found:
             self._append("_carry/groups", found.carried)
             self._append("_carry/members", found.parts)

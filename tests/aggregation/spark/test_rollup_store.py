@@ -125,6 +125,10 @@ def test_late_records_redo_their_own_day_alone(
 ) -> None:
     shutil.copytree(at_once.folder, tmp_path / "tables")
     tables = Tables(spark, tmp_path / "tables")
+    client = Client(group="open", client_id="c")
+    client.move(START_AT + 4 * DAY_S - 5, S.SUBSCRIPTION_CHANGED)
+    tables.add(client.written)
+    assert tables.update() == DAYS[3:]
     before = tables.total("rebalance")
 
     tables.add(busy_group(40_000))
