@@ -71,7 +71,7 @@ HELD = tuple(f"held_{code}" for code in CODES)
 
 
 def bucket_of(length: Column) -> Column:
-    """Return the bucket of a length in seconds; see `bucket_middle`."""
+    """Return the bucket of a length in seconds: `BUCKETS_PER_DOUBLING` for each doubling."""
     return F.floor(F.log2(F.greatest(length, F.lit(LEAST_S))) * BUCKETS_PER_DOUBLING).cast("int")
 
 
