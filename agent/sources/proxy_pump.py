@@ -226,6 +226,8 @@ class Pump:
     def _splice(self) -> int:
         """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there."""
         step, _, flags = self._gait
+        if not self._is_within_frame:
+            flags = _FLAGS
         pipe = self._pipe = self._pipe or self._pipes.lend(step)
         source, target, splice, left = self.source.fd, self.target.fd, os.splice, self._body
         moved = piped = 0

@@ -1,0 +1,54 @@
+import os
+import socket
+
+import pytest
+
+from agent.sources.proxy_ends import PlainEnd
+from agent.sources.proxy_pump import REQUESTS, Pipes, Pump
+from agent.wire.passage import ENDLESS
+
+SIZE = 40_000
+
+
+class Body:
+    """A body of some size, of which nobody needs to see anything."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def pass_on(self, data: bytes) -> bytes:
+        return data
+
+    def note(self, data: bytes) -> None:
+        """Nobody listens."""
+
+    def opaque(self) -> int:
+        return self.size
+
+    def carried(self, size: int) -> None:
+        self.size -= size
+
+
+@pytest.mark.parametrize(("size", "holds_back"), [(ENDLESS, False), (2 * SIZE, True)])
+def test_a_tunnel_holds_nothing_back(
+    monkeypatch: pytest.MonkeyPatch, size: int, *, holds_back: bool
+) -> None:
+    flags: list[int] = []
+    splice = os.splice
+
+    def noted(*args: int) -> int:
+        flags.append(args[-1])
+        return splice(*args)
+
+    client, source = socket.socketpair()
+    target, broker = socket.socketpair()
+    with client, source, target, broker:
+        for sock in (source, target):
+            sock.setblocking(False)
+        pump = Pump(PlainEnd(source), PlainEnd(target), Body(size), Pipes(), REQUESTS)
+        client.sendall(b"x" * SIZE)
+        monkeypatch.setattr(os, "splice", noted)
+        pump.run()
+        assert broker.recv(SIZE, socket.MSG_WAITALL) == b"x" * SIZE
+
+    assert any(flag & os.SPLICE_F_MORE for flag in flags) is holds_back
