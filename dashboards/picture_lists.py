@@ -1,6 +1,6 @@
 """Panels as of now: a number, a ranking, a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -8,16 +8,13 @@ from aggregation.spark.report.plot import readable
 from dashboards.picture_place import (
     CHAR_IN,
     TITLE_IN,
+    Found,
     Place,
-    Series,
     label_margin,
     mapped,
     on,
     written,
 )
-
-Found = Sequence[Sequence[Series]]
-"""Of each of the panel's targets."""
 
 _BAR = "#3b76af"
 _LINE_IN = 0.19

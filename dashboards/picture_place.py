@@ -39,6 +39,10 @@ class Series:
         return self.points[-1][1]
 
 
+Found = Sequence[Sequence[Series]]
+"""Of each of a panel's targets."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """The time shown, in Unix seconds."""

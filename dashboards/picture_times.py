@@ -12,6 +12,7 @@ from aggregation.spark.report.plot import GAP, LABEL_MAX_CHARS, readable, say_se
 from dashboards.picture_place import (
     CHAR_IN,
     TITLE_IN,
+    Found,
     Place,
     Series,
     label_margin,
@@ -20,9 +21,6 @@ from dashboards.picture_place import (
     runs,
     written,
 )
-
-Found = Sequence[Sequence[Series]]
-"""Of each of the panel's targets."""
 
 _CYCLE = ("#3b76af", "#c88d2b", "#4f9d9d", "#8c6bb1", "#7a8b3c", "#b5577e", "#5c6670", "#a0714f")
 _LANE = 0.8
