@@ -45,8 +45,16 @@ _SETTINGS = {
 
 
 def free_port() -> int:
-    """Return a port of loopback that nothing listens on just now."""
-    with socket.create_server((HOST, 0)) as server:
+    """Return a port of loopback that nobody else is given for the next minute.
+
+    A connection that its server closes first leaves the port in TIME_WAIT, which keeps the kernel
+    from giving it to who asks for any, while who names it may listen there (SO_REUSEADDR).
+    """
+    with (
+        socket.create_server((HOST, 0)) as server,
+        socket.create_connection(server.getsockname()),
+    ):
+        server.accept()[0].close()
         port: int = server.getsockname()[1]
         return port
 
