@@ -111,7 +111,7 @@ def play(place: Place, scenario: Callable[[Served], Awaitable[None]], own_token:
     asyncio.run(asyncio.wait_for(both(), DEADLINE_S))
 
 
-@pytest.mark.parametrize("text", [USERS, TLS + USERS])
+@pytest.mark.parametrize("text", [USERS, TLS + USERS], ids=["http", "https"])
 def test_only_users_are_answered(place: Place, text: str) -> None:
     async def scenario(server: Served) -> None:
         codes = [(await server.get(user=user)).status_code for user in ("", "b", "aa", "a", "a")]
