@@ -117,6 +117,12 @@ class Speaker:
         self.subscription = self.reported = self.target = None
         self.target_at = self.heard_at = None
 
+    def begin_anew(self) -> None:
+        """Forget what a process knew: perhaps this is another one, with its own subscription."""
+        self.topics, self.owned, self.streams = None, frozenset(), None
+        self.demand = RebalanceStatus.NONE
+        self.heard = set()
+
     def learn(self, **changes: str | float | None) -> None:
         """Change what the member is known by; None changes nothing."""
         known = {

@@ -107,8 +107,8 @@ class Speakers:
             member = speaker.member
             if (member.client_id, member.group_instance_id) != (client_id, instance_id):
                 continue
-            if not speaker.connections:  # perhaps another process, with a subscription of its own
-                speaker.topics, speaker.owned, speaker.streams = None, frozenset(), None
+            if not speaker.connections:
+                speaker.begin_anew()
                 return speaker
         return None
 

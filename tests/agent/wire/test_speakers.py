@@ -65,6 +65,16 @@ class TestConsumers:
 
         assert join_new(wire.connect(), "m1-b") == before
 
+    def test_a_cause_is_told_anew_by_a_client_that_comes_back(self) -> None:
+        wire = Wire()
+        talk = wire.connect()
+        join_new(talk, "m1-a")
+        talk.close()
+
+        talk = wire.connect()
+        talk.join("")
+        assert told(talk.joined("m1-b", error=79)) == [("raise", 2)]
+
     def test_a_client_on_another_host_is_another_one(self) -> None:
         wire = Wire()
         talk = wire.connect()

@@ -139,6 +139,15 @@ class TestThread:
         assert layer is not None
         assert (layer.status, layer.due_at) == (11, 1795243000.694)
 
+    def test_another_process_does_not_follow_up_what_the_one_before_was_asked_for(
+        self, talk: Talk
+    ) -> None:
+        talk.synced({"t": [0]}, user_data=assignment_info(11, next_ms=2_000_000))
+        talk.close()
+
+        anew = talk.wire.connect(talk.client_id)
+        assert anew.join("", protocol="stream", user_data=subscription_info(11)) == []
+
     def test_odd_user_data_is_counted_and_the_rest_works(self, talk: Talk) -> None:
         signal = talk.synced({"t": [0]}, user_data=b"\0\0")[0]
 
