@@ -261,7 +261,8 @@ async def served(
 
 
 async def get(address: tuple[str, int], path: str) -> httpx.Response:
-    async with httpx.AsyncClient(timeout=DEADLINE_S) as client:
+    # plain HTTP: the machine's certificates, which take 30 ms to read, are not wanted
+    async with httpx.AsyncClient(verify=False, timeout=DEADLINE_S) as client:
         return await client.get(f"http://{address[0]}:{address[1]}{path}")
 
 

@@ -123,9 +123,11 @@ class Observer:
     ) -> float | None:
         with urllib.request.urlopen(f"{self._url}/metrics", timeout=5.0) as answer:
             page = answer.read().decode()
+        # a page is long to parse, and this is asked for again and again
+        lines = "".join(line for line in page.splitlines(keepends=True) if line.startswith(name))
         values = [
             sample.value
-            for family in text_string_to_metric_families(page)
+            for family in text_string_to_metric_families(lines)
             for sample in family.samples
             if sample.name == name and labels.items() <= sample.labels.items()
         ]
