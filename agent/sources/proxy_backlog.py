@@ -29,27 +29,23 @@ class Backlog:
     def __init__(self, take: Callable[[Event], None], counts: Counter[str]) -> None:
         """Give ``take`` what was read; it is called within `read` and `close`."""
         self._take, self._counts = take, counts
-        self._pieces: deque[tuple[Connection, Read, bytes, float]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._pieces)
+        self.pieces: deque[tuple[Connection, Read, bytes, float]] = deque()
+        """To look whether there are any; each is a decoder, its method, what was read, and when."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it must be read now, idle or not."""
-        pieces = self._pieces
-        return bool(pieces) and (
-            len(pieces) >= _PIECES_MAX or time.time() - pieces[0][-1] > _WAIT_S
-        )
+        """Whether it must be read now, idle or not; there is something to read."""
+        pieces = self.pieces
+        return len(pieces) >= _PIECES_MAX or time.time() - pieces[0][-1] > _WAIT_S
 
     def add(self, decoder: Connection, read: Read, data: bytes) -> None:
         """Have ``read`` called with the decoder and the data."""
-        self._pieces.append((decoder, read, data, time.time()))
+        self.pieces.append((decoder, read, data, time.time()))
 
     def read(self) -> None:
         """Read all."""
-        while self._pieces:
-            decoder, read, data, at = self._pieces.popleft()
+        while self.pieces:
+            decoder, read, data, at = self.pieces.popleft()
             if not decoder.opaque:
                 self._read(decoder, read, data, at)
 

@@ -2,12 +2,14 @@
 
 import socket
 import ssl
+from functools import partial
 from typing import Protocol
 
 CHUNK_BYTES = 16 << 10
 """What is read at once where frames may start; longer bodies are spliced."""
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 """A peer that is gone without a word is noticed after two minutes."""
+_WANTS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class End(Protocol):
@@ -15,20 +17,20 @@ class End(Protocol):
 
     fd: int
     can_splice: bool
-    more: bool
-    """Whether the last `recv` may have left something behind."""
+    more_bytes: int
+    """A piece so long may have left something behind."""
 
     def handshake(self) -> bool:
         """Go on with the handshake; return whether it is complete."""
 
-    def recv(self) -> bytes | None:
-        """Return what is there, ``b""`` at the end, None if there is nothing now."""
+    def recv(self) -> bytes:
+        """Return what is there, ``b""`` at the end; raise BlockingIOError if there is nothing."""
 
-    def recv_into(self, buffer: memoryview) -> int | None:
+    def recv_into(self, buffer: memoryview) -> int:
         """Do as `recv`, into a buffer; return the size."""
 
     def send(self, data: bytes | memoryview) -> int:
-        """Return how many bytes were taken."""
+        """Return how many bytes were taken; raise BlockingIOError if none."""
 
     def await_bytes(self, size: int) -> None:
         """Be ready to read with so many bytes, or at the end."""
@@ -52,39 +54,18 @@ def tune(sock: socket.socket) -> None:
 class PlainEnd:
     """A socket as it is."""
 
-    __slots__ = ("_awaited", "_socket", "fd", "more")
-    can_splice = True
+    __slots__ = ("_awaited", "_socket", "fd", "recv", "recv_into", "send")
+    can_splice, more_bytes = True, CHUNK_BYTES
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._awaited = 1
         self.fd = sock.fileno()
-        self.more = False
+        self.recv = partial(sock.recv, CHUNK_BYTES)
+        self.recv_into, self.send = sock.recv_into, sock.send
 
     def handshake(self) -> bool:
         return True
-
-    def recv(self) -> bytes | None:
-        try:
-            data = self._socket.recv(CHUNK_BYTES)
-        except BlockingIOError:
-            return None
-        self.more = len(data) == CHUNK_BYTES
-        return data
-
-    def recv_into(self, buffer: memoryview) -> int | None:
-        try:
-            size = self._socket.recv_into(buffer)
-        except BlockingIOError:
-            return None
-        self.more = size == len(buffer)
-        return size
-
-    def send(self, data: bytes | memoryview) -> int:
-        try:
-            return self._socket.send(data)
-        except BlockingIOError:
-            return 0
 
     def await_bytes(self, size: int) -> None:
         if size != self._awaited:
@@ -101,8 +82,8 @@ class PlainEnd:
 class TlsEnd:
     """A socket under TLS."""
 
-    __slots__ = ("_socket", "fd", "more")
-    can_splice = False
+    __slots__ = ("_socket", "fd")
+    can_splice, more_bytes = False, 1  # the next record may have been read with this one
 
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, server_hostname: str | None = None
@@ -116,43 +97,36 @@ class TlsEnd:
             suppress_ragged_eofs=True,
         )
         self.fd = self._socket.fileno()
-        self.more = False
 
     def handshake(self) -> bool:
         try:
             self._socket.do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except _WANTS:
             return False
         return True
 
-    def recv(self) -> bytes | None:
+    def recv(self) -> bytes:
         try:
-            data = self._socket.recv(CHUNK_BYTES)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return None
-        self.more = bool(data)  # the next record may have been read with this one
-        return data
+            return self._socket.recv(CHUNK_BYTES)
+        except _WANTS as error:
+            raise BlockingIOError from error
 
-    def recv_into(self, buffer: memoryview) -> int | None:
+    def recv_into(self, buffer: memoryview) -> int:
         """Gather records, for one write of many to the other side."""
         got = 0
-        self.more = True
         try:
-            while got < len(buffer):
-                size = self._socket.recv_into(buffer[got:])
-                if not size:
-                    break
+            while got < len(buffer) and (size := self._socket.recv_into(buffer[got:])):
                 got += size
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            self.more = False
-            return got or None
+        except _WANTS as error:
+            if not got:
+                raise BlockingIOError from error
         return got
 
     def send(self, data: bytes | memoryview) -> int:
         try:
             return self._socket.send(data)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return 0
+        except _WANTS as error:
+            raise BlockingIOError from error
 
     def await_bytes(self, size: int) -> None:
         """Do nothing: what is ready is a record."""

@@ -33,7 +33,7 @@ _TURN_S = 0.5
 """How often deadlines are looked at."""
 _SHORT_TURN_S = 0.05
 """How long signals are gathered: the event loop's work would hold up the answers on their way."""
-_IDLE_S = 0.001
+_IDLE_S = 0.02
 """After so long without traffic what has passed is decoded: an answer would have come."""
 _ACCEPTS = _EVENTS = 64
 """At most so many at once."""
@@ -152,7 +152,7 @@ class ProxyLoop:
             again, self._again = self._again, []
             for run in again:
                 run()
-        if self.backlog and (not events or self.backlog.is_due):
+        if self.backlog.pieces and (not events or self.backlog.is_due):
             self.backlog.read()
         now = time.monotonic()
         if now >= self._sweep_at or self._drained_by is not None:
@@ -163,7 +163,7 @@ class ProxyLoop:
     def _wait_s(self) -> float:
         if self._again:
             return 0
-        if self.backlog:
+        if self.backlog.pieces:
             return _IDLE_S
         return _SHORT_TURN_S if self._signals or self._drained_by is not None else _TURN_S
 

@@ -10,6 +10,7 @@ while it comes, a request is of no use before its end.
 import fcntl
 import os
 from collections import defaultdict
+from collections.abc import Sized
 from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -89,8 +90,19 @@ def _close(pipe: tuple[int, int]) -> None:
 class Flow(Protocol):
     """What a direction's bytes mean."""
 
+    @property
+    def rewrites(self) -> Sized:
+        """What may change in what comes next; it goes on as it is if nothing is `held`, either."""
+
+    @property
+    def held(self) -> Sized:
+        """What was taken and has not gone on."""
+
     def pass_on(self, data: bytes) -> bytes:
         """Take bytes that were read; return what to write for them."""
+
+    def follow(self, data: bytes) -> None:
+        """Take bytes that are on their way as they came."""
 
     def note(self, data: bytes) -> None:
         """Take the same bytes, once they are on their way."""
@@ -106,7 +118,6 @@ class Pump:
     """One direction."""
 
     __slots__ = (
-        "_body",
         "_flow",
         "_gait",
         "_out",
@@ -115,12 +126,14 @@ class Pump:
         "_pipes",
         "_splices",
         "_unseen",
+        "body",
         "ended",
         "finished",
         "held",
         "moved_bytes",
         "source",
         "target",
+        "wants_write",
     )
 
     def __init__(self, source: End, target: End, flow: Flow, pipes: Pipes, gait: Gait) -> None:
@@ -131,9 +144,11 @@ class Pump:
         self._splices = source.can_splice and target.can_splice
         self._pipe: tuple[int, int] | None = None
         self._piped = 0
-        self._body = 0
-        """What is left of a body that nobody needs to see, and what has passed of it."""
+        self.body = 0
+        """What is left of a body that nobody needs to see."""
         self._unseen = 0
+        self.wants_write = False
+        """Whether it waits for its target."""
         self.ended = False
         """Whether the source has said that nothing more comes."""
         self.finished = False
@@ -145,31 +160,21 @@ class Pump:
     @property
     def wants_read(self) -> bool:
         """Whether it waits for its source."""
-        return not (self.ended or self.held or self._out or self._piped)
-
-    @property
-    def wants_write(self) -> bool:
-        """Whether it waits for its target."""
-        return bool(self._out or self._piped)
-
-    @property
-    def in_body(self) -> bool:
-        """Whether it waits for more of a body that nobody needs to see."""
-        return self._body > 0 and not (self._out or self._piped)
+        return not (self.ended or self.held or self.wants_write)
 
     @property
     def _is_within_frame(self) -> bool:
         """Whether the rest of a body is sure to come; a tunnel waits for nothing."""
-        return 0 < self._body <= FRAME_BYTES_MAX
+        return 0 < self.body <= FRAME_BYTES_MAX
 
     def carry(self) -> bool:
-        """Move what is there of a body; return whether anything was."""
-        return self._body > 0 and self._splices and self.in_body and self._splice() > 0
+        """Move what is there of the body; return whether anything was."""
+        return self._splices and not self.wants_write and self._splice() > 0
 
     def run(self) -> bool:
         """Move what can be moved; return whether there may be more at once."""
         for _ in range(_ROUNDS):
-            if (self._out or self._piped) and not self._write():
+            if self.wants_write and not self._write():
                 return False
             if self.ended and not self.finished:
                 self.target.finish()
@@ -186,23 +191,24 @@ class Pump:
 
     def _write(self) -> bool:
         """Write what was read; return whether nothing of it is left."""
-        if self._out:
-            sent = self.target.send(self._out)
-            self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
-        elif self._pipe is not None:
-            try:
+        try:
+            if self._out:
+                sent = self.target.send(self._out)
+                self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
+            elif self._pipe is not None:
                 self._piped -= os.splice(
                     self._pipe[0], self.target.fd, self._piped, None, None, _FLAGS
                 )
-            except BlockingIOError:
-                return False
-            self._release()
+                self._release()
+        except BlockingIOError:
+            pass
+        self.wants_write = bool(self._out or self._piped)
         return not self.wants_write
 
     def _read(self) -> bool:
         """Read once and write that; return whether there may be more at once."""
-        self._body = self._body or self._flow.opaque()
-        if not self._body:
+        self.body = self.body or self._flow.opaque()
+        if not self.body:
             return self._copy()
         if not self._splices:
             return self._shuttle()
@@ -211,17 +217,29 @@ class Pump:
         return self.ended or moved >= _TURN_BYTES
 
     def _copy(self) -> bool:
-        data = self.source.recv()
-        if data is None:
+        try:
+            data = self.source.recv()
+        except BlockingIOError:
             return False
-        self.ended = not data
+        if not data:
+            self.ended = True
+            return True
+        flow, out = self._flow, data
+        rewrites = bool(flow.rewrites or flow.held)
+        if rewrites:
+            out = flow.pass_on(data)
+        if out:
+            try:
+                sent = self.target.send(out)
+            except BlockingIOError:
+                sent = 0
+            if sent < len(out):
+                self._out, self.wants_write = memoryview(out)[sent:], True
+        if not rewrites:
+            flow.follow(data)
         self.moved_bytes += len(data)
-        if data:
-            self._out = self._flow.pass_on(data)
-            if self._out:
-                self._write()
-            self._flow.note(data)
-        return self.ended or self.source.more
+        flow.note(data)
+        return len(data) >= self.source.more_bytes
 
     def _splice(self) -> int:
         """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there."""
@@ -229,7 +247,7 @@ class Pump:
         if not self._is_within_frame:
             flags = _FLAGS
         pipe = self._pipe = self._pipe or self._pipes.lend(step)
-        source, target, splice, left = self.source.fd, self.target.fd, os.splice, self._body
+        source, target, splice, left = self.source.fd, self.target.fd, os.splice, self.body
         moved = piped = 0
         least = max(SPLICE_MIN_BYTES, left - _TURN_BYTES)
         try:
@@ -243,11 +261,13 @@ class Pump:
         except BlockingIOError:
             moved = moved or -1
         finally:
-            self._piped = piped
+            self._piped, self.wants_write = piped, piped > 0
         if moved > 0:
             self._carried(moved)
-        self._release()
-        self.source.await_bytes(self._awaited() if self._is_within_frame else 1)
+        within = self._is_within_frame
+        if not (piped or within):
+            self.close()
+        self.source.await_bytes(self._awaited() if within else 1)
         return moved
 
     def _release(self) -> None:
@@ -257,8 +277,9 @@ class Pump:
     def _shuttle(self) -> bool:
         """Move a body through one buffer of all connections: TLS must see it, nobody else."""
         buffer = self._pipes.buffer
-        moved = self.source.recv_into(buffer[: min(self._body, len(buffer))])
-        if moved is None:
+        try:
+            moved = self.source.recv_into(buffer[: min(self.body, len(buffer))])
+        except BlockingIOError:
             return False
         self.ended = not moved
         self._carried(moved)
@@ -266,17 +287,17 @@ class Pump:
         if moved:
             self._write()
         self._out = bytes(self._out)  # what the target did not take
-        return self.ended or self.source.more
+        return True
 
     def _carried(self, size: int) -> None:
         self.moved_bytes += size
         self._unseen += size
-        self._body -= size
-        if self._body < SPLICE_MIN_BYTES:
+        self.body -= size
+        if self.body < SPLICE_MIN_BYTES:
             self._flow.carried(self._unseen)
-            self._body = self._unseen = 0
+            self.body = self._unseen = 0
 
     def _awaited(self) -> int:
         """Return how much of a body to wait for: a client can do nothing with a small part."""
         most = self._gait.await_bytes
-        return self._body if self._body < 2 * most else most
+        return self.body if self.body < 2 * most else most

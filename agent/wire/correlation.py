@@ -16,31 +16,32 @@ PENDING_LIMIT = 1_000
 class Correlation(Generic[_T]):
     """The requests of one connection that wait for their answers; bounded."""
 
-    __slots__ = ("_pending", "dropped")
+    __slots__ = ("dropped", "pending")
 
     def __init__(self) -> None:
-        self._pending: dict[int, _T] = {}
+        self.pending: dict[int, _T] = {}
+        """By correlation id; to look at."""
         self.dropped = 0
 
     def __contains__(self, correlation_id: int) -> bool:
-        return correlation_id in self._pending
+        return correlation_id in self.pending
 
     def ask(self, correlation_id: int, request: _T) -> None:
         """Remember a request; the oldest goes when there are too many."""
-        self._pending.pop(correlation_id, None)
-        self._pending[correlation_id] = request
-        if len(self._pending) > PENDING_LIMIT:
-            del self._pending[next(iter(self._pending))]
+        self.pending.pop(correlation_id, None)
+        self.pending[correlation_id] = request
+        if len(self.pending) > PENDING_LIMIT:
+            del self.pending[next(iter(self.pending))]
             self.dropped += 1
 
     def peek(self, correlation_id: int) -> _T:
         """Return the request of an answer that is not complete yet, and forget nothing."""
-        return self._pending[correlation_id]
+        return self.pending[correlation_id]
 
     def answer(self, correlation_id: int) -> _T | None:
         """Return the request of an answer, and forget it with all that came before it."""
-        if correlation_id not in self._pending:
+        if correlation_id not in self.pending:
             return None
-        while (oldest := next(iter(self._pending))) != correlation_id:
-            del self._pending[oldest]
-        return self._pending.pop(correlation_id)
+        while (oldest := next(iter(self.pending))) != correlation_id:
+            del self.pending[oldest]
+        return self.pending.pop(correlation_id)

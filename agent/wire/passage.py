@@ -16,6 +16,7 @@ from agent.wire.connection import looks_like_request
 from agent.wire.correlation import Correlation
 from agent.wire.patch import Rewritten, Route, TruncatedError
 from agent.wire.rewrite import (
+    NAMING,
     PRODUCE,
     has_addresses,
     is_too_new,
@@ -44,37 +45,43 @@ It may raise `TruncatedError`, to see the frame again with more of it.
 class Cutter:
     """Finds the frames of one direction."""
 
-    __slots__ = ("_head", "_held", "_missing", "_visit", "broken", "skip")
+    __slots__ = ("_broken", "_head", "_missing", "_passed", "_visit", "held", "skip")
 
-    def __init__(self, head_bytes: int, visit: Visit) -> None:
-        """Show each frame to ``visit``, with at least its first ``head_bytes``."""
-        self._head, self._visit = head_bytes, visit
-        self._held: list[bytes] = []
+    def __init__(self, head_bytes: int, visit: Visit, broken: Callable[[], None]) -> None:
+        """Show each frame to ``visit``, with at least its first ``head_bytes``.
+
+        Where something is no frame, all passes from then on, and ``broken`` is called.
+        """
+        self._head, self._visit, self._broken = head_bytes, visit, broken
+        self.held: list[bytes] = []
+        """A frame's start, in pieces, until more has come; to look whether there is any."""
         self._missing = 0
+        self._passed = 0
+        """How many of the bytes that are held have passed nevertheless (`follow`)."""
         self.skip = 0
         """Bytes that come next and pass, whatever they are."""
-        self.broken = False
-        """Whether something was no frame; all has passed since."""
 
     @property
     def between_frames(self) -> bool:
         """Whether the last frame was complete."""
-        return not self.skip and not self._held
+        return not self.skip and not self.held
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that go on now."""
-        if self._held:
-            self._held.append(data)
+        kept = 0
+        if self.held:
+            self.held.append(data)
             self._missing -= len(data)
             if self._missing > 0:
                 return b""
-            data = b"".join(self._held)
-            self._held.clear()
+            data = b"".join(self.held)
+            self.held.clear()
+            kept = self._passed
         elif self.skip >= len(data):
             self.skip -= len(data)
             return data
         out: list[bytes] = []
-        at, kept, end = self.skip, 0, len(data)
+        at, end = self.skip, len(data)
         try:
             while at < end:
                 size = self._size(data, at)
@@ -84,12 +91,20 @@ class Cutter:
                     kept = at + changed.consumed
                 at += 4 + size
         except TruncatedError as error:
-            self._held, self._missing = [data[at:]], error.missing
+            self.held.append(data[at:])
+            self._missing = error.missing
+            self._passed = max(0, kept - at)
         except DecodeError:
-            self.broken, at = True, ENDLESS
+            self._broken()
+            at = ENDLESS
         self.skip = max(0, at - end)
-        as_it_came = at >= end and not out
+        as_it_came = at >= end and not (out or kept)
         return data if as_it_came else b"".join((*out, data[kept : min(at, end)]))
+
+    def follow(self, data: bytes) -> None:
+        """Take bytes that have gone on as they came: none is held, no frame is to be changed."""
+        self.feed(data)
+        self._passed = sum(map(len, self.held))
 
     def _size(self, data: bytes, at: int) -> int:
         """Return a frame's size, once its head is complete."""
@@ -116,7 +131,10 @@ class Passage:
         "_route",
         "_spoken",
         "answers",
+        "received",
         "requests",
+        "rewrites",
+        "sent",
     )
 
     def __init__(self, route: Route, counts: Counter[str]) -> None:
@@ -126,8 +144,14 @@ class Passage:
         self._spoken = self._raw = False
         self._asked: int | None = None
         self._answered: int | None = None
-        self.requests = Cutter(_REQUEST.size, self._request)
-        self.answers = Cutter(_INT32.size, self._answer)
+        self.requests = Cutter(_REQUEST.size, self._request, self._tunnel)
+        self.answers = Cutter(_INT32.size, self._answer, self._tunnel)
+        self.sent = self.requests.feed
+        """Takes bytes of the client; returns those that go on to the broker."""
+        self.received = self.answers.feed
+        """Takes bytes of the broker; returns those that go on to the client."""
+        self.rewrites = self._pending.pending
+        """Not empty while an answer that comes next may be changed."""
 
     @property
     def at_rest(self) -> bool:
@@ -135,22 +159,8 @@ class Passage:
         between = self.requests.between_frames and self.answers.between_frames
         return between and self._asked == self._answered
 
-    def sent(self, data: bytes) -> bytes:
-        """Take bytes of the client; return those that go on to the broker."""
-        out = self.requests.feed(data)
-        if self.requests.broken:
-            self._tunnel(self.requests, self.answers)
-        return out
-
-    def received(self, data: bytes) -> bytes:
-        """Take bytes of the broker; return those that go on to the client."""
-        out = self.answers.feed(data)
-        if self.answers.broken:
-            self._tunnel(self.answers, self.requests)
-        return out
-
-    def _tunnel(self, broken: Cutter, other: Cutter) -> None:
-        broken.broken, other.skip = False, ENDLESS
+    def _tunnel(self) -> None:
+        self.requests.skip = self.answers.skip = ENDLESS
         self._counts["tunnelled"] += 1
 
     def _request(self, data: bytes, at: int, size: int) -> None:
@@ -164,6 +174,8 @@ class Passage:
         self._raw = api_key == _SASL_HANDSHAKE and version == 0
         if api_key != PRODUCE or _expects_answer(data, at, version):
             self._asked = correlation_id
+        if api_key not in NAMING:
+            return
         if has_addresses(api_key, version):
             self._pending.ask(correlation_id, (api_key, version))
         elif is_too_new(api_key, version):

@@ -35,6 +35,8 @@ _LAST_VERSION = {
     SHARE_ACKNOWLEDGE: 2,
 }
 """What clients may use at most, so that no address passes by."""
+NAMING = _VERSIONS.keys() | _LAST_VERSION.keys()
+"""The APIs of which some version has, or may have, addresses in its answers."""
 _FIRST_FLEXIBLE = {PRODUCE: 9, METADATA: 9, FIND_COORDINATOR: 3}
 """Those of all other APIs are flexible."""
 _LAST_BYTES = {PRODUCE: bytes(5), SHARE_FETCH: b"\1\0", SHARE_ACKNOWLEDGE: b"\1\0"}

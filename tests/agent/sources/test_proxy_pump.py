@@ -16,8 +16,13 @@ class Body:
     def __init__(self, size: int) -> None:
         self.size = size
 
+    rewrites = held = ()
+
     def pass_on(self, data: bytes) -> bytes:
         return data
+
+    def follow(self, data: bytes) -> None:
+        """All is one body."""
 
     def note(self, data: bytes) -> None:
         """Nobody listens."""

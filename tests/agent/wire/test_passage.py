@@ -1,7 +1,7 @@
 """Both directions of a proxied connection, in any pieces."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -61,6 +61,36 @@ def test_any_pieces_give_the_same_bytes(cuts: list[int]) -> None:
 
     assert b"".join(map(passage.received, pieces)) == answers(HERE)
     assert passage.at_rest
+
+
+@given(st.lists(st.booleans(), max_size=6), st.lists(st.integers(1, 300), max_size=20))
+def test_what_nobody_changes_may_pass_first(named: list[bool], cuts: list[int]) -> None:
+    """Each request is asked when the answer before it has begun: a client that pipelines."""
+    passage, _ = _passage()
+    asked = [(METADATA, 12) if each else (FETCH, 4) for each in named]
+
+    def answers(address: tuple[str, int]) -> list[bytes]:
+        return [
+            _metadata(n, address) if each else frames.answer(FETCH, 4, n, responses=[])
+            for n, each in enumerate(named)
+        ]
+
+    got, read, unread = b"", 0, iter(enumerate(asked))
+    due = [0, *accumulate(map(len, answers(FAR)))]
+    data = b"".join(answers(FAR))
+    for a, b in pairwise([0, *sorted({min(cut, len(data)) for cut in cuts}), len(data)]):
+        while read < len(asked) and due[max(0, read - 1)] < b:
+            n, (api_key, version) = next(unread)
+            request = frames.request(api_key, version, n, "c")
+            passage.requests.follow(request)
+            read += 1
+        if passage.rewrites or passage.answers.held:
+            got += passage.received(data[a:b])
+        else:
+            got += data[a:b]
+            passage.answers.follow(data[a:b])
+
+    assert got == b"".join(answers(HERE))
 
 
 def test_an_answer_that_is_too_long_to_withhold_passes_and_is_counted() -> None:
