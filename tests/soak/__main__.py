@@ -1,8 +1,9 @@
-"""A soak: real consumers with random faults, one agent on their logs and on the wire.
+"""A soak: real clients with random faults, one agent on their logs and on the wire.
 
-At the end each consumer's transitions are compared with its oracle, which is its own DEBUG log.
-Prints precision and recall, and how the agent's memory grew; the exit code is 1 where either is
-not 1.0, or, in ten minutes or more, the memory goes on growing.
+Consumers and Streams applications. At the end each one's transitions are compared with its oracle,
+which is its own DEBUG log; so are those that a replay of the INFO logs alone tells. Prints
+precision and recall of both, and how the agent's memory grew; the exit code is 1 where the agent's
+are not both 1.0, or, in ten minutes or more, its memory goes on growing.
 """
 
 import json
@@ -10,111 +11,68 @@ import random
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from difflib import SequenceMatcher
 from pathlib import Path
 from statistics import linear_regression
 from threading import Event
+from typing import Any
 
 import click
 import psutil
 
-from agent.lab.artifacts import clients as client_artifacts
-from agent.lab.artifacts import fetch
 from agent.lab.broker import HOST, free_port
-from agent.lab.clients import Clients
-from agent.lab.drivers import java_command
 from agent.lab.errors import LabError
-from agent.lab.lab import fetch_artifacts, open_lab
-from agent.lab.process import Driver
+from agent.lab.lab import Lab, fetch_artifacts, open_lab
 from tests.faults.agent_process import AgentProcess
-from tests.soak.oracle import codes
+from tests.soak.comparing import compared, replayed
+from tests.soak.members import (
+    APPLICATION_SIZE,
+    GROUP_SIZE,
+    PARTITIONS,
+    Consumer,
+    Fleet,
+    Instance,
+    Member,
+)
 
-_HERE = Path(__file__).parent
-_VERSIONS = ("3.9.1", "4.3.0")
-_GROUP_SIZE = 5
 _SETTLE_S = 30.0
 _SLOPE_MAX_MIB_PER_H = 20.0
 _SLOPE_MINUTES = 10.0
 """In less the agent still warms up."""
 _WARM_UP = 0.3
 """Of the soak's length; memory is looked at behind it."""
-_POLL_MS = 8000
+_MEMBERS_A_HAND = 8
+"""So many members bear their faults one after the other."""
+_RECORDS = 200
+_LOOK_S = 1.0
 
-
-class _Fleet(Clients):
-    """Consumers that print every request and answer into a second log."""
-
-    def _java(self, main: str, version: str, client_id: str) -> list[str | Path]:
-        flags = [
-            "-Xmx96m",
-            f"-Dlog4j.configuration={(_HERE / 'log4j.properties').as_uri()}",
-            f"-Ddriver.log={self._log(client_id)}",
-        ]
-        return java_command(main, fetch(client_artifacts(version), self._cache), self._cache, flags)
-
-
-class _Member:
-    """One consumer, through its lives."""
-
-    def __init__(self, fleet: _Fleet, number: int) -> None:
-        self.client_id, self._group = f"c{number}", f"soak-{number // _GROUP_SIZE}"
-        self._version = _VERSIONS[number % len(_VERSIONS)]
-        self._fleet = fleet
-        self.driver = self._start()
-
-    def suffer(self, chance: random.Random) -> None:
-        """Do or bear something; it is over when this returns."""
-        what = chance.choice(("enforce", "enforce", "close", "stall", "kill", "pause"))
-        click.echo(f"{what} {self.client_id}", err=True)
-        match what:
-            case "enforce":
-                self.driver.do("enforce a new configuration")
-            case "close":
-                self.driver.close()
-                self.driver = self._start()
-            case "kill":
-                self.driver.kill()
-                self.driver = self._start()
-            case "stall":
-                self.driver.do(f"stall {_POLL_MS + 2000}")
-            case _:
-                self.driver.pause()
-                Event().wait(8.0)  # longer than its session
-                self.driver.resume()
-
-    def _start(self) -> Driver:
-        settings = {"max.poll.interval.ms": str(_POLL_MS)}
-        driver = self._fleet.consumer(
-            self._version, self.client_id, self._group, [self._group], settings
-        )
-        driver.wait_for("assigned", 120.0)
-        return driver
+Found = dict[str, Any]
 
 
 @click.command(help=__doc__)
 @click.option("--minutes", default=60.0, show_default=True)
-@click.option("--consumers", default=50, show_default=True)
+@click.option("--consumers", default=44, show_default=True)
+@click.option("--instances", default=6, show_default=True, help="Of Streams applications.")
 @click.option("--seed", default=12472, show_default=True)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep logs and records there.")
-def main(minutes: float, consumers: int, seed: int, keep: Path | None) -> None:
+def main(minutes: float, consumers: int, instances: int, seed: int, keep: Path | None) -> None:
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        found = _soak(folder, minutes, consumers, random.Random(seed))
+        found = _soak(folder, minutes, (consumers, instances), seed)
     click.echo(json.dumps(found, indent=1))
     is_right = found["precision"] == found["recall"] == 1.0
     is_flat = minutes < _SLOPE_MINUTES or found["rss_mib_per_h"] <= _SLOPE_MAX_MIB_PER_H
     sys.exit(0 if is_right and is_flat else 1)
 
 
-def _soak(folder: Path, minutes: float, consumers: int, chance: random.Random) -> dict[str, float]:
+def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Found:
     cache, logs = fetch_artifacts(), folder / "clients"
     logs.mkdir(parents=True)
     with ExitStack() as stack:
         lab = stack.enter_context(open_lab(folder / "lab", cache))
-        for number in range(-(-consumers // _GROUP_SIZE)):
-            lab.admin.do(f"create-topic soak-{number} {_GROUP_SIZE}")
+        _make_topics(lab, *sizes)
         port = free_port()
         upstream = json.dumps(lab.cluster.bootstrap.split(","))
         agent = stack.enter_context(
@@ -125,49 +83,76 @@ def _soak(folder: Path, minutes: float, consumers: int, chance: random.Random) -
             )
         )
         agent.start_ready()
-        fleet = stack.enter_context(_Fleet(f"{HOST}:{port}", logs, cache))
-        members = [_Member(fleet, number) for number in range(consumers)]
-        memory, faults = _live(members, agent, minutes, chance)
+        fleet = stack.enter_context(Fleet(f"{HOST}:{port}", logs, cache))
+        members = _begin(fleet, *sizes)
+        memory, faults = _live(members, agent, minutes, seed)
         Event().wait(_SETTLE_S)
         agent.drain()
         for member in members:
             member.driver.kill()
-    rows = [row for row in agent.published() if row["kind"] == "transition"]
-    return _compared(members, logs, rows) | {"faults": faults, "rss_mib_per_h": _slope(memory)}
+    debug_logs = [fleet.debug_log(member.client_id) for member in members]
+    found = compared(debug_logs, agent.published(), "logs and wire")
+    alone = compared(debug_logs, replayed(logs), "logs alone")
+    return found | {
+        "logs_alone": alone,
+        "faults": faults,
+        "rss_mib_per_h": _slope(memory),
+        "rss_mib": round(memory[-1][1], 1),
+    }
+
+
+def _make_topics(lab: Lab, consumers: int, instances: int) -> None:
+    for number in range(-(-consumers // GROUP_SIZE)):
+        lab.admin.do(f"create-topic soak-{number} {PARTITIONS}")
+    lab.admin.do("create-topic soak-more 2")
+    for number in range(-(-instances // APPLICATION_SIZE)):
+        lab.admin.do(f"create-topic streams-{number} {PARTITIONS}")
+        lab.admin.do(f"produce streams-{number} {_RECORDS}")
+
+
+def _begin(fleet: Fleet, consumers: int, instances: int) -> list[Member]:
+    """Start all, two at a time."""
+    makers: list[Callable[[], Member]] = []
+    makers += [lambda n=n: Consumer(fleet, n) for n in range(consumers)]  # type: ignore[misc]
+    makers += [lambda n=n: Instance(fleet, n) for n in range(instances)]  # type: ignore[misc]
+    with ThreadPoolExecutor(2) as starters:
+        return list(starters.map(lambda make: make(), makers))
 
 
 def _live(
-    members: list[_Member], agent: AgentProcess, minutes: float, chance: random.Random
+    members: Sequence[Member], agent: AgentProcess, minutes: float, seed: int
 ) -> tuple[list[tuple[float, float]], int]:
+    """Let several hands do harm until the time is over, each to members of its own."""
     process, begun_s = psutil.Process(agent.process.pid), time.monotonic()
-    memory, faults = list[tuple[float, float]](), 0
-    while (at_s := time.monotonic() - begun_s) < minutes * 60:
-        memory.append((at_s / 3600, process.memory_info().rss / (1 << 20)))
-        chance.choice(members).suffer(chance)
+    ended, memory = Event(), list[tuple[float, float]]()
+    hands = -(-len(members) // _MEMBERS_A_HAND)
+    with ThreadPoolExecutor(hands) as pool:
+        harmed = [
+            pool.submit(_harm, members[hand::hands], random.Random(seed + hand), ended)
+            for hand in range(hands)
+        ]
+        try:
+            while (at_s := time.monotonic() - begun_s) < minutes * 60:
+                memory.append((at_s / 3600, process.memory_info().rss / (1 << 20)))
+                ended.wait(_LOOK_S)
+                for hand in harmed:
+                    if hand.done():
+                        hand.result()  # only an error ends it so early
+        finally:
+            ended.set()
+        return memory, sum(hand.result() for hand in harmed)
+
+
+def _harm(members: Sequence[Member], chance: random.Random, ended: Event) -> int:
+    faults = 0
+    while not ended.is_set():
+        member = chance.choice(members)
+        what = chance.choice(member.BEARS)
+        click.echo(f"{time.strftime('%H:%M:%S')} {what} {member.client_id}", err=True)
+        member.suffer(what, chance)
         faults += 1
-        Event().wait(chance.uniform(0.0, 3.0))
-    return memory, faults
-
-
-def _compared(
-    members: list[_Member], logs: Path, rows: list[dict[str, object]]
-) -> dict[str, float]:
-    counts: Counter[str] = Counter()
-    for member in members:
-        wanted = codes(logs / f"{member.client_id}.log.debug")
-        found = [row["to"] for row in rows if row["client_id"] == member.client_id]
-        blocks = SequenceMatcher(None, wanted, found, autojunk=False).get_matching_blocks()
-        counts["right"] += sum(block.size for block in blocks)
-        counts["wanted"] += len(wanted)
-        counts["found"] += len(found)
-        if wanted != found:
-            click.echo(f"{member.client_id}: wanted {wanted}\n    found {found}", err=True)
-    return {
-        "wanted": counts["wanted"],
-        "found": counts["found"],
-        "precision": counts["right"] / max(1, counts["found"]),
-        "recall": counts["right"] / max(1, counts["wanted"]),
-    }
+        ended.wait(chance.uniform(0.0, 3.0))
+    return faults
 
 
 def _slope(memory: list[tuple[float, float]]) -> float:

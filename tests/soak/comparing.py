@@ -1,0 +1,103 @@
+"""What was found beside what the oracle wants, as numbers."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tests.soak.oracle import Line, Lives, codes, read
+
+_AHEAD = 3
+"""One kill may leave so many questions open."""
+
+Row = dict[str, Any]
+Codes = dict[str, list[int]]
+
+
+def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[str, float]:
+    """Return how many transitions are wanted and found, with precision and recall.
+
+    Prints what differs. Of what the oracle leaves open: ``asked`` is how many questions of killed
+    processes, ``crossed`` how many causes were met before what masks them in the client's own log.
+    """
+    counts: Counter[str] = Counter()
+    told = [row for row in rows if row["kind"] == "transition"]
+    for log in debug_logs:
+        found: Codes = {}
+        for row in told:
+            if _is_of(row["client_id"], log):
+                found.setdefault(row["client_id"], []).append(row["to"])
+        lives = _most_alike(read(log), found)
+        wanted, crossed = _crossed(lives, found)
+        counts["asked"] += lives.asked
+        counts["crossed"] += crossed
+        for client_id in sorted({*wanted, *found}):
+            pair = wanted.get(client_id, []), found.get(client_id, [])
+            counts["right"] += _right(*pair)
+            counts["wanted"] += len(pair[0])
+            counts["found"] += len(pair[1])
+            if pair[0] != pair[1]:
+                click.echo(f"{of}: {client_id} wanted {pair[0]}\n    found {pair[1]}", err=True)
+    return {
+        "wanted": counts["wanted"],
+        "found": counts["found"],
+        "asked": counts["asked"],
+        "crossed": counts["crossed"],
+        "precision": counts["right"] / max(1, counts["found"]),
+        "recall": counts["right"] / max(1, counts["wanted"]),
+    }
+
+
+def replayed(folder: Path) -> list[Row]:
+    """Return what the INFO logs alone tell."""
+    command = [sys.executable, "-P", "-m", "agent", "replay", "--source", "logs"]
+    done = subprocess.run(
+        [*command, *sorted(folder.glob("*.log"))], capture_output=True, text=True, check=True
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _most_alike(lines: Sequence[Line], found: Codes) -> Lives:
+    """Return what is wanted, each question in turn answered as it fits best with the next two."""
+    fates: list[bool] = []
+    while (lives := codes(lines, fates)).asked > len(fates):
+        ahead = product((True, False), repeat=_AHEAD)
+        best = min(ahead, key=lambda next_: _mistakes(codes(lines, [*fates, *next_]).told, found))
+        fates.append(best[0])
+    return lives
+
+
+def _crossed(lives: Lives, found: Codes) -> tuple[Codes, int]:
+    """Return what is wanted with the causes that were met first, and how many those are."""
+    wanted: Codes = {name: list(told) for name, told in lives.told.items()}
+    taken: Counter[str] = Counter()
+    for name, position, code in lives.crossings:
+        told, place = wanted[name], position + taken[name]
+        with_it = [*told[:place], code, *told[place:]]
+        got = found.get(name, [])
+        if _right(with_it, got) > _right(told, got):
+            wanted[name] = with_it
+            taken[name] += 1
+    return wanted, taken.total()
+
+
+def _mistakes(wanted: Mapping[str, list[int]], found: Codes) -> int:
+    pairs = [(wanted.get(name, []), found.get(name, [])) for name in {*wanted, *found}]
+    return sum(len(one) + len(other) - 2 * _right(one, other) for one, other in pairs)
+
+
+def _right(wanted: Sequence[int], found: Sequence[int]) -> int:
+    matcher = SequenceMatcher(None, wanted, found, autojunk=False)
+    return sum(block.size for block in matcher.get_matching_blocks())
+
+
+def _is_of(client_id: str, log: Path) -> bool:
+    name = log.name.removesuffix(".log.debug")
+    return client_id == name or client_id.startswith(f"{name}-StreamThread-")

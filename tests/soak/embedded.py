@@ -1,0 +1,71 @@
+"""What members embed in JoinGroup and SyncGroup, from the numbers that Java prints for bytes.
+
+Layouts: ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json, and of Streams'
+AssignmentInfo.java its end alone, which is the time of the next rebalance since version 7.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+Partitions = frozenset[tuple[str, int]]
+
+_NEXT_REBALANCE_BYTES = 8
+_NEVER_MS = (1 << 63) - 1
+_REVOKE, _PROBE = 10, 11
+
+
+class Assignment(NamedTuple):
+    """What a member got. ``demand`` is 10 or 11 where Streams wants another rebalance, else 0."""
+
+    partitions: Partitions
+    demand: int
+
+
+NOTHING = Assignment(frozenset(), 0)
+
+
+class _Reader:
+    def __init__(self, printed: str) -> None:
+        self._data = bytes(int(each) % 256 for each in printed.split(",") if each.strip())
+        self._at = 0
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), signed=True)
+
+    def take(self, size: int) -> bytes:
+        begun, self._at = self._at, self._at + max(0, size)
+        return self._data[begun : self._at]
+
+    def text(self) -> str:
+        return self.take(self.number(2)).decode()
+
+    def partitions(self) -> Partitions:
+        return frozenset(
+            (topic, self.number(4))
+            for topic in (self.text() for _ in range(self.number(4)))
+            for _ in range(self.number(4))
+        )
+
+
+@lru_cache(1000)
+def owned(metadata: str) -> Partitions:
+    """Return what a member still has when it joins."""
+    reader = _Reader(metadata)
+    version = reader.number(2)
+    for _ in range(reader.number(4)):
+        reader.text()  # a topic
+    reader.take(reader.number(4))  # the assignor's own
+    return reader.partitions() if version >= 1 else frozenset()
+
+
+@lru_cache(1000)
+def given(assignment: str) -> Assignment:
+    """Return what a member got from a sync."""
+    reader = _Reader(assignment)
+    reader.number(2)  # the version
+    partitions = reader.partitions()
+    of_streams = reader.take(reader.number(4))
+    if not of_streams:
+        return Assignment(partitions, 0)
+    next_ms = int.from_bytes(of_streams[-_NEXT_REBALANCE_BYTES:])
+    return Assignment(partitions, 0 if next_ms == _NEVER_MS else _PROBE if next_ms else _REVOKE)

@@ -1,0 +1,150 @@
+"""Who lives in a soak, and what may befall them: consumers, instances of Streams applications."""
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Event, Lock
+from typing import ClassVar, Protocol
+
+from agent.lab.artifacts import clients as client_artifacts
+from agent.lab.artifacts import fetch
+from agent.lab.clients import Clients
+from agent.lab.drivers import java_command
+from agent.lab.process import Driver
+from tests.soak.oracle import BEGINNING
+
+GROUP_SIZE, APPLICATION_SIZE = 5, 3
+PARTITIONS = 5
+_VERSIONS = ("3.9.1", "4.3.0")
+_POLL_MS = 8000
+_START_S = 240.0
+_FROZEN_S = 8.0
+"""Longer than a session."""
+_COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+_CONSUMER = {"max.poll.interval.ms": str(_POLL_MS), "fetch.max.wait.ms": "5000"}
+_APPLICATIONS: tuple[Mapping[str, str], ...] = (
+    {"num.stream.threads": "2"},
+    {"acceptable.recovery.lag": "0", "probing.rebalance.interval.ms": "60000"},
+    {"num.standby.replicas": "1"},
+)
+
+
+class Fleet(Clients):
+    """Clients that print every request and answer into a second log."""
+
+    def __init__(self, bootstrap: str, folder: Path, cache: Path) -> None:
+        super().__init__(bootstrap, folder, cache)
+        self._lock = Lock()
+
+    def debug_log(self, client_id: str) -> Path:
+        return self._log(client_id).with_suffix(".log.debug")
+
+    def _java(self, main: str, version: str, client_id: str) -> list[str | Path]:
+        with self.debug_log(client_id).open("a") as log:
+            log.write(f"{BEGINNING}\n")
+        flags = [
+            "-Xmx96m",
+            f"-Dlog4j.configuration={(Path(__file__).with_name('log4j.properties')).as_uri()}",
+            f"-Ddriver.log={self._log(client_id)}",
+        ]
+        with self._lock:
+            jars = fetch(client_artifacts(version), self._cache)
+            return java_command(main, jars, self._cache, flags)
+
+
+class Member(Protocol):
+    """A process, through its lives."""
+
+    client_id: str
+    driver: Driver
+    BEARS: ClassVar[tuple[str, ...]]
+
+    def suffer(self, what: str, chance: random.Random) -> None:
+        """Do or bear something; it is over when this returns."""
+
+
+class Consumer:
+    """One of a group; every second group is cooperative, the others are eager."""
+
+    BEARS = ("enforce", "enforce", "close", "stall", "kill", "freeze", "subscribe")
+
+    def __init__(self, fleet: Fleet, number: int) -> None:
+        group = number // GROUP_SIZE
+        self.client_id, self._group = f"c{number}", f"soak-{group}"
+        self._version = _VERSIONS[number % len(_VERSIONS)]
+        assignor = {"partition.assignment.strategy": _COOPERATIVE} if group % 2 else {}
+        self._settings, self._fleet = _CONSUMER | assignor, fleet
+        self._has_more = False
+        self.driver = self._start()
+
+    def suffer(self, what: str, _chance: random.Random) -> None:
+        match what:
+            case "enforce":
+                self.driver.do("enforce a new configuration")
+            case "close":
+                self.driver.close()
+                self.driver = self._start()
+            case "kill":
+                self.driver.kill()
+                self.driver = self._start()
+            case "stall":
+                self.driver.do(f"stall {_POLL_MS + 2000}")
+            case "subscribe":
+                self._has_more = not self._has_more
+                self.driver.do(f"subscribe {self._group}" + " soak-more" * self._has_more)
+            case _:
+                _freeze(self.driver)
+
+    def _start(self) -> Driver:
+        self._has_more = False
+        driver = self._fleet.consumer(
+            self._version, self.client_id, self._group, [self._group], self._settings
+        )
+        driver.wait_for("assigned", _START_S)
+        return driver
+
+
+class Instance:
+    """One of a Streams application's; the first application has threads that come and go."""
+
+    BEARS = ("close", "kill", "freeze", "away", "thread")
+
+    def __init__(self, fleet: Fleet, number: int) -> None:
+        application = number // APPLICATION_SIZE
+        self.client_id, self._group = f"s{number}", f"streams-{application}"
+        self._version = _VERSIONS[application % len(_VERSIONS)]
+        self._settings = _APPLICATIONS[application % len(_APPLICATIONS)]
+        self._fleet = fleet
+        self.driver = self._start()
+
+    def suffer(self, what: str, chance: random.Random) -> None:
+        match what:
+            case "close":
+                self.driver.close()
+                self.driver = self._start()
+            case "kill":
+                self.driver.kill()
+                self.driver = self._start()
+            case "away":
+                self.driver.close()
+                Event().wait(chance.uniform(5.0, 20.0))
+                self.driver = self._start()
+            case "thread":
+                self.driver.do("add-thread")
+                Event().wait(chance.uniform(0.0, 10.0))
+                self.driver.do("remove-thread")
+            case _:
+                _freeze(self.driver)
+
+    def _start(self) -> Driver:
+        driver = self._fleet.streams(
+            self._version, self.client_id, self._group, self._group, self._settings
+        )
+        driver.wait_for("state RUNNING", _START_S)
+        return driver
+
+
+def _freeze(driver: Driver) -> None:
+    driver.pause()
+    Event().wait(_FROZEN_S)
+    driver.resume()
