@@ -19,6 +19,7 @@ from metrics.snapshot import DURATION_BUCKETS_S
 
 _go: Callable[[float], str] = floatToGoString
 _BOUNDS = (*map(_go, DURATION_BUCKETS_S), "+Inf")
+_BOUND = "le"
 _OPENMETRICS = "application/openmetrics-text"
 _EXPONENT = 1e6
 """From here on Go writes an exponent."""
@@ -29,7 +30,7 @@ class PageWriter:
 
     def __init__(self) -> None:
         """Start with nothing remembered."""
-        self._heads: dict[Metric, tuple[_Heads, ...]] = {}
+        self._heads: dict[Metric, _Heads] = {}
 
     def write(
         self, exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
@@ -39,22 +40,22 @@ class PageWriter:
         is_openmetrics = content_type.startswith(_OPENMETRICS)
         found = families(exposition, max_series, state_sets=state_sets)
         # those of a metric that has no series any more go
-        self._heads = {row: self._heads.get(row) or _heads(row) for row, _ in found}
-        out: list[str] = []
+        self._heads = {row: self._heads.get(row) or _Heads(row) for row, _ in found}
+        out: list[bytes] = []  # metric by metric: lines take more memory than their text
         for row, points in found:
-            out += _declared(row, is_openmetrics=is_openmetrics)
-            out += self._lines(row, points, with_examples=is_openmetrics)
+            declared = _declared(row, is_openmetrics=is_openmetrics)
+            lines = self._lines(row, points, with_examples=is_openmetrics)
+            out.append("".join([*declared, *lines]).encode())
         if is_openmetrics:
-            out.append("# EOF\n")
-        return "".join(out).encode(), content_type
+            out.append(b"# EOF\n")
+        return b"".join(out), content_type
 
     def _lines(self, row: Metric, points: list[Point], *, with_examples: bool) -> Iterable[str]:
-        heads, *others = self._heads[row]
+        heads = self._heads[row]
         if len(heads) > 2 * len(points):  # most of its series have gone
-            for each in (heads, *others):
-                each.clear()
+            heads.clear()
         if row.type is MetricType.HISTOGRAM:
-            return _histograms([heads, *others], points, with_examples=with_examples)
+            return _histograms(row.name, heads, points, with_examples=with_examples)
         return [
             f"{heads[labels]}{number!r}\n"
             if (number := float(value)) < _EXPONENT  # type: ignore[arg-type]  # no histogram
@@ -71,27 +72,33 @@ def render(
 
 
 class _Heads(dict[Labels, str]):
-    """What stands before the values of a metric's series, made when it is first asked for."""
+    """What stands before the values of a metric's series, made when it is first asked for.
 
-    def __init__(self, row: Metric, suffix: str = "", bound: str | None = None) -> None:
+    Of a histogram, whose bound stands between the labels: those before it, a line's end, and those
+    behind it. One for all its lines: with one for each, 5,000 groups took 30 MiB.
+    """
+
+    def __init__(self, row: Metric) -> None:
         super().__init__()
-        self._name, self._names = row.name + suffix, row.labels
-        self._more = {} if bound is None else {"le": bound}
+        self._name, self._names = row.name, row.labels
+        self._is_histogram = row.type is MetricType.HISTOGRAM
 
     def __missing__(self, labels: Labels) -> str:
         """Write it, the labels by their names."""
-        named = dict(zip(self._names, labels, strict=True)) | self._more
-        text = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(named.items()))
+        named = sorted(zip(self._names, labels, strict=True))
+        if self._is_histogram:
+            before = "".join(f"{_label(each)}," for each in named if each[0] < _BOUND)
+            behind = "".join(f",{_label(each)}" for each in named if each[0] > _BOUND)
+            self[labels] = head = f"{before}\n{behind}"
+            return head
+        text = ",".join(map(_label, named))
         self[labels] = head = f"{self._name}{{{text}}} " if text else f"{self._name} "
         return head
 
 
-def _heads(row: Metric) -> tuple[_Heads, ...]:
-    """Return those of each line that a point has."""
-    if row.type is not MetricType.HISTOGRAM:
-        return (_Heads(row),)
-    buckets = (_Heads(row, "_bucket", bound) for bound in _BOUNDS)
-    return (*buckets, _Heads(row, "_sum"), _Heads(row, "_count"))
+def _label(named: tuple[str, str]) -> str:
+    name, value = named
+    return f'{name}="{_escaped(value)}"'
 
 
 def _escaped(value: str) -> str:
@@ -118,17 +125,20 @@ def _declared(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
 
 
 def _histograms(
-    all_heads: list[_Heads], points: list[Point], *, with_examples: bool
+    name: str, heads: _Heads, points: list[Point], *, with_examples: bool
 ) -> Iterator[str]:
     for labels, value in points:
         assert isinstance(value, Observations)  # noqa: S101 - the metric's type says so
+        before, _, behind = heads[labels].partition("\n")
+        both = before + behind[1:] if behind else before[:-1]
         counts = list(accumulate(value.durations.buckets))
-        numbers = (*counts, value.durations.sum_s, counts[-1])
         example = value.example if with_examples else None
         held_by = None if example is None else bisect_left(DURATION_BUCKETS_S, example.value)
-        for position, (heads, number) in enumerate(zip(all_heads, numbers, strict=True)):
+        for position, (bound, count) in enumerate(zip(_BOUNDS, counts, strict=True)):
             shown = _exemplar(example) if position == held_by and example is not None else ""
-            yield f"{heads[labels]}{_go(number)}{shown}\n"
+            yield f'{name}_bucket{{{before}le="{bound}"{behind}}} {_go(count)}{shown}\n'
+        yield f"{name}_sum{{{both}}} {_go(value.durations.sum_s)}\n"
+        yield f"{name}_count{{{both}}} {_go(counts[-1])}\n"
 
 
 def _exemplar(example: Example) -> str:

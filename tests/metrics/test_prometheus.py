@@ -386,8 +386,7 @@ def test_what_has_gone_leaves_the_writers_memory() -> None:
     writer.write(hostile("client-0"), "", 1000)
     writer.write(replace(shown, live=Live()), "", 1000)
 
-    remembered = [len(head) for heads in writer._heads.values() for head in heads]
-    assert max(remembered) <= 2
+    assert max(map(len, writer._heads.values())) <= 2
 
 
 def test_a_writer_writes_what_has_changed() -> None:
