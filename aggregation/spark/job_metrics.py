@@ -75,9 +75,16 @@ def left(progress: Progress) -> int:
 
 
 def _offsets(text: str | Mapping[str, Any] | None) -> int:
-    """Sum up the offsets of a topic's partitions, as Spark writes them: {topic: {number: n}}."""
-    topics = json.loads(text) if isinstance(text, str) else text or {}
-    return sum(sum(p.values()) for p in topics.values() if isinstance(p, dict))
+    """Sum up the offsets of a topic's partitions, as Spark writes them: {topic: {number: n}}.
+
+    Of a folder whose next files Spark has not listed yet it writes a text that is no JSON.
+    """
+    try:
+        topics = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return 0
+    parts = topics.values() if isinstance(topics, dict) else ()
+    return sum(sum(part.values()) for part in parts if isinstance(part, dict))
 
 
 @contextmanager

@@ -52,6 +52,12 @@ def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: 
     ]
 
 
+@pytest.mark.parametrize("text", ["", "FileStreamSourceOffset(3)", "null", "7", None])
+def test_an_offset_that_is_none_of_a_topic_leaves_nothing(text: str | None) -> None:
+    source = {"endOffset": text, "latestOffset": text, "metrics": {}}
+    assert left({"sources": [source]}) == 0
+
+
 def test_page_is_served_while_the_ingest_runs(metrics: JobMetrics) -> None:
     address = f"127.0.0.1:{free_port()}"
     with served(metrics, address):
