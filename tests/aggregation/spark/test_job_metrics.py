@@ -54,7 +54,7 @@ def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: 
 
 @pytest.mark.parametrize("text", ["", "FileStreamSourceOffset(3)", "null", "7", None])
 def test_an_offset_that_is_none_of_a_topic_leaves_nothing(text: str | None) -> None:
-    source = {"endOffset": text, "latestOffset": text, "metrics": {}}
+    source: dict[str, Any] = {"endOffset": text, "latestOffset": text, "metrics": {}}
     assert left({"sources": [source]}) == 0
 
 
