@@ -40,6 +40,11 @@ _NAME_PX, _WIDTH_PX, _LANE_PX, _HEAD_PX = 260, 1000, 22, 20
 _TICKS = 5
 
 
+def minutes_of(wanted: str) -> int:
+    """Return the window that was asked for, of those there are."""
+    return next((each for each in WINDOWS_MIN if str(each) == wanted), DEFAULT_MIN)
+
+
 class Bar(NamedTuple):
     """A member held a status. Instants are Unix seconds."""
 

@@ -27,7 +27,6 @@ from starlette.types import ASGIApp
 from agent import api
 from agent.config import WebConfig, parse_address
 from agent.errors import RebalanceAgentError, SourceError
-from agent.group_page import DEFAULT_MIN, WINDOWS_MIN, group_page
 from agent.history import History
 from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection
 from agent.landing_page import GROUP_PATH, render_page
@@ -101,7 +100,10 @@ class _Pages:
         return HTMLResponse(body, headers=_PAGE_HEADERS)
 
     async def group(self, request: Request) -> Response:
-        group, minutes = request.query_params.get("group", ""), _minutes(request)
+        from agent.group_page import group_page, minutes_of  # noqa: PLC0415 - few open it
+
+        group = request.query_params.get("group", "")
+        minutes = minutes_of(request.query_params.get("minutes", ""))
         snapshot, _ = self._answers.snapshot()
         history = self._answers.history
         body = await asyncio.get_running_loop().run_in_executor(
@@ -153,11 +155,6 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _minutes(request: Request) -> int:
-    wanted = request.query_params.get("minutes", "")
-    return next((each for each in WINDOWS_MIN if str(each) == wanted), DEFAULT_MIN)
 
 
 def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:

@@ -8,8 +8,6 @@ from typing import Any
 from agent.config import AgentConfig, Role
 from agent.errors import ConfigError
 from agent.hub.config import read_token
-from agent.hub.intake import Intake
-from agent.hub.topic_intake import TopicIntake
 from agent.pipeline import Positions
 from agent.source_types import SourceConfig
 from agent.sources.base import Source
@@ -37,7 +35,10 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
     return sources
 
 
-def _intake(config: AgentConfig, positions: Positions) -> Intake:
+def _intake(config: AgentConfig, positions: Positions) -> Source:
+    from agent.hub.intake import Intake  # noqa: PLC0415 - a hub's alone
+    from agent.hub.topic_intake import TopicIntake  # noqa: PLC0415
+
     if config.hub.topic:
         return TopicIntake(config.status, positions.get(TopicIntake.name))
     token = read_token(config.hub.token_file)

@@ -5,20 +5,21 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.routing import Route
 
 from agent.config import AgentConfig, Role
 from agent.errors import ConfigError
 from agent.http_server import MAX_CONNECTIONS
-from agent.hub.intake import Intake, routes
-from agent.hub.push import PATH, Push
-from agent.hub.topic_intake import TopicIntake
 from agent.pipeline import Pipeline
 from metrics.exposition import SinkStats
 from metrics.sample import Scope
 from metrics.snapshot import Snapshot
+
+if TYPE_CHECKING:  # imported where configured: half a MiB that most agents need not have
+    from agent.hub.intake import Intake
+    from agent.hub.topic_intake import TopicIntake
 
 AGENTS = 4_096
 """Connections of a hub: one a pushing agent."""
@@ -53,8 +54,7 @@ class HubSide:
         self._is_hub = config.role is Role.HUB
         self._takes_push = self._is_hub and not config.hub.topic
         self._pipeline, self._clock = pipeline, clock
-        folder = config.samples.spool.dir
-        self._senders: list[Sender] = [Push(url, config.hub, folder) for url in config.hub.push_to]
+        self._senders: list[Sender] = [*_pushes(config)]
         if config.samples.kafka is not None:
             self._senders.append(_topic_sink(config, pipeline))
         self._running: list[Running] = [*self._senders]
@@ -70,11 +70,17 @@ class HubSide:
         """Return where agents push to, on a hub that takes it."""
         if not self._takes_push:
             return []
+        from agent.hub.intake import routes  # noqa: PLC0415
+
         return routes(self._intake, self._pipeline.record, self._pipeline.safe, self._clock)
 
     def own_token(self, path: str) -> bool:
         """Tell whether a token is asked for at a path."""
-        return self._is_hub and path == PATH and self._intake().has_token
+        if not self._is_hub:
+            return False
+        from agent.hub.push import PATH  # noqa: PLC0415
+
+        return path == PATH and self._intake().has_token
 
     def start(self) -> list[asyncio.Task[Any]]:
         """Begin to send, and to read a topic."""
@@ -105,10 +111,14 @@ class HubSide:
         """Tell whether an agent's records up to an instant may still be on their way."""
         return self._is_hub and self._intake().awaits(agent, until, self._clock())
 
-    def _intake(self) -> Intake:
+    def _intake(self) -> "Intake":
+        from agent.hub.intake import Intake  # noqa: PLC0415
+
         return next(each for each in self._pipeline.sources if isinstance(each, Intake))
 
-    def _topic_intake(self) -> TopicIntake:
+    def _topic_intake(self) -> "TopicIntake":
+        from agent.hub.topic_intake import TopicIntake  # noqa: PLC0415
+
         return next(each for each in self._pipeline.sources if isinstance(each, TopicIntake))
 
     def _feed(self, config: AgentConfig) -> Running:
@@ -120,6 +130,14 @@ class HubSide:
         properties = client_properties(config.cluster.access)
         reader = partial(TopicReader, properties, topic, look_back_s=look_back_s)
         return TopicFeed(topic, reader, self._topic_intake, self._pipeline.record, self._clock)
+
+
+def _pushes(config: AgentConfig) -> Iterator[Sender]:
+    if config.hub.push_to:
+        from agent.hub.push import Push  # noqa: PLC0415
+
+        for url in config.hub.push_to:
+            yield Push(url, config.hub, config.samples.spool.dir)
 
 
 def _topic_sink(config: AgentConfig, pipeline: Pipeline) -> Sender:
