@@ -192,7 +192,7 @@ class TopicSink:
             return
         batch = flight.batch
         progress = msgspec.json.encode(_Progress(self._spool, batch.last))
-        replace_file(self._path, progress)
+        replace_file(self._path, [progress])
         self._dropped += batch.first - self._seq - 1  # gone from the spool before
         self._sent += len(batch.lines)
         self._seq, self._flight = batch.last, None

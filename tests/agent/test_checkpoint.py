@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.checkpoint import VERSION, Checkpoint, load, save
+from agent.checkpoint import VERSION, Checkpoint, load, pieces, save
 from agent.errors import SinkError
 from agent.sinks.jsonl_spool import SpoolMark
 from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
@@ -64,6 +64,28 @@ def test_a_tracker_goes_on_from_its_checkpoint_as_if_nothing_had_been(
     original = Tracker(StatusConfig(), state=before.tracker)
     assert restarted.snapshot(now) == original.snapshot(now)
     assert restarted.advance(now) == original.advance(now)
+
+
+@given(st.lists(SIGNALS, max_size=20))
+def test_a_file_that_is_written_in_pieces_is_the_checkpoint_as_one(
+    tmp_path_factory: pytest.TempPathFactory, signals: list[Signal]
+) -> None:
+    path = tmp_path_factory.mktemp("state") / "checkpoint.json"
+    checkpoint = a_checkpoint(signals, {"logs": {"/a.log": {"offset": 5}}, "proxy": {}})
+    save(path, checkpoint)
+
+    assert path.read_bytes() == msgspec.json.encode(checkpoint)
+
+
+def test_no_piece_of_a_file_grows_with_the_members() -> None:
+    members = [Member(group="g", client_id=f"m{number}", stream="/a.log") for number in range(2000)]
+    joined = [
+        Signal(kind=SignalKind.JOIN, at=NOW, member=member, source=SourceKind.LOGS)
+        for member in members
+    ]
+
+    sizes = [len(piece) for piece in pieces(a_checkpoint(joined, {}))]
+    assert max(sizes) < sum(sizes) / 5
 
 
 def test_no_file_is_no_checkpoint(tmp_path: Path) -> None:
