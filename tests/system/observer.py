@@ -78,6 +78,12 @@ class Observer:
             lambda seen: len(seen) >= least and seen[-1] == 0,
         )
 
+    def closed(self, client_id: str) -> list[int]:
+        """Return the codes of the spool's transitions, once the consumer has closed."""
+        return self._poll(
+            lambda: self._codes(client_id, CONSUMER), lambda seen: seen[-2:] == [6, 0]
+        )
+
     def all_codes(self, wanted: set[int]) -> set[int]:
         """Return what any consumer or instance went to, once it is as wanted."""
         return self._poll(
