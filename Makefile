@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := wire,kafka,otel,spark,dev
+# what is set where make runs must not have each of hundreds of agents compile its modules anew
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test unit check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -25,8 +27,13 @@ demo: $(READY) ## real consumers rebalance; gauges, samples, Spark and a report,
 demo-kafka: $(READY) ## the same with a real broker and Java and Streams clients from Maven Central
 	$(BIN)/rebalance-agent demo --broker kafka
 
-test: $(READY) ## all tests, with real brokers and real Java clients
-	$(BIN)/pytest || { [ $$? = 1 ] && [ "$$CI" = true ] && $(BIN)/python -m tests.again; }
+# they wait more than they work: three keep two cores busy
+WORKERS ?= 3
+test: $(READY) ## all tests, with real brokers and real Java clients, WORKERS side by side
+	$(BIN)/pytest -n $(WORKERS) || { [ $$? = 1 ] && [ "$$CI" = true ] && $(BIN)/python -m tests.again; }
+
+unit: $(READY) ## tests that start no other program: some seconds
+	$(BIN)/pytest --quiet -n 2 -m 'not (spark or kafka or jvm or process)' tests/metrics tests/aggregation tests/agent
 
 check: test lint types imports ## what CI runs: make test, then ruff, mypy and import-linter
 

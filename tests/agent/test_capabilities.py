@@ -74,6 +74,7 @@ def sets(pid: int) -> list[dict[str, int]]:
     ]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to drop")
 def test_an_agent_of_root_keeps_what_it_needs_and_says_so(tmp_path: Path) -> None:

@@ -123,6 +123,7 @@ def test_version_imports_nothing_heavy() -> None:
     assert heavy.isdisjoint(modules.split())
 
 
+@pytest.mark.process
 def test_run_serves_until_sigterm(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
     path.write_text(f"sources: [{{type: logs, paths: [{tmp_path}/*.log]}}]\nstate_dir: {tmp_path}")

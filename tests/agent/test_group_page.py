@@ -117,6 +117,7 @@ def served() -> Iterator[Callable[[str], str]]:
     thread.join()
 
 
+@pytest.mark.process
 class TestInChromium:
     def test_it_is_drawn_in_light_and_dark(
         self, served: Callable[[str], str], tmp_path: Path

@@ -65,6 +65,7 @@ def nothing() -> tuple[Snapshot, AgentStats]:
     return Snapshot(at=0.0), AgentStats(version="0", python_version="0")
 
 
+@pytest.mark.process
 def test_an_agent_exports_and_once_more_when_it_ends(tmp_path: Path) -> None:
     received = Received()
     with by_http(received) as endpoint:

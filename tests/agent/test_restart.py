@@ -38,7 +38,7 @@ def until(fact: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not fact():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 class Running:
@@ -93,6 +93,7 @@ def replayed(log: Path) -> list[str]:
     return sorted(json.loads(sample)["id"] for sample in done.stdout.splitlines())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("commits", [False, True])
 def test_a_killed_agent_neither_loses_nor_doubles(
     config: Path, tmp_path: Path, *, commits: bool

@@ -17,6 +17,7 @@ EVIL = f'"><script>{OWNED}</script><img src=x onerror="{OWNED}">\x1b[31m'
 PAGES = ("/", f"/group?group={quote(EVIL, safe='')}")
 
 
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_a_clients_id_runs_nothing_in_a_browser(tmp_path: Path) -> None:
     config = {

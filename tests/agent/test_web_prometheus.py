@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
+import pytest
 import trustme
 import yaml
 
@@ -95,6 +96,7 @@ def target(prometheus: Prometheus, job: str) -> dict[str, Any]:
     return next((each for each in found if each["labels"]["job"] == job), {})
 
 
+@pytest.mark.process
 def test_prometheus_scrapes_over_tls_as_a_user_and_nobody_else_does(tmp_path: Path) -> None:
     agent, port = free_port(), free_port()
     with running(tmp_path, agent, port):

@@ -24,6 +24,7 @@ ASKS = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", sorted(ASKS))
 def test_a_shell_completes_commands(shell: str) -> None:
     program = shutil.which(shell)

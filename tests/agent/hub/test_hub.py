@@ -16,6 +16,8 @@ import pytest
 from agent.lab.broker import free_port
 from tests.agent.test_restart import until
 
+pytestmark = pytest.mark.process
+
 AGENT = (sys.executable, "-P", "-m", "agent")
 DEADLINE_S = 30.0
 INTERNALS = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"

@@ -78,6 +78,7 @@ class Place:
         self.write(authority.issue_cert(*hosts).private_key_and_cert_chain_pem, name)
 
 
+@pytest.mark.process
 def test_agents_get_in_when_they_are_put_right_and_lose_nothing(
     tmp_path: Path, start: datetime
 ) -> None:
