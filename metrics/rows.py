@@ -35,7 +35,7 @@ def member_row(track: Track, now: float, config: StatusConfig) -> MemberRow:
         state=member.state,
         generation=track.generation,
         instance=None if instance is None else instance.client_id,
-        counts=StatusCounts(dict(track.rebalances), dict(track.transitions), seconds),
+        counts=StatusCounts(track.rebalances, track.transitions, seconds),
     )
 
 

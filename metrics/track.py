@@ -82,6 +82,7 @@ class Track:
     episode: str | None = None
     episode_at: float = 0.0
     highest: RebalanceStatus = NONE
+    # These are replaced, never changed: rows share them.
     rebalances: dict[RebalanceStatus, int] = field(default_factory=dict)
     transitions: dict[RebalanceStatus, int] = field(default_factory=dict)
     seconds: dict[RebalanceStatus, float] = field(default_factory=dict)
@@ -117,10 +118,10 @@ class Track:
         )
         if to is NONE:
             self.joined_at = None
-            self.rebalances[self.highest] = self.rebalances.get(self.highest, 0) + 1
+            self.rebalances = _sum(self.rebalances, {self.highest: 1})
             self.episode = None
         else:
-            self.transitions[to] = self.transitions.get(to, 0) + 1
+            self.transitions = _sum(self.transitions, {to: 1})
             self.highest = max(self.highest, to)
         return sample
 
@@ -131,10 +132,11 @@ class Track:
     def inherit(self, other: "Track", at: float) -> None:
         """Take over the counts of a track that goes at ``at``: a counter of both must not fall."""
         if other.known:
-            _add(self.seconds, {other.status: max(0.0, at - other.since_at)})
-        _add(self.rebalances, other.rebalances)
-        _add(self.transitions, other.transitions)
-        _add(self.seconds, other.seconds)
+            held_s = max(0.0, at - other.since_at)
+            self.seconds = _sum(self.seconds, {other.status: held_s})
+        self.rebalances = _sum(self.rebalances, other.rebalances)
+        self.transitions = _sum(self.transitions, other.transitions)
+        self.seconds = _sum(self.seconds, other.seconds)
 
     def lose(self, at: float, reason: str) -> Sample:
         """Drop a status that nothing has confirmed: recorded as lost, never as an end."""
@@ -216,7 +218,7 @@ class Track:
     def _leave_status(self, at: float) -> None:
         self.moved = Told(at, self.source, self.stream)
         at = self.clock(at)
-        self.seconds[self.status] = self.seconds.get(self.status, 0.0) + at - self.since_at
+        self.seconds = _sum(self.seconds, {self.status: at - self.since_at})
         self.steps = remember(self.steps, self.status, at)
         self.since_at = at
 
@@ -224,6 +226,11 @@ class Track:
 _Number = TypeVar("_Number", int, float)
 
 
-def _add(counts: dict[RebalanceStatus, _Number], others: Mapping[RebalanceStatus, _Number]) -> None:
+def _sum(
+    counts: Mapping[RebalanceStatus, _Number], others: Mapping[RebalanceStatus, _Number]
+) -> dict[RebalanceStatus, _Number]:
+    """Return both together, a dict of its own: rows keep the one that they were made of."""
+    out = dict(counts)
     for status, number in others.items():
-        counts[status] = counts.get(status, 0) + number
+        out[status] = out.get(status, 0) + number
+    return out

@@ -21,6 +21,8 @@ _go: Callable[[float], str] = floatToGoString
 _BOUNDS = (*map(_go, DURATION_BUCKETS_S), "+Inf")
 _BOUND = "le"
 _OPENMETRICS = "application/openmetrics-text"
+_POINTS = 1000
+"""Written at once: lines take more memory than their text."""
 _EXPONENT = 1e6
 """From here on Go writes an exponent."""
 
@@ -41,19 +43,20 @@ class PageWriter:
         found = families(exposition, max_series, state_sets=state_sets)
         # those of a metric that has no series any more go
         self._heads = {row: self._heads.get(row) or _Heads(row) for row, _ in found}
-        out: list[bytes] = []  # metric by metric: lines take more memory than their text
+        out: list[bytes] = []
         for row, points in found:
-            declared = _declared(row, is_openmetrics=is_openmetrics)
-            lines = self._lines(row, points, with_examples=is_openmetrics)
-            out.append("".join([*declared, *lines]).encode())
+            out.append("".join(_declared(row, is_openmetrics=is_openmetrics)).encode())
+            if len(self._heads[row]) > 2 * len(points):  # most of its series have gone
+                self._heads[row].clear()
+            for begin in range(0, len(points), _POINTS):
+                some = points[begin : begin + _POINTS]
+                out.append("".join(self._lines(row, some, is_openmetrics)).encode())
         if is_openmetrics:
             out.append(b"# EOF\n")
         return b"".join(out), content_type
 
-    def _lines(self, row: Metric, points: list[Point], *, with_examples: bool) -> Iterable[str]:
+    def _lines(self, row: Metric, points: list[Point], with_examples: bool) -> Iterable[str]:
         heads = self._heads[row]
-        if len(heads) > 2 * len(points):  # most of its series have gone
-            heads.clear()
         if row.type is MetricType.HISTOGRAM:
             return _histograms(row.name, heads, points, with_examples=with_examples)
         return [
