@@ -16,6 +16,7 @@ from tests.soak.oracle import Line, Lives, codes, read
 
 _AHEAD = 3
 """One kill may leave so many questions open."""
+_SHOWN = 4
 
 Row = dict[str, Any]
 Codes = dict[str, list[int]]
@@ -25,7 +26,8 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
     """Return how many transitions are wanted and found, with precision and recall.
 
     Prints what differs. Of what the oracle leaves open: ``asked`` is how many questions of killed
-    processes, ``crossed`` how many causes were met before what masks them in the client's own log.
+    processes, ``crossed`` how many causes were met before what masks them in the client's own log,
+    ``unread`` how many were told of answers to requests that the client had given up.
     """
     counts: Counter[str] = Counter()
     told = [row for row in rows if row["kind"] == "transition"]
@@ -35,21 +37,21 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
             if _is_of(row["client_id"], log):
                 found.setdefault(row["client_id"], []).append(row["to"])
         lives = _most_alike(read(log), found)
-        wanted, crossed = _crossed(lives, found)
+        wanted, taken = _with_possible(lives, found)
         counts["asked"] += lives.asked
-        counts["crossed"] += crossed
+        counts += taken
         for client_id in sorted({*wanted, *found}):
             pair = wanted.get(client_id, []), found.get(client_id, [])
             counts["right"] += _right(*pair)
             counts["wanted"] += len(pair[0])
             counts["found"] += len(pair[1])
-            if pair[0] != pair[1]:
-                click.echo(f"{of}: {client_id} wanted {pair[0]}\n    found {pair[1]}", err=True)
+            _tell(f"{of}: {client_id}", *pair)
     return {
         "wanted": counts["wanted"],
         "found": counts["found"],
         "asked": counts["asked"],
         "crossed": counts["crossed"],
+        "unread": counts["unread"],
         "precision": counts["right"] / max(1, counts["found"]),
         "recall": counts["right"] / max(1, counts["wanted"]),
     }
@@ -74,18 +76,21 @@ def _most_alike(lines: Sequence[Line], found: Codes) -> Lives:
     return lives
 
 
-def _crossed(lives: Lives, found: Codes) -> tuple[Codes, int]:
-    """Return what is wanted with the causes that were met first, and how many those are."""
+def _with_possible(lives: Lives, found: Codes) -> tuple[Codes, Counter[str]]:
+    """Return what is wanted, with what may have been told and was; and how much that is."""
     wanted: Codes = {name: list(told) for name, told in lives.told.items()}
-    taken: Counter[str] = Counter()
-    for name, position, code in lives.crossings:
-        told, place = wanted[name], position + taken[name]
-        with_it = [*told[:place], code, *told[place:]]
+    taken, added = Counter[str](), Counter[str]()
+    for why, name, position, code in lives.possible:
+        told, place = wanted.get(name, []), position + added[name]
         got = found.get(name, [])
+        if told == got:
+            continue
+        with_it = [*told[:place], code, *told[place:]]
         if _right(with_it, got) > _right(told, got):
             wanted[name] = with_it
-            taken[name] += 1
-    return wanted, taken.total()
+            added[name] += 1
+            taken[why] += 1
+    return wanted, taken
 
 
 def _mistakes(wanted: Mapping[str, list[int]], found: Codes) -> int:
@@ -96,6 +101,15 @@ def _mistakes(wanted: Mapping[str, list[int]], found: Codes) -> int:
 def _right(wanted: Sequence[int], found: Sequence[int]) -> int:
     matcher = SequenceMatcher(None, wanted, found, autojunk=False)
     return sum(block.size for block in matcher.get_matching_blocks())
+
+
+def _tell(who: str, wanted: Sequence[int], found: Sequence[int]) -> None:
+    matcher = SequenceMatcher(None, wanted, found, autojunk=False)
+    for what, begin, end, first, last in matcher.get_opcodes():
+        if what != "equal":
+            before = wanted[max(0, begin - _SHOWN) : begin]
+            there = f"wanted {wanted[begin:end]}, found {found[first:last]}"
+            click.echo(f"{who} at {begin}, after {before}: {there}", err=True)
 
 
 def _is_of(client_id: str, log: Path) -> bool:

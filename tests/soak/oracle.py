@@ -7,16 +7,17 @@ classic protocol: consumers, and Streams applications of one version, without en
 never sends (nor what another reason has replaced by then); and the soak's own, where a process
 begins.
 
-Two things are open, and only they may be decided by what was found. A process that was killed has
-not logged how it ended: whether the answer to a SyncGroup that it had sent still came, and whether
-what it had begun was lost before the next process spoke (a status that nothing confirms is, after a
-time). Those are ``fates``. And what crosses on its way has no one order: where a cause is masked
-by a higher one of seconds before, another source may have met it first. Those are ``Crossing``.
+Three things are open, and only they may be decided by what was found. A process that was killed
+has not logged how it ended: whether the answer to a SyncGroup that it had sent came, and whether
+what it had begun was lost before the next process spoke (a status that nothing confirms is, after
+a time). Those are ``fates``. What crosses on its way has no one order: where a cause is masked by
+a higher one of seconds before, another source may have met it first. And a request that the client
+gave up with its connection may have been answered on the wire. Those are ``Possible``.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -30,9 +31,14 @@ _LINE = re.compile(
 )
 _REQUESTED = re.compile(
     r"clientId=(?P<client>[^,\]]+).*joining group due to:"
-    r" (?P<reason>a new configuration|subscription has changed|received assignment)"
+    r" (?P<reason>a new configuration|triggered followup|subscription has changed|"
+    r"received assignment)"
 )
 _THREAD = re.compile(r"(?P<instance>.+)-StreamThread-\d+-consumer")
+_CANCELLED = re.compile(
+    r"clientId=(?P<client>[^,\]]+).*Cancelled in-flight (?P<api>[A-Z_]+) request with correlation"
+    r" id (?P<number>\d+)"
+)
 _ERROR = re.compile(r"errorCode=(-?\d+)")
 _REASON = re.compile(r"reason='([^']*)'")
 _PROTOCOL = re.compile(r"Protocol\(name='([^']*)', metadata=\[([^\]]*)\]\)")
@@ -59,12 +65,19 @@ _OWN_REASONS = (
 )
 
 
+_ANSWERED_BY = {"SYNC_GROUP": (0, 1, 3, 4, 9), "JOIN_GROUP": (2, 3, 9)}
+_ANSWERED_IN_GROUP = (1, 3, 4)
+_UNREAD = 50
+"""Requests that are in flight at once, and their codes, are fewer."""
 _CROSSING_S = 2.0
 """An answer is under way for less, and a log is read within a second."""
 
 
 class Line(NamedTuple):
-    """What counts of one line; ``what`` is Sending, Received, Requested, or the soak's own."""
+    """What counts of one line.
+
+    ``what`` is Sending, Received, Cancelled, Requested, or the soak's own.
+    """
 
     what: str
     at: float = 0.0
@@ -74,9 +87,11 @@ class Line(NamedTuple):
     body: str = ""
 
 
-class Crossing(NamedTuple):
-    """A cause that may have been met before the code at ``position``, which masks it here."""
+class Possible(NamedTuple):
+    """What may have been told before what stands at ``position``, by another source."""
 
+    why: str
+    """``crossed``: the code there masks it here; ``unread``: the client gave the request up."""
     name: str
     position: int
     code: int
@@ -87,7 +102,7 @@ class Lives:
 
     def __init__(self) -> None:
         self.told = defaultdict[str, list[int]](list)
-        self.crossings = list[Crossing]()
+        self.possible = list[Possible]()
         self.asked = 0
         """How many questions there were."""
         self._raised_at = dict[str, float]()
@@ -99,7 +114,13 @@ class Lives:
     def mask(self, name: str, code: int, at: float) -> None:
         """Take a cause that a higher code hides."""
         if code and at - self._raised_at.get(name, at) <= _CROSSING_S and self.told[name]:
-            self.crossings.append(Crossing(name, len(self.told[name]) - 1, code))
+            self.possible.append(Possible("crossed", name, len(self.told[name]) - 1, code))
+
+    def give_up(self, name: str, codes: Iterable[int]) -> None:
+        """Take a request that the client does not wait for any more."""
+        position = len(self.told[name])
+        unread = [Possible("unread", name, position, code) for code in codes]
+        self.possible += [each for each in unread if each not in self.possible[-_UNREAD:]]
 
 
 def read(log: Path) -> list[Line]:
@@ -124,6 +145,8 @@ def _read(line: str) -> Line | None:
         return Line(BEGINNING)
     if found := _REQUESTED.search(line):
         return Line("Requested", _time(line), found["client"], body=f"reason='{found['reason']}'")
+    if found := _CANCELLED.search(line):
+        return Line("Cancelled", _time(line), found["client"], found["api"], int(found["number"]))
     found = _LINE.search(line)
     if found is None or found["api"] not in _IN_GROUP:
         return None
@@ -156,6 +179,8 @@ class _Process:
                 client.ask(line.api, line.number, line.body)
             case "Received":
                 client.answer(line.api, line.number, line.body)
+            case "Cancelled":
+                client.give_up(line.api)
             case _:
                 client.request(line.body)
 
@@ -172,6 +197,11 @@ class _Process:
             self.lives.tell(name, status, self.at)
         elif 0 < (code := masked or status) < self._instance:
             self.lives.mask(name, code, self.at)
+
+    def give_up(self, client_id: str, codes: Iterable[int]) -> None:
+        match = _THREAD.fullmatch(client_id)
+        if match is not None:
+            self.lives.give_up(match["instance"], codes)
 
     def _begin(self) -> None:
         for client in self._clients.values():
@@ -196,12 +226,15 @@ class _Client:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Take another process: its requests are numbered anew."""
+        """Take another consumer of that name: its requests are numbered anew."""
         self.waits_for_sync = self._is_out = False
-        self._left_at = -1
+        self._left_at = self._last = -1
         self._owned: dict[str, Partitions] = {}
 
     def ask(self, api: str, number: int, body: str) -> None:
+        if number < self._last:  # a thread that was added has the name of one that was removed
+            self.begin_anew()
+        self._last = number
         self.waits_for_sync = self.waits_for_sync or api == "SYNC_GROUP"
         if api == "LEAVE_GROUP":
             self._is_out, self._left_at = True, number
@@ -214,6 +247,12 @@ class _Client:
             self._is_out = False
             self._owned = {name: owned(metadata) for name, metadata in _PROTOCOL.findall(body)}
             self._raise(_by_reason(body))
+
+    def give_up(self, api: str) -> None:
+        if api in _IN_GROUP:
+            codes = _ANSWERED_BY.get(api, _ANSWERED_IN_GROUP)
+            self._process.lives.give_up(self._client_id, codes)
+            self._process.give_up(self._client_id, codes)
 
     def request(self, reason: str) -> None:
         self._raise(_by_reason(reason))

@@ -17,6 +17,9 @@ _RECEIVED = f"Received {{api}} response from node 1 for request with header {_HE
 _ENFORCED = (
     "[Consumer clientId={client}, groupId=g] Request joining group due to: a new configuration"
 )
+_CANCELLED = (
+    "[Consumer clientId={client}, g] Cancelled in-flight {api} request with correlation id {n}"
+)
 _THREAD = "s1-StreamThread-1-consumer"
 _AT = "2026-11-22 01:00"
 _NEVER = (1 << 63) - 1
@@ -26,7 +29,13 @@ Said = tuple[str, str, int, str]
 
 def _log(folder: Path, *said: Said, client: str = "c1") -> Path:
     log = folder / f"{client.partition('-')[0]}.log.debug"
-    shapes = {"ask": _SENT, "answer": _RECEIVED, "enforce": _ENFORCED, "begin": BEGINNING}
+    shapes = {
+        "ask": _SENT,
+        "answer": _RECEIVED,
+        "enforce": _ENFORCED,
+        "begin": BEGINNING,
+        "cancel": _CANCELLED,
+    }
     lines = [shapes[w].format(api=api, n=n, body=body, client=client) for w, api, n, body in said]
     times = ("" if line == BEGINNING else f"[{_AT}:{n:02},000] " for n, line in enumerate(lines))
     log.write_text("".join(f"{time}{line}\n" for time, line in zip(times, lines, strict=True)))
@@ -106,6 +115,18 @@ def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> N
     )
 
     assert told == [5, 6, 0]
+
+
+def test_a_thread_that_is_added_may_have_the_name_of_one_that_was_removed(tmp_path: Path) -> None:
+    told = _told(
+        tmp_path,
+        ("ask", "LEAVE_GROUP", 9, "LeaveGroupRequestData(reason='unsubscribed')"),
+        _join(1),
+        _answer("JOIN_GROUP", 1, 79),
+        _synced(2),
+    )
+
+    assert told == [6, 0, 2, 0]
 
 
 def test_what_a_cooperative_member_has_to_give_up_is_no_end(tmp_path: Path) -> None:
@@ -204,4 +225,18 @@ def test_a_cause_that_is_masked_for_long_was_not_met_first(tmp_path: Path) -> No
     later = [_answer("HEARTBEAT", 1, 0)] * 2
     lines = read(_log(tmp_path, ("enforce", "", 0, ""), *later, _answer("HEARTBEAT", 1, 27)))
 
-    assert codes(lines).crossings == []
+    assert codes(lines).possible == []
+
+
+@pytest.mark.parametrize(
+    ("found", "precision"), [([3, 3, 0], 1.0), ([3, 0], 1.0), ([8, 3, 0], 2 / 3)]
+)
+def test_an_answer_that_the_client_has_given_up_may_have_been_told(
+    tmp_path: Path, found: list[int], precision: float
+) -> None:
+    gone: Said = ("cancel", "HEARTBEAT", 1, "")
+    log = _log(tmp_path, gone, gone, _answer("HEARTBEAT", 2, 25), _synced(3))
+    rows = [{"kind": "transition", "client_id": "c1", "to": code} for code in found]
+
+    counts = compared([log], rows, "test")
+    assert (counts["precision"], counts["recall"]) == (precision, 1.0)
