@@ -68,9 +68,11 @@ def report(  # noqa: PLR0913 - one argument an option
         from aggregation.spark.period import Period  # noqa: PLC0415
         from aggregation.spark.report.facts import Asked, load_facts  # noqa: PLC0415
         from aggregation.spark.report.render import check_output, write_report  # noqa: PLC0415
+        from aggregation.spark.rollup_store import check_tables  # noqa: PLC0415
         from aggregation.spark.session import spark_session  # noqa: PLC0415
 
         check_output(output)
+        check_tables(tables)
         given = Period(*other) if isinstance(other, tuple) else other
         asked = Asked(first=days[0], last=days[1], by=by, compared=given)
         jars, settings = jars_of_tables(tables, say)

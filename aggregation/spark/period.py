@@ -1,9 +1,12 @@
 """Days and instants of reports: UTC."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 MICROS = 1_000_000
+_DAY = 86_400 * MICROS
+_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +30,10 @@ class Period:
 def ends_at(day: date) -> float:
     """Return the midnight at a day's end (Unix seconds)."""
     return datetime.combine(day + timedelta(days=1), time(), UTC).timestamp()
+
+
+def days_between(first: int, last: int) -> Iterator[date]:
+    """Yield the days from one instant to another (Unix microseconds), both included."""
+    for days in range(first // _DAY, last // _DAY + 1):
+        if days <= (date.max - _EPOCH).days:
+            yield _EPOCH + timedelta(days)

@@ -8,12 +8,15 @@ line holds beyond them is kept in ``extra``, a JSON object.
 """
 
 import re
+from collections.abc import Iterable
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql import types as T  # noqa: N812
 
 from metrics.sample import Sample
 
@@ -103,11 +106,32 @@ def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame"
     columns, path = COLUMNS[table], tables / table
     match table_format(tables, table):
         case None:
-            return spark.createDataFrame([], columns)
+            return empty(spark, columns)
         case TableFormat.PARQUET:
             return spark.read.schema(columns).parquet(literal_path(path))
         case other:
             return spark.read.format(other).load(str(path.resolve())).select(columns.fieldNames())
+
+
+def read_days(
+    spark: "SparkSession", tables: Path, table: Table, days: Iterable[date]
+) -> "DataFrame":
+    """Return a table's rows of some days; of Parquet other days' folders are not even listed."""
+    if table_format(tables, table) is not TableFormat.PARQUET:
+        return read_table(spark, tables, table).where(F.col("day").isin(list(days)))
+    folder = tables / table
+    found = [path for day in sorted(days) if (path := folder / f"day={day}").is_dir()]
+    if not found:
+        return empty(spark, COLUMNS[table])
+    reader = spark.read.schema(COLUMNS[table]).option("basePath", str(folder))
+    return reader.parquet(*map(literal_path, found))
+
+
+def empty(spark: "SparkSession", columns: T.StructType) -> "DataFrame":
+    """Return a table without rows, which takes no Python worker to read."""
+    return spark.range(0).select(
+        *(F.lit(None).cast(field.dataType).alias(field.name) for field in columns)
+    )
 
 
 def literal_path(path: Path) -> str:

@@ -2,16 +2,17 @@
 
 Theory of operation. `append` writes only the rows whose ids the table does not hold yet, so a batch
 may come twice, wholly or in part. Ids are looked for around the rows' own times only, a cost that
-does not grow with the day: an id is made of its event's time, and ``ts`` is that or a little later
-(`APART_S`). Delta and Iceberg commit an append as a whole; Spark's Parquet moves finished
-files into place one by one, of which a killed job leaves some, whole, whose ids count. There is one
-writer at a time (`lock`).
+grows neither with the day nor with the days before: an id is made of its event's time, and ``ts``
+is that or a little later (`APART_S`). Delta and Iceberg commit an append as a whole; Spark's
+Parquet moves finished files into place one by one, of which a killed job leaves some, whole, whose
+ids count. There is one writer at a time (`lock`).
 """
 
 import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 from hashlib import sha256
 from operator import or_
@@ -21,8 +22,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.period import MICROS
-from aggregation.spark.schema import COLUMNS, Table, TableFormat, read_table, table_format
+from aggregation.spark.period import MICROS, days_between
+from aggregation.spark.schema import (
+    COLUMNS,
+    Table,
+    TableFormat,
+    read_days,
+    read_table,
+    table_format,
+)
 
 APART_S = 300
 """So far apart the times of records with one id may be, on either side of midnight.
@@ -99,10 +107,11 @@ class Tables:
 
     def append(self, rows: DataFrame, table: Table) -> int:
         """Write what the table does not hold yet and return how many rows that was."""
-        near = _near(rows)
-        if near is None:
+        days, near = _near(rows)
+        if not days:
             return 0
-        new = unseen(rows, self.read(rows.sparkSession, table).where(near)).persist()
+        known = read_days(rows.sparkSession, self.folder, table, days).where(near)
+        new = unseen(rows, known).persist()
         try:
             count = new.count()
             if count:
@@ -154,16 +163,13 @@ def arranged(rows: DataFrame) -> DataFrame:
     return rows.hint("rebalance", "day").sortWithinPartitions(*order)
 
 
-def _near(rows: DataFrame) -> Column | None:
-    """Tell where equal ids would be: on the rows' days, around the rows' times. None: no rows."""
+def _near(rows: DataFrame) -> tuple[set[date], Column]:
+    """Tell where equal ids would be: on which days, and there around the rows' times."""
     if "ts" not in rows.columns:
-        days = [row.day for row in rows.select("day").distinct().collect()]
-        return F.col("day").isin(days) if days else None
+        return {row.day for row in rows.select("day").distinct().collect()}, F.lit(True)
     at, apart = F.unix_micros("ts"), APART_S * MICROS
     found = rows.groupBy("day").agg(F.min(at) - apart, F.max(at) + apart).collect()
-    if not found:
-        return None
-    spans = [[F.timestamp_micros(F.lit(at)) for at in times] for _, *times in found]
-    on_days = [F.col("day").between(F.to_date(first), F.to_date(last)) for first, last in spans]
-    at_times = [F.col("ts").between(first, last) for first, last in spans]
-    return reduce(or_, on_days) & reduce(or_, at_times)
+    spans = [(first, last) for _, first, last in found]
+    days = {day for span in spans for day in days_between(*span)}
+    times = ([F.timestamp_micros(F.lit(at)) for at in span] for span in spans)
+    return days, reduce(or_, (F.col("ts").between(*span) for span in times), F.lit(False))

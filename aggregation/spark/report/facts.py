@@ -1,6 +1,6 @@
 """What every section of the report starts from: the rollups, and the period that is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -14,7 +14,6 @@ from aggregation.spark.errors import SparkJobError
 from aggregation.spark.lock import table_lock
 from aggregation.spark.period import Period
 from aggregation.spark.rollup_store import RollupStore
-from aggregation.spark.rollups import ROLLUPS
 from aggregation.spark.schema import Table, read_table
 from metrics.status import RebalanceStatus
 
@@ -86,7 +85,10 @@ def load_facts(
     store = RollupStore(spark, tables)
     with table_lock(tables / "rollups", say):
         store.update(say)
-    return facts_of(store.rollups(), read_table(spark, tables, Table.QUARANTINE), asked)
+    period = _period(store.days(), asked)
+    other = _compared(period, asked)
+    rollups = store.rollups_of(period, *([] if other is None else [other]))
+    return _facts(rollups, read_table(spark, tables, Table.QUARANTINE), asked, period)
 
 
 def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
@@ -96,14 +98,18 @@ def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
         SparkJobError: there is nothing in the period.
 
     """
+    seen = rollups.where(F.col("what") == "observed").select("day").distinct()
+    period = _period([row.day for row in seen.collect()], asked)
+    return _facts(rollups, quarantine, asked, period)
+
+
+def _facts(rollups: DataFrame, quarantine: DataFrame, asked: Asked, period: Period) -> Facts:
     spark = rollups.sparkSession
-    period = _period(rollups, asked.first, asked.last)
-    rollups.select(ROLLUPS.fieldNames()).createOrReplaceTempView("rollups")
+    rollups.createOrReplaceTempView("rollups")
     quarantine.createOrReplaceTempView("quarantine")
-    names = [(status.value, status.label) for status in RebalanceStatus]
-    spark.createDataFrame(names, "code int, name string").createOrReplaceTempView("codes")
-    given = asked.compared
-    other = (period.before if given else None) if isinstance(given, bool) else given
+    names = ", ".join(f"({status.value}, '{status.label}')" for status in RebalanceStatus)
+    spark.sql(f"VALUES {names} AS (code, name)").createOrReplaceTempView("codes")
+    other = _compared(period, asked)
     return Facts(
         spark=spark,
         period=period,
@@ -124,15 +130,19 @@ def _asked_days(asked: Asked) -> str:
     return " AND ".join(first + last) or "true"
 
 
-def _period(rollups: DataFrame, first: date | None, last: date | None) -> Period:
+def _period(seen: Sequence[date], asked: Asked) -> Period:
     """Take the asked days, or all that there are."""
-    seen = rollups.where(F.col("what") == "observed").select("day").distinct()
-    days = sorted(row.day for row in seen.collect())
+    days = sorted(seen)
     if not days:
         raise SparkJobError("the tables are empty: there is nothing to report")
-    period = Period(first or days[0], last or days[-1])
+    period = Period(asked.first or days[0], asked.last or days[-1])
     if not any(period.first <= day <= period.last for day in days):
         raise SparkJobError(
             f"no records on the asked days: the tables hold {days[0]} to {days[-1]} (UTC)"
         )
     return period
+
+
+def _compared(period: Period, asked: Asked) -> Period | None:
+    given = asked.compared
+    return (period.before if given else None) if isinstance(given, bool) else given

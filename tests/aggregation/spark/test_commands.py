@@ -119,10 +119,25 @@ def test_wrong_usage_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
             ("report", "--tables", "x", "--output", "/dev/null/report"),
             "cannot write the report to '/dev/null/report': '/dev/null' is no folder that can be",
         ),
+        (
+            ("report", "--tables", tmp_path / "none", "--output", tmp_path),
+            f"no tables in '{tmp_path}/none'; run rebalance-agent ingest first",
+        ),
     ):
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr
+
+
+def test_nothing_to_report_is_said_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "transitions").mkdir()
+
+    done = run("report", "--tables", tmp_path, "--output", tmp_path / "report")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        done.stderr == f"Error: the tables in '{tmp_path}' are empty: there is nothing to report\n"
+    )
 
 
 def test_corrupt_table_file_is_exit_1_and_one_sentence(tmp_path: Path) -> None:

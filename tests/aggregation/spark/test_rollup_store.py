@@ -3,16 +3,31 @@
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.episodes import group_episodes
+from aggregation.spark.batches import PENDING, Batch, Batches
 from aggregation.spark.errors import SparkJobError, SparkSetupError
+from aggregation.spark.months import Months
+from aggregation.spark.period import Period
+from aggregation.spark.report import (
+    departures,
+    durations,
+    flapping,
+    status_time,
+    stragglers,
+    streams,
+    triggers,
+)
+from aggregation.spark.report.facts import Asked, facts_of
 from aggregation.spark.rollup_store import RollupStore
+from aggregation.spark.rollups import ROLLUPS
+from aggregation.spark.schema import QUARANTINE, empty
 from metrics.sample import Sample, SampleKind
 from metrics.status import RebalanceStatus as S
 from tests.aggregation.spark import oracle
@@ -135,6 +150,64 @@ def test_late_records_redo_their_own_day_alone(
 
     assert tables.update() == DAYS[1:2]
     assert tables.total("rebalance") == before + 1
+
+
+@pytest.fixture(scope="module")
+def months(
+    spark: SparkSession, at_once: Tables, tmp_path_factory: pytest.TempPathFactory
+) -> Tables:
+    """Eighty days like the four, until 11 February; of the first of them there is no record."""
+    tables = Tables(spark, tmp_path_factory.mktemp("months"))
+    rows = RollupStore(spark, at_once.folder).rollups().where(F.col("batch").isin(DAYS))
+    many = rows.crossJoin(spark.range(20).select((F.col("id") * 4).cast("int").alias("later")))
+    for name in ("batch", "day"):
+        many = many.withColumn(name, F.date_add(name, F.col("later")))
+    many.select(ROLLUPS.fieldNames()).write.partitionBy("batch").parquet(
+        str(tables.folder / "rollups")
+    )
+    (tables.folder / "transitions").mkdir()
+    batches = Batches(tables.folder / "rollups")
+    for n in range(80):
+        batches.mark(DAYS[0] + timedelta(n), Batch(files=""))
+    tables.update()
+    return tables
+
+
+def test_whole_months_are_the_same_in_fewer_rows(months: Tables) -> None:
+    store = RollupStore(months.spark, months.folder)
+    asked = Asked(first=date(2025, 11, 29), last=date(2026, 2, 3))
+    period = Period(date(2025, 11, 29), date(2026, 2, 3))
+    together, single = store.rollups_of(period), store.rollups()
+    assert together.count() < 0.6 * single.count()
+    for rows, others in zip(_answers(single, asked), _answers(together, asked), strict=True):
+        assert rows == [pytest.approx(other) for other in others]
+
+
+def _answers(rollups: DataFrame, asked: Asked) -> list[list[list[object]]]:
+    facts = facts_of(rollups, empty(rollups.sparkSession, QUARANTINE), asked)
+    merged = (triggers, stragglers, durations, flapping, departures, streams, status_time)
+    frames = [facts.run(module.SECTION.query) for module in merged]
+    return [sorted(map(list, frame.collect()), key=_names) for frame in frames]
+
+
+def _names(row: list[object]) -> str:
+    return str([value for value in row if not isinstance(value, float)])
+
+
+def test_a_month_is_made_again_when_a_day_of_it_is(months: Tables, tmp_path: Path) -> None:
+    folder = shutil.copytree(months.folder, tmp_path / "tables")
+    said: list[str] = []
+    Batches(folder / "rollups").mark(date(2026, 1, 20), Batch(files="", carries="other"))
+    Batches(folder / "rollups").mark(date(2025, 12, 3), PENDING)
+    over = Months(months.spark, Batches(folder / "rollups"), folder / "_months")
+
+    over.update(said.append)
+
+    assert said == ["rollups of January 2026"]
+    over.update(said.append)
+    assert len(said) == 1
+    unfinished = over.rollups_of([Period(date(2025, 12, 1), date(2025, 12, 31))])
+    assert unfinished.where("what = 'member' AND day = '2025-12-24'").count() > 0
 
 
 def test_what_is_not_over_counts_until_its_end_is_there(
