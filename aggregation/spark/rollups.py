@@ -21,7 +21,6 @@ to the next day: partial sums of members' episodes, and groups' last records.
 | observed | group | seconds from a day's first record to its last |
 | quality | host = agent, kind | records, and episodes that are not whole |
 | skew | host = agent | clock offsets, summed |
-| batch | kind, ``last_reason``, host | that a batch is there, and what it was made of |
 """
 
 from functools import reduce
