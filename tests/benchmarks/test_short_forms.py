@@ -19,7 +19,7 @@ def printed(name: str) -> str:
         [sys.executable, BENCHMARKS / name, "--short"],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         check=False,
     )
     assert done.returncode in {0, 1}, done.stderr  # 1: measured, and short of what is wanted
@@ -39,7 +39,7 @@ def test_the_log_path_is_measured_beside_mtail_and_grep() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.jvm
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(700)
 def test_the_proxy_is_measured_beside_haproxy() -> None:
     if shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin") is None:
         if os.environ.get("CI") == "true":

@@ -40,7 +40,7 @@ def _run(output: Path, *options: str, environment: dict[str, str] | None = None)
         env=environment,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
