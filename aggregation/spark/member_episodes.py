@@ -36,7 +36,7 @@ def member_episodes(records: DataFrame) -> DataFrame:
     start seen) or ``gap`` (records between are missing); only an ended one has ``ended_at`` and
     ``seconds``. ``cause`` is its first code, ``gravest`` the highest.
     """
-    merged = merge(parts(records), *CHAIN).withColumn("state", state())
+    merged = merge(parts(narrowed(moves(records))), *CHAIN).withColumn("state", state())
     ended = F.col("state") == "ended"
     return merged.select(
         *MEMBER,
@@ -70,23 +70,35 @@ def moves(records: DataFrame) -> DataFrame:
     return own.where(F.col("episode").isNotNull()).unionByName(named)
 
 
-def parts(records: DataFrame) -> DataFrame:
-    """Return a row per move: what it adds to its episode. Instants are Unix microseconds."""
-    at = F.unix_micros("ts")
-    moved = F.col("kind") == SampleKind.TRANSITION.value
-    to = F.coalesce("to", F.lit(0))
-    return moves(records).select(
+def narrowed(moved: DataFrame) -> DataFrame:
+    """Keep what episodes are made of; a ``to`` of -1 is lost, a ``from`` of -1 unknown."""
+    is_transition = F.col("kind") == SampleKind.TRANSITION.value
+    return moved.select(
         *MEMBER,
         F.coalesce("agent", F.lit("")).alias("agent"),
         "episode",
         "day",
-        *(F.when(moved & (F.col("to") == code), at).alias(f"entered_{code}") for code in CODES),
-        F.when(moved & (to == 0), at).alias("ended"),
-        F.when(~moved, 1).otherwise(0).alias("lost"),
-        F.when(F.coalesce("from", F.lit(-1)) == 0, 1).otherwise(0).alias("headed"),
+        F.unix_micros("ts").alias("at"),
+        F.when(is_transition, F.coalesce("to", F.lit(0))).otherwise(-1).cast("int").alias("to"),
+        F.coalesce("from", F.lit(-1)).cast("int").alias("from"),
+    )
+
+
+def parts(moved: DataFrame) -> DataFrame:
+    """Return what each move (`narrowed`) adds to its episode. Instants are Unix microseconds."""
+    at, to, left = F.col("at"), F.col("to"), F.col("from")
+    return moved.select(
+        *MEMBER,
+        "agent",
+        "episode",
+        "day",
+        *(F.when(to == code, at).alias(f"entered_{code}") for code in CODES),
+        F.when(to == 0, at).alias("ended"),
+        F.when(to < 0, 1).otherwise(0).alias("lost"),
+        F.when(left == 0, 1).otherwise(0).alias("headed"),
         at.alias("last_seen"),
-        _bit(to).alias("into"),
-        _bit(F.coalesce("from", F.lit(0))).alias("out_of"),
+        _bit(F.greatest(to, F.lit(0))).alias("into"),
+        _bit(F.greatest(left, F.lit(0))).alias("out_of"),
         F.lit(1).cast("bigint").alias("records"),
     )
 

@@ -35,7 +35,6 @@ from aggregation.spark.member_episodes import (
     cause,
     held,
     is_whole,
-    merged_parts,
     seconds,
     started,
     state,
@@ -74,50 +73,8 @@ def bucket_of(length: Column) -> Column:
     return F.floor(F.log2(F.greatest(length, F.lit(LEAST_S))) * BUCKETS_PER_DOUBLING).cast("int")
 
 
-def summed(moves: DataFrame) -> DataFrame:
-    """Add up a day's or some days' moves (`member_episodes.parts`), whole episodes and the rest.
-
-    Three kinds of rows, by ``part``: sums of whole episodes by member and cause, their lengths by
-    group and bucket, and one row with its parts for each episode that is not whole by itself.
-    """
-    whole = is_whole()
-    chains = (
-        moves.groupBy(*MEMBER, "agent", "episode", "day")
-        .agg(*merged_parts())
-        .withColumn("whole", whole)
-        .withColumn("code", F.when(F.col("whole"), cause()))
-        .withColumn("seconds", F.when(F.col("whole"), seconds()))
-        .withColumn("bucket", F.when(F.col("whole"), bucket_of(F.col("seconds"))))
-        .withColumn("rest", F.when(~F.col("whole"), F.struct("episode", "agent")))
-    )
-    by_member = [*MEMBER, "day", "code", "rest"]
-    by_length = [*_GROUP, "scope", "day", "bucket"]
-    columns = list(dict.fromkeys(by_member + by_length))
-    held_sums = (
-        F.sum(F.when(F.col("whole"), held(code))).alias(name)
-        for code, name in zip(CODES, HELD, strict=True)
-    )
-    return (
-        chains.groupingSets([by_member, by_length], *columns)
-        .agg(
-            F.grouping("client_id").alias("of_lengths"),
-            F.count(F.lit(1)).alias("times"),
-            F.sum("seconds").alias("seconds"),
-            *held_sums,
-            *merged_parts(),
-        )
-        .withColumn(
-            "part",
-            F.when(F.col("of_lengths") == 1, "length")
-            .when(F.col("rest").isNull(), "member")
-            .otherwise("rest"),
-        )
-        .where((F.col("part") != "length") | F.col("bucket").isNotNull())
-    )
-
-
 def single(episodes: DataFrame) -> DataFrame:
-    """Bring single episodes, put together of their parts, into the shape of `summed`."""
+    """Say of single episodes, put together of their parts, what sums say of many."""
     whole = is_whole()
     return (
         episodes.withColumn("kind", state())
@@ -132,22 +89,27 @@ def single(episodes: DataFrame) -> DataFrame:
     )
 
 
-def member_rows(sums: DataFrame) -> DataFrame:
+def member_rows(members: DataFrame) -> DataFrame:
     """Return rollups of sums by member (``kind`` is the state)."""
-    members = sums.groupBy("batch", "day", *MEMBER, "kind", "code").agg(*_added("times", "seconds"))
+    rows = members.groupBy("batch", "day", *MEMBER, "kind", "code")
+    return _named(rows.agg(*_added("times", "seconds")), "member")
+
+
+def held_by_code(singles: DataFrame) -> DataFrame:
+    """Return the seconds that single episodes were in each code."""
     each = F.array(
         *(
             F.struct(F.lit(code).alias("code"), F.col(name).alias("seconds"))
             for code, name in zip(CODES, HELD, strict=True)
         )
     )
-    statuses = (
-        sums.select("batch", "day", *_GROUP, "scope", "times", F.explode(each).alias("held"))
-        .where(F.col("held.seconds") > 0)
-        .groupBy("batch", "day", *_GROUP, "scope", F.col("held.code").alias("code"))
-        .agg(F.sum("held.seconds").alias("seconds"))
-    )
-    return union(_named(members, "member"), _named(statuses, "status"))
+    return singles.select("batch", "day", *_GROUP, "scope", F.inline(each))
+
+
+def status_rows(held: DataFrame) -> DataFrame:
+    """Return rollups of seconds by group and code."""
+    found = held.where(F.col("seconds") > 0).groupBy("batch", "day", *_GROUP, "scope", "code")
+    return _named(found.agg(*_added("seconds")), "status")
 
 
 def length_rows(lengths: DataFrame, kind: str) -> DataFrame:

@@ -9,17 +9,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.group_rebalances import CARRIED, REBALANCES, explained_by_day, heard
-from aggregation.spark.member_episodes import MEMBER, PARTS, parts
+from aggregation.spark.member_episodes import CHAIN, MEMBER, merged_parts, parts
+from aggregation.spark.member_sums import summed
 from aggregation.spark.rollups import (
-    HELD,
     fault_rows,
+    held_by_code,
     length_rows,
     member_rows,
     observed_rows,
     rebalance_rows,
     single,
     stamps,
-    summed,
+    status_rows,
     union,
 )
 from aggregation.spark.unfinished import at_midnights, finished, going_on
@@ -61,14 +62,16 @@ def compute(span: Span, batches: Sequence[date]) -> Iterator[Computed]:
     groups = (
         explained_by_day(span.transitions, span.carried, span.days, told).where(wanted).persist()
     )
-    sums = summed(parts(span.transitions)).persist()
-    rest = sums.where(F.col("part") == "rest").select("day", *MEMBER, "rest.*", *PARTS)
+    sums = summed(span.transitions).persist()
+    rest = parts(sums.where(F.col("part") == "rest"))
     older = span.parts.drop("batch").withColumn("day", F.lit(span.before))
     episodes = at_midnights(rest.unionByName(older), span.days, span.before).persist()
     singles = single(finished(episodes, span.days[-1]).where(wanted)).persist()
     rebalances = groups.where(F.col("id").isNotNull()).select(REBALANCES.fieldNames())
     yield Computed(
-        rollups=union(_member_rows(sums, singles), rebalance_rows(rebalances), observed_rows(seen)),
+        rollups=union(
+            member_rollups(sums, singles), rebalance_rows(rebalances), observed_rows(seen)
+        ),
         rebalances=rebalances,
         carried=groups.where(F.col("id").isNull()).select(CARRIED.fieldNames()),
         parts=going_on(episodes),
@@ -77,19 +80,33 @@ def compute(span: Span, batches: Sequence[date]) -> Iterator[Computed]:
         frame.unpersist()
 
 
-def _member_rows(sums: DataFrame, singles: DataFrame) -> DataFrame:
+def all_member_rollups(transitions: DataFrame) -> DataFrame:
+    """Return the rollups of the episodes of a whole history, each in the batch of its last day."""
+    sums = summed(transitions).persist()
+    rest = parts(sums.where(F.col("part") == "rest"))
+    labels = [F.max(name).alias(name) for name in (*MEMBER, "agent", "day") if name not in CHAIN]
+    episodes = rest.groupBy(*CHAIN).agg(*labels, *merged_parts())
+    singles = single(episodes.withColumnRenamed("day", "batch"))
+    return member_rollups(sums, singles)
+
+
+def member_rollups(sums: DataFrame, singles: DataFrame) -> DataFrame:
+    """Return the rollups of members' episodes: of sums, and of those that are no part of them."""
     by_day = sums.withColumn("batch", F.col("day")).withColumn("kind", F.lit("ended"))
-    columns = ["batch", "day", *MEMBER, "kind", "code", "times", "seconds", *HELD]
-    whole = by_day.where(F.col("part") == "member").select(columns)
+    members, lengths, held = (
+        by_day.where(F.col("part") == part) for part in ("member", "length", "status")
+    )
+    of_members = ["batch", "day", *MEMBER, "kind", "code", "times", "seconds"]
     of_lengths = ["batch", "day", "cluster", "app", "group", "bucket", "times"]
-    lengths = [
-        rows.where((F.col("scope") == Scope.CONSUMER.value) & F.col("bucket").isNotNull()).select(
-            of_lengths
-        )
-        for rows in (by_day.where(F.col("part") == "length"), singles)
+    of_statuses = ["batch", "day", "cluster", "app", "group", "scope", "code", "seconds"]
+    consumers = F.col("scope") == Scope.CONSUMER.value
+    counted = [
+        rows.where(consumers & F.col("bucket").isNotNull()).select(of_lengths)
+        for rows in (lengths, singles)
     ]
     return union(
-        member_rows(whole.unionByName(singles.select(columns))),
-        length_rows(union(*lengths), "member"),
+        member_rows(union(*(rows.select(of_members) for rows in (members, singles)))),
+        length_rows(union(*counted), "member"),
+        status_rows(union(held.select(of_statuses), held_by_code(singles))),
         fault_rows(singles),
     )
