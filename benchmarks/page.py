@@ -27,6 +27,7 @@ TITLES = {
     "hub": "Hub",
     "ingest": "Ingest",
     "report": "Report",
+    "report_year": "Report: a year",
 }
 """In the page's order; one that has no script is left out."""
 _PACKAGES = ("kafka-rebalance-agent", "msgspec", "prometheus-client", "uvicorn", "kio", "pyspark")
