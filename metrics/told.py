@@ -25,6 +25,8 @@ _FACTS = 32
 
 RAISES = {code: f"raise {code:d}" for code in RebalanceStatus}
 LAYERS = {code: f"layer {code:d}" for code in RebalanceStatus}
+_CAUSES = {RAISES[code] for code in RebalanceStatus if code < RebalanceStatus.REVOCATION_NEEDED}
+"""What begins a round; a demand follows from its end, and may be dated before it."""
 DROPPED = RAISES[RebalanceStatus.DROPPED_GROUP]
 LEFT = SignalKind.LEAVE.value
 ENDS = {kind.value for kind in (SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL)}
@@ -91,13 +93,27 @@ def claim(told: Sequence[Fact], fact: Fact) -> Fact | None:
     found = min(same, key=lambda each: abs(each.at - fact.at), default=None)
     if found is not None:
         found.by.append(voice)
+        _close(told, found, voice)
     return found
 
 
 def remember(told: list[Fact], new: Sequence[Fact]) -> None:
     """Keep what was told for the first time."""
+    for fact in new:
+        _close(told, fact, *fact.by)
     told.extend(new)
     del told[:-_FACTS]
+
+
+def _close(told: Sequence[Fact], end: Fact, voice: str) -> None:
+    """Note that a voice that has told an end tells no cause of before it any more.
+
+    A log has two lines for some answers: the second would be taken for the wire's next cause.
+    """
+    if end.name in ENDS:
+        for each in told:
+            if each.name in _CAUSES and each.at < end.at and voice not in each.by:
+                each.by.append(voice)
 
 
 def forget(told: list[Fact], now: float) -> None:

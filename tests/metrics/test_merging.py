@@ -84,6 +84,19 @@ class TestEcho:
 
         assert codes(samples) == [1]
 
+    @pytest.mark.parametrize("first", [WIRE, SourceKind.LOGS])
+    def test_what_was_told_twice_is_no_echo_of_the_next_round(
+        self, tracker: Tracker, first: SourceKind
+    ) -> None:
+        """A log has two lines for one answer to SyncGroup."""
+        second = SourceKind.LOGS if first is WIRE else WIRE
+        run(tracker, raised(1, 10.0, LOG), wire(SignalKind.RAISE, 10.0, 1), raised(1, 10.0, LOG))
+        run(tracker, synced(10.1, 4, by=first), synced(10.1, 4, by=second))
+
+        samples = run(tracker, wire(SignalKind.RAISE, 11.0, 1))
+
+        assert codes(samples) == [1]
+
     def test_end_of_another_generation_is_news(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(11.0, 5))
         run(tracker, wire(SignalKind.RAISE, 11.4, 1))
