@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from agent.lab.errors import LabError
 from agent.lab.lab import Lab, fetch_artifacts, open_lab
@@ -28,7 +29,16 @@ def cache() -> Path:
 @pytest.fixture(scope="session")
 def lab(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with open_lab(tmp_path_factory.mktemp("lab"), cache) as lab:
+        _load_coordinators(lab.cluster.bootstrap)
         yield lab
+
+
+def _load_coordinators(bootstrap: str) -> None:
+    """Ask each coordinator for something: a first member would see it load, which is a 9."""
+    for number in range(3):  # these names fall on three internal partitions, and there are three
+        asking = Consumer({"bootstrap.servers": bootstrap, "group.id": f"w{number}"})
+        asking.committed([TopicPartition("none", 0)], timeout=60)
+        asking.close()
 
 
 @pytest.fixture
