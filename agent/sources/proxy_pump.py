@@ -191,7 +191,7 @@ class Pump:
 
     def _write(self) -> bool:
         """Write what was read; return whether nothing of it is left."""
-        try:
+        with suppress(BlockingIOError):
             if self._out:
                 sent = self.target.send(self._out)
                 self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
@@ -200,8 +200,6 @@ class Pump:
                     self._pipe[0], self.target.fd, self._piped, None, None, _FLAGS
                 )
                 self._release()
-        except BlockingIOError:
-            pass
         self.wants_write = bool(self._out or self._piped)
         return not self.wants_write
 
@@ -264,10 +262,8 @@ class Pump:
             self._piped, self.wants_write = piped, piped > 0
         if moved > 0:
             self._carried(moved)
-        within = self._is_within_frame
-        if not (piped or within):
-            self.close()
-        self.source.await_bytes(self._awaited() if within else 1)
+        self._release()
+        self.source.await_bytes(self._awaited() if self._is_within_frame else 1)
         return moved
 
     def _release(self) -> None:
