@@ -17,11 +17,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import uvicorn
-from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from agent import api
@@ -29,7 +28,6 @@ from agent.config import WebConfig, parse_address
 from agent.errors import RebalanceAgentError, SourceError
 from agent.history import History
 from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection
-from agent.landing_page import GROUP_PATH, render_page
 from agent.web_rate import BURST, INTERVAL_S, Limited, RateLimit
 from agent.web_writes import RELOAD, Writes
 from aggregation.group_views import group_views
@@ -92,6 +90,8 @@ class _Pages:
         return PageWriter()
 
     async def landing(self, _: Request) -> Response:
+        from agent.landing_page import render_page  # noqa: PLC0415 - HTML's names: 0.5 MiB
+
         path = self._config.telemetry_path
         snapshot = self._answers.snapshot()[0]
         body = await self._rendered(
@@ -157,18 +157,18 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def make_app(config: WebConfig, max_series: int, answers: Answers) -> Starlette:
+def make_app(config: WebConfig, max_series: int, answers: Answers) -> Router:
     """Return the ASGI application."""
     pages = _Pages(config, max_series, answers)
     free = {"/-/healthy", "/-/ready", RELOAD, *(route.path for route in answers.routes)}
-    return Starlette(
+    return Router(
         routes=[
             Route(config.telemetry_path, pages.metrics),
             Route("/-/healthy", pages.healthy),
             Route("/-/ready", pages.ready),
             Route(RELOAD, pages.reload, methods=["POST"]),
             Route("/", pages.landing),
-            Route(GROUP_PATH, pages.group),
+            Route("/group", pages.group),
             *answers.routes,
             *api.routes(
                 api.Queries(

@@ -9,7 +9,6 @@ from aggregation.group_views import GroupView
 from metrics.exposition import Exposition, SourceStats
 from metrics.status import RebalanceStatus
 
-GROUP_PATH = "/group"
 MAX_ROWS = 500
 """A page for people; beyond this the metrics are the better place."""
 
@@ -56,7 +55,7 @@ def _group(view: GroupView) -> tuple[str, ...]:
 
 
 def _group_link(group: str) -> str:
-    return f'<a href="{GROUP_PATH}?group={quote(group, safe="")}">{_plain(group)}</a>'
+    return f'<a href="/group?group={quote(group, safe="")}">{_plain(group)}</a>'
 
 
 def _sources(sources: Sequence[SourceStats]) -> str:
