@@ -32,8 +32,9 @@ WORKERS ?= 3
 test: $(READY) ## all tests, with real brokers and real Java clients, WORKERS side by side
 	$(BIN)/pytest -n $(WORKERS) || { [ $$? = 1 ] && [ "$$CI" = true ] && $(BIN)/python -m tests.again; }
 
-unit: $(READY) ## tests that start no other program: some seconds
-	$(BIN)/pytest --quiet -n 2 -m 'not (spark or kafka or jvm or process)' tests/metrics tests/aggregation tests/agent
+unit: $(READY) ## what starts no other program, with a fifth of hypothesis's examples: 20 seconds
+	HYPOTHESIS_PROFILE=unit $(BIN)/pytest --quiet -n $(WORKERS) \
+	  -m 'not (spark or kafka or jvm or process or slow)' tests/metrics tests/aggregation tests/agent
 
 check: test lint types imports ## what CI runs: make test, then ruff, mypy and import-linter
 

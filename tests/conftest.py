@@ -1,12 +1,31 @@
+"""How much hypothesis tries, what runs beside what, and what no test may leave behind."""
+
+import os
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
+from agent.sources import wire_proxy
 from tests.side_by_side import Lanes, begin_with_the_long
 
 # a deadline would measure the machine, not the code
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+settings.register_profile("quick", deadline=None)
+settings.register_profile("unit", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=2_000)
+# mutmut runs all tests again and again in one process, each time as new objects; a mutant lives or
+# dies by the same examples every time
+settings.register_profile(
+    "mutants",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.differing_executors],
+)
+_default = "mutants" if "MUTANT_UNDER_TEST" in os.environ else "quick"
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", _default))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,3 +44,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         begin_with_the_long(items)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _memory_of_ours() -> Iterator[None]:
+    """Keep a proxy that runs in this process from collecting and freezing what tests are made of.
+
+    It took 0.2 s each time. Frozen, the garbage of one test was found in another, wherever a
+    schema was loaded, and told there as a fault of its own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire_proxy, "gc", SimpleNamespace(collect=int, freeze=int), raising=False)
+        yield

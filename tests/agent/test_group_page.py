@@ -103,7 +103,7 @@ def served() -> Iterator[Callable[[str], str]]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Pages)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
 
     def serve(text: str) -> str:

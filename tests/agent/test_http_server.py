@@ -294,6 +294,7 @@ def test_a_scraper_that_does_not_read_holds_up_nobody() -> None:
     assert asyncio.run(asyncio.wait_for(beside(), DEADLINE_S)) > 6_000_000
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_takes_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "ANSWER_TIMEOUT_S", 0.05)
     ended = asyncio.Event()

@@ -155,6 +155,7 @@ def test_a_receiver_that_hangs_is_given_up(bench: Bench) -> None:
     assert export.stats.errors == 1
 
 
+@pytest.mark.slow
 def test_it_exports_until_it_is_cancelled_and_once_more_then(bench: Bench) -> None:
     export = bench.export()
 
@@ -186,6 +187,7 @@ def test_without_traces_rebalances_are_not_kept(bench: Bench) -> None:
     assert export.stats.buffered == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", OtlpProtocol)
 def test_tls_is_verified_and_headers_are_read_again(protocol: OtlpProtocol, tmp_path: Path) -> None:
     authority, other = trustme.CA(), trustme.CA()

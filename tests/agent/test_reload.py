@@ -84,5 +84,6 @@ async def _play(file: Path) -> None:
     server.close()
 
 
+@pytest.mark.slow
 def test_connections_outlive_a_reload_that_leaves_their_listener_alone(tmp_path: Path) -> None:
     asyncio.run(_play(tmp_path / "agent.yaml"))

@@ -178,7 +178,7 @@ class Agent(BaseHTTPRequestHandler):
 @pytest.fixture
 def agent() -> Iterator[str]:
     with HTTPServer((HOST, 0), Agent) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield f"http://{HOST}:{server.server_port}"
         server.shutdown()

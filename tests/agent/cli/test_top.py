@@ -116,7 +116,7 @@ def url() -> Iterator[str]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Agent)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

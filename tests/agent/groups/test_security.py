@@ -32,7 +32,7 @@ class TokenEndpoint(BaseHTTPRequestHandler):
 @pytest.fixture
 def idp() -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), TokenEndpoint) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

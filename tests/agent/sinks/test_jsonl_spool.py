@@ -309,6 +309,7 @@ def test_a_full_disk_keeps_the_lines_for_the_next_commit(
     assert ids(config) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_while_the_disk_takes_nothing_memory_is_bounded_and_losses_are_counted(
     config: SpoolConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_groups_that_are_not_watched_are_not_described() -> None:
     assert list(running.rows) == ["payments"]
 
 
+@pytest.mark.slow
 def test_groups_of_a_broker_that_is_down_stay_as_they_were_and_it_is_counted() -> None:
     groups = {"here": Group(members=members(1)), "there": Group(node_id=2, members=members(2))}
     with Simulated(groups, nodes=2) as cluster:

@@ -255,6 +255,7 @@ class Bench:
         self._news.set()
 
 
+@pytest.mark.slow
 def test_a_process_writes_to_the_socket_and_goes(tmp_path: Path) -> None:
     path, now = tmp_path / "stats.sock", int(time.time())
     client = Client()

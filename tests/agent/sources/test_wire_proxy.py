@@ -309,6 +309,7 @@ def test_raw_sasl_tokens_keep_the_frames() -> None:
     on_stage(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", ["client", "broker"])
 def test_a_slow_side_holds_the_other_back(slow: str) -> None:
     async def test(stage: Stage) -> None:

@@ -39,6 +39,7 @@ def ask_and_read() -> None:
         schema.response_layout.__wrapped__(Api.OFFSET_FETCH, version, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [read_all, ask_and_read])
 def test_threads_load_the_same_versions_at_once(work: Callable[[], None]) -> None:
     together = Barrier(THREADS)

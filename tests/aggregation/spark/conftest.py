@@ -26,9 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _collect_sockets() -> Iterator[None]:
-    """Let them go here, and not in somebody else's test."""
+    """Let them go here, and not in somebody else's module."""
     yield
     gc.collect()
 
