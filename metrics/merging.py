@@ -12,16 +12,16 @@ where clients are heard: a client's new log is found some seconds after the brok
 
 from collections import Counter
 
-from metrics.consumer import RANK, Consumer, Voice
+from metrics.consumer import RANK, Consumer, Layer, Voice
 from metrics.ledger import GroupLedger
 from metrics.moves import Moves
+from metrics.order import DEMANDS, ends_of_others, ends_own, is_for_one_that_left, is_late
 from metrics.sample import Sample
 from metrics.signals import Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus
 from metrics.streams import Instances
 from metrics.told import (
     DROPPED,
-    ENDS,
     LAYERS,
     LEFT,
     RAISES,
@@ -33,14 +33,11 @@ from metrics.told import (
     vagueness_s,
     voice_name,
 )
-from metrics.track import Told, Track
 
 NONE = RebalanceStatus.NONE
 
 BYSTANDERS = {SignalKind.SEEN, SignalKind.NOTE}
 """Say nothing of the member's status: they undo, confirm and begin nothing, and are never late."""
-DEMANDS = {SourceKind.LOGS, SourceKind.WIRE}
-"""Show what an assignment demands: whether an end is one. A broker's log does not."""
 HOLD_S = 5.0
 """How long an unclear leave or end waits: a log is read within a second, but some come late."""
 MEET_S = 8.0
@@ -97,7 +94,7 @@ class Merging:
     def _take(self, entry: Consumer, signal: Signal) -> list[Sample]:
         told = facts(signal)
         claimed = [claim(entry.told, fact) for fact in told] if len(entry.voices) > 1 else []
-        if not claimed or claimed[0] is None or _ends_own(entry.track, signal, claimed[0]):
+        if not claimed or claimed[0] is None or ends_own(entry.track, signal, claimed[0]):
             return self._take_news(entry, signal, told)
         out = self._confirm(entry, signal, told[0], claimed[0])
         new = {fact.name for fact, echo in zip(told, claimed, strict=True) if echo is None}
@@ -105,9 +102,11 @@ class Merging:
         return out if rest is None else out + self._take_news(entry, rest, facts(rest))
 
     def _take_news(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
-        if _is_late(entry.track, signal):
+        if is_late(entry, signal):
             self._counts["late"] += 1
             return self._take_late(entry, signal, told)
+        if is_for_one_that_left(entry.track, signal):
+            return [self._moves.note(entry.track, signal.status, signal.at, signal.reason)]
         if _is_broker_s_end(signal) and _ends_by_itself(entry):
             entry.track.confirmed_at = max(entry.track.confirmed_at, signal.at)
             return []
@@ -146,16 +145,19 @@ class Merging:
     def _take_late(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
         """Take a cause of a round that another source has ended."""
         track, at = entry.track, signal.at - vagueness_s(signal.source)
-        ends = [each for each in entry.told if each.name in ENDS and each.at >= at]
+        ends = [each for each in ends_of_others(entry, signal) if each.at >= at]
         if signal.kind is not SignalKind.RAISE or not signal.status or not ends:
             return []
         remember(entry.told, told)
         if track.status is not NONE or (track.moved is not None and track.moved.at > at):
             return [self._moves.note(track, signal.status, signal.at, signal.reason)]
-        end, ended = min(ends, key=lambda each: each.at), track.ended
+        now = track.ended, entry.instance, entry.layer
+        if not self._instances.is_at_rest_since(entry, at):
+            entry.instance = None  # it has gone on
+        entry.layer = Layer()  # of a later assignment
         out = self._do(entry, signal)
-        out += self._do(entry, _ending(signal, end))
-        track.ended = ended
+        out += self._do(entry, _ending(signal, min(ends, key=lambda each: each.at)))
+        track.ended, entry.instance, entry.layer = now
         return out
 
 
@@ -196,41 +198,6 @@ def _ending(signal: Signal, end: Fact) -> Signal:
         member=signal.member,
         source=signal.source,
         reason=end.reason,
-    )
-
-
-def _is_late(track: Track, signal: Signal) -> bool:
-    """Tell whether a signal is older than what it would undo, which another source has told.
-
-    A raise undoes nothing but an end: in which order two sources raise is all one.
-    """
-    at = signal.at - vagueness_s(signal.source)
-    match signal.kind:
-        case SignalKind.RAISE:
-            return _is_older(at, signal, track.ended)
-        case SignalKind.JOIN:
-            return _is_older(at, signal, track.ended) or _is_older(signal.at, signal, track.moved)
-        case _:
-            return _is_older(signal.at, signal, track.moved)
-
-
-def _is_older(at: float, signal: Signal, undone: Told | None) -> bool:
-    return undone is not None and at < undone.at and not _is_by(undone, signal)
-
-
-def _is_by(told: Told, signal: Signal) -> bool:
-    return (told.source, told.stream) == (signal.source, signal.member.stream)
-
-
-def _ends_own(track: Track, signal: Signal, end: Fact) -> bool:
-    """Tell whether a voice ends what it began itself, behind the end that it seems to repeat."""
-    moved = track.moved
-    return (
-        end.name in ENDS
-        and track.status is not NONE
-        and moved is not None
-        and _is_by(moved, signal)
-        and moved.at >= end.at
     )
 
 

@@ -113,6 +113,13 @@ class Instances:
         track.left_at = track.since_at if outcome is Outcome.LEFT else None
         return [sample]
 
+    def is_at_rest_since(self, thread: Consumer, at: float) -> bool:
+        """Tell whether the thread's instance was at zero at ``at``, and has been ever since."""
+        track = self.track_of(thread)
+        if track is None:
+            return False
+        return track.status is NONE and (track.moved is None or track.moved.at <= at)
+
     def lose(self, thread: Consumer, at: float, reason: str) -> list[Sample]:
         """Drop an instance's status when what held it was lost."""
         instance = self._of(thread)

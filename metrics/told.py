@@ -55,6 +55,10 @@ class Fact(msgspec.Struct, kw_only=True):
         apart_s = SAME_EVENT_S + max(vagueness_s(self.source), vagueness_s(other.source))
         return (drop or len(names) == 1) and abs(self.at - other.at) < apart_s
 
+    def is_by(self, voice: str) -> bool:
+        """Tell whether a voice has surely told this end too: of this generation."""
+        return voice in self.by and self.generation is not None
+
 
 def vagueness_s(source: SourceKind) -> float:
     """Return how far a source's times may be off."""
@@ -100,7 +104,10 @@ def claim(told: Sequence[Fact], fact: Fact) -> Fact | None:
 def remember(told: list[Fact], new: Sequence[Fact]) -> None:
     """Keep what was told for the first time."""
     for fact in new:
-        _close(told, fact, *fact.by)
+        (voice,) = fact.by
+        _close(told, fact, voice)
+        if fact.name in _CAUSES:
+            fact.by += _beyond(told, fact, voice)
     told.extend(new)
     del told[:-_FACTS]
 
@@ -114,6 +121,12 @@ def _close(told: Sequence[Fact], end: Fact, voice: str) -> None:
         for each in told:
             if each.name in _CAUSES and each.at < end.at and voice not in each.by:
                 each.by.append(voice)
+
+
+def _beyond(told: Sequence[Fact], cause: Fact, voice: str) -> set[str]:
+    """Return who has told an end behind a cause that comes late; its own voice has not yet."""
+    ends = (each for each in told if each.name in ENDS and each.at > cause.at)
+    return {name for end in ends if not end.is_by(voice) for name in end.by}
 
 
 def forget(told: list[Fact], now: float) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.consumer import RANK
-from metrics.sample import Outcome, Sample, SampleKind
-from metrics.signals import Signal, SignalKind, SourceKind
+from metrics.sample import Outcome, Sample, SampleKind, Scope
+from metrics.signals import FollowUp, Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker, TrackerState
@@ -36,6 +36,19 @@ def wire(kind: SignalKind, at: float, status: int = 0, reason: str | None = None
 def synced(at: float, generation: int | None = None, *, by: SourceKind = WIRE) -> Signal:
     member = ADDRESS if by is WIRE else LOG
     return signal(SignalKind.SYNC, at, member, source=by, generation=generation)
+
+
+def raised_by(source: SourceKind, status: int, at: float, reason: str | None = None) -> Signal:
+    return raised(status, at, ADDRESS if source is WIRE else LOG, source=source, reason=reason)
+
+
+def left_by(source: SourceKind, at: float) -> Signal:
+    member = ADDRESS if source is WIRE else LOG
+    return signal(SignalKind.LEAVE, at, member, source=source, reason="it is closed")
+
+
+def seen_by(source: SourceKind) -> Signal:
+    return signal(SignalKind.SEEN, 1.0, ADDRESS if source is WIRE else LOG, source=source)
 
 
 def reasons(samples: Iterable[Sample]) -> list[str | None]:
@@ -94,6 +107,30 @@ class TestEcho:
         run(tracker, synced(10.1, 4, by=first), synced(10.1, 4, by=second))
 
         samples = run(tracker, wire(SignalKind.RAISE, 11.0, 1))
+
+        assert codes(samples) == [1]
+
+    @pytest.mark.parametrize("first", [WIRE, SourceKind.LOGS])
+    def test_what_came_behind_an_end_is_no_cause_of_the_next_round(
+        self, tracker: Tracker, first: SourceKind
+    ) -> None:
+        """Who has told the end already tells no cause of before it any more."""
+        second = SourceKind.LOGS if first is WIRE else WIRE
+        run(tracker, seen_by(second), raised_by(first, 6, 10.0), synced(10.6, 5, by=first))
+        run(tracker, raised_by(second, 1, 10.5), synced(10.6, 5, by=second))
+
+        assert codes(run(tracker, raised_by(first, 1, 11.6))) == [1]
+        assert run(tracker, raised_by(second, 1, 11.6)) == []
+
+    @pytest.mark.parametrize("first", [WIRE, SourceKind.LOGS])
+    def test_who_has_told_the_end_too_is_behind_it_whatever_its_clock(
+        self, tracker: Tracker, first: SourceKind
+    ) -> None:
+        second = SourceKind.LOGS if first is WIRE else WIRE
+        run(tracker, seen_by(second), raised_by(first, 1, 10.0), synced(10.6, 5, by=first))
+        run(tracker, raised_by(second, 1, 10.0), synced(10.5, 5, by=second))
+
+        samples = run(tracker, raised_by(second, 1, 10.55), raised_by(first, 1, 10.65))
 
         assert codes(samples) == [1]
 
@@ -248,6 +285,35 @@ class TestOnlyOneSaw:
         assert codes(run(tracker, raised(7, 10.0, LOG))) == []
         assert tracker.snapshot(21.0).consumers[0].status is Status.COORDINATOR_REQUESTED
 
+    @pytest.mark.parametrize(
+        ("of_another", "layer", "instance"),
+        [([], None, [7, 0]), ([1], None, [1, 0]), ([], demand(10, 12.0), [10])],
+    )
+    def test_streams_instance_that_has_gone_on_does_not_move_again(
+        self,
+        tracker: Tracker,
+        of_another: list[int],
+        layer: FollowUp | None,
+        instance: list[int],
+    ) -> None:
+        thread, other = (
+            replace(ADDRESS, client_id=f"s-StreamThread-{n}-consumer", member_id=f"u{n}")
+            for n in (1, 2)
+        )
+        in_log = replace(thread, stream=LOG.stream)
+
+        samples = run(
+            tracker,
+            *(signal(SignalKind.SEEN, 1.0, each, source=WIRE) for each in (thread, other)),
+            *(raised(code, 9.0, other, source=WIRE) for code in of_another),
+            signal(SignalKind.SYNC, 12.0, thread, source=WIRE, generation=5, layer=layer),
+            signal(SignalKind.SYNC, 12.1, other, source=WIRE, generation=5),
+            raised(7, 10.0, in_log),
+        )
+
+        assert codes(each for each in samples if each.client_id == thread.client_id) == [7, 0]
+        assert codes(samples, Scope.STREAMS) == instance
+
     def test_third_source_that_saw_it_too_is_an_echo(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.SEEN, 1.0), synced(12.0, 5), raised(7, 10.0, LOG))
 
@@ -259,6 +325,49 @@ class TestOnlyOneSaw:
 
         assert run(tracker, raised(1, 9.1, LOG)) == []
         assert tracker.snapshot(1000.0).counts == {"late": 1}
+
+
+class TestLeave:
+    """An answer to what a member asked before it left, or asks although it has left."""
+
+    @pytest.mark.parametrize("code", [1, 3, 4])
+    @pytest.mark.parametrize("first", [WIRE, SourceKind.LOGS])
+    def test_answer_that_crossed_it_does_not_tell_it_twice(
+        self, tracker: Tracker, first: SourceKind, code: int
+    ) -> None:
+        second = SourceKind.LOGS if first is WIRE else WIRE
+        run(tracker, seen_by(second))
+
+        samples = run(
+            tracker, left_by(first, 10.0), raised_by(second, code, 10.04), left_by(second, 10.05)
+        )
+
+        assert codes(samples) == [6, 0]
+        assert [each.to for each in of_kind(samples, SampleKind.SIGNAL)] == [code]
+
+    def test_answer_to_what_it_asked_behind_it_begins_nothing(self, tracker: Tracker) -> None:
+        """A join that was under way is answered, and the client syncs though it has left."""
+        run(tracker, raised(1, 8.0, LOG), left_by(SourceKind.LOGS, 10.0), left_by(WIRE, 10.01))
+
+        assert codes(run(tracker, wire(SignalKind.RAISE, 11.0, 3))) == []
+
+    @pytest.mark.parametrize("back", [joined(10.5, LOG), raised(2, 10.5, LOG)])
+    def test_who_is_back_is_answered_anew(self, tracker: Tracker, back: Signal) -> None:
+        run(tracker, left_by(SourceKind.LOGS, 10.0), left_by(WIRE, 10.0), back)
+
+        assert codes(run(tracker, wire(SignalKind.RAISE, 11.0, 3))) == [3]
+
+    def test_cause_of_a_join_is_one_at_once(self, tracker: Tracker) -> None:
+        run(tracker, left_by(SourceKind.LOGS, 10.0), left_by(WIRE, 10.0))
+
+        assert codes(run(tracker, wire(SignalKind.RAISE, 10.1, 2))) == [2]
+
+    def test_answer_is_not_under_way_for_longer_than_a_request(self, tracker: Tracker) -> None:
+        """A client of before Kafka 2.2 joins again without a word on the wire."""
+        run(tracker, left_by(WIRE, 10.0))
+
+        assert codes(run(tracker, wire(SignalKind.RAISE, 39.9, 1))) == []
+        assert codes(run(tracker, wire(SignalKind.RAISE, 40.0, 1))) == [1]
 
 
 class TestUnclearLeave:
