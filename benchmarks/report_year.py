@@ -54,8 +54,9 @@ WITH groups AS (
          'host-' || (n + d) % 20 AS host
   FROM groups, range(4) c(n)
   UNION ALL BY NAME
-  SELECT 'departure' AS what, *, 'rollout' AS kind, 'client-' || (n + d) % 20 AS client_id,
-         'host-' || (n + d) % 20 AS host FROM groups, range(6) c(n)
+  SELECT 'departure' AS what, *, CASE WHEN n < 2 THEN 'dropped' ELSE 'expired' END AS kind,
+         'client-' || (n * 3 + d) % 20 AS client_id, 'host-' || (n * 3 + d) % 20 AS host
+  FROM groups, range(10) c(n)
   UNION ALL BY NAME
   SELECT 'storm' AS what, *, CAST(day AS TIMESTAMP) AS last_at FROM groups WHERE g % 50 = d % 50
   UNION ALL BY NAME
@@ -66,7 +67,8 @@ WITH groups AS (
 )
 SELECT day AS batch, what, day, 'bench' AS cluster, app, "group", scope, client_id, host, kind,
        code::INTEGER AS code, bucket::INTEGER AS bucket,
-       CAST(1 + random() * 6 AS BIGINT) AS times,
+       CASE WHEN what <> 'departure' THEN CAST(1 + random() * 6 AS BIGINT)
+            WHEN random() < 0.95 THEN 1 ELSE CAST(2 + random() AS BIGINT) END AS times,
        CASE what WHEN 'observed' THEN 86000 ELSE 1 + random() * 60 END AS seconds,
        CASE WHEN what <> 'observed' THEN 1 + random() * 200 END AS member_seconds, last_at,
        last_reason

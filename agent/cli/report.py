@@ -12,7 +12,7 @@ from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import jars_of_tables
 
 if TYPE_CHECKING:
-    from aggregation.spark.report.facts import By
+    from aggregation.spark.cuts import By
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -68,7 +68,7 @@ def report(  # noqa: PLR0913 - one argument an option
         from aggregation.spark.period import Period  # noqa: PLC0415
         from aggregation.spark.report.facts import Asked, load_facts  # noqa: PLC0415
         from aggregation.spark.report.render import check_output, write_report  # noqa: PLC0415
-        from aggregation.spark.rollup_store import check_tables  # noqa: PLC0415
+        from aggregation.spark.rollup_store import check_tables, is_up_to_date  # noqa: PLC0415
         from aggregation.spark.session import spark_session  # noqa: PLC0415
 
         check_output(output)
@@ -76,7 +76,13 @@ def report(  # noqa: PLR0913 - one argument an option
         given = Period(*other) if isinstance(other, tuple) else other
         asked = Asked(first=days[0], last=days[1], by=by, compared=given)
         jars, settings = jars_of_tables(tables, say)
-        with spark_session("rebalance-agent report", say, jars=jars, settings=settings) as spark:
+        with spark_session(
+            "rebalance-agent report",
+            say,
+            jars=jars,
+            settings=settings,
+            quick=is_up_to_date(tables),
+        ) as spark:
             page = write_report(load_facts(spark, tables, asked, say), output, say)
     click.echo(page)
 

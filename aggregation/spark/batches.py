@@ -16,11 +16,15 @@ _MARK = "_made.json"
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch was made of, and a digest of what it carries on."""
+    """What a batch was made of, and a digest of what it carries on.
+
+    ``since`` is the first day of its rebalances.
+    """
 
     files: str
     carried_in: str = ""
     carries: str = ""
+    since: date | None = None
 
 
 NOTHING = Batch(files="")
@@ -64,5 +68,5 @@ class Batches:
     def empty(self, day: date) -> None:
         """Remove a batch's rows; it is pending from before the first is gone."""
         self.mark(day, PENDING)
-        for path in self.of(day).glob("*.parquet"):
+        for path in self.of(day).rglob("*.parquet"):
             path.unlink()

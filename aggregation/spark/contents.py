@@ -10,15 +10,24 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.schema import Table, TableFormat, read_table, table_format
+from aggregation.spark.schema import Table, TableFormat, formats, read_table, table_format
 
 _DAY = re.compile(r"/day=(\d{4}-\d\d-\d\d)/([^/]+)$")
 
 
+_TABLES = (Table.TRANSITIONS, Table.SAMPLES)
+
+
+def plain_contents(tables: Path) -> dict[date, str] | None:
+    """Return the same as `contents` without Spark; None where a table is not of Parquet."""
+    if formats(tables) - {TableFormat.PARQUET}:
+        return None
+    return digests(part for table in _TABLES for part in _parquet(tables, table))
+
+
 def contents(spark: SparkSession, tables: Path) -> dict[date, str]:
     """Return a digest of what transitions and samples have on each day."""
-    both = (Table.TRANSITIONS, Table.SAMPLES)
-    return digests(part for table in both for part in _parts(spark, tables, table))
+    return digests(part for table in _TABLES for part in _parts(spark, tables, table))
 
 
 def digests(parts: Iterable[tuple[date, str]]) -> dict[date, str]:
@@ -36,7 +45,7 @@ def _parts(spark: SparkSession, tables: Path, table: Table) -> Iterator[tuple[da
     """Yield the names of files with their days; where a format does not tell them, of all ids."""
     match table_format(tables, table):
         case TableFormat.PARQUET:
-            yield from _named(map(str, (tables / table).glob("day=*/[!._]*")))
+            yield from _parquet(tables, table)
         case TableFormat.DELTA:
             yield from _named(read_table(spark, tables, table).inputFiles())
         case TableFormat.ICEBERG:
@@ -45,6 +54,10 @@ def _parts(spark: SparkSession, tables: Path, table: Table) -> Iterator[tuple[da
             yield from ((row.day, f"{row.ids:x}") for row in ids.collect())
         case None:
             pass
+
+
+def _parquet(tables: Path, table: Table) -> Iterator[tuple[date, str]]:
+    yield from _named(map(str, (tables / table).glob("day=*/[!._]*")))
 
 
 def _named(paths: Iterable[str]) -> Iterator[tuple[date, str]]:

@@ -1,34 +1,30 @@
-"""Months of rollups put together, so that a year is a few files and a tenth of the rows.
+"""Months of rollups put together, so that a year is a few files and a small part of the rows.
 
-Theory of operation. What reports ask of a whole period alone (`_MERGED`) is added up over a month's
-days and counts as its first day; all other rows keep their days. A month is made when its last day,
-or a later one, is there, and again when one of its batches was. It stands for its batches where a
-period holds it whole, or nothing of it; of other months the batches themselves are read.
+Theory of operation. A month holds what sections of the report ask of it, by cut
+(`aggregation.spark.cuts`). It is made when its last day, or a later one, is there, and again when
+one of its batches was. It stands for its batches where a period holds it whole, or nothing of it,
+and no later batch has a rebalance that began before its last day; of other months the batches
+themselves are read.
 """
 
-from calendar import monthrange
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import DataFrame, SparkSession
 
 from aggregation.spark.batches import PENDING, Batch, Batches
-from aggregation.spark.period import Period
-from aggregation.spark.rollups import ROLLUPS
+from aggregation.spark.cuts import ROWS, By, Cut, cuts_of
+from aggregation.spark.period import Period, month_end
 from aggregation.spark.schema import empty, literal_path
 
 ORDER = ("what", "day", "group")
 """Of the rows in a file: a section's are side by side, and the others' pages are passed over."""
-_MERGED = ("member", "status", "duration", "straggler", "follow_up")
-_SUMS = ("times", "seconds", "member_seconds")
-_LAST = ("last_at", "last_reason")
-_ROWS = T.StructType([field for field in ROLLUPS if field.name != "batch"])
+_LAYOUT = b"1"
+"""Months in another one are made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,86 +37,66 @@ class Months:
 
     def update(self, say: Callable[[str], None]) -> None:
         """Make the months that are over and were not made of what there is now."""
-        months = Batches(self.folder)
-        known = months.marked()
-        for month, made_of in self._over().items():
-            if known.get(month) == made_of:
-                continue
+        months, marked = Batches(self.folder), self.batches.marked()
+        for month, made_of in missing(self.batches, self.folder).items():
             say(f"rollups of {month:%B %Y}")
             months.empty(month)
-            rows = merged(self._read(self._folders(month)), month)
-            in_order = rows.coalesce(1).sortWithinPartitions(*ORDER)
-            in_order.write.mode("append").parquet(str(months.of(month)))
+            days = [self.batches.of(day) for day in marked if day.replace(day=1) == month]
+            rows = cuts_of(self._read(days), month).coalesce(1)
+            in_order = rows.sortWithinPartitions("cut", *ORDER)
+            in_order.write.mode("append").partitionBy("cut").parquet(str(months.of(month)))
             months.mark(month, made_of)
 
-    def rollups_of(self, periods: Sequence[Period]) -> DataFrame:
-        """Return rows that add up to the same as all batches' in each of the periods."""
-        known, over = Batches(self.folder).marked(), self._over()
-        whole = {
+    def rollups_of(self, periods: Sequence[Period], by: By) -> Mapping[Cut, DataFrame]:
+        """Return rows that answer what each cut is asked as all batches' do in these periods."""
+        months, marked = Batches(self.folder), self.batches.marked()
+        known = months.marked()
+        whole = [
             month
-            for month, made_of in over.items()
-            if known.get(month) == made_of and not any(_cuts(period, month) for period in periods)
-        }
-        days = [self.batches.of(d) for d in self.batches.marked() if d.replace(day=1) not in whole]
-        return self._read([*(Batches(self.folder).of(month) for month in sorted(whole)), *days])
-
-    def _over(self) -> Mapping[date, Batch]:
-        """Return which months are over, and what they are made of."""
-        marked = self.batches.marked()
-        last = max((day for day, batch in marked.items() if batch != PENDING), default=date.min)
-        months: dict[date, list[Batch]] = {}
-        for day, batch in marked.items():
-            months.setdefault(day.replace(day=1), []).append(batch)
+            for month, made_of in _over(marked).items()
+            if known.get(month) == made_of
+            and not any(_cuts(period, month) for period in periods)
+            and not any(_reaches_into(month, day, batch) for day, batch in marked.items())
+        ]
+        days = [self.batches.of(day) for day in marked if day.replace(day=1) not in whole]
         return {
-            month: Batch(files=sha256(msgspec.json.encode(batches)).hexdigest()[:16])
-            for month, batches in months.items()
-            if _last_day(month) <= last and PENDING not in batches
+            cut: self._read([*(months.of(m) / f"cut={cut.named(by)}" for m in whole), *days])
+            for cut in Cut
         }
 
-    def _folders(self, month: date) -> list[Path]:
-        return [self.batches.of(d) for d in self.batches.marked() if d.replace(day=1) == month]
-
-    def _read(self, folders: Iterable[Path]) -> DataFrame:
-        paths = [literal_path(folder) for folder in folders]
-        return self.spark.read.schema(_ROWS).parquet(*paths) if paths else empty(self.spark, _ROWS)
+    def _read(self, folders: Sequence[Path]) -> DataFrame:
+        paths = [literal_path(folder) for folder in folders if folder.is_dir()]
+        return self.spark.read.schema(ROWS).parquet(*paths) if paths else empty(self.spark, ROWS)
 
 
-def merged(rows: DataFrame, month: date) -> DataFrame:
-    """Add up a month's rows; what began in another month keeps its day."""
-    is_trigger, within = F.col("what") == "trigger", F.trunc("day", "month") == F.lit(month)
-    is_merged = within & (is_trigger | F.col("what").isin(*_MERGED))
-    reason = F.max(F.struct(*_LAST))
-    parts = [
-        rows.where(~is_merged),
-        _together(rows.where(within & F.col("what").isin(*_MERGED)), month, F.lit(None)),
-        _together(rows.where(within & is_trigger), month, reason),
-    ]
-    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+def missing(batches: Batches, folder: Path) -> Mapping[date, Batch]:
+    """Return which months are to be made, and of what."""
+    known = Batches(folder).marked()
+    over = _over(batches.marked())
+    return {month: made_of for month, made_of in over.items() if known.get(month) != made_of}
 
 
-def _together(rows: DataFrame, month: date, last: Column) -> DataFrame:
-    keys = [name for name in _ROWS.names if name not in {"day", *_SUMS, *_LAST}]
-    return (
-        rows.groupBy(*keys)
-        .agg(*(F.sum(name).alias(name) for name in _SUMS), last.alias("last"))
-        .select(
-            *keys,
-            *_SUMS,
-            F.lit(month).alias("day"),
-            *(F.col("last").cast(_LAST_TYPE)[name].alias(name) for name in _LAST),
-        )
-    )
-
-
-_LAST_TYPE = T.StructType([field for field in _ROWS if field.name in _LAST])
+def _over(marked: Mapping[date, Batch]) -> Mapping[date, Batch]:
+    """Return which months are over, and what they are made of."""
+    last = max((day for day, batch in marked.items() if batch != PENDING), default=date.min)
+    months: dict[date, list[Batch]] = {}
+    for day, batch in marked.items():
+        months.setdefault(day.replace(day=1), []).append(batch)
+    return {
+        month: Batch(files=sha256(_LAYOUT + msgspec.json.encode(batches)).hexdigest()[:16])
+        for month, batches in months.items()
+        if month_end(month) <= last and PENDING not in batches
+    }
 
 
 def _cuts(period: Period, month: date) -> bool:
     """Whether a part of the month, but not all of it, is within the period."""
-    end = _last_day(month)
+    end = month_end(month)
     apart = end < period.first or period.last < month
     return not apart and not (period.first <= month and end <= period.last)
 
 
-def _last_day(month: date) -> date:
-    return month.replace(day=monthrange(month.year, month.month)[1])
+def _reaches_into(month: date, day: date, batch: Batch) -> bool:
+    """Whether a later batch tells of more than the month's last day."""
+    end = month_end(month)
+    return day > end and batch.since is not None and batch.since < end

@@ -1,5 +1,6 @@
 """Days and instants of reports: UTC."""
 
+from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -25,6 +26,11 @@ class Period:
     def before(self) -> "Period":
         """As many days, right before."""
         return Period(self.first - timedelta(self.days), self.first - timedelta(1))
+
+
+def month_end(day: date) -> date:
+    """Return the last day of a day's month."""
+    return day.replace(day=monthrange(day.year, day.month)[1])
 
 
 def ends_at(day: date) -> float:

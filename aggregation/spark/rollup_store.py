@@ -22,11 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
 from aggregation.spark.batches import NOTHING, PENDING, Batch, Batches
-from aggregation.spark.contents import contents
+from aggregation.spark.contents import contents, plain_contents
+from aggregation.spark.cuts import By, Cut
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.group_days import day_after
 from aggregation.spark.group_rebalances import CARRIED, REBALANCES
-from aggregation.spark.months import ORDER, Months
+from aggregation.spark.months import ORDER, Months, missing
 from aggregation.spark.period import Period
 from aggregation.spark.rollups import ROLLUPS
 from aggregation.spark.schema import (
@@ -59,6 +60,28 @@ def check_tables(tables: Path) -> None:
         raise SparkJobError(f"the tables in {str(tables)!r} are empty: there is nothing to report")
 
 
+def is_up_to_date(tables: Path) -> bool:
+    """Tell, without Spark, whether all is computed; where only Spark could, it is not."""
+    files, batches = plain_contents(tables), Batches(tables / "rollups")
+    if files is None or _stale(batches.made(), files):
+        return False
+    return not missing(batches, tables / "_months")
+
+
+def _stale(known: Mapping[date, Batch], files: Mapping[date, str]) -> list[date]:
+    """Return the first days in a row that must be computed."""
+    span: list[date] = []
+    for before, day in pairwise([_BEFORE_ALL, *sorted({*known, *files})]):
+        batch = known.get(day, NOTHING)
+        fits = batch.files == files.get(day, batch.files)
+        if not span and fits and batch.carried_in == known.get(before, NOTHING).carries:
+            continue
+        if len(span) == SPAN_DAYS or (span and fits) or day not in files:
+            break
+        span.append(day)
+    return span
+
+
 class RollupStore:
     """The rollups of one set of tables. The caller holds their lock."""
 
@@ -79,9 +102,9 @@ class RollupStore:
         """Return the table of rollups."""
         return self._read("rollups", ROLLUPS)
 
-    def rollups_of(self, *periods: Period) -> DataFrame:
-        """Return what adds up to the same in these periods, in fewer rows; without ``batch``."""
-        return self._months.rollups_of(periods)
+    def rollups_of(self, by: By, *periods: Period) -> Mapping[Cut, DataFrame]:
+        """Return what says the same of these periods, in fewer rows; without ``batch``."""
+        return self._months.rollups_of(periods, by)
 
     def days(self) -> list[date]:
         """Return the days of which there were records."""
@@ -95,26 +118,12 @@ class RollupStore:
         """Compute what is missing or stale and return which days that were."""
         files = contents(self._spark, self._tables)
         done: list[date] = []
-        while span := self._stale(files):
+        while span := _stale(self._batches.made(), files):
             say(f"rollups of {span[0]}" + (f" to {span[-1]}" if span[1:] else ""))
             self._compute(span, files)
             done += span
         self._months.update(say)
         return done
-
-    def _stale(self, files: Mapping[date, str]) -> list[date]:
-        """Return the first days in a row that must be computed."""
-        known = self._batches.made()
-        span: list[date] = []
-        for before, day in pairwise([_BEFORE_ALL, *sorted({*known, *files})]):
-            batch = known.get(day, NOTHING)
-            fits = batch.files == files.get(day, batch.files)
-            if not span and fits and batch.carried_in == known.get(before, NOTHING).carries:
-                continue
-            if len(span) == SPAN_DAYS or (span and fits) or day not in files:
-                break
-            span.append(day)
-        return span
 
     def _compute(self, span: list[date], files: Mapping[date, str]) -> None:
         known = self._batches.made()
@@ -137,12 +146,14 @@ class RollupStore:
             self._append("_carry/members", found.parts)
             self._append("rebalances", found.rebalances)
             carries = self._digests(found.carried, found.parts)
+            began = found.rebalances.groupBy("batch").agg(F.min("day").alias("day")).collect()
             rows = found.rollups.hint("rebalance", "batch")
             self._append("rollups", rows.sortWithinPartitions("batch", *ORDER))
-        came = known.get(before, NOTHING).carries
+        came, since = known.get(before, NOTHING).carries, {row.batch: row.day for row in began}
         for day in span:
             went = carries.get(day, "")
-            self._batches.mark(day, Batch(files=files[day], carried_in=came, carries=went))
+            made = Batch(files=files[day], carried_in=came, carries=went, since=since.get(day))
+            self._batches.mark(day, made)
             came = went
 
     def _digests(self, *carried: DataFrame) -> dict[date, str]:

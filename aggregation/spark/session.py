@@ -53,6 +53,14 @@ _ONE_MACHINE = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
+_SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+# what takes seconds never earns back what the JVM's better compiler costs
+_QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
 
 def require_spark() -> None:
     """Check that the extra is installed, before anything imports it.
@@ -69,18 +77,20 @@ def require_spark() -> None:
 
 
 @contextmanager
-def spark_session(
+def spark_session(  # noqa: PLR0913 - one argument a choice
     name: str,
     say: Callable[[str], None],
     *,
     keep_fds: Sequence[int] = (),
     jars: Sequence[Path] = (),
     settings: Mapping[str, str] | None = None,
+    quick: bool = False,
 ) -> "Iterator[SparkSession]":
     """Start Spark, or take the session that runs already; stop what was started.
 
     ``keep_fds`` are file descriptors that the JVM holds too, for as long as it lives. ``settings``
-    and ``jars`` are for a session that is started here.
+    and ``jars`` are for a session that is started here, and so is ``quick``: that it has little to
+    do.
 
     Raises:
         SparkSetupError: no fitting Java.
@@ -98,7 +108,7 @@ def spark_session(
     handle, name_of_log = tempfile.mkstemp(prefix="rebalance-agent-spark-", suffix=".log")
     log = Path(name_of_log)
     try:
-        conf = _conf(name, jars, settings or {})
+        conf = _conf(name, jars, settings or {}, quick=quick)
         with os.fdopen(handle, "wb") as file, _started(conf, say, file.fileno(), keep_fds) as spark:
             try:
                 yield spark
@@ -110,6 +120,23 @@ def spark_session(
         log.unlink()
         raise
     log.unlink()
+
+
+@contextmanager
+def small_queries(spark: "SparkSession") -> Iterator[None]:
+    """Have one machine plan queries whose rows are few as what they are; a cluster is left alone.
+
+    What Spark generates, samples and measures in between costs more than they do.
+    """
+    chosen = _SMALL if str(spark.sparkContext.master).startswith("local") else {}
+    before = {name: str(spark.conf.get(name)) for name in chosen}
+    try:
+        for name, value in chosen.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, was in before.items():
+            spark.conf.set(name, was)
 
 
 class _SparkError(Exception):
@@ -127,10 +154,13 @@ def _started(
         _stop(spark)
 
 
-def _conf(name: str, jars: Sequence[Path], settings: Mapping[str, str]) -> "SparkConf":
+def _conf(
+    name: str, jars: Sequence[Path], settings: Mapping[str, str], *, quick: bool
+) -> "SparkConf":
     from pyspark import SparkConf  # noqa: PLC0415 - of the extra [spark]
 
-    chosen = _ALWAYS if _master_is_chosen() else _ALWAYS | _ONE_MACHINE
+    own = _ONE_MACHINE | (_QUICK if quick else {})
+    chosen = _ALWAYS if _master_is_chosen() else _ALWAYS | own
     conf = SparkConf(loadDefaults=False).setAppName(name)
     conf.setAll(list((chosen | dict(settings)).items()))
     if jars:

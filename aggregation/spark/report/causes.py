@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import timedelta
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import GAP, canvas, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key
 
@@ -68,5 +69,6 @@ SECTION = Section(
     "itself a consequence; without one, nobody knows it.",
     empty="No rebalance began in this period.",
     query=QUERY,
+    cut=Cut.DAYS,
     chart=chart,
 )

@@ -1,5 +1,6 @@
 """Two periods, side by side."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
 
 QUERY = """
@@ -28,5 +29,6 @@ SECTION = Section(
     "first. Periods of unequal length are compared as they are.",
     empty="There was no rebalance in either period.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=no_chart,
 )

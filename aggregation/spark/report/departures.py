@@ -1,6 +1,7 @@
 """How members went: deploys told from crashes."""
 
 from aggregation.departures import DepartureKind
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import GAP, TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
 from metrics.palette import COLOURS
@@ -56,5 +57,6 @@ SECTION = Section(
     "dropped is a poll interval that was too short; removed is an admin's doing.",
     empty="No member went in this period.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=chart,
 )

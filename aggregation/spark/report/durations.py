@@ -1,5 +1,6 @@
 """How long rebalances took: of whole groups, and of single members."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars, log_time_axis, say_seconds
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
 
@@ -60,5 +61,6 @@ SECTION = Section(
     "one is shown. What has no start or end has no length here.",
     empty="No rebalance began in this period.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=chart,
 )

@@ -1,27 +1,25 @@
 """What every section of the report starts from: the rollups, and the period that is asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from string import Template
-from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
+from aggregation.spark.cuts import FLAPPING, By, Cut
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.lock import table_lock
 from aggregation.spark.period import Period
+from aggregation.spark.report.section import Section
 from aggregation.spark.rollup_store import RollupStore
 from aggregation.spark.schema import Table, read_table
 from metrics.status import RebalanceStatus
 
-By = Literal["group", "app"]
 STORM = 5
 """Rebalances of one group within ten minutes."""
-FLAPPING = 3
-"""Departures of one member on one day."""
 _WEEKLY_DAYS = 62
 """A longer period is drawn by weeks."""
 
@@ -42,6 +40,7 @@ class Facts:
     """The views ``rollups``, ``quarantine`` and ``codes`` hold what queries ask."""
 
     spark: SparkSession
+    rollups: Mapping[Cut, DataFrame]
     period: Period
     by: By
     compared: Period | None = None
@@ -67,9 +66,10 @@ class Facts:
             .strip()
         )
 
-    def run(self, template: str) -> DataFrame:
-        """Run a section's query."""
-        return self.spark.sql(self.query(template))
+    def run(self, section: Section) -> DataFrame:
+        """Return what a section's query says of the rollups that it needs."""
+        self.rollups[section.cut].createOrReplaceTempView("rollups")
+        return self.spark.sql(self.query(section.query))
 
 
 def load_facts(
@@ -87,8 +87,8 @@ def load_facts(
         store.update(say)
     period = _period(store.days(), asked)
     other = _compared(period, asked)
-    rollups = store.rollups_of(period, *([] if other is None else [other]))
-    return _facts(rollups, read_table(spark, tables, Table.QUARANTINE), asked, period)
+    rollups = store.rollups_of(asked.by, period, *([] if other is None else [other]))
+    return facts_from(spark, rollups, read_table(spark, tables, Table.QUARANTINE), asked, period)
 
 
 def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
@@ -100,18 +100,24 @@ def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
     """
     seen = rollups.where(F.col("what") == "observed").select("day").distinct()
     period = _period([row.day for row in seen.collect()], asked)
-    return _facts(rollups, quarantine, asked, period)
+    return facts_from(rollups.sparkSession, dict.fromkeys(Cut, rollups), quarantine, asked, period)
 
 
-def _facts(rollups: DataFrame, quarantine: DataFrame, asked: Asked, period: Period) -> Facts:
-    spark = rollups.sparkSession
-    rollups.createOrReplaceTempView("rollups")
+def facts_from(
+    spark: SparkSession,
+    rollups: Mapping[Cut, DataFrame],
+    quarantine: DataFrame,
+    asked: Asked,
+    period: Period,
+) -> Facts:
+    """Make the rollups of a period known to queries, which need one cut or another of them."""
     quarantine.createOrReplaceTempView("quarantine")
     names = ", ".join(f"({status.value}, '{status.label}')" for status in RebalanceStatus)
     spark.sql(f"VALUES {names} AS (code, name)").createOrReplaceTempView("codes")
     other = _compared(period, asked)
     return Facts(
         spark=spark,
+        rollups=rollups,
         period=period,
         by=asked.by,
         compared=other,

@@ -1,22 +1,25 @@
 """Members that come and go."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
 
 QUERY = """
 WITH days AS (
-  SELECT $keys, client_id, host, day, sum(times) AS times,
+  SELECT $keys, client_id, host, sum(times) AS times,
+         -- rows with a bucket are of several days, each without a flapping
+         CASE WHEN bucket IS NULL THEN sum(times) END AS a_day,
          sum(CASE WHEN kind IN ('expired', 'removed') THEN times ELSE 0 END) AS crashes,
          sum(CASE WHEN kind = 'dropped' THEN times ELSE 0 END) AS drops
   FROM rollups
   WHERE what = 'departure' AND $period
-  GROUP BY $keys, client_id, host, day
+  GROUP BY $keys, client_id, host, day, bucket
 )
-SELECT $keys, client_id, host, count_if(times >= $flapping) AS days,
-       max(times) AS most_a_day, sum(times) AS departures, sum(crashes) AS crashes,
+SELECT $keys, client_id, host, count_if(a_day >= $flapping) AS days,
+       max(a_day) AS most_a_day, sum(times) AS departures, sum(crashes) AS crashes,
        sum(drops) AS drops
 FROM days
 GROUP BY $keys, client_id, host
-HAVING max(times) >= $flapping
+HAVING max(a_day) >= $flapping
 ORDER BY departures DESC, $keys, client_id, host
 """
 
@@ -27,5 +30,6 @@ SECTION = Section(
     "dropped for their poll interval, or left.",
     empty="No member was gone three times on one day.",
     query=QUERY,
+    cut=Cut.FLAPPING,
     chart=no_chart,
 )

@@ -1,5 +1,6 @@
 """Who loses the most time."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, subject
 
@@ -37,5 +38,6 @@ SECTION = Section(
     "ten minutes.",
     empty="No rebalance began in this period.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=chart,
 )

@@ -2,6 +2,7 @@
 
 from matplotlib.colors import LinearSegmentedColormap
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import canvas
 from aggregation.spark.report.section import Chart, Rows, Section
 from metrics.palette import COLOURS
@@ -50,5 +51,6 @@ SECTION = Section(
     note="Rebalances by the hour (UTC) and weekday of their start: the darker, the more.",
     empty="No rebalance began in this period.",
     query=QUERY,
+    cut=Cut.DAYS,
     chart=chart,
 )

@@ -1,5 +1,6 @@
 """How far the data can be trusted."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
 
 QUARANTINED = "(quarantine)"
@@ -36,5 +37,6 @@ SECTION = Section(
     "see.",
     empty="",
     query=QUERY,
+    cut=Cut.DAYS,
     chart=no_chart,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
 from metrics.palette import COLOURS, UNKNOWN_COLOUR
 from metrics.status import RebalanceStatus
@@ -44,6 +45,8 @@ class Section:
     """What to say where the table has no rows."""
     query: str
     """SQL over the views of `facts.Facts`, which fills in ``$keys``, ``$period`` and the like."""
+    cut: Cut
+    """Which of the rollups the query needs."""
     chart: Callable[[Rows], Chart | None]
 
 

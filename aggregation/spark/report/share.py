@@ -2,6 +2,7 @@
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars
 from aggregation.spark.report.section import Chart, Rows, Section, subject
 
@@ -54,5 +55,6 @@ SECTION = Section(
     "from its first to its last record. One minus it is the service level.",
     empty="No group was observed in this period.",
     query=QUERY,
+    cut=Cut.WORST,
     chart=chart,
 )

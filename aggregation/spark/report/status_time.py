@@ -1,5 +1,6 @@
 """How much time members spent in each status."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import GAP, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
 
@@ -47,5 +48,6 @@ SECTION = Section(
     "to 13 of its own.",
     empty="No member was above 0 in this period.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=chart,
 )

@@ -1,5 +1,6 @@
 """Windows in which a group rebalanced again and again."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
 
 QUERY = """
@@ -17,5 +18,6 @@ SECTION = Section(
     note="Windows of ten minutes in which one group began five rebalances or more.",
     empty="There was no storm in this period.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=no_chart,
 )

@@ -1,5 +1,6 @@
 """The members that the others waited for."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, member
 
@@ -31,5 +32,6 @@ SECTION = Section(
     note="The last to join, where it came at least a second after all others, or who fell silent.",
     empty="No group waited for a single member in this period.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=chart,
 )

@@ -1,5 +1,6 @@
 """Kafka Streams: probing and other follow-ups."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
 
 QUERY = """
@@ -27,5 +28,6 @@ SECTION = Section(
     "these statuses and in 10.",
     empty="No Streams instance was seen in a status of its own.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=no_chart,
 )

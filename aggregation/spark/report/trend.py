@@ -1,5 +1,6 @@
 """Week by week, with the change against the week before."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, canvas, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section
 
@@ -54,5 +55,6 @@ SECTION = Section(
     "that were not at 0.",
     empty="Nothing was observed in this period.",
     query=QUERY,
+    cut=Cut.DAYS,
     chart=chart,
 )

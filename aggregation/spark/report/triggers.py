@@ -1,19 +1,26 @@
 """The members that triggered the most rebalances."""
 
+from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, member
 
 QUERY = """
 WITH causes AS (
-  SELECT $keys, client_id, host, code, sum(times) AS times, sum(member_seconds) AS lost_s,
-         max(struct(last_at, last_reason)) AS last
+  SELECT $keys, client_id, host, code, sum(times) AS times, sum(member_seconds) AS lost_s
   FROM rollups
   WHERE what = 'trigger' AND $period
   GROUP BY $keys, client_id, host, code
+), told AS (
+  SELECT $keys, client_id, host, times, lost_s, struct(times, code) AS main, NULL AS last
+  FROM causes
+  UNION ALL
+  SELECT $keys, client_id, host, 0, 0D, NULL, struct(last_at, last_reason)
+  FROM rollups
+  WHERE what = 'trigger' AND last_at IS NOT NULL AND $period
 ), members AS (
   SELECT $keys, client_id, host, sum(times) AS triggered, sum(lost_s) AS lost_s,
-         max(struct(times, code)) AS main, max(last) AS last
-  FROM causes
+         max(main) AS main, max(last) AS last
+  FROM told
   GROUP BY $keys, client_id, host
 )
 SELECT $keys, client_id, host, triggered, lost_s, main.code AS main_cause,
@@ -47,5 +54,6 @@ SECTION = Section(
     "whose trigger nobody knows are not here.",
     empty="No rebalance of this period has a known trigger.",
     query=QUERY,
+    cut=Cut.GROUPS,
     chart=chart,
 )

@@ -263,7 +263,7 @@ def test_lines_that_are_no_records_are_told_whenever_their_file_was_written(
     found = {}
     for last in (None, date(2025, 11, 30)):
         facts = facts_of(rollups, quarantine, Asked(last=last))
-        rows = facts.run(quality.SECTION.query).where("agent = '(quarantine)'")
+        rows = facts.run(quality.SECTION).where("agent = '(quarantine)'")
         found[last] = [row.quarantined_lines for row in rows.collect()]
     assert found == {None: [2], date(2025, 11, 30): [0]}
 

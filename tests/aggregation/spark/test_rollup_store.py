@@ -2,9 +2,10 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -12,19 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.episodes import group_episodes
 from aggregation.spark.batches import PENDING, Batch, Batches
+from aggregation.spark.cuts import ROWS, By, Cut, cuts_of
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.months import Months
 from aggregation.spark.period import Period
-from aggregation.spark.report import (
-    departures,
-    durations,
-    flapping,
-    status_time,
-    stragglers,
-    streams,
-    triggers,
-)
-from aggregation.spark.report.facts import Asked, facts_of
+from aggregation.spark.report import COMPARE, SECTIONS, flapping, share
+from aggregation.spark.report.facts import Asked, facts_from
+from aggregation.spark.report.section import Section
 from aggregation.spark.rollup_store import RollupStore
 from aggregation.spark.rollups import ROLLUPS
 from aggregation.spark.schema import QUARANTINE, empty
@@ -173,28 +168,87 @@ def months(
     return tables
 
 
-def test_whole_months_are_the_same_in_fewer_rows(months: Tables) -> None:
+def test_whole_months_say_the_same_in_fewer_rows(months: Tables) -> None:
     store = RollupStore(months.spark, months.folder)
-    asked = Asked(first=date(2025, 11, 29), last=date(2026, 2, 3))
     period = Period(date(2025, 11, 29), date(2026, 2, 3))
-    together, single = store.rollups_of(period), store.rollups()
-    assert together.count() < 0.6 * single.count()
-    for one, other in zip(_answers(single, asked), _answers(together, asked), strict=True):
-        assert [names for names, _ in one] == [names for names, _ in other]
-        assert [numbers for _, numbers in one] == [pytest.approx(numbers) for _, numbers in other]
+    single = store.rollups()
+    groups, apps = store.rollups_of("group", period), store.rollups_of("app", period)
+    assert all(rows.count() < 0.6 * single.count() for rows in groups.values())
+    asked: list[tuple[Section, By, Mapping[Cut, DataFrame]]] = [
+        *((section, "group", groups) for section in (*SECTIONS, COMPARE)),
+        *((section, "app", apps) for section in (share.SECTION, flapping.SECTION)),
+    ]
+    for section, by, rows in asked:
+        wanted = _answer(section, by, dict.fromkeys(Cut, single))
+        found = _answer(section, by, rows)
+        assert [told for told, _ in found] == [told for told, _ in wanted]
+        for (_, numbers), (_, others) in zip(found, wanted, strict=True):
+            assert numbers == pytest.approx(others)
 
 
-def _answers(rollups: DataFrame, asked: Asked) -> list[list[tuple[str, list[float]]]]:
-    facts = facts_of(rollups, empty(rollups.sparkSession, QUARANTINE), asked)
-    merged = (triggers, stragglers, durations, flapping, departures, streams, status_time)
-    frames = [facts.run(module.SECTION.query) for module in merged]
-    return [sorted(map(_told, frame.collect())) for frame in frames]
+def _answer(
+    section: Section, by: By, rollups: Mapping[Cut, DataFrame]
+) -> list[tuple[str, list[float]]]:
+    spark = rollups[Cut.DAYS].sparkSession
+    asked = Asked(first=date(2025, 11, 29), last=date(2026, 2, 3), by=by, compared=True)
+    period = Period(date(2025, 11, 29), date(2026, 2, 3))
+    facts = facts_from(spark, rollups, empty(spark, QUARANTINE), asked, period)
+    return sorted(_told(row) for row in facts.run(section).collect())
 
 
 def _told(row: Row) -> tuple[str, list[float]]:
-    """Tell numbers that were added up, in whatever order, from the rest."""
-    numbers = [value for value in row if isinstance(value, float)]
-    return str([value for value in row if not isinstance(value, float)]), numbers
+    """Tell numbers that were added up from the rest; of days that are alike any is the worst."""
+    values = {name: value for name, value in row.asDict().items() if name != "worst_day"}
+    numbers = [value for value in values.values() if isinstance(value, float)]
+    return str([value for value in values.values() if not isinstance(value, float)]), numbers
+
+
+def test_a_months_worst_and_flapping_days_stay(spark: SparkSession) -> None:
+    """The last day's sums are not all there, nor are those of what began in another month."""
+    rows = [
+        *(_observed(day, seconds=100.0) for day in range(1, 32)),
+        *(_lost(day, seconds=day % 7) for day in range(1, 32)),
+        *(_gone(day, "flaps", times=2 if day % 9 else 3) for day in range(1, 32)),
+        *(_gone(day, "calm", times=2) for day in range(1, 32)),
+        _lost(6, seconds=90.0, month=11),
+    ]
+    month = spark.createDataFrame([tuple(row.get(n) for n in ROWS.names) for row in rows], ROWS)
+    cuts = cuts_of(month, date(2025, 12, 1)).persist()
+    worst = cuts.where("cut = 'worst-group' AND what = 'rebalance'").orderBy("day")
+    flapping_days = cuts.where("cut = 'flapping-group' AND bucket IS NULL").orderBy(
+        "day", "client_id"
+    )
+    calm = cuts.where("cut = 'flapping-group' AND bucket IS NOT NULL").orderBy("client_id")
+
+    assert [(row.day.month, row.day.day, row.seconds) for row in worst.collect()] == [
+        (11, 6, 90.0),
+        (12, 27, 6.0),
+        (12, 30, 81.0),
+        (12, 31, 3.0),
+    ]
+    assert [(row.client_id, row.day.day, row.times) for row in flapping_days.collect()] == [
+        ("flaps", 9, 3),
+        ("flaps", 18, 3),
+        ("flaps", 27, 3),
+        ("calm", 31, 2),
+        ("flaps", 31, 2),
+    ]
+    assert [(row.client_id, row.times) for row in calm.collect()] == [("calm", 60), ("flaps", 54)]
+
+
+def _observed(day: int, seconds: float) -> dict[str, Any]:
+    return {"what": "observed", "day": date(2025, 12, day), "group": "g", "seconds": seconds}
+
+
+def _lost(day: int, seconds: float, month: int = 12) -> dict[str, Any]:
+    at = date(2025, month, day)
+    return {"what": "rebalance", "day": at, "group": "g", "times": 1, "seconds": float(seconds)}
+
+
+def _gone(day: int, client_id: str, times: int) -> dict[str, Any]:
+    at = date(2025, 12, day)
+    member = {"group": "g", "client_id": client_id, "kind": "left"}
+    return {"what": "departure", "day": at, "times": times} | member
 
 
 def test_a_month_is_made_again_when_a_day_of_it_is(months: Tables, tmp_path: Path) -> None:
@@ -209,8 +263,22 @@ def test_a_month_is_made_again_when_a_day_of_it_is(months: Tables, tmp_path: Pat
     assert said == ["rollups of January 2026"]
     over.update(said.append)
     assert len(said) == 1
-    unfinished = over.rollups_of([Period(date(2025, 12, 1), date(2025, 12, 31))])
-    assert unfinished.where("what = 'member' AND day = '2025-12-24'").count() > 0
+    unfinished = over.rollups_of([Period(date(2025, 12, 1), date(2025, 12, 31))], "group")
+    assert unfinished[Cut.GROUPS].where("what = 'member' AND day = '2025-12-24'").count() > 0
+
+
+def test_a_month_that_a_later_day_reaches_into_is_read_by_day(months: Tables) -> None:
+    store = RollupStore(months.spark, months.folder)
+    period = Period(date(2025, 12, 1), date(2025, 12, 31))
+    batches, day = Batches(months.folder / "rollups"), date(2026, 2, 2)
+    before = batches.marked()[day]
+    by_day = []
+    for since in (date(2025, 12, 31), date(2025, 12, 30)):
+        batches.mark(day, Batch(files="", since=since))
+        rows = store.rollups_of("group", period)[Cut.GROUPS]
+        by_day.append(rows.where("what = 'member' AND day = '2025-12-24'").count() > 0)
+    batches.mark(day, before)
+    assert by_day == [False, True]
 
 
 def test_what_is_not_over_counts_until_its_end_is_there(
