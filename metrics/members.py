@@ -35,9 +35,11 @@ class Members:
 
     def __init__(self, entries: list[Consumer]) -> None:
         self._by_key: dict[_Key, Consumer] = {}
-        self._by_voice: dict[_Key, Consumer] = {}
+        self._by_voice = defaultdict[str, dict[_Key, Consumer]](dict)
+        """By stream, for that is how many of them end at once."""
         self._by_id: dict[tuple[str, str], Consumer] = {}
-        self._by_name = defaultdict[tuple[str, str], dict[_Key, Consumer]](dict)
+        self._by_name: dict[tuple[str, str], tuple[Consumer, ...]] = {}
+        """Tuples: nearly every name is one consumer's, and a dict takes 250 bytes."""
         self.has_clients = False
         """A member was heard of by itself, not by brokers alone."""
         for entry in entries:
@@ -54,10 +56,16 @@ class Members:
         """The consumer that was silent for longest."""
         return next(iter(self._by_key.values()))
 
+    def of_stream(self, stream: str) -> list[Consumer]:
+        """Return the consumers that a stream tells of."""
+        voices = self._by_voice.get(stream, {})
+        return [*{entry.track.key: entry for entry in voices.values()}.values()]
+
     def meet(self, signal: Signal) -> Met:
         """Return whose a signal is, and what its member id shows."""
         member = signal.member
-        known = self._by_voice.get(_voice_key(signal.source, member))
+        voices = self._by_voice.get(member.stream)
+        known = None if voices is None else voices.get(_voice_key(signal.source, member))
         voice = None if known is None else known.voice_of(signal)
         if voice is not None and voice.member is member:
             return Met(known)
@@ -83,6 +91,13 @@ class Members:
             entry.hear(signal)
             self._index(entry)
 
+    def key_for(self, member: Member) -> _Key:
+        """Return the key of a new consumer: its own, unless a voice that was parted began one."""
+        key: _Key = tuple(member.key)
+        while key in self._by_key:
+            key = (*key, member.member_id or "")
+        return key
+
     def add(self, entry: Consumer) -> None:
         """Take a new consumer."""
         self._by_key[entry.track.key] = entry
@@ -95,8 +110,7 @@ class Members:
 
     def kin(self, member: Member) -> list[Consumer]:
         """Return the consumers of the same group that share a name with this one."""
-        found = [self._by_name.get(name, {}) for name in _names(member)]
-        return [entry for entries in found for entry in entries.values()]
+        return [entry for name in _names(member) for entry in self._by_name.get(name, ())]
 
     def _first(self, found: Consumer | None, signal: Signal) -> Met:
         """Return whose a new voice is; who tells of itself is no stand-in from then on."""
@@ -147,26 +161,29 @@ class Members:
     def _index(self, entry: Consumer) -> None:
         self.has_clients = self.has_clients or not entry.is_told_by_brokers
         for voice in entry.voices:
-            self._by_voice[_voice_key(voice.source, voice.member)] = entry
+            self._by_voice[voice.member.stream][_voice_key(voice.source, voice.member)] = entry
         for member_id in entry.ids:
             self._by_id[entry.track.member.group, member_id] = entry
         for name in _names(entry.track.member):
-            self._by_name[name][entry.track.key] = entry
+            self._by_name[name] = (*self._by_name.get(name, ()), entry)
 
     def _unindex(self, entry: Consumer) -> None:
         for voice in entry.voices:
-            self._by_voice.pop(_voice_key(voice.source, voice.member), None)
+            stream = voice.member.stream
+            voices = self._by_voice[stream]
+            voices.pop(_voice_key(voice.source, voice.member), None)
+            if not voices:
+                del self._by_voice[stream]
         for member_id in entry.ids:
             self._by_id.pop((entry.track.member.group, member_id), None)
         for name in _names(entry.track.member):
-            kin = self._by_name[name]
-            kin.pop(entry.track.key, None)
-            if not kin:
-                del self._by_name[name]
+            kin = tuple(each for each in self._by_name.pop(name, ()) if each is not entry)
+            if kin:
+                self._by_name[name] = kin
 
 
 def _voice_key(source: SourceKind, member: Member) -> _Key:
-    return (source, member.stream, *member.key)
+    return (source, *member.key)
 
 
 def _names(member: Member) -> set[tuple[str, str]]:

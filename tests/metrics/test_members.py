@@ -161,6 +161,15 @@ class TestApart:
         rows = tracker.snapshot(2.0).consumers
         assert [row.counts.transitions for row in rows] == [{2: 1}, {2: 1}]
 
+    def test_who_turns_out_to_be_another_takes_nothing_from_the_first(
+        self, tracker: Tracker
+    ) -> None:
+        run(tracker, seen(1.0, LOG), seen(2.0, called(ADDRESS, "x"), WIRE))
+
+        run(tracker, seen(3.0, called(LOG, "y")), raised(2, 4.0, called(ADDRESS, "x"), source=WIRE))
+
+        assert statuses(tracker) == [0, 2]
+
 
 STATIC_LOG = replace(LOG, group_instance_id="i")
 BROKER = SourceKind.BROKER_LOG
