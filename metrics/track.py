@@ -6,6 +6,8 @@ a track, so a clock that steps back moves nothing into the past.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import intern
 from typing import NamedTuple, TypeVar
 
 from metrics.sample import Outcome, Sample, SampleKind, Scope, clip, digest, format_time
@@ -88,8 +90,8 @@ class Track:
     seconds: dict[RebalanceStatus, float] = field(default_factory=dict)
     event_ts: str = ""
     """The clock of ids: `last_at` without periodic samples, which another reading need not have."""
-    ordinals: dict[str, int] = field(default_factory=dict)
-    """How often each base of an id was used at ``event_ts``."""
+    named: tuple[str, ...] = ()
+    """What has got ids at ``event_ts``: which of equal events another one is."""
 
     @property
     def group_key(self) -> GroupKey:
@@ -118,10 +120,10 @@ class Track:
         )
         if to is NONE:
             self.joined_at = None
-            self.rebalances = _sum(self.rebalances, {self.highest: 1})
+            self.rebalances = _one_more(self.rebalances, self.highest)
             self.episode = None
         else:
-            self.transitions = _sum(self.transitions, {to: 1})
+            self.transitions = _one_more(self.transitions, to)
             self.highest = max(self.highest, to)
         return sample
 
@@ -204,10 +206,11 @@ class Track:
         if kind is SampleKind.SAMPLE:
             return digest(self.scope, *self.key, kind, ts, to)
         if ts > self.event_ts:
-            self.event_ts, self.ordinals = ts, {}
+            self.event_ts, self.named = ts, ()
         base = digest(self.scope, *self.key, kind, self.event_ts, from_, to)
-        ordinal = self.ordinals.get(base, 0)
-        self.ordinals[base] = ordinal + 1
+        event = intern(f"{kind} {from_} {to}")  # the same few words for every member
+        ordinal = self.named.count(event)
+        self.named += (event,)
         return digest(base, ordinal)
 
     def _joined_ts(self, outcome: Outcome | None) -> str | None:
@@ -234,3 +237,16 @@ def _sum(
     for status, number in others.items():
         out[status] = out.get(status, 0) + number
     return out
+
+
+_Counts = dict[RebalanceStatus, int]
+
+
+def _one_more(counts: _Counts, of: RebalanceStatus) -> _Counts:
+    return _shared(tuple(_sum(counts, {of: 1}).items()))
+
+
+@lru_cache(maxsize=1000)
+def _shared(items: tuple[tuple[RebalanceStatus, int], ...]) -> _Counts:
+    """Return one dict for all who have counted the same: most members' first steps are alike."""
+    return dict(items)

@@ -6,7 +6,9 @@ same from scrape to scrape, each series' name and labels, is written once.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from itertools import accumulate
 
 from prometheus_client.exposition import choose_encoder
@@ -32,7 +34,7 @@ class PageWriter:
 
     def __init__(self) -> None:
         """Start with nothing remembered."""
-        self._heads: dict[Metric, _Heads] = {}
+        self._texts: dict[_Shape, _Texts] = {}
 
     def write(
         self, exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
@@ -41,28 +43,31 @@ class PageWriter:
         content_type = _content_type(accept)
         is_openmetrics = content_type.startswith(_OPENMETRICS)
         found = families(exposition, max_series, state_sets=state_sets)
-        # those of a metric that has no series any more go
-        self._heads = {row: self._heads.get(row) or _Heads(row) for row, _ in found}
-        out: list[bytes] = []
+        alike = defaultdict[_Shape, list[list[Point]]](list)
         for row, points in found:
-            out.append("".join(_declared(row, is_openmetrics=is_openmetrics)).encode())
-            if len(self._heads[row]) > 2 * len(points):  # most of its series have gone
-                self._heads[row].clear()
+            alike[_shape(row)].append(points)
+        # those of labels that have no series any more go
+        self._texts = {shape: self._texts.get(shape) or _Texts(*shape) for shape in alike}
+        out = BytesIO()  # hands the page over as it is: pieces would have to be joined
+        for row, points in found:
+            out.write("".join(_declared(row, is_openmetrics=is_openmetrics)).encode())
+            shape = _shape(row)
             for begin in range(0, len(points), _POINTS):
                 some = points[begin : begin + _POINTS]
-                out.append("".join(self._lines(row, some, is_openmetrics)).encode())
+                out.write("".join(self._lines(row, some, is_openmetrics)).encode())
+                self._texts[shape].keep(alike[shape])
         if is_openmetrics:
-            out.append(b"# EOF\n")
-        return b"".join(out), content_type
+            out.write(b"# EOF\n")
+        return out.getvalue(), content_type
 
     def _lines(self, row: Metric, points: list[Point], with_examples: bool) -> Iterable[str]:
-        heads = self._heads[row]
+        name, texts = row.name, self._texts[_shape(row)]
         if row.type is MetricType.HISTOGRAM:
-            return _histograms(row.name, heads, points, with_examples=with_examples)
+            return _histograms(name, texts, points, with_examples=with_examples)
         return [
-            f"{heads[labels]}{number!r}\n"
+            f"{name}{texts[labels]}{number!r}\n"
             if (number := float(value)) < _EXPONENT  # type: ignore[arg-type]  # no histogram
-            else f"{heads[labels]}{_go(number)}\n"
+            else f"{name}{texts[labels]}{_go(number)}\n"
             for labels, value in points
         ]
 
@@ -74,17 +79,26 @@ def render(
     return PageWriter().write(exposition, accept, max_series, state_sets=state_sets)
 
 
-class _Heads(dict[Labels, str]):
-    """What stands before the values of a metric's series, made when it is first asked for.
+_Shape = tuple[tuple[str, ...], bool]
+"""The names of a metric's labels, and whether it is a histogram."""
 
-    Of a histogram, whose bound stands between the labels: those before it, a line's end, and those
-    behind it. One for all its lines: with one for each, 5,000 groups took 30 MiB.
+
+def _shape(row: Metric) -> _Shape:
+    return row.labels, row.type is MetricType.HISTOGRAM
+
+
+class _Texts(dict[Labels, str]):
+    """What stands between a metric's name and a value, made when it is first asked for.
+
+    One for all metrics that have these labels. Of a histogram, whose bound stands between the
+    labels: those before it, a line's end, and those behind it. One for all its lines: with one for
+    each, 5,000 groups took 30 MiB.
     """
 
-    def __init__(self, row: Metric) -> None:
+    def __init__(self, names: tuple[str, ...], is_histogram: bool) -> None:
         super().__init__()
-        self._name, self._names = row.name, row.labels
-        self._is_histogram = row.type is MetricType.HISTOGRAM
+        self._names, self._is_histogram = names, is_histogram
+        self._enough = 0
 
     def __missing__(self, labels: Labels) -> str:
         """Write it, the labels by their names."""
@@ -92,11 +106,20 @@ class _Heads(dict[Labels, str]):
         if self._is_histogram:
             before = "".join(f"{_label(each)}," for each in named if each[0] < _BOUND)
             behind = "".join(f",{_label(each)}" for each in named if each[0] > _BOUND)
-            self[labels] = head = f"{before}\n{behind}"
-            return head
+            self[labels] = text = f"{before}\n{behind}"
+            return text
         text = ",".join(map(_label, named))
-        self[labels] = head = f"{self._name}{{{text}}} " if text else f"{self._name} "
-        return head
+        self[labels] = text = f"{{{text}}} " if text else " "
+        return text
+
+    def keep(self, shown: list[list[Point]]) -> None:
+        """Forget what a page does not show, as soon as a quarter of all may be that."""
+        if self._enough // 2 <= sum(map(len, shown)) and len(self) <= self._enough:
+            return
+        series = {labels for points in shown for labels, _ in points}
+        for gone in self.keys() - series:
+            del self[gone]
+        self._enough = len(series) * 5 // 4
 
 
 def _label(named: tuple[str, str]) -> str:
@@ -128,11 +151,11 @@ def _declared(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
 
 
 def _histograms(
-    name: str, heads: _Heads, points: list[Point], *, with_examples: bool
+    name: str, texts: _Texts, points: list[Point], *, with_examples: bool
 ) -> Iterator[str]:
     for labels, value in points:
         assert isinstance(value, Observations)  # noqa: S101 - the metric's type says so
-        before, _, behind = heads[labels].partition("\n")
+        before, _, behind = texts[labels].partition("\n")
         both = before + behind[1:] if behind else before[:-1]
         counts = list(accumulate(value.durations.buckets))
         example = value.example if with_examples else None

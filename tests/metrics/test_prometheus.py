@@ -386,7 +386,7 @@ def test_what_has_gone_leaves_the_writers_memory() -> None:
     writer.write(hostile("client-0"), "", 1000)
     writer.write(replace(shown, live=Live()), "", 1000)
 
-    assert max(map(len, writer._heads.values())) <= 2
+    assert max(map(len, writer._texts.values())) <= 2
 
 
 def test_a_writer_writes_what_has_changed() -> None:
