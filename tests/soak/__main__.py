@@ -38,6 +38,8 @@ from tests.soak.members import (
 )
 
 _SETTLE_S = 30.0
+_READ_S = 5.0
+"""What the members have logged is read by then."""
 _SLOPE_MAX_MIB_PER_H = 20.0
 _SLOPE_MINUTES = 10.0
 """In less the agent still warms up."""
@@ -87,6 +89,9 @@ def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Fo
         members = _begin(fleet, *sizes)
         memory, faults = _live(members, agent, minutes, seed)
         Event().wait(_SETTLE_S)
+        for member in members:
+            member.driver.pause()
+        Event().wait(_READ_S)
         agent.drain()
         for member in members:
             member.driver.kill()

@@ -12,7 +12,9 @@ from typing import Any
 
 import click
 
-from tests.soak.oracle import Line, Lives, codes, read
+from tests.soak.debug_log import Line, read
+from tests.soak.lives import Lives
+from tests.soak.oracle import codes
 
 _AHEAD = 3
 """One kill may leave so many questions open."""
@@ -27,17 +29,22 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
 
     Prints what differs. Of what the oracle leaves open: ``asked`` is how many questions of killed
     processes, ``crossed`` how many causes were met before what masks them in the client's own log,
-    ``unread`` how many were told of answers to requests that the client had given up.
+    ``unread`` how many were told of answers to requests that the client had given up, ``late`` how
+    many are a signal, because the wire had told the end of their round.
     """
     counts: Counter[str] = Counter()
     told = [row for row in rows if row["kind"] == "transition"]
+    has_wire = any(row["source"] == "wire" for row in told)
+    signals = Counter(
+        (row["client_id"], row["to"]) for row in rows if row["kind"] == "signal" and has_wire
+    )
     for log in debug_logs:
         found: Codes = {}
         for row in told:
             if _is_of(row["client_id"], log):
                 found.setdefault(row["client_id"], []).append(row["to"])
         lives = _most_alike(read(log), found)
-        wanted, taken = _with_possible(lives, found)
+        wanted, taken = _with_possible(lives, found, signals)
         counts["asked"] += lives.asked
         counts += taken
         for client_id in sorted({*wanted, *found}):
@@ -52,6 +59,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
         "asked": counts["asked"],
         "crossed": counts["crossed"],
         "unread": counts["unread"],
+        "late": counts["late"],
         "precision": counts["right"] / max(1, counts["found"]),
         "recall": counts["right"] / max(1, counts["wanted"]),
     }
@@ -76,26 +84,36 @@ def _most_alike(lines: Sequence[Line], found: Codes) -> Lives:
     return lives
 
 
-def _with_possible(lives: Lives, found: Codes) -> tuple[Codes, Counter[str]]:
-    """Return what is wanted, with what may have been told and was; and how much that is."""
+def _with_possible(
+    lives: Lives, found: Codes, signals: Counter[tuple[str, int]]
+) -> tuple[Codes, Counter[str]]:
+    """Return what is wanted, with what may have been told and was; and how much that is.
+
+    What is late must be one of the ``signals``.
+    """
     wanted: Codes = {name: list(told) for name, told in lives.told.items()}
     taken, added = Counter[str](), Counter[str]()
-    for why, name, position, code in lives.possible:
+    for why, name, position, code in sorted(lives.possible, key=lambda each: each.position):
         told, place = wanted.get(name, []), position + added[name]
-        got = found.get(name, [])
-        if told == got:
+        is_late = why == "late"
+        if is_late and not signals[name, code]:
             continue
-        with_it = [*told[:place], code, *told[place:]]
-        if _right(with_it, got) > _right(told, got):
-            wanted[name] = with_it
-            added[name] += 1
+        instead = [*told[:place], *[code] * (not is_late), *told[place + is_late :]]
+        if _wrong(instead, found.get(name, [])) < _wrong(told, found.get(name, [])):
+            wanted[name] = instead
+            added[name] += len(instead) - len(told)
+            signals[name, code] -= is_late
             taken[why] += 1
     return wanted, taken
 
 
 def _mistakes(wanted: Mapping[str, list[int]], found: Codes) -> int:
     pairs = [(wanted.get(name, []), found.get(name, [])) for name in {*wanted, *found}]
-    return sum(len(one) + len(other) - 2 * _right(one, other) for one, other in pairs)
+    return sum(_wrong(one, other) for one, other in pairs)
+
+
+def _wrong(wanted: Sequence[int], found: Sequence[int]) -> int:
+    return len(wanted) + len(found) - 2 * _right(wanted, found)
 
 
 def _right(wanted: Sequence[int], found: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from agent.lab.artifacts import fetch
 from agent.lab.clients import Clients
 from agent.lab.drivers import java_command
 from agent.lab.process import Driver
-from tests.soak.oracle import BEGINNING
+from tests.soak.debug_log import BEGINNING
 
 GROUP_SIZE, APPLICATION_SIZE = 5, 3
 PARTITIONS = 5

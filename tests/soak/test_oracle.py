@@ -6,8 +6,9 @@ from struct import pack
 
 import pytest
 
-from tests.soak.comparing import compared
-from tests.soak.oracle import BEGINNING, Line, codes, read
+from tests.soak.comparing import Row, compared
+from tests.soak.debug_log import BEGINNING, Line, read
+from tests.soak.oracle import codes
 
 _HEADER = (
     "RequestHeader(apiKey=X, apiVersion=9, clientId={client}, correlationId={n}, headerVersion=2)"
@@ -16,6 +17,11 @@ _SENT = f"Sending {{api}} request with header {_HEADER} and timeout 1 to node 1:
 _RECEIVED = f"Received {{api}} response from node 1 for request with header {_HEADER}: {{body}}"
 _ENFORCED = (
     "[Consumer clientId={client}, groupId=g] Request joining group due to: a new configuration"
+)
+_FOLLOWED_UP = "stream-thread [s1-StreamThread-1] Triggering the followup rebalance scheduled"
+_CLEARED = (
+    "[Consumer clientId={client}, g] Generation data was cleared by heartbeat thread to x and state"
+    " is now UNJOINED before receiving SyncGroup response, marking this rebalance as failed"
 )
 _CANCELLED = (
     "[Consumer clientId={client}, g] Cancelled in-flight {api} request with correlation id {n}"
@@ -33,6 +39,8 @@ def _log(folder: Path, *said: Said, client: str = "c1") -> Path:
         "ask": _SENT,
         "answer": _RECEIVED,
         "enforce": _ENFORCED,
+        "follow up": _FOLLOWED_UP,
+        "cleared": _CLEARED,
         "begin": BEGINNING,
         "cancel": _CANCELLED,
     }
@@ -65,6 +73,10 @@ def _synced(number: int, given: Sequence[int] = (), next_ms: int | None = None) 
     ]
     body = f"SomeResponseData(errorCode=0, protocolName='p', assignment={printed})"
     return "answer", "SYNC_GROUP", number, body
+
+
+def _rows(found: Sequence[int], kind: str = "transition", source: str = "logs") -> list[Row]:
+    return [{"kind": kind, "client_id": "c1", "to": code, "source": source} for code in found]
 
 
 _BEGIN: Said = ("begin", "", 0, "")
@@ -188,7 +200,7 @@ def test_a_process_that_was_killed_at_rest_leaves_nothing_open(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("found", "precision", "recall"),
-    [([6, 2, 0], 1.0, 1.0), ([6, 0], 1.0, 1.0), ([6, 0, 1, 0], 0.75, 0.75), ([6], 1.0, 0.5)],
+    [([6, 2, 0], 1.0, 1.0), ([6, 0], 1.0, 1.0), ([6, 0, 7, 0], 0.75, 0.75), ([6], 1.0, 0.5)],
 )
 def test_what_was_found_decides_only_what_is_open(
     tmp_path: Path, found: list[int], precision: float, recall: float
@@ -201,7 +213,7 @@ def test_what_was_found_decides_only_what_is_open(
         _answer("JOIN_GROUP", 1, 79),
         _answer("SYNC_GROUP", 2, 0),
     )
-    rows = [{"kind": "transition", "client_id": "c1", "to": code} for code in found]
+    rows = _rows(found)
 
     counts = compared([log], rows, "test")
     assert (counts["precision"], counts["recall"]) == (precision, recall)
@@ -215,7 +227,7 @@ def test_a_masked_cause_may_have_been_met_first_and_nothing_else(
     tmp_path: Path, found: list[int], precision: float, recall: float
 ) -> None:
     log = _log(tmp_path, ("enforce", "", 0, ""), _answer("HEARTBEAT", 1, 27), _synced(2))
-    rows = [{"kind": "transition", "client_id": "c1", "to": code} for code in found]
+    rows = _rows(found)
 
     counts = compared([log], rows, "test")
     assert (counts["precision"], counts["recall"]) == (precision, recall)
@@ -236,7 +248,81 @@ def test_an_answer_that_the_client_has_given_up_may_have_been_told(
 ) -> None:
     gone: Said = ("cancel", "HEARTBEAT", 1, "")
     log = _log(tmp_path, gone, gone, _answer("HEARTBEAT", 2, 25), _synced(3))
-    rows = [{"kind": "transition", "client_id": "c1", "to": code} for code in found]
+    rows = _rows(found)
 
     counts = compared([log], rows, "test")
     assert (counts["precision"], counts["recall"]) == (precision, 1.0)
+
+
+def _alike(log: Path, rows: list[Row]) -> bool:
+    counts = compared([log], rows, "test")
+    return counts["precision"] == counts["recall"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("found", "is_right"),
+    [([6, 0], True), ([1, 6, 0], True), ([6, 0, 1], False), ([3, 6, 0], False)],
+)
+def test_an_answer_that_crossed_a_leave_may_have_been_met_first(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='the consumer is being closed')"
+    log = _log(tmp_path, leave, _answer("HEARTBEAT", 7, 27))
+
+    assert _alike(log, _rows(found)) is is_right
+
+
+@pytest.mark.parametrize(
+    ("found", "is_right"), [([2, 0], True), ([3, 2, 0], True), ([2, 3, 0], False)]
+)
+def test_what_a_killed_process_had_asked_may_have_been_answered(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    asked: Said = ("ask", "HEARTBEAT", 7, "HeartbeatRequestData()")
+    log = _log(tmp_path, asked, _BEGIN, _join(1), _answer("JOIN_GROUP", 1, 79), _synced(2))
+
+    assert _alike(log, _rows(found)) is is_right
+
+
+@pytest.mark.parametrize(
+    ("found", "is_right"), [([1, 0, 5], True), ([1, 5], True), ([1, 0], False)]
+)
+def test_a_sync_behind_which_the_heartbeat_thread_has_left_is_none_to_the_client(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    drop = "ask", "LEAVE_GROUP", 3, "LeaveGroupRequestData(reason='poll timeout has expired.')"
+    log = _log(tmp_path, _answer("HEARTBEAT", 1, 27), _synced(2), drop, ("cleared", "", 0, ""))
+
+    assert _alike(log, _rows(found)) is is_right
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "found", "is_right"),
+    [(16, [2, 1, 0], True), (16, [2, 0], True), (15, [2, 1, 0], False), (15, [2, 0], True)],
+)
+def test_what_nothing_confirms_for_long_may_be_lost(
+    tmp_path: Path, silent_s: int, found: list[int], *, is_right: bool
+) -> None:
+    silence = [_answer("HEARTBEAT", 1, 0)] * (silent_s - 1)
+    begun, later = _answer("JOIN_GROUP", 1, 79), _answer("HEARTBEAT", 2, 27)
+    log = _log(tmp_path, begun, *silence, later, _synced(3))
+
+    assert _alike(log, _rows(found)) is is_right
+
+
+@pytest.mark.parametrize(
+    ("source", "signals", "is_right"),
+    [("wire", [6], True), ("wire", [], False), ("logs", [6], False)],
+)
+def test_what_the_end_has_overtaken_is_a_signal(
+    tmp_path: Path, source: str, signals: list[int], *, is_right: bool
+) -> None:
+    log = _log(tmp_path, _answer("HEARTBEAT", 1, 27), ("enforce", "", 0, ""), _synced(2))
+
+    assert _alike(log, _rows([1, 0], source=source) + _rows(signals, "signal", source)) is is_right
+
+
+def test_a_streams_thread_asks_for_its_follow_up_before_the_client_does(tmp_path: Path) -> None:
+    log = _log(tmp_path, ("follow up", "", 0, ""), _answer("HEARTBEAT", 1, 27), client=_THREAD)
+
+    assert codes(read(log)).told == {_THREAD: [6], "s1": [6]}

@@ -1,0 +1,99 @@
+"""The lines of a Java client's DEBUG log that count, in the order in which they stand.
+
+The client prints every request and answer (NetworkClient at DEBUG, Kafka 3.9 and newer). Of its
+other lines count what was asked of it, a request that it gave up, and an answer that it did not
+take. The soak writes a line of its own where a process begins.
+"""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+BEGINNING = "a process begins"
+_LINE = re.compile(
+    r"(?P<what>Sending|Received) (?P<api>[A-Z_]+) (?:request|response) .*?RequestHeader\(.*?"
+    r"clientId=(?P<client>.+?), correlationId=(?P<number>\d+).*?\).*?: (?P<body>\w+Data\(.*\))"
+)
+_REQUESTED = re.compile(
+    r"clientId=(?P<client>[^,\]]+).*joining group due to:"
+    r" (?P<reason>a new configuration|triggered followup|cached metadata has changed|"
+    r"subscription has changed|received assignment)"
+)
+_FOLLOWED_UP = re.compile(r"stream-thread \[(?P<thread>[^\]]+)\] Triggering the followup rebalance")
+_NOT_TAKEN = re.compile(
+    r"clientId=(?P<client>[^,\]]+).*Generation data was cleared by heartbeat thread .*"
+    r"before receiving SyncGroup response"
+)
+_CANCELLED = re.compile(
+    r"clientId=(?P<client>[^,\]]+).*Cancelled in-flight (?P<api>[A-Z_]+) request with correlation"
+    r" id (?P<number>\d+)"
+)
+JOINS = {"JOIN_GROUP", "SYNC_GROUP"}
+IN_GROUP = JOINS | {"HEARTBEAT", "OFFSET_COMMIT", "LEAVE_GROUP"}
+_NEAR = 100
+"""Lines between an answer and that it was not taken are fewer."""
+
+
+class Line(NamedTuple):
+    """What counts of one line.
+
+    ``what`` is Sending, Received, Not taken, Cancelled, Requested, or the soak's own.
+    """
+
+    what: str
+    at: float = 0.0
+    client_id: str = ""
+    api: str = ""
+    number: int = 0
+    body: str = ""
+
+
+def read(log: Path) -> list[Line]:
+    """Return the lines that count."""
+    out = list[Line]()
+    with log.open() as lines:
+        for line in filter(None, map(_read, lines)):
+            if line.what == "Not taken":
+                _mark(out, line.client_id)
+            else:
+                out.append(line)
+    return out
+
+
+def _mark(lines: list[Line], client_id: str) -> None:
+    """Note of a client's last sync that its heartbeat thread had left the group meanwhile."""
+    for number in range(len(lines) - 1, max(-1, len(lines) - _NEAR), -1):
+        line = lines[number]
+        if (line.what, line.api, line.client_id) == ("Received", "SYNC_GROUP", client_id):
+            lines[number] = line._replace(what="Not taken")
+            return
+
+
+def _read(line: str) -> Line | None:
+    if line.startswith(BEGINNING):
+        return Line(BEGINNING)
+    found = _LINE.search(line)
+    if found is None:
+        return _read_other(line)
+    if found["api"] not in IN_GROUP:
+        return None
+    what, number = found["what"], int(found["number"])
+    return Line(what, _time(line), found["client"], found["api"], number, found["body"])
+
+
+def _read_other(line: str) -> Line | None:
+    if found := _REQUESTED.search(line):
+        return Line("Requested", _time(line), found["client"], body=f"reason='{found['reason']}'")
+    if found := _FOLLOWED_UP.search(line):
+        client_id = f"{found['thread']}-consumer"
+        return Line("Requested", _time(line), client_id, body="reason='triggered followup'")
+    if found := _NOT_TAKEN.search(line):
+        return Line("Not taken", _time(line), found["client"])
+    if found := _CANCELLED.search(line):
+        return Line("Cancelled", _time(line), found["client"], found["api"], int(found["number"]))
+    return None
+
+
+def _time(line: str) -> float:
+    return datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()

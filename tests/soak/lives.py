@@ -1,0 +1,59 @@
+"""What became of the clients and instances of a log, and what may have been told beside it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+_UNREAD = 50
+"""Requests that are in flight at once, and their codes, are fewer."""
+CROSSING_S = 2.0
+"""An answer is under way for less, and a log is read within a second."""
+
+
+class Possible(NamedTuple):
+    """What may have been told before what stands at ``position``, by another source.
+
+    Or, where it is ``late``, what stands there and may be a signal.
+    """
+
+    why: str
+    """``crossed``: the code there masks it here, or was a leave; ``unread``: the client gave the
+    request up; ``late``: the round's end came at once."""
+    name: str
+    position: int
+    code: int
+
+
+class Lives:
+    """What became of all clients and instances of a log."""
+
+    def __init__(self) -> None:
+        self.told = defaultdict[str, list[int]](list)
+        self.possible = list[Possible]()
+        self.asked = 0
+        """How many questions there were."""
+        self._raised_at = dict[str, float]()
+
+    def tell(self, name: str, code: int, at: float) -> None:
+        self.told[name].append(code)
+        self._raised_at[name] = at
+
+    def mask(self, name: str, code: int, at: float) -> None:
+        """Take a cause that a higher code hides."""
+        if code and at - self._raised_at.get(name, at) <= CROSSING_S and self.told[name]:
+            self.possible.append(Possible("crossed", name, len(self.told[name]) - 1, code))
+
+    def cross(self, position: Mapping[str, int], code: int) -> None:
+        """Take an answer that crossed what stands there."""
+        self.possible += [Possible("crossed", name, at, code) for name, at in position.items()]
+
+    def delay(self, name: str) -> None:
+        """Take the last cause as one that the end of its round has overtaken."""
+        told = self.told[name]
+        self.possible.append(Possible("late", name, len(told) - 1, told[-1]))
+
+    def give_up(self, name: str, codes: Iterable[int]) -> None:
+        """Take a request that the client does not wait for any more."""
+        position = len(self.told[name])
+        unread = [Possible("unread", name, position, code) for code in codes]
+        self.possible += [each for each in unread if each not in self.possible[-_UNREAD:]]
