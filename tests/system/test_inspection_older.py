@@ -1,0 +1,68 @@
+"""Groups at real brokers of older versions, as we and as Kafka's own tools show them."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from agent.lab.clients import Clients
+from tests.system.inspected import (
+    CONSUMER_GROUPS,
+    DEADLINE_S,
+    described,
+    groups_of,
+    listed,
+    ours,
+    same_consumer_groups,
+    same_list,
+    until,
+)
+from tests.system.kafka_tools import KafkaTools
+from tests.system.older_brokers import kafka_28, kafka_39
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize(("start", "types"), [(kafka_28, False), (kafka_39, True)])
+def test_older_brokers_tell_the_same_as_to_kafkas_own_tools(
+    start: Callable[[Path, Path], AbstractContextManager[str]],
+    types: bool,
+    cache: Path,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    with (
+        start(folder, cache) as bootstrap,
+        Clients(bootstrap, tmp_path / "clients", cache) as clients,
+    ):
+        tools = KafkaTools(bootstrap, tmp_path / "tools", cache)
+        clients.admin().do("create-topic orders 4", DEADLINE_S)
+        reset = ("--reset-offsets", "--to-earliest", "--execute", "--topic", "orders")
+        tools.run(CONSUMER_GROUPS, *reset, "--group", "offsets")
+        stable = {"offsets": ("Empty", 0), "classic": ("Stable", 2)}
+        for number in (1, 2):
+            clients.consumer("2.8.2", f"classic-{number}", "classic", ["orders"])
+        if types:
+            named = {"group.protocol": "consumer"}
+            clients.consumer("3.9.1", "consumer-1", "consumer", ["orders"], named)
+            stable["consumer"] = ("Stable", 1)
+
+        def look() -> dict[str, tuple[str, int]]:
+            found = described(bootstrap, *stable)
+            return {name: (g["state"], len(g["members"])) for name, g in found.items()}
+
+        assert until(look, stable) == stable
+        same_list(bootstrap, tools)
+        assert {name: g["state"] for name, g in listed(bootstrap).items()} == {
+            name: state for name, (state, _) in stable.items()
+        }
+        same_consumer_groups(described(bootstrap, *stable), tools, list(stable))
+        chosen = groups_of(ours(bootstrap, "list", "--group-type", "classic", "--output", "json"))
+        assert set(chosen) == {"classic", "offsets"}
+        wrong = ours(bootstrap, "describe", "classic", "nope", "--group-type", "consumer").stderr
+        assert wrong.splitlines() == [
+            "Error: Group 'classic' is not a consumer group.",
+            "Error: GROUP_ID_NOT_FOUND: Group nope not found.",
+        ]
