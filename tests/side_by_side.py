@@ -5,13 +5,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 _SPARK = "tests/aggregation/spark/"
 _LONG = (
-    "tests/system/test_inspection.py",
-    "tests/system/test_quiet_fleet.py",
     _SPARK,
-    "tests/system/",
-    "tests/deploy/",
-    "tests/soak/",
+    "tests/system/test_quiet_fleet.py",
+    "tests/system/test_kill_spark.py",
+    "tests/system/test_inspection",
+    "tests/system/test_demo.py",
     "tests/benchmarks/",
+    "tests/soak/",
+    "tests/deploy/",
+    "tests/system/",
     "tests/faults/",
     "tests/dashboards/",
     "tests/agent/hub/",

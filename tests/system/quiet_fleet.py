@@ -51,12 +51,16 @@ class QuietFleet:
         admin = self._clients.admin()
         for topic in [*_GROUPS, "clicks"]:
             admin.do(f"create-topic {topic} 10")
-        for group, (version, settings) in _GROUPS.items():
-            self._consumers(group, version, settings)
+        consumers = [self._consumers(group, *how) for group, how in _GROUPS.items()]
         settings = {"consumer.session.timeout.ms": "45000", "num.stream.threads": "2"}
-        for instance in INSTANCES:
-            streams = self._clients.streams("3.9.1", instance, "counts", "clicks", settings)
-            streams.wait_for("state RUNNING", 90.0)
+        streams = [
+            self._clients.streams("3.9.1", instance, "counts", "clicks", settings)
+            for instance in INSTANCES
+        ]
+        for each in consumers:
+            each.wait_for("started", _PATIENCE_S)
+        for each in streams:
+            each.wait_for("state RUNNING", _PATIENCE_S)
         command = [sys.executable, str(_OPERATOR), self.cluster.bootstrap, *_GROUPS, "counts"]
         operator = Driver("operator", command, self.logs.parent / "operator.log")
         self._operator = self._stack.enter_context(operator)
@@ -75,7 +79,7 @@ class QuietFleet:
             broker.restart()
             self._over.wait(5.0)  # its replicas catch up
 
-    def _consumers(self, group: str, version: str, settings: dict[str, str]) -> None:
+    def _consumers(self, group: str, version: str, settings: dict[str, str]) -> Driver:
         named = {
             "bootstrap.servers": self.cluster.bootstrap,
             "group.id": group,
@@ -87,7 +91,7 @@ class QuietFleet:
         log = self.logs / f"{group}.log"
         command = fleet_command(version, log, self._cache)
         arguments = [f"{key}={value}" for key, value in (named | settings).items()]
-        self._stack.enter_context(Driver(group, [*command, *arguments], log)).wait_for("started")
+        return self._stack.enter_context(Driver(group, [*command, *arguments], log))
 
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap})
