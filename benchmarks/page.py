@@ -28,6 +28,7 @@ TITLES = {
     "ingest": "Ingest",
     "report": "Report",
     "report_year": "Report: a year",
+    "report_day": "Report: a new day",
 }
 """In the page's order; one that has no script is left out."""
 _PACKAGES = ("kafka-rebalance-agent", "msgspec", "prometheus-client", "uvicorn", "kio", "pyspark")

@@ -66,7 +66,14 @@ def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
 def test_the_analysis_is_measured_beside_duckdb_and_polars() -> None:
     text = printed("report.py")
 
-    assert text.count("answers equal") == 3
+    assert text.count("rows equal") == 3
+
+
+@pytest.mark.spark
+def test_a_new_day_is_measured_alone_and_after_others() -> None:
+    text = printed("report_day.py")
+
+    assert text.count("after them / alone") == 2
 
 
 def test_inspection_is_measured_beside_scrapes() -> None:
