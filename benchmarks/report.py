@@ -1,15 +1,14 @@
-"""What the analysis costs: the same questions to Spark, DuckDB and Polars, equal answers demanded.
+"""What the analysis costs: the same table from Spark, DuckDB and Polars, equal rows demanded.
 
-Asked of a month's transitions, of which some are missing: how many whole episodes and seconds by
-group and cause, their lengths by bucket, the seconds in each code, and how many episodes are not
-whole. Spark computes them from the rollups as they are written, which hold that per day and member;
-its peers are asked for just these (`report_peers`). Each engine runs in a process of its own, its
-start apart. Root causes (`--causes`) are asked of Spark alone, for no other engine has the rules.
-It installs its peers where they are missing.
+Asked of a month's transitions, of which some are missing, are all rollups of members' episodes:
+by day how many, and how long, by member, first code and state, their lengths by group and bucket,
+the seconds in each code by group, and how many of an agent's are not whole. Each engine reads the
+same files and writes Parquet, in a process of its own, its start apart; then each one's rows are
+held to DuckDB's, row by row. Root causes (`--causes`) are asked of Spark alone, for no other engine
+has the rules. It installs its peers where they are missing.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-from report_peers import Answers, answer, ask_duckdb, ask_polars
+from report_peers import ask_duckdb, ask_polars
 
 FIRST = date(2026, 1, 1)
 RATIO_MAX = 2.5
@@ -90,29 +89,18 @@ def generate(folder: Path, transitions: int, groups: int, members: int, days: in
         db.execute(_GENERATE.format(folder=folder, day=day, **sizes))
 
 
-def ask_spark(tables: Path) -> tuple[float, Answers]:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - of the extra [spark]
-
-    from aggregation.spark.schema import Table, read_table  # noqa: PLC0415
+def ask_spark(tables: Path, out: Path) -> float:
+    from aggregation.spark.schema import Table, read_table  # noqa: PLC0415 - of the extra [spark]
     from aggregation.spark.span import all_member_rollups  # noqa: PLC0415
 
     with _session() as spark:
         began = time.perf_counter()
-        rows = all_member_rollups(read_table(spark, tables, Table.TRANSITIONS)).persist()
-        members, times, seconds = rows.where("what = 'member'"), F.sum("times"), F.sum("seconds")
-        whole, others = members.where("kind = 'ended'"), members.where("kind <> 'ended'")
-        statuses = rows.where("what = 'status'").groupBy("group", "code")
-        found = {
-            "causes": whole.groupBy("group", "code").agg(times, seconds),
-            "lengths": rows.where("what = 'duration'").groupBy("group", "bucket").agg(times),
-            "statuses": statuses.agg(seconds),
-            "faults": others.groupBy("group").agg(times),
-        }
-        answers = {name: answer(name, frame.collect()) for name, frame in found.items()}
-        return time.perf_counter() - began, answers
+        rows = all_member_rollups(read_table(spark, tables, Table.TRANSITIONS))
+        rows.write.mode("append").parquet(str(out))
+        return time.perf_counter() - began
 
 
-def ask_causes(tables: Path) -> tuple[float, Answers]:
+def ask_causes(tables: Path, out: Path) -> float:
     """Explain every rebalance by the live rules."""
     from aggregation.spark.functions import group_rebalances  # noqa: PLC0415
     from aggregation.spark.schema import Table, read_table  # noqa: PLC0415
@@ -120,8 +108,8 @@ def ask_causes(tables: Path) -> tuple[float, Answers]:
     with _session() as spark:
         began = time.perf_counter()
         rows = group_rebalances(read_table(spark, tables, Table.TRANSITIONS))
-        count = rows.where("cause IS NOT NULL").count()
-        return time.perf_counter() - began, {"explained": {"all": [count]}}
+        rows.where("cause IS NOT NULL").write.mode("append").parquet(str(out))
+        return time.perf_counter() - began
 
 
 def _session() -> Any:
@@ -131,7 +119,7 @@ def _session() -> Any:
     return spark_session("benchmark", lambda _: None, settings=settings)
 
 
-ENGINES: dict[str, Callable[[Path], tuple[float, Answers]]] = {
+ENGINES: dict[str, Callable[[Path, Path], float]] = {
     "duckdb": ask_duckdb,
     "polars": ask_polars,
     "spark": ask_spark,
@@ -139,15 +127,38 @@ ENGINES: dict[str, Callable[[Path], tuple[float, Answers]]] = {
 }
 
 
-def differences(one: Answers, other: Answers) -> list[str]:
-    """Return where answers differ by more than rounding."""
-    found = []
-    for name in one:
-        for key in one[name].keys() | other[name].keys():
-            a, b = one[name].get(key), other[name].get(key)
-            if a is None or b is None or any(abs(x - y) > 1e-3 for x, y in zip(a, b, strict=True)):
-                found.append(f"{name} {key}: {a} and {b}")
-    return found
+_KEYS = """batch, what, day, cluster, app, "group", scope, client_id, host, kind, code, bucket"""
+_DIFFERENCES = f"""
+SELECT {_KEYS},
+       sum(times) FILTER (side = 1) AS times, sum(times) FILTER (side = 2) AS other_times,
+       sum(seconds) FILTER (side = 1) AS seconds, sum(seconds) FILTER (side = 2) AS other_seconds
+FROM (SELECT {_KEYS}, times, seconds, 1 AS side FROM read_parquet('{{one}}/*.parquet')
+      UNION ALL
+      SELECT {_KEYS}, times, seconds, 2 AS side FROM read_parquet('{{other}}/*.parquet'))
+GROUP BY ALL
+HAVING count(DISTINCT side) < 2 OR times IS DISTINCT FROM other_times
+    OR (seconds IS NULL) <> (other_seconds IS NULL) OR abs(seconds - other_seconds) > 1e-3
+"""
+
+
+def differences(one: Path, other: Path) -> tuple[int, tuple[Any, ...] | None]:
+    """Return how many rows differ by more than rounding, and one of them."""
+    import duckdb  # noqa: PLC0415 - installed by this script
+
+    db = duckdb.connect(config={"threads": 2, "memory_limit": "2GB"})
+    db.execute(f"CREATE TABLE found AS {_DIFFERENCES.format(one=one, other=other)}")
+    return _count(db, "found"), db.execute("FROM found LIMIT 1").fetchone()
+
+
+def _count(db: Any, rows: str) -> int:
+    return int(db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0])
+
+
+def rows_in(out: Path) -> int:
+    """Return how many rows an engine has written."""
+    import duckdb  # noqa: PLC0415 - installed by this script
+
+    return _count(duckdb.connect(), f"read_parquet('{out}/*.parquet')")
 
 
 class Cost(NamedTuple):
@@ -158,19 +169,19 @@ class Cost(NamedTuple):
     memory_gb: float
 
 
-def measure(engine: str, tables: Path) -> tuple[Cost, Answers]:
-    """Run an engine in a process of its own and return what it took, and its answers."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        command = [sys.executable, __file__, "--engine", engine, "--tables", tables]
-        child = psutil.Popen([*map(str, command), "--out", out.name])
-        peak = [0.0, 0.0]
-        watcher = threading.Thread(target=_watch, args=(child, peak), daemon=True)
-        watcher.start()
-        if child.wait() != 0:
-            raise SystemExit(f"{engine} failed")
-        watcher.join()
-        told = json.loads(Path(out.name).read_text())
-    return Cost(told["seconds"], peak[1], peak[0] / 1e9), told["answers"]
+def measure(engine: str, tables: Path, out: Path) -> Cost:
+    """Run an engine in a process of its own and return what it took; its rows are in ``out``."""
+    out.mkdir()
+    command = [sys.executable, __file__, "--engine", engine, "--tables", tables, "--out", out]
+    child = psutil.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    peak = [0.0, 0.0]
+    watcher = threading.Thread(target=_watch, args=(child, peak), daemon=True)
+    watcher.start()
+    told, _ = child.communicate()
+    if child.returncode != 0:
+        raise SystemExit(f"{engine} failed")
+    watcher.join()
+    return Cost(float(told), peak[1], peak[0] / 1e9)
 
 
 def _watch(child: psutil.Popen, peak: list[float]) -> None:
@@ -185,31 +196,35 @@ def _watch(child: psutil.Popen, peak: list[float]) -> None:
 
 
 def compare(tables: Path, transitions: int) -> bool:
-    """Ask all engines and print what it took; tell whether answers are equal and bounds hold."""
-    found = {engine: measure(engine, tables) for engine in ("duckdb", "polars", "spark")}
-    (base, *_), right = found["duckdb"]
-    good = True
-    for engine, (cost, answers) in found.items():
-        wrong = differences(right, answers)
-        good = good and not wrong
-        same = "equal" if not wrong else f"{len(wrong)} DIFFER, such as {wrong[0]}"
+    """Ask all engines and print what it took; tell whether rows are equal and bounds hold."""
+    base, good = 0.0, True
+    for engine in ("duckdb", "polars", "spark"):
+        out = tables / engine
+        cost = measure(engine, tables, out)
+        base = base or cost.seconds
+        count, example = differences(tables / "duckdb", out)
+        same = f"{rows_in(out):,} rows equal" if not count else f"{count:,} rows DIFFER: {example}"
+        fits = engine != "spark" or _fits(cost, transitions, base)
+        good = good and not count and fits
         print(
             f"{engine:8} {cost.seconds:7.1f} s  x {cost.seconds / base:4.1f}  "
-            f"{cost.cpu_s:6.1f} s of CPU  {cost.memory_gb:4.1f} GB  answers {same}",
+            f"{cost.cpu_s:6.1f} s of CPU  {cost.memory_gb:4.1f} GB  {same}",
             flush=True,
         )
-    spark = found["spark"][0]
-    fast = transitions < LARGE or spark.seconds <= RATIO_MAX * base
     print(f"wanted: spark <= {RATIO_MAX} x duckdb at 50 M, <= {RSS_MAX_GB} GB")
-    return good and fast and spark.memory_gb <= RSS_MAX_GB
+    return good
+
+
+def _fits(cost: Cost, transitions: int, base_s: float) -> bool:
+    fast = transitions < LARGE or cost.seconds <= RATIO_MAX * base_s
+    return fast and cost.memory_gb <= RSS_MAX_GB
 
 
 def explain(tables: Path, transitions: int) -> None:
     """Print how fast root causes are found."""
-    cost, answers = measure("causes", tables)
-    count = answers["explained"]["all"][0]
+    cost = measure("causes", tables, tables / "causes")
     print(
-        f"causes   {cost.seconds:7.1f} s for {count:,.0f} rebalances: "
+        f"causes   {cost.seconds:7.1f} s for {rows_in(tables / 'causes'):,} rebalances: "
         f"{transitions / cost.seconds:,.0f} transitions/s, {cost.memory_gb:.1f} GB"
     )
 
@@ -227,8 +242,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.engine:
-        seconds, answers = ENGINES[asked.engine](asked.tables)
-        asked.out.write_text(json.dumps({"seconds": seconds, "answers": answers}))
+        print(ENGINES[asked.engine](asked.tables, asked.out))
         return
     if not (find_spec("duckdb") and find_spec("polars")):
         subprocess.check_call([sys.executable, "-m", "pip", "install", "-q", "duckdb", "polars"])

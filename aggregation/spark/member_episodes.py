@@ -20,6 +20,9 @@ CODES = tuple(status.value for status in RebalanceStatus if status)
 MEMBER = ("cluster", "app", "group", "scope", "client_id", "host")
 CHAIN = ("cluster", "group", "scope", "client_id", "episode")
 """What names an episode: labels (app, host) may change while it lasts."""
+KINDS = (SampleKind.TRANSITION.value, SampleKind.LOST.value)
+SCOPES = (Scope.CONSUMER.value, Scope.STREAMS.value)
+"""Of records that move a member's status."""
 
 _BITS = 4
 """Of a sum of moves each code has so many: a code is entered once, or few times if told twice."""
@@ -53,21 +56,27 @@ def member_episodes(records: DataFrame) -> DataFrame:
 
 
 def moves(records: DataFrame) -> DataFrame:
-    """Return what moves a member's status, each within a named episode.
+    """Return what moves a member's status, each within a named episode."""
+    return named_moves(records).unionByName(nameless_moves(records))
 
-    Writers that name no episode have theirs told apart by the transitions that leave 0.
-    """
-    own = records.where(
-        F.col("kind").isin(SampleKind.TRANSITION.value, SampleKind.LOST.value)
-        & F.col("scope").isin(Scope.CONSUMER.value, Scope.STREAMS.value)
-    )
+
+def named_moves(records: DataFrame) -> DataFrame:
+    """Return the moves of writers that name episodes."""
+    return _moves(records).where(F.col("episode").isNotNull())
+
+
+def nameless_moves(records: DataFrame) -> DataFrame:
+    """Return the moves of all other writers; transitions that leave 0 tell their episodes apart."""
     order = Window.partitionBy("cluster", "group", "scope", "client_id", "host").orderBy(
         "ts", "seq", F.when(F.coalesce("to", F.lit(0)) == 0, len(CODES) + 1).otherwise(F.col("to"))
     )
     number = F.sum((F.coalesce("from", F.lit(-1)) == 0).cast("int")).over(order)
-    nameless = own.where(F.col("episode").isNull())
-    named = nameless.withColumn("episode", F.concat(F.lit("#"), "host", F.lit("#"), number))
-    return own.where(F.col("episode").isNotNull()).unionByName(named)
+    nameless = _moves(records).where(F.col("episode").isNull())
+    return nameless.withColumn("episode", F.concat(F.lit("#"), "host", F.lit("#"), number))
+
+
+def _moves(records: DataFrame) -> DataFrame:
+    return records.where(F.col("kind").isin(*KINDS) & F.col("scope").isin(*SCOPES))
 
 
 def narrowed(moved: DataFrame) -> DataFrame:

@@ -239,11 +239,15 @@ def _added(*columns: str) -> list[Column]:
 
 
 def _named(rows: DataFrame, what: str) -> DataFrame:
+    return in_shape(rows.withColumn("what", F.lit(what)))
+
+
+def in_shape(rows: DataFrame) -> DataFrame:
     """Bring rows into the shape of the table."""
     given = set(rows.columns)
-    return rows.withColumn("what", F.lit(what)).select(
+    return rows.select(
         *(
-            (F.col(field.name) if field.name in given | {"what"} else F.lit(None))
+            (F.col(field.name) if field.name in given else F.lit(None))
             .cast(field.dataType)
             .alias(field.name)
             for field in ROLLUPS

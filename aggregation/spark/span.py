@@ -14,6 +14,7 @@ from aggregation.spark.member_sums import summed
 from aggregation.spark.rollups import (
     fault_rows,
     held_by_code,
+    in_shape,
     length_rows,
     member_rows,
     observed_rows,
@@ -63,7 +64,7 @@ def compute(span: Span, batches: Sequence[date]) -> Iterator[Computed]:
         explained_by_day(span.transitions, span.carried, span.days, told).where(wanted).persist()
     )
     sums = summed(span.transitions).persist()
-    rest = parts(sums.where(F.col("part") == "rest"))
+    rest = parts(sums.where(F.col("what") == "rest"))
     older = span.parts.drop("batch").withColumn("day", F.lit(span.before))
     episodes = at_midnights(rest.unionByName(older), span.days, span.before).persist()
     singles = single(finished(episodes, span.days[-1]).where(wanted)).persist()
@@ -83,30 +84,28 @@ def compute(span: Span, batches: Sequence[date]) -> Iterator[Computed]:
 def all_member_rollups(transitions: DataFrame) -> DataFrame:
     """Return the rollups of the episodes of a whole history, each in the batch of its last day."""
     sums = summed(transitions).persist()
-    rest = parts(sums.where(F.col("part") == "rest"))
+    rest = parts(sums.where(F.col("what") == "rest"))
     labels = [F.max(name).alias(name) for name in (*MEMBER, "agent", "day") if name not in CHAIN]
     episodes = rest.groupBy(*CHAIN).agg(*labels, *merged_parts())
-    singles = single(episodes.withColumnRenamed("day", "batch"))
+    singles = single(episodes.withColumnRenamed("day", "batch")).persist()
     return member_rollups(sums, singles)
 
 
 def member_rollups(sums: DataFrame, singles: DataFrame) -> DataFrame:
-    """Return the rollups of members' episodes: of sums, and of those that are no part of them."""
-    by_day = sums.withColumn("batch", F.col("day")).withColumn("kind", F.lit("ended"))
-    members, lengths, held = (
-        by_day.where(F.col("part") == part) for part in ("member", "length", "status")
+    """Return the rollups of members' episodes: sums, and those that are no part of them."""
+    is_length = F.col("what") == "duration"
+    of_consumers = F.col("scope") == Scope.CONSUMER.value
+    wanted = (F.col("what") != "rest") & (~is_length | of_consumers)
+    whole = (
+        sums.where(wanted)
+        .withColumn("batch", F.col("day"))
+        .withColumn("scope", F.when(~is_length, F.col("scope")))
     )
-    of_members = ["batch", "day", *MEMBER, "kind", "code", "times", "seconds"]
-    of_lengths = ["batch", "day", "cluster", "app", "group", "bucket", "times"]
-    of_statuses = ["batch", "day", "cluster", "app", "group", "scope", "code", "seconds"]
-    consumers = F.col("scope") == Scope.CONSUMER.value
-    counted = [
-        rows.where(consumers & F.col("bucket").isNotNull()).select(of_lengths)
-        for rows in (lengths, singles)
-    ]
+    lengths = singles.where(of_consumers & F.col("bucket").isNotNull())
     return union(
-        member_rows(union(*(rows.select(of_members) for rows in (members, singles)))),
-        length_rows(union(*counted), "member"),
-        status_rows(union(held.select(of_statuses), held_by_code(singles))),
+        in_shape(whole),
+        member_rows(singles),
+        length_rows(lengths, "member"),
+        status_rows(held_by_code(singles)),
         fault_rows(singles),
     )

@@ -21,18 +21,13 @@ pytestmark = pytest.mark.spark
 
 
 def moved(sample: Sample) -> dict[str, Any]:
-    """Return what a task gets of a record; hashes are any numbers that tell names apart."""
-    at = parse_time(sample.ts)
-    group = hash((int(at // DAY_S), sample.group))
-    member = hash((group, sample.client_id))
+    """Return what a task gets of a record."""
     to = (sample.to or 0) if sample.kind is SampleKind.TRANSITION else -1
-    texts = {name: getattr(sample, name) for name in ("app", "group", "client_id", "host")}
-    numbers = {"at": round(at * 1e6), "to": to, "from": sample.from_}
-    names = {"of_group": group, "of_member": member}
-    of_episode = hash((member, sample.episode))
-    labels = {"cluster": "c", "scope": "consumer", "agent": "a", "episode": sample.episode}
+    names = ("app", "group", "client_id", "host", "episode")
+    texts = {name: getattr(sample, name) for name in names}
+    numbers = {"at": round(parse_time(sample.ts) * 1e6), "to": to, "from": sample.from_}
     day = date.fromisoformat(sample.ts[:10])
-    return {"day": day, **texts, **labels, **numbers, **names, "of_episode": of_episode}
+    return {"day": day, **texts, **numbers, "cluster": "c", "scope": "consumer", "agent": "a"}
 
 
 def summed(samples: Sequence[Sample], chunk_rows: int = 1 << 20) -> list[dict[str, Any]]:
@@ -51,11 +46,11 @@ def ended(samples: Sequence[Sample]) -> list[oracle.Episode]:
     return [each for each in oracle.read(samples) if each.state == "ended"]
 
 
-def total(rows: Sequence[dict[str, Any]], part: str, name: str) -> dict[int, float]:
+def total(rows: Sequence[dict[str, Any]], what: str, name: str) -> dict[int, float]:
     """Add up seconds by one of the numbers."""
     found = defaultdict[int, float](float)
     for row in rows:
-        if row["part"] == part:
+        if row["what"] == what:
             found[row[name]] += row["seconds"]
     return found
 
@@ -74,10 +69,9 @@ def test_sums_are_those_of_whole_episodes_and_the_rest_is_all_others(kept: float
             by_code[code] += seconds
     assert total(rows, "member", "code") == pytest.approx(by_cause)
     assert total(rows, "status", "code") == pytest.approx(by_code)
-    assert sum(total(rows, "length", "bucket").values()) == pytest.approx(sum(by_cause.values()))
-    times = Counter(row["part"] for row in rows for _ in range(row["times"] or 1))
-    assert times["member"] == times["length"] == len(truth)
-    others = {row["episode"] for row in rows if row["part"] == "rest"}
+    times = Counter(row["what"] for row in rows for _ in range(row["times"] or 1))
+    assert times["member"] == times["duration"] == len(truth)
+    others = {row["episode"] for row in rows if row["what"] == "rest"}
     assert len(others) == len({each.episode for each in samples}) - len(truth)
 
 
@@ -87,7 +81,7 @@ def test_what_a_chunk_cuts_or_order_confuses_is_handed_out(chunk_rows: int) -> N
     random.Random(1).shuffle(samples)
     rows = summed(samples, chunk_rows)
 
-    rest = Counter(row["episode"] for row in rows if row["part"] == "rest")
+    rest = Counter(row["episode"] for row in rows if row["what"] == "rest")
     assert rest
     whole = [each for each in samples if each.episode not in rest]
     assert rest == Counter(each.episode for each in samples if each.episode in rest)
@@ -96,7 +90,7 @@ def test_what_a_chunk_cuts_or_order_confuses_is_handed_out(chunk_rows: int) -> N
     )
 
 
-def test_episodes_of_one_hash_are_handed_out() -> None:
+def test_episodes_of_one_name_are_handed_out() -> None:
     one, other = Client(group="g", client_id="c"), Client(group="g", client_id="c")
     for client in (one, other):
         client.move(START_AT, 1)
@@ -104,7 +98,7 @@ def test_episodes_of_one_hash_are_handed_out() -> None:
     for each in other.written:
         assert each.episode == one.written[0].episode
     rows = summed(one.written + other.written)
-    assert [row["part"] for row in rows] == ["rest"] * 4
+    assert [row["what"] for row in rows] == ["rest"] * 4
 
 
 def test_rollups_of_a_history_are_those_of_plain_python(frame: Frame) -> None:
