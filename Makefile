@@ -27,13 +27,13 @@ demo: $(READY) ## real consumers rebalance; gauges, samples, Spark and a report,
 demo-kafka: $(READY) ## the same with a real broker and Java and Streams clients from Maven Central
 	$(BIN)/rebalance-agent demo --broker kafka
 
-# they wait more than they work: three keep two cores busy
-WORKERS ?= 3
+# they wait more than they work: four keep two cores busy
+WORKERS ?= 4
 test: $(READY) ## all tests, with real brokers and real Java clients, WORKERS side by side
 	$(BIN)/pytest -n $(WORKERS) || { [ $$? = 1 ] && [ "$$CI" = true ] && $(BIN)/python -m tests.again; }
 
 unit: $(READY) ## what starts no other program, with a fifth of hypothesis's examples: 20 seconds
-	HYPOTHESIS_PROFILE=unit $(BIN)/pytest --quiet -n $(WORKERS) \
+	HYPOTHESIS_PROFILE=unit $(BIN)/pytest --quiet -n 3 \
 	  -m 'not (spark or kafka or jvm or process or slow)' tests/metrics tests/aggregation tests/agent
 
 check: test lint types imports ## what CI runs: make test, then ruff, mypy and import-linter

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from agent.sources import wire_proxy
+from tests import left_over
 from tests.side_by_side import Lanes, begin_with_the_long
 
 # a deadline would measure the machine, not the code
@@ -32,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files instead of comparing"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    left_over.register(config)
+    # no JVM of a test lives long enough to earn back what its better compiler costs
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.hookimpl(optionalhook=True)
