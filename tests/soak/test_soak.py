@@ -10,7 +10,7 @@ import pytest
 
 _MINUTES = os.environ.get("SOAK_MINUTES", "0.5")
 _CLIENTS = ("--consumers", "4", "--instances", "0")
-"""Consumers alone: of Streams an extra `0, 1` is still told, see docs/reliability.md."""
+"""Consumers alone: with Streams six runs in a row are to be right first (docs/reliability.md)."""
 
 
 @pytest.mark.kafka
