@@ -51,16 +51,12 @@ class QuietFleet:
         admin = self._clients.admin()
         for topic in [*_GROUPS, "clicks"]:
             admin.do(f"create-topic {topic} 10")
-        consumers = [self._consumers(group, *how) for group, how in _GROUPS.items()]
+        for group, (version, settings) in _GROUPS.items():
+            self._consumers(group, version, settings)
         settings = {"consumer.session.timeout.ms": "45000", "num.stream.threads": "2"}
-        streams = [
-            self._clients.streams("3.9.1", instance, "counts", "clicks", settings)
-            for instance in INSTANCES
-        ]
-        for each in consumers:
-            each.wait_for("started", _PATIENCE_S)
-        for each in streams:
-            each.wait_for("state RUNNING", _PATIENCE_S)
+        for instance in INSTANCES:
+            streams = self._clients.streams("3.9.1", instance, "counts", "clicks", settings)
+            streams.wait_for("state RUNNING", 90.0)
         command = [sys.executable, str(_OPERATOR), self.cluster.bootstrap, *_GROUPS, "counts"]
         operator = Driver("operator", command, self.logs.parent / "operator.log")
         self._operator = self._stack.enter_context(operator)
@@ -79,7 +75,7 @@ class QuietFleet:
             broker.restart()
             self._over.wait(5.0)  # its replicas catch up
 
-    def _consumers(self, group: str, version: str, settings: dict[str, str]) -> Driver:
+    def _consumers(self, group: str, version: str, settings: dict[str, str]) -> None:
         named = {
             "bootstrap.servers": self.cluster.bootstrap,
             "group.id": group,
@@ -91,7 +87,7 @@ class QuietFleet:
         log = self.logs / f"{group}.log"
         command = fleet_command(version, log, self._cache)
         arguments = [f"{key}={value}" for key, value in (named | settings).items()]
-        return self._stack.enter_context(Driver(group, [*command, *arguments], log))
+        self._stack.enter_context(Driver(group, [*command, *arguments], log)).wait_for("started")
 
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap})
