@@ -29,10 +29,12 @@ _ROUNDS_KEPT = 2
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """What a day leaves to the next one; ``counted_to`` is the start of the last one counted."""
+    """What a day leaves to the next one."""
 
     records: tuple[Sample, ...] = ()
     counted_to: float = float("-inf")
+    """When the last one that is counted began, and its id: several may begin at once."""
+    counted_id: str = "~"  # behind every id: what wrote none had counted all that began then
 
     def encode(self) -> bytes:
         """Write it."""
@@ -61,16 +63,16 @@ class GroupDays:
         ``told`` are the agents and when each was last heard of (RFC 3339) by then.
         """
         records = [*self.carried.records, *events]
-        made = explained(records, told)
-        new = [each for each in made if each.round.started_at > self.carried.counted_to]
+        made = sorted(explained(records, told), key=_order)
+        counted = self.carried.counted_to, self.carried.counted_id
+        new = [each for each in made if _order(each) > counted]
         midnight = ends_at(day)
         over = list(takewhile(lambda each: _over_at(each) <= midnight, new))
         self.pending = new[len(over) :]
-        counted_to = over[-1].round.started_at if over else self.carried.counted_to
         before = made[: len(made) - len(self.pending)][-_ROUNDS_KEPT:]
         starts = [each.round.started_at for each in [*before, *self.pending[:1]]]
         kept = _kept(records, _cut(made, min([midnight - RETURN_S, *starts])), midnight)
-        self.carried = Carried(tuple(kept), counted_to)
+        self.carried = Carried(tuple(kept), *(_order(over[-1]) if over else counted))
         return over
 
 
@@ -83,6 +85,10 @@ def explained(records: Iterable[Sample], told: Mapping[str, str]) -> list[GroupE
     agents = {record.agent for record in in_order}
     alive = [_sign_of_life(agent, told[agent]) for agent in agents if agent in told]
     return group_episodes([*in_order, *alive])
+
+
+def _order(episode: GroupEpisode) -> tuple[float, str]:
+    return episode.round.started_at, episode.round.id
 
 
 def _over_at(episode: GroupEpisode) -> float:

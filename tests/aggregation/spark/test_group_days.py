@@ -103,6 +103,26 @@ def test_days_are_the_whole(data: st.DataObject) -> None:
     assert list(map(seen, whole(records))) == list(map(seen, by_days(records)))
 
 
+def test_what_begins_at_once_is_counted_once_each() -> None:
+    """One is over by midnight; the other has a member whose clock runs back, and is not."""
+    at = START_AT + DAY_S - 3_600
+    over, open_, late = (
+        Client(group="g", client_id=f"c-{n}", host=f"pod-{n}", generation=generation)
+        for n, generation in ((0, 3), (1, 2), (2, 3))
+    )
+    for member in (over, open_):
+        member.move(at - 1.8, S.COORDINATOR_REQUESTED)
+    open_.move(at + 0.4, S.REVOCATION_NEEDED)
+    open_.settle(at + 0.5)
+    over.settle(at + 0.502)
+    late.move(at + 0.8, S.COORDINATOR_REQUESTED)
+    late.settle(at + 0.501)
+    records = [*over.written, *open_.written, *late.written]
+    records += [over.sample(START_AT + day * DAY_S - 1) for day in (1, 2, 3)]
+    assert list(map(seen, by_days(records))) == list(map(seen, whole(records)))
+    assert len({each.round.started_at for each in whole(records)}) < len(whole(records))
+
+
 @pytest.mark.parametrize("hour", [0, 7, 23.95])
 def test_recordings_are_the_same_wherever_midnight_falls(hour: float) -> None:
     first = min(record.ts for record in recorded())
