@@ -44,7 +44,7 @@ class FaultProxy:
         self._open.set()
         self._armed: dict[int, int] = {}
         self._lock = Lock()
-        self._sockets = [self._server]
+        self._sockets, self._closed = [self._server], False
         Thread(target=self._accept, name="fault proxy", daemon=True).start()
 
     @property
@@ -68,6 +68,8 @@ class FaultProxy:
     def close(self) -> None:
         """End all connections."""
         self._open.set()
+        with self._lock:
+            self._closed = True
         for each in self._sockets:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -90,16 +92,25 @@ class FaultProxy:
                 self._join(self._server.accept()[0])
 
     def _join(self, client: socket.socket) -> None:
-        self._sockets.append(client)
+        self._keep(client)
         try:
             broker = socket.create_connection((HOST, self.upstream))
         except OSError:
             client.close()
             return
-        self._sockets.append(broker)
+        self._keep(broker)
         kinds: dict[int, tuple[int, int]] = {}
         for job in (self._requests, self._answers):
             Thread(target=job, args=(client, broker, kinds), daemon=True).start()
+
+    def _keep(self, end: socket.socket) -> None:
+        """Close it with all others; raise OSError where that is done already."""
+        with self._lock:
+            if not self._closed:
+                self._sockets.append(end)
+                return
+        end.close()
+        raise ConnectionAbortedError
 
     def _requests(
         self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
