@@ -2,21 +2,23 @@
 
 Theory of operation. A rebalance is over when nobody is in it and for `SETTLE_S` nothing was added:
 other agents' records arrive late, and a member that is missing may still speak. Per group there is
-a watermark, the start of the last one that was counted; what began before it is not counted again.
+a watermark, the latest start of what was counted: what began no later is not counted again, unless
+it was seen under way when the watermark passed it. That can turn out to be part of one that was
+counted meanwhile; so the first pieces of those are remembered while any is under way.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from aggregation.episodes import GroupEpisode, ToldTo, group_episodes
-from aggregation.rounds import GroupRef
+from aggregation.rounds import GroupRef, Round
 from metrics.sample import EpisodeRecord, Sample, SampleKind, Scope, digest, format_time, parse_time
 from metrics.snapshot import DURATION_BUCKETS_S, Durations, RebalanceKey, Rebalances
 from metrics.status import RebalanceStatus
 
 SETTLE_S = 30.0
-_NEVER = float("-inf")
 UNKNOWN = "Unknown"
 """The ``status`` of a rebalance whose trigger nobody saw."""
 
@@ -28,6 +30,27 @@ class _Total:
     last: GroupEpisode | None = None
 
 
+_FirstPiece = tuple[float, tuple[str, ...]]
+"""When it began, and whose it is."""
+
+
+@dataclass(slots=True)
+class _Mark:
+    """How far a group is counted."""
+
+    to: float = float("-inf")
+    under_way: set[float] = field(default_factory=set)
+    """Starts of what began no later, and was not over."""
+    beside: set[_FirstPiece] = field(default_factory=set)
+    """What was counted while something was under way."""
+
+    def is_new(self, made: Round) -> bool:
+        """Tell whether it is not counted, nor is a part of it."""
+        if made.started_at > self.to:
+            return True
+        return made.started_at in self.under_way and self.beside.isdisjoint(_begun(made))
+
+
 class Settled:
     """The totals of all groups, and how far each is counted."""
 
@@ -35,35 +58,46 @@ class Settled:
         """``limit`` groups are kept; the longest quiet goes first."""
         self._limit = limit
         self._totals: dict[GroupRef, dict[str, _Total]] = {}
-        self._counted_to: dict[GroupRef, float] = {}
+        self._marks: dict[GroupRef, _Mark] = defaultdict(_Mark)
+        self._under_way: dict[GroupRef, set[float]] = {}
 
     def over(
         self, records: Sequence[Sample], now: float, told_to: ToldTo | None = None
     ) -> list[GroupEpisode]:
-        """Return what is over by now (Unix seconds) in the records of some groups; changes nothing.
+        """Return what is over by now (Unix seconds) in the records of some groups; counts nothing.
 
         Without ``told_to`` all agents have told everything. Takes a while: call it in a thread of
         its own.
         """
-        return [
-            each
-            for each in group_episodes(records, told_to or (lambda _: now))
-            if not each.round.is_open
-            and each.round.ended_at + SETTLE_S <= now
-            and each.round.started_at > self._counted_to.get(each.round.ref, _NEVER)
-        ]
+        found: list[GroupEpisode] = []
+        under_way = defaultdict[GroupRef, set[float]](set)
+        for each in group_episodes(records, told_to or (lambda _: now)):
+            made = each.round
+            if made.ref in self._marks and not self._marks[made.ref].is_new(made):
+                continue
+            if made.is_open or made.ended_at + SETTLE_S > now:
+                under_way[made.ref].add(made.started_at)
+            else:
+                found.append(each)
+        self._under_way = under_way
+        return found
 
     def skip(self, records: Iterable[Sample]) -> None:
         """Take what an earlier run has counted: it has recorded each."""
         for each in records:
             if each.kind is SampleKind.EPISODE:
-                ref, at = GroupRef(each.cluster, each.group), parse_time(each.ts)
-                self._counted_to[ref] = max(at, self._counted_to.get(ref, _NEVER))
+                mark = self._marks[GroupRef(each.cluster, each.group)]
+                mark.to = max(mark.to, parse_time(each.ts))
 
     def count(self, found: Sequence[GroupEpisode]) -> None:
-        """Count what is over."""
+        """Count what is over, of what `over` was asked last."""
         for episode in found:
             self._count(episode)
+        for ref in {each.round.ref for each in found} & self._marks.keys():
+            mark = self._marks[ref]
+            mark.under_way = self._under_way.get(ref, set())
+            if not mark.under_way:
+                mark.beside.clear()
 
     def totals(self) -> dict[RebalanceKey, Rebalances]:
         """Return what exporters show."""
@@ -80,11 +114,17 @@ class Settled:
         total.buckets[bisect_left(DURATION_BUCKETS_S, episode.seconds)] += 1
         total.sum_s += episode.seconds
         total.last = episode
-        self._counted_to[ref] = episode.round.started_at
+        mark = self._marks[ref]
+        mark.to = max(mark.to, episode.round.started_at)
+        mark.beside.add(min(_begun(episode.round)))
         while len(self._totals) > self._limit:
             oldest = next(iter(self._totals))
             del self._totals[oldest]
-            self._counted_to.pop(oldest, None)
+            self._marks.pop(oldest, None)
+
+
+def _begun(made: Round) -> set[_FirstPiece]:
+    return {(piece.started_at, piece.member.key) for piece in made.consumers}
 
 
 def _status(episode: GroupEpisode) -> str:

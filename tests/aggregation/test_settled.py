@@ -1,13 +1,14 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from aggregation.settled import SETTLE_S, Settled, record
 from metrics.sample import EpisodeRecord, Sample, encode
-from metrics.signals import Member
+from metrics.signals import Member, SignalKind
 from metrics.snapshot import RebalanceKey
 from tests.aggregation.test_episodes import START, A, B, C, left, records, round_of
-from tests.metrics.given import raised, synced
+from tests.metrics.given import raised, signal, synced
 
 LEAVE = [left(100.0, A, "closed"), *round_of(2, 101.0, B, C)]
 OPEN = raised(7, 200.0, B)
@@ -36,6 +37,40 @@ def test_waits_for_late_records() -> None:
 
     assert counted(settled, told, 101.5 + SETTLE_S - 0.1) == ["NewMember"]
     assert counted(settled, told, 101.5 + SETTLE_S) == ["UserRequested"]
+
+
+@pytest.mark.parametrize("begins_at", [100.0, 99.123456])
+@pytest.mark.parametrize("generation", [1, 3])
+def test_what_begins_no_later_and_settles_later_is_counted_too(
+    begins_at: float, generation: int
+) -> None:
+    settled = Settled(10)
+    quick, slow = (replace(member, group_type="consumer") for member in (A, B))
+    begun = [
+        raised(7, 100.0, quick),
+        signal(SignalKind.SYNC, 100.5, quick, generation=2),
+        raised(8, begins_at, slow),
+    ]
+    told = records(*begun, signal(SignalKind.SYNC, 160.0, slow, generation=generation))
+
+    assert counted(settled, records(*begun), 140.0) == ["MetadataChanged"]
+    assert counted(settled, records(*begun), 150.0) == []
+    assert counted(settled, told, 200.0) == ["SubscriptionChanged"]
+    assert counted(settled, told, 300.0) == []
+
+
+def test_what_was_under_way_and_takes_a_counted_one_in_is_not_counted_again() -> None:
+    settled = Settled(10)
+    begun = [
+        raised(8, 99.0, B),
+        raised(7, 100.0, A),
+        signal(SignalKind.SYNC, 100.5, A, generation=2),
+    ]
+    told = records(*begun, signal(SignalKind.SYNC, 160.0, B, generation=3))
+
+    assert counted(settled, records(*begun), 140.0) == ["MetadataChanged"]
+    assert counted(settled, told, 200.0) == []
+    assert len(Settled(10).over(told, 200.0)) == 1
 
 
 def test_open_one_is_not_over() -> None:
