@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tests.soak.crossing import other_orders
 from tests.soak.debug_log import Line, read
 from tests.soak.lives import Lives
 from tests.soak.oracle import codes
@@ -29,6 +30,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
 
     Prints what differs. Of what the oracle leaves open: ``asked`` is how many questions of killed
     processes, ``crossed`` how many causes were met before what masks them in the client's own log,
+    or before those of another thread that was read first,
     ``unread`` how many were told of answers to requests that the client had given up, ``late`` how
     many are a signal, because the wire had told the end of their round.
     """
@@ -43,9 +45,11 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
         for row in told:
             if _is_of(row["client_id"], log):
                 found.setdefault(row["client_id"], []).append(row["to"])
-        lives = _most_alike(read(log), found)
+        lines, crossed = _as_met(read(log), found) if has_wire else (read(log), 0)
+        lives = codes(lines, _fates(lines, found))
         wanted, taken = _with_possible(lives, found, signals)
         counts["asked"] += lives.asked
+        counts["crossed"] += crossed
         counts += taken
         for client_id in sorted({*wanted, *found}):
             pair = wanted.get(client_id, []), found.get(client_id, [])
@@ -74,14 +78,43 @@ def replayed(folder: Path) -> list[Row]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def _most_alike(lines: Sequence[Line], found: Codes) -> Lives:
-    """Return what is wanted, each question in turn answered as it fits best with the next two."""
+def _as_met(lines: list[Line], found: Codes) -> tuple[list[Line], int]:
+    """Return the lines, and how many answers had to be moved to where the wire may have met them.
+
+    An answer is moved where that alone explains a difference of what was found.
+    """
+    moved = 0
+    while True:
+        fates = _fates(lines, found)
+        lives = codes(lines, fates)
+        wrong, best = _mistakes(lives.told, found), lines
+        for order in other_orders(lines, _differences(lives, found)):
+            if (now := _mistakes(codes(order, fates).told, found)) < wrong:
+                wrong, best = now, order
+        if best is lines:
+            return lines, moved
+        lines, moved = best, moved + 1
+
+
+def _differences(lives: Lives, found: Codes) -> list[float]:
+    """Return when there was something else than was found, or beside it."""
+    times = list[float]()
+    for name, wanted in lives.told.items():
+        matcher = SequenceMatcher(None, wanted, found.get(name, []), autojunk=False)
+        for what, begin, end, _, _ in matcher.get_opcodes():
+            if what != "equal":
+                times += lives.times[name][max(0, begin - 1) : end + 1]
+    return times
+
+
+def _fates(lines: Sequence[Line], found: Codes) -> list[bool]:
+    """Return the questions' answers, each in turn as it fits best with the next two."""
     fates: list[bool] = []
-    while (lives := codes(lines, fates)).asked > len(fates):
+    while codes(lines, fates).asked > len(fates):
         ahead = product((True, False), repeat=_AHEAD)
         best = min(ahead, key=lambda next_: _mistakes(codes(lines, [*fates, *next_]).told, found))
         fates.append(best[0])
-    return lives
+    return fates
 
 
 def _with_possible(

@@ -29,18 +29,19 @@ class Lives:
 
     def __init__(self) -> None:
         self.told = defaultdict[str, list[int]](list)
+        self.times = defaultdict[str, list[float]](list)
+        """When each of `told` was."""
         self.possible = list[Possible]()
         self.asked = 0
         """How many questions there were."""
-        self._raised_at = dict[str, float]()
 
     def tell(self, name: str, code: int, at: float) -> None:
         self.told[name].append(code)
-        self._raised_at[name] = at
+        self.times[name].append(at)
 
     def mask(self, name: str, code: int, at: float) -> None:
         """Take a cause that a higher code hides."""
-        if code and at - self._raised_at.get(name, at) <= CROSSING_S and self.told[name]:
+        if code and self.told[name] and at - self.times[name][-1] <= CROSSING_S:
             self.possible.append(Possible("crossed", name, len(self.told[name]) - 1, code))
 
     def cross(self, position: Mapping[str, int], code: int) -> None:
