@@ -63,7 +63,11 @@ def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
 
 
 @pytest.mark.spark
-def test_the_analysis_is_measured_beside_duckdb_and_polars() -> None:
+def test_the_analysis_is_measured_beside_duckdb_and_polars(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")  # with what Spark generates
+
     text = printed("report.py")
 
     assert text.count("rows equal") == 3

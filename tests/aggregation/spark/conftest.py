@@ -14,7 +14,7 @@ from aggregation.spark.session import spark_session
 from metrics.sample import Sample, encode
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Many small jobs never earn back what compilers cost; nor do they what Spark generates."""
+"""Many small jobs never earn back what compilers cost."""
 
 Frame = Callable[[Sequence[Sample]], DataFrame]
 
@@ -38,8 +38,6 @@ def spark() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_TOOL_OPTIONS", QUICK_JVM)
         with spark_session("tests", lambda _: None) as session:
-            session.conf.set("spark.sql.codegen.wholeStage", "false")
-            session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             yield session
 
 

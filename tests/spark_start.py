@@ -1,0 +1,69 @@
+"""How tests start Spark: queries interpreted, and its classes from an archive (AppCDS).
+
+``python -m tests.spark_start`` makes the archive, once for a Java and a Spark, in the cache folder:
+half a minute, 180 MB. It takes a quarter of the CPU time off a small ingest. No test needs it: a
+JVM passes over an archive that does not fit it.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+_DUMP_S = 300
+
+
+def archive() -> Path | None:
+    """Return where the archive is or would be; None: there is no Spark or no Java."""
+    java, spark = shutil.which("java"), find_spec("pyspark")
+    if java is None or spark is None or spark.origin is None:
+        return None
+    made_of = [Path(java).resolve(), Path(spark.origin).with_name("jars")]
+    text = " ".join(f"{path} {path.stat().st_mtime_ns}" for path in made_of)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = f"spark-{sha256(text.encode()).hexdigest()[:16]}.jsa"
+    return Path(base, "kafka-rebalance-agent", "tests", name)
+
+
+def shared_classes() -> str:
+    """Return the option of a JVM that takes them from the archive, where there is one."""
+    made = archive()
+    return f"-XX:SharedArchiveFile={made}" if made is not None and made.exists() else ""
+
+
+def submit_arguments(java_options: str) -> str:
+    """Return what PYSPARK_SUBMIT_ARGS says."""
+    settings = _INTERPRETED | {"spark.driver.extraJavaOptions": java_options}
+    words = (word for item in settings.items() for word in ("--conf", "=".join(item)))
+    return shlex.join([*words, "pyspark-shell"])
+
+
+def _make(wanted: Path) -> None:
+    from agent.cli.ingest import ingest  # noqa: PLC0415 - not what tests begin with
+    from aggregation.spark import session  # noqa: PLC0415
+    from tests.aggregation.spark.histories import fleet, write_spool  # noqa: PLC0415
+
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    session._JVM_END_S = _DUMP_S
+    with TemporaryDirectory(dir=wanted.parent) as folder:
+        made, spool, tables = (Path(folder, name) for name in (wanted.name, "spool", "tables"))
+        write_spool(spool, fleet(2, days=1, sampled_every_s=7200).samples)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(f"-XX:ArchiveClassesAtExit={made}")
+        words = ("--from", spool, "--tables", tables, "--once")
+        ingest.main([str(word) for word in words], standalone_mode=False)
+        made.rename(wanted)
+
+
+if __name__ == "__main__":
+    to_make = archive()
+    if to_make is not None and not to_make.exists():
+        sys.stderr.write(f"making {to_make} (once) ...\n")
+        _make(to_make)
