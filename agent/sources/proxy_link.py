@@ -167,7 +167,10 @@ class Link:
         """Read of a side, or write to it: whatever was waited for."""
         more = False
         try:
-            if reads.body and reads.carry():
+            waits = reads.wants_write or writes.wants_write
+            if not (waits or reads.body or reads.ended or reads.held):
+                more = reads.copy() and reads.run()
+            elif reads.body and reads.carry():
                 if reads.body and not reads.wants_write:
                     return  # nothing follows from a part of a body
             else:

@@ -115,7 +115,10 @@ class Flow(Protocol):
 
 
 class Pump:
-    """One direction."""
+    """One direction.
+
+    What a heartbeat takes (`copy`) is written for few calls: after each wait nothing is warm.
+    """
 
     __slots__ = (
         "_flow",
@@ -124,6 +127,8 @@ class Pump:
         "_pipe",
         "_piped",
         "_pipes",
+        "_recv",
+        "_send",
         "_splices",
         "_unseen",
         "body",
@@ -140,11 +145,12 @@ class Pump:
         """Move nothing yet."""
         self._gait = gait
         self.source, self.target, self._flow, self._pipes = source, target, flow, pipes
+        self._recv, self._send = source.recv, target.send
         self._out: bytes | memoryview = b""
         self._splices = source.can_splice and target.can_splice
         self._pipe: tuple[int, int] | None = None
         self._piped = 0
-        self.body = 0
+        self.body = flow.opaque()
         """What is left of a body that nobody needs to see."""
         self._unseen = 0
         self.wants_write = False
@@ -162,15 +168,6 @@ class Pump:
         """Whether it waits for its source."""
         return not (self.ended or self.held or self.wants_write)
 
-    @property
-    def _is_within_frame(self) -> bool:
-        """Whether the rest of a body is sure to come; a tunnel waits for nothing."""
-        return 0 < self.body <= FRAME_BYTES_MAX
-
-    def carry(self) -> bool:
-        """Move what is there of the body; return whether anything was."""
-        return self._splices and not self.wants_write and self._splice() > 0
-
     def run(self) -> bool:
         """Move what can be moved; return whether there may be more at once."""
         for _ in range(_ROUNDS):
@@ -179,44 +176,16 @@ class Pump:
             if self.ended and not self.finished:
                 self.target.finish()
                 self.finished = True
-            if self.ended or self.held or not self._read():
+            if self.ended or self.held:
+                return False
+            if not (self._move() if self.body else self.copy()):
                 return False
         return True
 
-    def close(self) -> None:
-        """Let go of a pipe."""
-        if self._pipe is not None:
-            self._pipes.give_back(self._pipe, self._gait.pipe_bytes, empty=not self._piped)
-            self._pipe = None
-
-    def _write(self) -> bool:
-        """Write what was read; return whether nothing of it is left."""
-        with suppress(BlockingIOError):
-            if self._out:
-                sent = self.target.send(self._out)
-                self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
-            elif self._pipe is not None:
-                self._piped -= os.splice(
-                    self._pipe[0], self.target.fd, self._piped, None, None, _FLAGS
-                )
-                self._release()
-        self.wants_write = bool(self._out or self._piped)
-        return not self.wants_write
-
-    def _read(self) -> bool:
-        """Read once and write that; return whether there may be more at once."""
-        self.body = self.body or self._flow.opaque()
-        if not self.body:
-            return self._copy()
-        if not self._splices:
-            return self._shuttle()
-        moved = self._splice()
-        self.ended = not moved
-        return self.ended or moved >= _TURN_BYTES
-
-    def _copy(self) -> bool:
+    def copy(self) -> bool:
+        """Read once where frames may start, and write; return whether there may be more at once."""
         try:
-            data = self.source.recv()
+            data = self._recv()
         except BlockingIOError:
             return False
         if not data:
@@ -228,7 +197,7 @@ class Pump:
             out = flow.pass_on(data)
         if out:
             try:
-                sent = self.target.send(out)
+                sent = self._send(out)
             except BlockingIOError:
                 sent = 0
             if sent < len(out):
@@ -237,38 +206,74 @@ class Pump:
             flow.follow(data)
         self.moved_bytes += len(data)
         flow.note(data)
+        self.body = flow.opaque()
         return len(data) >= self.source.more_bytes
+
+    def carry(self) -> bool:
+        """Move what is there of a body; return whether anything was."""
+        return self._splices and not self.wants_write and self._splice() > 0
+
+    def close(self) -> None:
+        """Let go of a pipe."""
+        if self._pipe is not None:
+            self._pipes.give_back(self._pipe, self._gait.pipe_bytes, empty=not self._piped)
+            self._pipe = None
+
+    def _write(self) -> bool:
+        """Write what was read; return whether nothing of it is left."""
+        with suppress(BlockingIOError):
+            if self._out:
+                sent = self._send(self._out)
+                self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
+            elif self._pipe is not None:
+                self._piped -= os.splice(
+                    self._pipe[0], self.target.fd, self._piped, None, None, _FLAGS
+                )
+                if not (self._piped or _is_within_frame(self.body)):
+                    self.close()
+        self.wants_write = bool(self._out or self._piped)
+        return not self.wants_write
+
+    def _move(self) -> bool:
+        """Move once what is there of a body; return whether there may be more at once."""
+        if not self._splices:
+            return self._shuttle()
+        moved = self._splice()
+        self.ended = not moved
+        return self.ended or moved >= _TURN_BYTES
 
     def _splice(self) -> int:
         """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there."""
-        step, _, flags = self._gait
-        if not self._is_within_frame:
+        step, await_bytes, flags = self._gait
+        left = self.body
+        if not _is_within_frame(left):
             flags = _FLAGS
         pipe = self._pipe = self._pipe or self._pipes.lend(step)
-        source, target, splice, left = self.source.fd, self.target.fd, os.splice, self.body
+        to_pipe, from_pipe, source, target = pipe[1], pipe[0], self.source.fd, self.target.fd
+        splice, least = os.splice, max(SPLICE_MIN_BYTES, left - _TURN_BYTES)
         moved = piped = 0
-        least = max(SPLICE_MIN_BYTES, left - _TURN_BYTES)
         try:
             while not piped and left >= least:
-                piped = splice(source, pipe[1], min(left, step), None, None, _FLAGS)
+                piped = splice(source, to_pipe, min(left, step), None, None, _FLAGS)
                 if not piped:
                     break
                 left -= piped
                 moved += piped
-                piped -= splice(pipe[0], target, piped, None, None, flags if left else _FLAGS)
+                piped -= splice(from_pipe, target, piped, None, None, flags if left else _FLAGS)
         except BlockingIOError:
             moved = moved or -1
         finally:
             self._piped, self.wants_write = piped, piped > 0
         if moved > 0:
             self._carried(moved)
-        self._release()
-        self.source.await_bytes(self._awaited() if self._is_within_frame else 1)
+            left = self.body
+        if _is_within_frame(left):  # a client can do nothing with a small part
+            self.source.await_bytes(left if left < 2 * await_bytes else await_bytes)
+        else:
+            self.source.await_bytes(1)
+            if not piped:
+                self.close()
         return moved
-
-    def _release(self) -> None:
-        if not (self._piped or self._is_within_frame):
-            self.close()
 
     def _shuttle(self) -> bool:
         """Move a body through one buffer of all connections: TLS must see it, nobody else."""
@@ -291,9 +296,10 @@ class Pump:
         self.body -= size
         if self.body < SPLICE_MIN_BYTES:
             self._flow.carried(self._unseen)
-            self.body = self._unseen = 0
+            self._unseen = 0
+            self.body = self._flow.opaque()
 
-    def _awaited(self) -> int:
-        """Return how much of a body to wait for: a client can do nothing with a small part."""
-        most = self._gait.await_bytes
-        return self.body if self.body < 2 * most else most
+
+def _is_within_frame(body: int) -> bool:
+    """Whether the rest of a body is sure to come; a tunnel waits for nothing."""
+    return 0 < body <= FRAME_BYTES_MAX
