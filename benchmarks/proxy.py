@@ -3,8 +3,9 @@
 Every way leads to the same broker, and one of its consumers heartbeats through it all the time.
 A raw fetcher asks for 4 MiB answers; CPU is that of the process between alone. Behind TLS,
 HAProxy stands in for a broker with TLS, uncounted. Rounds are interleaved, in changing order, so
-that other load meets all alike. The Java consumer is Kafka's own consumer-perf-test. Where a binary
-of grepplabs/kafka-proxy is given, it is measured as well, with buffers of 256 KiB.
+that other load meets all alike. The Java consumer is Kafka's own consumer-perf-test; what its start
+costs (a group of its own, joined and left) is also shown alone. Where a binary of
+grepplabs/kafka-proxy is given, it is measured as well, with buffers of 256 KiB.
 """
 
 import argparse
@@ -228,6 +229,10 @@ def play_round(way: Way, args: argparse.Namespace, play: Play, number: int) -> N
     if way.tls:
         measure(way, "tls", lambda: fetch_raw(way.tls, size, play.records, play.tls))
     measure(way, "java", java)
+    if not args.short:
+        cpu_s = way.cpu_s()
+        consume_java(play.classpath, way.bootstrap, 1, f"{group}-start")
+        way.note("java: CPU ms of a start", (way.cpu_s() - cpu_s) * 1000)
     for acks in ("0", "1", "all"):
         measure(way, f"produce acks={acks}", partial(produce, way.bootstrap, acks, produced))
 
@@ -243,7 +248,7 @@ def tell(direct: Way, own: Way, *peers: Way) -> bool:
     heads = [direct.name, own.name]
     for peer in peers:
         heads += [peer.name, f"ours/{peer.name}"]
-    print(f"{'min / median / max':22}" + "".join(f"{head:>27}" for head in heads))
+    print(f"{'min / median / max':24}" + "".join(f"{head:>27}" for head in heads))
     holds = []
     for name, values in own.figures.items():
         columns, judged = [direct.figures.get(name, []), values], []
@@ -253,7 +258,7 @@ def tell(direct: Way, own: Way, *peers: Way) -> bool:
             columns += [theirs, ratios]
             if ratios and (name, peer.name) in WANTED:
                 judged.append((f"{name}, ours/{peer.name}", statistics.median(ratios), peer.name))
-        print(f"{name:22}" + "".join(f"{spread(column):>27}" for column in columns))
+        print(f"{name:24}" + "".join(f"{spread(column):>27}" for column in columns))
         holds += [judge(what, value, *WANTED[name, peer]) for what, value, peer in judged]
     beats = zip(own.figures["heartbeat ms"], direct.figures["heartbeat ms"], strict=True)
     added_ms = statistics.median(a - b for a, b in beats)
@@ -273,7 +278,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--fetch-mb", type=int, default=2_000)
-    parser.add_argument("--topic-mb", type=int, default=500)
+    parser.add_argument("--topic-mb", type=int, default=2_000)
     parser.add_argument("--produce-mb", type=int, default=200)
     parser.add_argument("--heartbeats", type=int, default=3_000)
     parser.add_argument("--kafka-proxy", type=Path, help="binary of grepplabs/kafka-proxy")
