@@ -8,6 +8,7 @@ event read twice has the same id and readers remove duplicates by it.
 import hashlib
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -114,6 +115,7 @@ def encode(sample: Sample) -> bytes:
     return _encoder.encode(sample) + b"\n"
 
 
+@lru_cache(maxsize=8)  # a record has its instant in its columns and its ids
 def format_time(at: float) -> str:
     """Write Unix seconds as RFC 3339 UTC with microseconds.
 

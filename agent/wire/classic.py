@@ -12,7 +12,7 @@ from agent.errors import DecodeError
 from agent.wire import connect_assignment, embedded, reasons, streams_userdata
 from agent.wire.error_codes import Meaning, meaning, name
 from agent.wire.messages import InGroup, Join, JoinAnswer, Leaver, SyncAnswer
-from agent.wire.speaker import Speaker
+from agent.wire.speaker import NOTHING, Speaker
 from metrics.signals import FollowUp, Signal, SignalKind
 from metrics.status import RebalanceStatus
 
@@ -54,10 +54,10 @@ def join_sent(
     subscription, info = metadata
     out = _why(speaker, join, subscription, at)
     if subscription is not None:
-        speaker.topics, speaker.owned = subscription.topics, subscription.owned
+        speaker.topics, speaker.owned = hash(subscription.topics), subscription.owned or NOTHING
     speaker.streams = info
     if not join.member_id and join.instance_id is None:  # the others have what it had
-        speaker.settled = frozenset()
+        speaker.settled = ()
     speaker.left, speaker.unsynced = False, True
     return out
 
@@ -68,7 +68,7 @@ def _why(
     if join.reason is not None:
         return _reason(speaker, join.reason, at)
     before = speaker.topics
-    if subscription is not None and before is not None and subscription.topics != before:
+    if subscription is not None and before not in {None, hash(subscription.topics)}:
         return speaker.raise_(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
     if speaker.demand and not speaker.heard:  # Streams below 3.2 calls enforceRebalance()
         return speaker.raise_(RebalanceStatus.USER_REQUESTED, at, None)
@@ -125,7 +125,7 @@ def _synced(
     gained: int | None = None,
 ) -> list[Signal]:
     speaker.unsynced = False
-    speaker.heard = set() if follow_up is None else {follow_up.status}
+    speaker.heard = NOTHING if follow_up is None else frozenset({follow_up.status})
     speaker.demand = RebalanceStatus.NONE if layer is None else layer.status
     return [
         speaker.signal(

@@ -9,12 +9,11 @@ from dataclasses import replace
 
 from agent.wire.error_codes import Meaning, meaning, name
 from agent.wire.messages import GroupHeartbeat, GroupHeartbeatAnswer, Partitions
-from agent.wire.speaker import Speaker
+from agent.wire.speaker import NOTHING, Speaker
 from metrics.signals import FollowUp, Signal, SignalKind
 from metrics.status import RebalanceStatus
 
 _SHARE = "share"
-_NOTHING: Partitions = frozenset()
 
 
 def sent(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]:
@@ -25,7 +24,7 @@ def sent(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]
         return speaker.leave(at, None)
     out = (_joins if heartbeat.epoch == 0 else _changes)(speaker, heartbeat, at)
     if heartbeat.subscription is not None:
-        speaker.subscription = heartbeat.subscription
+        speaker.subscription = hash(heartbeat.subscription)
     if heartbeat.owned is not None:
         speaker.reported = heartbeat.owned
     if heartbeat.endpoint is not None:
@@ -40,13 +39,13 @@ def _joins(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signa
     if was_member:  # its 3 or 4 began the round, or was lost
         return speaker.seen(at)
     if heartbeat.instance_id is None:
-        speaker.settled = _NOTHING
+        speaker.settled = ()
     return speaker.raise_(RebalanceStatus.NEW_MEMBER, at, "joins with member epoch 0")
 
 
 def _changes(speaker: Speaker, heartbeat: GroupHeartbeat, at: float) -> list[Signal]:
-    before, now = speaker.subscription, heartbeat.subscription
-    if before is None or now is None or before == now:
+    now = heartbeat.subscription
+    if now is None or speaker.subscription in {None, hash(now)}:
         return []
     return speaker.raise_(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
 
@@ -75,12 +74,12 @@ def answered(
 def _retarget(
     speaker: Speaker, heartbeat: GroupHeartbeat, answer: GroupHeartbeatAnswer, at: float
 ) -> list[Signal]:
-    before, target = speaker.target, answer.target or _NOTHING
+    before, target = speaker.target, answer.target or NOTHING
     speaker.target, speaker.warmups = target, answer.warmups
     if before is None and not speaker.heard and heartbeat.epoch and heartbeat.subscription:
         return speaker.seen(at)  # joined in mid-stream: a full heartbeat repeats what it has
     owned = before if speaker.reported is None else speaker.reported
-    taken = active(owned or _NOTHING) - active(target)
+    taken = active(owned or NOTHING) - active(target)
     speaker.target_at, speaker.heard_at = at, None
     out: list[Signal] = []
     if heartbeat.epoch == 0 and not speaker.heard:  # the error that made it join was not seen
@@ -118,7 +117,7 @@ def _settle_without_target(speaker: Speaker, sent_at: float, at: float) -> list[
 
 def _settle(speaker: Speaker, at: float) -> list[Signal]:
     speaker.target_at = speaker.heard_at = None
-    speaker.heard.clear()
+    speaker.heard = NOTHING
     layer = None
     if speaker.warmups:
         layer = FollowUp(
@@ -140,7 +139,7 @@ def _endpoint(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list
     if not speaker.moved or before is None or (answer.endpoint_epoch or 0) <= before:
         return []
     speaker.moved = False
-    speaker.heard.add(RebalanceStatus.ENDPOINT_UPDATE)
+    speaker.heard |= {RebalanceStatus.ENDPOINT_UPDATE}
     reason = f"new host endpoint {speaker.endpoint}"
     layer = FollowUp(status=RebalanceStatus.ENDPOINT_UPDATE, at=at, reason=reason)
     return [speaker.signal(SignalKind.RAISE, at, reason=reason, streams_follow_up=layer)]
@@ -151,7 +150,7 @@ def _error(speaker: Speaker, answer: GroupHeartbeatAnswer, at: float) -> list[Si
     match meaning(answer.error):
         case RebalanceStatus() as status:
             speaker.target = speaker.target_at = speaker.reported = None
-            speaker.settled = _NOTHING  # fenced: the others get what it had
+            speaker.settled = ()  # fenced: the others get what it had
             return speaker.raise_(status, at, reason)
         case Meaning.FATAL | Meaning.FENCED:
             return speaker.fail(at, reason)

@@ -28,7 +28,7 @@ class Speakers:
     """Members remembered; the longest silent goes first."""
     _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
     _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
-    _by_client: dict[tuple[str, str, str], list[Speaker]] = field(default_factory=dict)
+    _by_client: dict[tuple[str, str, str], tuple[Speaker, ...]] = field(default_factory=dict)
     """By group, client id (of the Streams instance, for its threads) and host."""
     _clusters: OrderedDict[Node, str] = field(default_factory=OrderedDict)
 
@@ -57,7 +57,8 @@ class Speakers:
             speaker = self._add(connection, group, instance_id, process_id)
         self._by_key.move_to_end(speaker.member.key)
         connection.speakers[group] = speaker
-        speaker.connections.add(connection)
+        if connection not in speaker.connections:
+            speaker.connections = (*speaker.connections, connection)
         if speaker.process_id is None:
             speaker.process_id = process_id
         speaker.learn(software=connection.software)
@@ -78,18 +79,16 @@ class Speakers:
         speaker.generation = None
         return speaker
 
-    def is_connected(self, stream: str) -> bool:
-        """Tell whether a member of this stream has a connection."""
-        return any(
-            speaker.connections
-            for speaker in self._by_key.values()
-            if speaker.member.stream == stream
-        )
+    def connected(self) -> set[str]:
+        """Return the streams of all members that have a connection."""
+        return {each.member.stream for each in self._by_key.values() if each.connections}
 
     def leave_connection(self, connection: Connection) -> None:
         """Take a connection from those who spoke on it."""
         for speaker in connection.speakers.values():
-            speaker.connections.discard(connection)
+            speaker.connections = tuple(c for c in speaker.connections if c is not connection)
+            if speaker.left and not speaker.connections:
+                speaker.begin_anew()
         connection.speakers.clear()
 
     def _find(
@@ -102,7 +101,7 @@ class Speakers:
         found = _on(connection, group)
         if found is not None and found.member.group_instance_id == instance_id:
             return found
-        kin = self._by_client.get(_client(group, client_id, connection.client.host), [])
+        kin = self._by_client.get(_client(group, client_id, connection.client.host), ())
         for speaker in reversed(kin):
             member = speaker.member
             if (member.client_id, member.group_instance_id) != (client_id, instance_id):
@@ -121,7 +120,7 @@ class Speakers:
             cluster=self._cluster_of(connection.server),
             group=group,
             client_id=client_id,
-            stream=self._stream(connection, self._by_client.get(client, []), process_id),
+            stream=self._stream(connection, self._by_client.get(client, ()), process_id),
             group_instance_id=instance_id,
             host=host,
         )
@@ -131,12 +130,14 @@ class Speakers:
             member = replace(member, stream=f"{member.stream}+")
         speaker = Speaker(member=member, process_id=process_id)
         self._by_key[member.key] = speaker
-        self._by_client.setdefault(client, []).append(speaker)
+        self._by_client[client] = (*self._by_client.get(client, ()), speaker)
         if len(self._by_key) > self.limit:
             self._forget(next(iter(self._by_key.values())))
         return speaker
 
-    def _stream(self, connection: Connection, kin: list[Speaker], process_id: str | None) -> str:
+    def _stream(
+        self, connection: Connection, kin: tuple[Speaker, ...], process_id: str | None
+    ) -> str:
         if streams_thread(connection.client_id or ""):
             for thread in kin:
                 if process_id is None or thread.process_id in {None, process_id}:
@@ -154,10 +155,10 @@ class Speakers:
         return self._clusters.get(server) or (known.pop() if len(known) == 1 else "")
 
     def _merge(self, speaker: Speaker, other: Speaker) -> None:
-        connections = set(speaker.connections)
+        connections = speaker.connections
         self._forget(speaker)
         speaker.merged_into = other
-        other.connections |= connections
+        other.connections = tuple(dict.fromkeys(other.connections + connections))
         for connection in connections:
             connection.speakers[other.member.group] = other
 
@@ -175,9 +176,9 @@ class Speakers:
         del self._by_key[member.key]
         self._unname(speaker)
         client = _client(member.group, member.client_id, member.host)
-        self._by_client[client].remove(speaker)
-        if not self._by_client[client]:
-            del self._by_client[client]
+        kin = tuple(each for each in self._by_client.pop(client) if each is not speaker)
+        if kin:
+            self._by_client[client] = kin
 
 
 def _on(connection: Connection, group: str) -> Speaker | None:

@@ -17,6 +17,7 @@ from agent.sources.librdkafka_stats_parser import StatsParser
 from agent.sources.librdkafka_stats_view import StatsView
 from agent.sources.log_parser import LogParser
 from agent.wire.connection import Closed, Connection
+from agent.wire.departures import Departures
 from agent.wire.interpret import Interpreter as WireInterpreter
 from agent.wire.messages import Node
 from metrics.signals import Signal
@@ -35,6 +36,8 @@ START_AT = 1_800_000_000.0
 STEP_S = 0.001
 _PER_PROCESS = 100
 """Clients that share a statistics stream, as those of one process do."""
+_SWEEP = 250
+"""Lives between two looks at which connections have gone for good."""
 
 Life = tuple[float, Sequence[Signal]]
 """When it ends, in Unix seconds, and what was told of it."""
@@ -111,6 +114,7 @@ def broker_logs(count: int, detach: Detach) -> Iterator[Life]:
 def wire(count: int, detach: Detach) -> Iterator[Life]:
     """A connection for each client; its frames are one life's, with the names replaced."""
     frames, interpreter = _frames(), WireInterpreter()
+    departures = Departures(interpreter.speakers)
     for number in range(count):
         name, group = _names(number)
         at = START_AT + number * STEP_S
@@ -126,9 +130,10 @@ def wire(count: int, detach: Detach) -> Iterator[Life]:
             events = link.sent(data, at) if by_client else link.received(data, at)
             out += [signal for event in events for signal in interpreter.take(event)]
         yield at, out
+        departures.closed(link, at)
         interpreter.take(Closed(link, at))
-        for signal in out[:1]:
-            detach(signal.member.stream, at)
+        for stream in departures.due(at) if number % _SWEEP == 0 else ():
+            detach(stream, at)
 
 
 def _frames() -> list[tuple[bool, bytes]]:

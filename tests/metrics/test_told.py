@@ -7,7 +7,7 @@ NOW = 1_000.0
 
 
 def fact(at: float) -> Fact:
-    return Fact(name="raise 2", at=at, source=SourceKind.LOGS, by=["logs s"])
+    return Fact(name="raise 2", at=at, source=SourceKind.LOGS, by=("logs s",))
 
 
 @pytest.mark.parametrize("age", [0.0, 1.0, REMEMBERED_S])

@@ -43,6 +43,19 @@ def test_a_connection_without_a_member_ends_nothing() -> None:
     assert departures.due(100.0 + GONE_S) == []
 
 
+def test_the_earliest_end_early_when_there_are_too_many() -> None:
+    wire, talk, departures = _member()
+    departures.limit = 1
+    departures.closed(talk.connection, 100.0)
+    talk.close()
+    other = wire.connect("m2")
+    other.settle("m2-a")
+    departures.closed(other.connection, 101.0)
+    other.close()
+
+    assert departures.due(101.0) == [_stream(talk)]
+
+
 def test_a_stream_that_other_threads_still_use_goes_on() -> None:
     wire = Wire()
     threads = [wire.connect(f"app-StreamThread-{i}-consumer") for i in (1, 2)]

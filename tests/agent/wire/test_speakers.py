@@ -1,8 +1,12 @@
 """Who is who: members over connections, brokers and processes."""
 
+import sys
+from dataclasses import fields
+
 from agent.wire.messages import Node
+from agent.wire.speaker import Speaker
 from metrics.signals import Member, MemberKey
-from tests.agent.wire.frames import DESCRIBE_CLUSTER, METADATA
+from tests.agent.wire.frames import DESCRIBE_CLUSTER, LEAVE_GROUP, METADATA
 from tests.agent.wire.talk import Talk, Wire, told
 from tests.agent.wire.user_data import subscription_info
 
@@ -139,6 +143,18 @@ class TestConsumers:
         first, second = wire.connect("a"), wire.connect("b")
 
         assert [key(talk, "x").client_id for talk in (first, second, first)] == ["a", "b", "a"]
+
+    def test_nothing_long_is_kept_of_one_that_left_and_has_gone(self) -> None:
+        wire = Wire()
+        talk = wire.connect()
+        many = [*range(100)]
+        talk.settle(topics=tuple(f"t{number}" for number in many), owned={"t": many})
+        talk.ask(LEAVE_GROUP, 5, group_id="g", members=({"member_id": "m1-a"},))
+        talk.close()
+
+        speaker = wire.interpreter.speakers.named("g", "m1-a")
+        kept = {each.name: getattr(speaker, each.name) for each in fields(Speaker)}
+        assert {name for name, it in kept.items() if sys.getsizeof(it) > 300} == set()
 
 
 class TestCluster:
