@@ -122,7 +122,8 @@ def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
     }
     daily = rows.where(F.col("what").isin(*sums)).groupBy("day", *of)
     days = daily.agg(*(each.alias(what) for what, each in sums.items()))
-    share = F.coalesce(F.col("rebalance"), F.lit(0.0)) / F.col("observed")
+    # a day with one record has been watched for no time at all
+    share = F.try_divide(F.coalesce(F.col("rebalance"), F.lit(0.0)), F.col("observed"))
     can = is_own & (F.col("observed") > 0)
     window = Window.partitionBy(*of, can).orderBy(share.desc(), F.col("day").desc())
     alone = F.when(can & (F.row_number().over(window) > 1), None).otherwise(F.col("day"))
