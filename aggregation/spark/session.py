@@ -39,6 +39,8 @@ _ALWAYS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
+    # which line of ours made each expression tells a user nothing, and takes as long as the rest
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 _ONE_MACHINE = {
