@@ -1,6 +1,6 @@
-"""Prints what a report reads of some folders of tables, as a process of its own.
+"""``rebalance-agent ingest --once``, and what a report reads of its tables, as one process.
 
-``python -P -m tests.system.table_rows FORMAT TABLES...``: one JSON object a folder, a line each.
+``python -P -m tests.system.finished_ingest FORMAT TABLES ARGUMENTS``: prints one JSON object.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from pyspark.sql import SparkSession
 
+from agent.cli.ingest import ingest
 from agent.cli.spark_jars import find_jars
 from aggregation.spark.jars import Need
 from aggregation.spark.schema import Table, TableFormat, read_table
@@ -31,15 +32,15 @@ def rows(spark: SparkSession, tables: Path) -> dict[str, list[object]]:
     }
 
 
-def main(kind: TableFormat, *folders: str) -> None:
-    """Print them."""
+def main(kind: TableFormat, tables: Path, *arguments: str) -> None:
+    """Take what is there, and print all."""
     say = partial(click.echo, err=True)
-    needs = [] if kind is TableFormat.PARQUET else [Need(kind)]
+    needs = [Need.KAFKA] if kind is TableFormat.PARQUET else [Need.KAFKA, Need(kind)]
     jars = find_jars(needs, None, say, offline=False)
     with spark_session("rows", say, jars=jars, settings=session_settings([kind])) as spark:
-        for folder in folders:
-            print(json.dumps(rows(spark, Path(folder))))  # noqa: T201 - its output
+        ingest.main([*arguments, "--once"], standalone_mode=False)
+        print(json.dumps(rows(spark, tables)))  # noqa: T201 - its output
 
 
 if __name__ == "__main__":
-    main(TableFormat(sys.argv[1]), *sys.argv[2:])
+    main(TableFormat(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
