@@ -11,7 +11,7 @@ from xdist.remote import Producer
 from agent.sources import wire_proxy
 from tests import left_over
 from tests.side_by_side import Lanes, begin_with_the_long
-from tests.spark_start import shared_classes, submit_arguments
+from tests.spark_start import pyspark_arguments
 
 # a deadline would measure the machine, not the code
 settings.register_profile("quick", deadline=None)
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     left_over.register(config)
     # no JVM of a test lives long enough to earn back what its better compiler costs
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments(shared_classes()))
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", pyspark_arguments())
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -41,11 +41,16 @@ def shared_classes() -> str:
     return f"-XX:SharedArchiveFile={made}" if made is not None and made.exists() else ""
 
 
-def submit_arguments(java_options: str) -> str:
+def submit_arguments(java_options: str | None = None) -> str:
+    """Return options of ``spark-submit``; without Java's own, the JVM takes the archive."""
+    options = shared_classes() if java_options is None else java_options
+    settings = _AS_PLANNED | {"spark.driver.extraJavaOptions": options}
+    return shlex.join(word for item in settings.items() for word in ("--conf", "=".join(item)))
+
+
+def pyspark_arguments(java_options: str | None = None) -> str:
     """Return what PYSPARK_SUBMIT_ARGS says."""
-    settings = _AS_PLANNED | {"spark.driver.extraJavaOptions": java_options}
-    words = (word for item in settings.items() for word in ("--conf", "=".join(item)))
-    return shlex.join([*words, "pyspark-shell"])
+    return f"{submit_arguments(java_options)} pyspark-shell"
 
 
 def _make(wanted: Path) -> None:
@@ -58,7 +63,7 @@ def _make(wanted: Path) -> None:
     with TemporaryDirectory(dir=wanted.parent) as folder:
         made, spool, tables = (Path(folder, name) for name in (wanted.name, "spool", "tables"))
         write_spool(spool, fleet(2, days=1, sampled_every_s=7200).samples)
-        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(f"-XX:ArchiveClassesAtExit={made}")
+        os.environ["PYSPARK_SUBMIT_ARGS"] = pyspark_arguments(f"-XX:ArchiveClassesAtExit={made}")
         words = ("--from", spool, "--tables", tables, "--once")
         ingest.main([str(word) for word in words], standalone_mode=False)
         made.rename(wanted)

@@ -24,6 +24,7 @@ from aggregation.spark.jars import pinned
 from aggregation.spark.java_home import java_environment
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.histories import fleet, write_lines, write_spool
+from tests.spark_start import shared_classes, submit_arguments
 
 if TYPE_CHECKING:
     import click
@@ -98,6 +99,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             "PYSPARK_PYTHON": sys.executable,
             "JAVA_TOOL_OPTIONS": QUICK_JVM,
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": shared_classes(),
         }
         web = ("--host", "127.0.0.1", "--webui-port", "0")
         worker = (WORKER, *web, "--cores", "1", "--memory", "700M", "-d", str(logs), url)
@@ -121,8 +123,7 @@ def submit(cluster: tuple[str, dict[str, str]], *words: str | Path) -> str:
         "SPARK_SUBMIT": str(SPARK / "bin" / "spark-submit"),
         "SUBMIT_OPTIONS": "--conf spark.driver.host=127.0.0.1 --conf spark.ui.enabled=false"
         " --driver-memory 700m --executor-memory 600m --conf spark.sql.shuffle.partitions=2"
-        " --conf spark.sql.codegen.wholeStage=false"
-        " --conf spark.sql.codegen.factoryMode=NO_CODEGEN",
+        f" --conf spark.executor.extraJavaOptions={shared_classes()} {submit_arguments()}",
     }
     done = subprocess.run(
         [DEPLOY / "spark-submit.sh", *words],
