@@ -2,8 +2,10 @@
 
 import hashlib
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from zipfile import ZipFile
 
 from agent.lab.artifacts import COMPILER, appear_once, clients, fetch
 from agent.lab.errors import LabError
@@ -12,18 +14,34 @@ from agent.lab.jvm import LIGHT_FLAGS, find_java
 RESOURCES = Path(__file__).parent / "java"
 OLDEST_CLIENT = "2.8.2"
 """What the drivers are compiled against; they run unchanged on all later versions."""
+_JAR = "drivers.jar"  # an archive of classes takes none from a folder
+_TO_STDERR = ("-Xlog:disable", "-Xlog:all=warning:stderr")  # that one does not fit; events are read
 
 
 def java_command(
     main: str, jars: Sequence[Path], cache: Path, flags: Sequence[str] = ()
 ) -> list[str | Path]:
     """Return the command that runs a driver on the jars; its own arguments follow."""
-    classpath = ":".join(map(str, [classes(cache), *jars]))
-    return [find_java(), *LIGHT_FLAGS, *flags, "-cp", classpath, main]
+    return [*java_on([classes(cache), *jars], cache), *flags, main]
+
+
+def java_on(jars: Sequence[Path], cache: Path) -> list[str | Path]:
+    """Return the command that runs a main class, which follows, on the jars."""
+    java, classpath = find_java(), ":".join(map(str, jars))
+    made = class_archive(java, classpath, cache)
+    archived = [*_TO_STDERR, f"-XX:SharedArchiveFile={made}"] if made.exists() else []
+    return [java, *LIGHT_FLAGS, *archived, "-cp", classpath]
+
+
+def class_archive(java: Path, classpath: str, cache: Path) -> Path:
+    """Return where a class path's classes are, parsed for a Java (AppCDS), if somebody did so."""
+    release = java.resolve()
+    text = f"{release} {release.stat().st_mtime_ns} {classpath}"
+    return cache / "archives" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsa"
 
 
 def classes(cache: Path) -> Path:
-    """Return the folder of the compiled drivers, compiled where these sources were not yet.
+    """Return the jar of the compiled drivers, compiled where these sources were not yet.
 
     Raises:
         LabError: they do not compile.
@@ -31,33 +49,26 @@ def classes(cache: Path) -> Path:
     """
     sources = sorted(RESOURCES.glob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    target = cache / "classes" / digest
+    target = cache / "drivers" / digest
     with appear_once(target) as folder:
         if folder is not None:
-            _compile(sources, folder, cache)
-    return target
+            _compile(sources, folder / _JAR, cache)
+    return target / _JAR
 
 
-def _compile(sources: Sequence[Path], folder: Path, cache: Path) -> None:
+def _compile(sources: Sequence[Path], jar: Path, cache: Path) -> None:
     classpath = ":".join(map(str, fetch(clients(OLDEST_CLIENT), cache)))
     compiler = fetch(COMPILER, cache)[0]
     # Not --release: it reads a file that only a full JDK has.
-    options: list[str | Path] = [
-        "-source",
-        "8",
-        "-target",
-        "8",
-        "-nowarn",
-        "-cp",
-        classpath,
-        "-d",
-        folder,
-    ]
-    done = subprocess.run(  # noqa: S603
-        [find_java(), "-jar", compiler, *options, *sources],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise LabError(f"the drivers do not compile:\n{done.stderr}")
+    options = ["-source", "8", "-target", "8", "-nowarn", "-cp", classpath]
+    with tempfile.TemporaryDirectory() as folder, ZipFile(jar, "w") as out:
+        done = subprocess.run(  # noqa: S603
+            [find_java(), "-jar", compiler, *options, "-d", folder, *sources],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise LabError(f"the drivers do not compile:\n{done.stderr}")
+        for path in sorted(Path(folder).glob("*.class")):
+            out.write(path, path.name)

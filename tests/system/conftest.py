@@ -1,18 +1,20 @@
 """One lab for all system tests; clients and an agent for each test."""
 
 import os
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agent.lab.errors import LabError
 from agent.lab.lab import Lab, fetch_artifacts, open_lab
 from tests.system.observer import Observer
 from tests.system.stage import Stage
 
+_WITHIN_S = 60.0
 _numbers = count(1)
 
 
@@ -37,8 +39,21 @@ def _load_coordinators(bootstrap: str) -> None:
     """Ask each coordinator for something: a first member would see it load, which is a 9."""
     for number in range(3):  # these names fall on three internal partitions, and there are three
         asking = Consumer({"bootstrap.servers": bootstrap, "group.id": f"w{number}"})
-        asking.committed([TopicPartition("none", 0)], timeout=60)
+        end_s = time.monotonic() + _WITHIN_S
+        while not _answers(asking):
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
         asking.close()
+
+
+def _answers(asking: Consumer) -> bool:
+    try:
+        asking.committed([TopicPartition("none", 0)], timeout=_WITHIN_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.NOT_COORDINATOR:  # not yet: just elected
+            raise
+        return False
+    return True
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.lab.artifacts import BROKER, TOOLS, fetch
-from agent.lab.drivers import RESOURCES
-from agent.lab.jvm import LIGHT_FLAGS, find_java
+from agent.lab.drivers import RESOURCES, java_on
 
 _TIMEOUT_S = 90.0
 
@@ -16,9 +15,9 @@ def command(main: str, log: Path, cache: Path) -> list[str | Path]:
     jars = [*fetch(TOOLS, cache), *fetch(BROKER, cache)]  # kafka-configs is the broker's
     # fmt: off
     return [
-        find_java(), *LIGHT_FLAGS, "-Xmx192m",
+        *java_on(jars, cache), "-Xmx192m",
         f"-Dlog4j2.configurationFile={RESOURCES / 'log4j2.properties'}", f"-Ddriver.log={log}",
-        "-cp", ":".join(map(str, jars)), main,
+        main,
     ]
     # fmt: on
 

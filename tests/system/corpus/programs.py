@@ -12,9 +12,9 @@ from pathlib import Path
 from zlib import crc32
 
 from agent.lab.artifacts import COMPILER, Artifact, appear_once, clients, fetch
-from agent.lab.drivers import OLDEST_CLIENT, RESOURCES, classes
+from agent.lab.drivers import OLDEST_CLIENT, RESOURCES, classes, java_command
 from agent.lab.errors import LabError
-from agent.lab.jvm import LIGHT_FLAGS, find_java
+from agent.lab.jvm import find_java
 
 HERE = Path(__file__).parent
 GO_MODULES = {"franz": "github.com/twmb/franz-go/pkg/kgo", "sarama": "github.com/IBM/sarama"}
@@ -95,8 +95,7 @@ def _command(
         f"-Dlog4j2.configurationFile={layout}2.properties",
         f"-Ddriver.log={log}",
     ]
-    classpath = ":".join(map(str, [classes(cache), *jars]))
-    return [find_java(), *LIGHT_FLAGS, *flags, "-cp", classpath, main]
+    return java_command(main, jars, cache, flags)
 
 
 def _compiled(name: str, artifacts: Sequence[Artifact], cache: Path) -> Path:
