@@ -173,7 +173,7 @@ def measured(count: int) -> Measured:
 def batch() -> bytes:
     """Return the answer about one batch of consumer groups, as it stands behind its header."""
     names = [f"group-{number:05}" for number in range(GROUPS) if KINDS[number % 7] == "consumer"]
-    cluster = simulated(GROUPS)
+    cluster = simulated(len(KINDS) * BATCH)
     for group in cluster.groups.values():
         group.node_id = 1
     out = cluster.encoded(1, Api.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": names[:BATCH]})

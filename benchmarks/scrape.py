@@ -198,7 +198,7 @@ def ratio_of(values: dict[str, list[float]]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="10 rounds instead of 100")
+    parser.add_argument("--short", action="store_true", help="4 rounds instead of 100")
     parser.add_argument("--peer", type=Path, help="the peer's program; default: built with go")
     parser.add_argument("--serve", type=int, metavar="SERIES", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -209,7 +209,7 @@ def main() -> int:
         sys.exit("the peer is built with go, which is not there (https://go.dev/dl)")
     with tempfile.TemporaryDirectory() as name:
         peer = options.peer or built(Path(name))
-        ratio = measure(SERIES, 10 if options.short else 100, peer)
+        ratio = measure(SERIES, 4 if options.short else 100, peer)
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     return 0 if ratio <= WANTED else 1
 
