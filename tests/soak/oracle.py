@@ -163,7 +163,7 @@ class _Client:
         """Take another consumer of that name: its requests are numbered anew."""
         self.waits_for_sync = self._is_out = False
         self._left_at = self._last = -1
-        self._left: tuple[float, dict[str, int]] | None = None
+        self._left: tuple[float, dict[str, int], int] | None = None
         self._in_flight: dict[int, str] = {}
         self._owned: dict[str, Partitions] = {}
 
@@ -187,8 +187,8 @@ class _Client:
         self.waits_for_sync = self.waits_for_sync or api == "SYNC_GROUP"
         if api == "LEAVE_GROUP":
             self._is_out, self._left_at = True, number
-            if not self.status:
-                self._left = self._process.at, self._process.position(self._client_id)
+            position = self._process.position(self._client_id)
+            self._left = self._process.at, position, self.status
             is_dropped = "poll timeout has expired" in body
             self._raise(5 if is_dropped else 6)
             if not is_dropped:
@@ -218,7 +218,8 @@ class _Client:
         if api == "LEAVE_GROUP":
             return
         if self._is_out or number <= self._left_at:  # asked before it left
-            self._cross(_RAISED_BY_ERROR.get(error, 0))
+            is_sync = (api, error) == ("SYNC_GROUP", 0)
+            self._cross(0 if is_sync else _RAISED_BY_ERROR.get(error))
             return
         if api == "SYNC_GROUP" and error == 0:
             self._sync(body)
@@ -242,9 +243,14 @@ class _Client:
             self.demand = max(self.demand, _PROBE)
             self._process.follow(self._client_id)
 
-    def _cross(self, code: int) -> None:
-        if code and self._left is not None and self._process.at - self._left[0] <= CROSSING_S:
-            self._process.lives.cross(self._left[1], code)
+    def _cross(self, code: int | None) -> None:
+        """Take an answer that came behind a leave, if it would have moved what was there."""
+        if code is None or self._left is None:
+            return
+        left_at, position, status = self._left
+        is_move = code > status or code == 0 < status
+        if is_move and self._process.at - left_at <= CROSSING_S:
+            self._process.lives.cross(position, code)
 
     def _confirm(self) -> None:
         is_thread = _instance(self._client_id) is not None

@@ -211,6 +211,19 @@ def test_an_answer_that_crossed_a_leave_may_have_been_met_first(
 
 
 @pytest.mark.parametrize(
+    ("found", "is_right"),
+    [([1, 6, 0], True), ([1, 0, 6, 0], True), ([1, 0, 6], False), ([1, 6, 0, 0], False)],
+)
+def test_a_sync_that_crossed_a_leave_may_have_ended_the_round(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='the consumer is being closed')"
+    log = log_of(tmp_path, answer("HEARTBEAT", 6, 27), leave, synced(7))
+
+    assert _alike(log, rows_of(found)) is is_right
+
+
+@pytest.mark.parametrize(
     ("found", "is_right"), [([2, 0], True), ([3, 2, 0], True), ([2, 3, 0], False)]
 )
 def test_what_a_killed_process_had_asked_may_have_been_answered(
