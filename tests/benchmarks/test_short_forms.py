@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.inject_sidecar import REQUESTS
+from tests.spark_start import shared_classes
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
@@ -66,7 +67,9 @@ def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
 def test_the_analysis_is_measured_beside_duckdb_and_polars(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS")  # with what Spark generates
+    # with what Spark generates, as users have it
+    java = f"--conf spark.driver.extraJavaOptions={shared_classes()}"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{java} pyspark-shell")
 
     text = printed("report.py")
 

@@ -24,7 +24,7 @@ from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client
 
 TABLE = Table.TRANSITIONS
-SMALL_FILES = 3
+SMALL_FILES = 2
 """As many make a day worth the work here."""
 
 
@@ -48,6 +48,7 @@ def main(kind: TableFormat, folder: Path) -> None:
     tables = Tables(folder=folder, format=kind)
     jars = find_jars([Need(kind)], None, say, offline=False)
     with spark_session("story", say, jars=jars, settings=session_settings([kind])) as spark:
+        spark.conf.set("spark.sql.adaptive.enabled", "true")  # a batch is a file then
         appended = [tables.append(table_of(spark, rows), TABLE) for rows in [*batches, batches[-1]]]
         before, rows = files(spark, tables), tables.read(spark, TABLE).collect()
         Upkeep(tables=tables, keep_days=1, say=say).run(spark, date(2025, 11, 26))
