@@ -160,6 +160,7 @@ class TestEcho:
         (sample,) = run(tracker, signal(SignalKind.SYNC, 12.1, LOG, generation=5, own=own))
 
         assert (sample.to, sample.reason) == (10, "need to revoke")
+        assert (sample.source, sample.generation) == ("logs", 5)
 
     def test_follow_up_is_told_once_too(self, tracker: Tracker) -> None:
         own = demand(10, 12.0)
@@ -232,6 +233,15 @@ class TestWords:
         assert run(tracker, raised(1, 10.1, LOG, reason="its words")) == []
         assert tracker.snapshot(12.0).consumers[0].reason == "error 14"
 
+    def test_of_two_that_know_it_equally_well_the_first_has_the_words(
+        self, tracker: Tracker
+    ) -> None:
+        again = replace(ADDRESS, stream="10.0.0.5:40001")
+        run(tracker, wire(SignalKind.RAISE, 10.0, 1, "error 27"))
+
+        assert run(tracker, raised(1, 10.1, again, source=WIRE, reason="error 28")) == []
+        assert tracker.snapshot(12.0).consumers[0].reason == "error 27"
+
     def test_every_source_has_a_rank(self) -> None:
         assert set(RANK) == set(SourceKind)
 
@@ -252,6 +262,23 @@ class TestOnlyOneSaw:
         run(tracker, wire(SignalKind.SEEN, 1.0), synced(12.0, 5), synced(20.0, 6))
 
         assert run(tracker, raised(7, 10.0, LOG))[-1].ts[17:23] == "12.000"
+
+    def test_round_whose_end_it_has_told_is_not_its_own(self, tracker: Tracker) -> None:
+        """It is behind that end in its own order, though its clock says otherwise."""
+        run(tracker, wire(SignalKind.SEEN, 1.0), synced(12.0, 5), synced(20.0, 6))
+        run(tracker, synced(11.8, 5, by=SourceKind.LOGS))
+
+        samples = run(tracker, raised(7, 11.9, LOG))
+
+        assert codes(samples) == [7, 0]
+        assert samples[-1].ts[17:23] == "20.000"
+
+    def test_demand_of_an_assignment_is_none(self, tracker: Tracker) -> None:
+        thread = replace(ADDRESS, client_id="s-StreamThread-1-consumer")
+        run(tracker, signal(SignalKind.SYNC, 12.0, thread, source=WIRE, generation=5))
+
+        in_log = replace(thread, stream=LOG.stream)
+        assert run(tracker, raised(0, 10.0, in_log, layer=demand(11, 10.0, 60.0))) == []
 
     def test_round_that_failed_ends_as_failed(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.FAIL, 12.0, reason="fenced"))
@@ -414,6 +441,12 @@ class TestUnclearLeave:
         assert tracker.advance(14.9) == []
         assert codes(tracker.advance(15.0)) == [6, 0, 2]
 
+    def test_two_of_them_wait_one_after_the_other(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.LEAVE, 10.0))
+        run(tracker, wire(SignalKind.RAISE, 10.5, 2), wire(SignalKind.LEAVE, 11.0))
+
+        assert codes(tracker.advance(100.0)) == [6, 0, 2, 6, 0]
+
     def test_it_is_a_leave_once_the_log_tells_of_later_things(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.LEAVE, 10.0))
 
@@ -473,6 +506,7 @@ class TestUnclearLeave:
         (sample,) = run(tracker, raised(5, 9.999, LOG, reason="poll timeout"))
 
         assert (sample.kind, sample.to, sample.reason) == (SampleKind.SIGNAL, 5, "poll timeout")
+        assert tracker.snapshot(16.0).counts == {}
 
     def test_it_waits_through_a_restart(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.LEAVE, 10.0))
