@@ -18,6 +18,8 @@ PARTITIONS = 5
 _VERSIONS = ("3.9.1", "4.3.0")
 _POLL_MS = 8000
 _START_S = 240.0
+_DONE_S = 120.0
+"""A thread that is removed waits for a rebalance; a busy machine adds to that."""
 _FROZEN_S = 8.0
 """Longer than a session."""
 _COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
@@ -80,18 +82,18 @@ class Consumer:
     def suffer(self, what: str, _chance: random.Random) -> None:
         match what:
             case "enforce":
-                self.driver.do("enforce a new configuration")
+                self.driver.do("enforce a new configuration", _DONE_S)
             case "close":
-                self.driver.close()
+                self.driver.close(_DONE_S)
                 self.driver = self._start()
             case "kill":
                 self.driver.kill()
                 self.driver = self._start()
             case "stall":
-                self.driver.do(f"stall {_POLL_MS + 2000}")
+                self.driver.do(f"stall {_POLL_MS + 2000}", _DONE_S)
             case "subscribe":
                 self._has_more = not self._has_more
-                self.driver.do(f"subscribe {self._group}" + " soak-more" * self._has_more)
+                self.driver.do(f"subscribe {self._group}" + " soak-more" * self._has_more, _DONE_S)
             case _:
                 _freeze(self.driver)
 
@@ -120,19 +122,19 @@ class Instance:
     def suffer(self, what: str, chance: random.Random) -> None:
         match what:
             case "close":
-                self.driver.close()
+                self.driver.close(_DONE_S)
                 self.driver = self._start()
             case "kill":
                 self.driver.kill()
                 self.driver = self._start()
             case "away":
-                self.driver.close()
+                self.driver.close(_DONE_S)
                 Event().wait(chance.uniform(5.0, 20.0))
                 self.driver = self._start()
             case "thread":
-                self.driver.do("add-thread")
+                self.driver.do("add-thread", _DONE_S)
                 Event().wait(chance.uniform(0.0, 10.0))
-                self.driver.do("remove-thread")
+                self.driver.do("remove-thread", _DONE_S)
             case _:
                 _freeze(self.driver)
 
