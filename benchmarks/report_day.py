@@ -42,18 +42,20 @@ class Size:
     rounds: int = 3
     history_days: int = YEAR_DAYS
     anew_days: int = 7
+    a_day: int = A_DAY
 
 
-SHORT = Size(groups=2, rounds=1, history_days=20, anew_days=2)
+SHORT = Size(groups=2, rounds=1, history_days=20, anew_days=2, a_day=200)
 _INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
-def make(tables: Path, groups: int, days: int) -> None:
+def make(tables: Path, size: Size, days: int) -> None:
     tables.mkdir(exist_ok=True)
-    report.generate(tables / "transitions", groups * A_DAY * days, groups, MEMBERS, days)
+    transitions = size.groups * size.a_day * days
+    report.generate(tables / "transitions", transitions, size.groups, MEMBERS, days)
 
 
 def update(tables: Path) -> Cost:
@@ -83,12 +85,12 @@ def measured(tables: Path) -> Cost:
 
 def run(size: Size, cost_of: Callable[[Path], Cost], folder: Path) -> bool:
     alone, after, anew = folder / "alone", folder / "after", folder / "anew"
-    make(alone, size.groups, 1)
+    make(alone, size, 1)
     began = _DAY - timedelta(size.history_days)
     rows = report_year.generate(after, size.groups, size.history_days, began)
     months = cost_of(after) if size.history_days == YEAR_DAYS else None
     shutil.copytree(alone / "transitions", after / "transitions", dirs_exist_ok=True)
-    a_day = size.groups * A_DAY
+    a_day = size.groups * size.a_day
     print(f"{size.groups} groups x {MEMBERS} members, {a_day:,} transitions a day")
     print(f"history: {size.history_days} days, {rows:,} rows of rollups\n")
     found: dict[Path, list[Cost]] = {alone: [], after: []}
@@ -100,7 +102,7 @@ def run(size: Size, cost_of: Callable[[Path], Cost], folder: Path) -> bool:
                 raise SystemExit(f"{name}: {cost['days']} days were done instead of one")
             found[tables].append(cost)
             print(f"{name:>14}: {cost['wall']:6.1f} s, {cost['cpu']:6.1f} CPU s", flush=True)
-    make(anew, size.groups, size.anew_days)
+    make(anew, size, size.anew_days)
     whole = cost_of(anew)
     print(f"{size.anew_days:>9} days: {whole['wall']:6.1f} s, {whole['cpu']:6.1f} CPU s")
     if months is not None:
