@@ -92,7 +92,7 @@ class QuietFleet:
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap})
         number = 0
-        while not self._over.wait(0.1):
+        while not self._over.wait(1.0):
             number += 1
             for topic in [*_GROUPS, "clicks"]:
                 producer.produce(topic, b"value", key=b"key-%d" % (number % 50))
