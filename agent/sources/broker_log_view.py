@@ -41,6 +41,8 @@ DROPPED_S = 600.0
 """How long a member may stay away after its poll interval expired: the default ``stale_after``."""
 _GROUP_LIMIT = 20_000
 """Groups remembered of one log; the longest silent goes first."""
+_PARTY_LIMIT = 20_000
+"""Members remembered of one log, in all groups: a removed one waits for its group's next round."""
 _TELLS_ENDS = {"share", "streams"}
 """Group types whose members' assignment states are always printed."""
 # AbstractCoordinator.maybeLeaveGroup's callers in Kafka 3.2 to 4.3; franz-go's consumer_group.go
@@ -75,6 +77,8 @@ class BrokerView:
     dropped: list[Dropped] = field(default_factory=list)
     tells_ends: set[str] = field(default_factory=lambda: set(_TELLS_ENDS))
     """Group types whose members' assignment states this log shows."""
+    _known: int = 0
+    """Members in all groups."""
 
     def take(self, event: Event, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return what it tells."""
@@ -83,13 +87,15 @@ class BrokerView:
         if name is None:
             return []
         if event.rule.action is Action.IGNORE:  # another broker's log goes on with the group
-            self.groups.pop(name, None)
+            self._forget(name)
             return []
         group = self._group(name, event)
-        ids = [member_id for member_id in _named(event) if not _is_told(group, member_id, event)]
-        parties = [group.meet(member_id, event.captures) for member_id in ids]
-        out = self._do(group, parties, event, at)
-        return out + others(group, parties, event, at) if self._begins(group, event) else out
+        known = len(group.parties)
+        out = self._read(group, event, at)
+        self._known += len(group.parties) - known
+        while self._known > _PARTY_LIMIT and len(self.groups) > 1:
+            self._forget(next(iter(self.groups)))
+        return out
 
     def flush(self) -> list[Signal]:
         """Return nothing: no signal waits."""
@@ -114,15 +120,22 @@ class BrokerView:
         """Take up a `state` again."""
         groups = msgspec.convert(state["groups"], list[Group])
         self.groups = {group.name: group for group in groups}
+        self._known = sum(len(group.parties) for group in groups)
         self.dropped = msgspec.convert(state["dropped"], list[Dropped])
         self.tells_ends = set(state["tells_ends"])
+
+    def _read(self, group: Group, event: Event, at: float) -> list[Signal]:
+        ids = [member_id for member_id in _named(event) if not _is_told(group, member_id, event)]
+        parties = [group.meet(member_id, event.captures) for member_id in ids]
+        out = self._do(group, parties, event, at)
+        return out + others(group, parties, event, at) if self._begins(group, event) else out
 
     def _group(self, name: str, event: Event) -> Group:
         """Find or make the group, and put it last."""
         group = self.groups.pop(name, None) or Group(name=name, cluster=self.cluster)
         self.groups[name] = group
         if len(self.groups) > _GROUP_LIMIT:
-            self.groups.pop(next(iter(self.groups)))
+            self._forget(next(iter(self.groups)))
         rule = event.rule
         if "group_type" in event.captures:
             group.group_type = event.captures["group_type"]
@@ -177,6 +190,7 @@ class BrokerView:
         party.out, party.in_round = True, False
         if is_poll_timeout(words):
             self.dropped.append(Dropped(at, group.name, member_id))
+            del self.dropped[:-_PARTY_LIMIT]
             return raise_(party, DROPPED_GROUP, at, words)
         # an operator's words: the victim was removed, and learns of it by UNKNOWN_MEMBER_ID
         note = signal(party, SignalKind.NOTE, at, reason=words)
@@ -231,7 +245,13 @@ class BrokerView:
             party = None if group is None else group.parties.get(dropped.member_id)
             if group is not None and party is not None and party.out:
                 group.drop(party)
+                self._known -= 1
                 self.departed(party.member.stream, at)
+
+    def _forget(self, name: str) -> None:
+        """Forget a group and its members."""
+        gone = self.groups.pop(name, None)
+        self._known -= 0 if gone is None else len(gone.parties)
 
 
 def _is_told(group: Group, member_id: str, event: Event) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources import broker_log_groups
+from agent.sources import broker_log_groups, broker_log_view
 from agent.sources.broker_log import BrokerLogSource, broker_dialects
 from agent.sources.broker_log_config import BrokerLogConfig
 from agent.sources.broker_log_view import DROPPED_S, BrokerView
@@ -329,6 +329,48 @@ def test_what_is_remembered_of_a_group_is_bounded(
         broker.prints(f"[GroupId g] Member {name} joins the share group using the share protocol.")
 
     assert list(broker.view.groups["g"].parties) == ["B", "C"]
+
+
+def _meet(broker: Broker, *groups: str) -> None:
+    for number, group in enumerate(groups):
+        text = f"[GroupId {group}] Member {number} joins the share group using the share protocol."
+        broker.prints(text)
+
+
+def test_members_of_the_longest_silent_group_go_first(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_view, "_PARTY_LIMIT", 3)
+
+    _meet(broker, "a", "b", "b", "a", "c")
+
+    assert {name: len(group.parties) for name, group in broker.view.groups.items()} == {
+        "a": 2,
+        "c": 1,
+    }
+
+
+def test_they_are_counted_anew_after_a_restart(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_view, "_PARTY_LIMIT", 2)
+    _meet(broker, "a", "b")
+    broker.view.restore(broker.view.state())
+
+    _meet(broker, "c")
+
+    assert list(broker.view.groups) == ["b", "c"]
+
+
+def test_those_that_dropped_out_are_as_many_at_most(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_view, "_PARTY_LIMIT", 2)
+
+    for number in range(3):
+        broker.leaves(f"m{number}-{_UUID.format(number)}", "consumer poll timeout has expired.")
+
+    assert [each.member_id[:2] for each in broker.view.dropped] == ["m1", "m2"]
 
 
 def test_a_group_that_moves_to_another_broker_is_forgotten(broker: Broker) -> None:
