@@ -2,7 +2,7 @@
 
 ``python -m tests.spark_start`` makes the archive, once for a Java and a Spark, in the cache folder:
 a minute, 200 MB. It takes a quarter of the CPU time off a small ingest. No test needs it: a
-JVM passes over an archive that does not fit it.
+JVM passes over an archive that does not fit it. Those of two checkouts are kept.
 """
 
 import os
@@ -60,6 +60,9 @@ def _make(wanted: Path) -> None:
     from tests.aggregation.spark.histories import fleet, write_spool  # noqa: PLC0415
 
     wanted.parent.mkdir(parents=True, exist_ok=True)
+    known = sorted(wanted.parent.glob("spark-*.jsa"), key=lambda path: path.stat().st_mtime)
+    for old in known[:-1]:
+        old.unlink()
     session._JVM_END_S = _DUMP_S
     with TemporaryDirectory(dir=wanted.parent) as folder:
         made, spool, tables = (Path(folder, name) for name in (wanted.name, "spool", "tables"))
