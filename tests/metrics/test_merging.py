@@ -273,6 +273,18 @@ class TestOnlyOneSaw:
         assert codes(samples) == [7, 0]
         assert samples[-1].ts[17:23] == "20.000"
 
+    def test_who_has_told_the_end_begins_the_next_round(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.SEEN, 1.0), synced(12.0, 5))
+        run(tracker, synced(11.8, 5, by=SourceKind.LOGS))
+
+        assert codes(run(tracker, raised(7, 11.9, LOG))) == [7]
+        assert run(tracker, wire(SignalKind.RAISE, 12.1, 7)) == []
+
+    def test_it_has_its_echo_behind_an_end_that_one_alone_has_told(self, tracker: Tracker) -> None:
+        run(tracker, synced(5.0, 4), raised(7, 10.0, LOG))
+
+        assert run(tracker, wire(SignalKind.RAISE, 10.1, 7)) == []
+
     def test_demand_of_an_assignment_is_none(self, tracker: Tracker) -> None:
         thread = replace(ADDRESS, client_id="s-StreamThread-1-consumer")
         run(tracker, signal(SignalKind.SYNC, 12.0, thread, source=WIRE, generation=5))
@@ -679,6 +691,12 @@ class TestLooks:
         (sample,) = run(tracker, raised(3, 13.5, STATS, source=BY_LOOKS))
 
         assert (sample.kind, sample.to) == (SampleKind.SIGNAL, 3)
+
+    def test_look_that_came_first_has_its_echo(self) -> None:
+        tracker = Tracker(CONFIG)
+        run(tracker, wire(SignalKind.SEEN, 1.0), raised(1, 13.5, STATS, source=BY_LOOKS))
+
+        assert run(tracker, wire(SignalKind.RAISE, 10.0, 1)) == []
 
     def test_what_comes_long_after_is_news(self, tracker: Tracker) -> None:
         assert codes(run(tracker, raised(1, 30.0, STATS, source=BY_LOOKS))) == [1]
