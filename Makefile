@@ -34,8 +34,10 @@ test: $(READY) ## all tests, with real brokers and real Java clients, WORKERS si
 	@$(BIN)/python -m tests.lab_start
 	$(BIN)/pytest -n $(WORKERS) || { [ $$? = 1 ] && [ "$$CI" = true ] && $(BIN)/python -m tests.again; }
 
-unit: $(READY) ## what starts no other program, with a fifth of hypothesis's examples: 20 seconds
-	HYPOTHESIS_PROFILE=unit $(BIN)/pytest --quiet -n 3 \
+# not even read: what they import costs each worker a second
+SPARKS = $(shell grep -l '^pytestmark = .*\.spark\b' tests/aggregation/spark/test_*.py)
+unit: $(READY) ## what starts no other program, with a tenth of hypothesis's examples: 20 seconds
+	HYPOTHESIS_PROFILE=unit $(BIN)/pytest --quiet -n 3 $(SPARKS:%=--ignore=%) \
 	  -m 'not (spark or kafka or jvm or process or slow)' tests/metrics tests/aggregation tests/agent
 
 check: test lint types imports ## what CI runs: make test, then ruff, mypy and import-linter

@@ -1,7 +1,8 @@
 """How much hypothesis tries, what runs beside what, and what no test may leave behind."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from tests.spark_start import pyspark_arguments
 
 # a deadline would measure the machine, not the code
 settings.register_profile("quick", deadline=None)
-settings.register_profile("unit", deadline=None, max_examples=20)
+settings.register_profile("unit", deadline=None, max_examples=10)
 settings.register_profile("thorough", deadline=None, max_examples=2_000)
 # mutmut runs all tests again and again in one process, each time as new objects; a mutant lives or
 # dies by the same examples every time
@@ -47,6 +48,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
     config.option.loadscopereorder = False  # as the workers have ordered them
     return Lanes(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported is not garbage: do not look for any, now and in all that follows."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000)  # a test's own garbage can wait
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

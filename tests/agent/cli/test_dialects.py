@@ -11,7 +11,7 @@ from agent.sources.shown import OTHERS
 from metrics.status import BY_LABEL, RebalanceStatus
 
 _FILES = [
-    yaml.safe_load(file.read_text("utf-8"))
+    yaml.load(file.read_text("utf-8"), yaml.CSafeLoader)
     for folder in ("dialects", "broker_dialects")
     for file in (resources.files("agent.sources") / folder).iterdir()
     if file.name.endswith(".yaml")

@@ -127,6 +127,7 @@ class Script:
         self.closed += 1
 
 
+@pytest.mark.slow
 def test_feed_begins_again_where_it_was_and_tells_once(
     intake: TopicIntake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

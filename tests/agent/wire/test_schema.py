@@ -41,6 +41,7 @@ def tell(api_key: int, version: int, **values: Any) -> Any:
     return read_answer(api_key, version, f.answer(api_key, version, 1, **values)[4:])
 
 
+@pytest.mark.slow  # it loads all schemas there are
 @each(*APIS)
 def test_an_empty_message_is_read(api_key: int, version: int) -> None:
     client_id, _ = ask(api_key, version)

@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.replay import replay
@@ -62,7 +62,6 @@ class TestOrder:
     @given(
         st.integers(1, 2_000), st.integers(0, 12), st.booleans(), st.randoms(use_true_random=False)
     )
-    @settings(max_examples=60, deadline=None)
     def test_sizes_order_and_duplicates_do_not_matter(
         self, size: int, window: int, twice: bool, rng: random.Random
     ) -> None:
@@ -157,7 +156,6 @@ class TestLoss:
         assert codes(timed) == [1, 6, 0]
 
     @given(st.sets(st.integers(3, 60), max_size=6), st.randoms(use_true_random=False))
-    @settings(max_examples=60, deadline=None)
     def test_whatever_is_lost_the_status_goes_up_or_to_zero(
         self, lost: set[int], rng: random.Random
     ) -> None:
