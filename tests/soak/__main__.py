@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import linear_regression
 from threading import Event
@@ -25,7 +26,8 @@ import psutil
 from agent.lab.broker import HOST, free_port
 from agent.lab.errors import LabError
 from agent.lab.lab import Lab, fetch_artifacts, open_lab
-from tests.faults.agent_process import AgentProcess
+from tests.faults.agent_process import AgentProcess, until
+from tests.faults.loaded_log import a_round
 from tests.soak.comparing import compared, replayed
 from tests.soak.members import (
     APPLICATION_SIZE,
@@ -43,10 +45,18 @@ _READ_S = 5.0
 _SLOPE_MAX_MIB_PER_H = 20.0
 _SLOPE_MINUTES = 10.0
 """In less the agent still warms up."""
-_WARM_UP = 0.3
-"""Of the soak's length; memory is looked at behind it."""
+_WARM_UP = 0.5
+"""Of the soak's length; memory is looked at behind it. Members that are gone stay for 5 minutes."""
 _MEMBERS_A_HAND = 8
 """So many members bear their faults one after the other."""
+_PAST_ROUNDS, _PAST_PIECE = 12_000, 500
+"""Of two records each; the agent keeps 20,000 (agent/history.py)."""
+_PAST_CLIENT = f"past-StreamThread-1-consumer-{'0' * 36}"
+"""So long that its records are as large as those of the soak."""
+_QUIET_LINE = "[2026-01-01 00:00:00,000] INFO nothing that matters (soak)\n"
+_QUIET_LINES = 2000
+"""The agent keeps 64 KiB of each log, for settings (agent/sources/client_settings.py)."""
+_REBALANCES = "kafka_consumer_rebalances_total"
 _RECORDS = 200
 _LOOK_S = 1.0
 
@@ -70,7 +80,7 @@ def main(minutes: float, consumers: int, instances: int, seed: int, keep: Path |
 
 
 def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Found:
-    cache, logs = fetch_artifacts(), folder / "clients"
+    cache, logs, past = fetch_artifacts(), folder / "clients", folder / "past.log"
     logs.mkdir(parents=True)
     with ExitStack() as stack:
         lab = stack.enter_context(open_lab(folder / "lab", cache))
@@ -80,12 +90,17 @@ def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Fo
         agent = stack.enter_context(
             AgentProcess(
                 folder / "agent",
-                f"sources:\n  - {{type: logs, paths: ['{logs}/*.log']}}\n"
+                f"sources:\n  - {{type: logs, paths: ['{logs}/*.log', '{past}']}}\n"
                 f"  - {{type: proxy, listen: '{HOST}:{port}', upstream: {upstream}}}\n",
             )
         )
         agent.start_ready()
-        fleet = stack.enter_context(Fleet(f"{HOST}:{port}", logs, cache))
+        is_filled = minutes >= _SLOPE_MINUTES
+        if is_filled:
+            _fill(agent, past)
+        fleet = stack.enter_context(
+            Fleet(f"{HOST}:{port}", logs, cache, _QUIET_LINE * (_QUIET_LINES * is_filled))
+        )
         members = _begin(fleet, *sizes)
         memory, faults = _live(members, agent, minutes, seed)
         Event().wait(_SETTLE_S)
@@ -95,6 +110,7 @@ def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Fo
         agent.drain()
         for member in members:
             member.driver.kill()
+    (folder / "memory.json").write_text(json.dumps(memory))
     debug_logs = [fleet.debug_log(member.client_id) for member in members]
     found = compared(debug_logs, agent.published(), "logs and wire")
     alone = compared(debug_logs, replayed(logs), "logs alone")
@@ -104,6 +120,19 @@ def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Fo
         "rss_mib_per_h": _slope(memory),
         "rss_mib": round(memory[-1][1], 1),
     }
+
+
+def _fill(agent: AgentProcess, past: Path) -> None:
+    """Let the agent have all records that it keeps, so that it is as large as it gets."""
+    for end in range(_PAST_PIECE, _PAST_ROUNDS + 1, _PAST_PIECE):
+        with past.open("ab") as log:
+            for generation in range(end - _PAST_PIECE, end):
+                log.write(a_round(_PAST_CLIENT, generation))
+        until(partial(_has_told, agent, end), f"{end} rounds of the past")
+
+
+def _has_told(agent: AgentProcess, rounds: int) -> bool:
+    return agent.total(_REBALANCES) == rounds
 
 
 def _make_topics(lab: Lab, consumers: int, instances: int) -> None:

@@ -34,14 +34,17 @@ _APPLICATIONS: tuple[Mapping[str, str], ...] = (
 class Fleet(Clients):
     """Clients that print every request and answer into a second log."""
 
-    def __init__(self, bootstrap: str, folder: Path, cache: Path) -> None:
+    def __init__(self, bootstrap: str, folder: Path, cache: Path, past: str = "") -> None:
+        """Start nothing yet; every log begins with ``past``."""
         super().__init__(bootstrap, folder, cache)
-        self._lock = Lock()
+        self._past, self._lock = past, Lock()
 
     def debug_log(self, client_id: str) -> Path:
         return self._log(client_id).with_suffix(".log.debug")
 
     def _java(self, main: str, version: str, client_id: str) -> list[str | Path]:
+        if not self._log(client_id).exists():
+            self._log(client_id).write_text(self._past)
         with self.debug_log(client_id).open("a") as log:
             log.write(f"{BEGINNING}\n")
         flags = [
