@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -65,7 +66,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def agents(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Observer]]:
     folder, broker = tmp_path_factory.mktemp("broker_log"), lab.cluster.brokers[0]
     ports = [broker.node.port, broker.node.proxied_port]
     sources = {
@@ -75,10 +76,16 @@ def scene(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]
     observers = [
         Observer(folder / "none", folder / name, source) for name, source in sources.items()
     ]
-    with observers[0] as wire, observers[1] as broker_log, lab.clients(folder / "c") as clients:
+    with observers[0], observers[1]:
         for agent in observers:
             agent.wait_ready()
-        yield Scene(lab, clients, wire, broker_log)
+        yield observers
+
+
+@pytest.fixture
+def scene(lab: Lab, agents: list[Observer], tmp_path: Path) -> Iterator[Scene]:
+    with lab.clients(tmp_path) as clients:
+        yield Scene(lab, clients, *agents)
 
 
 def _episodes(agent: Observer, groups: set[str]) -> list[GroupEpisode]:
