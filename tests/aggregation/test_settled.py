@@ -73,6 +73,26 @@ def test_what_was_under_way_and_takes_a_counted_one_in_is_not_counted_again() ->
     assert len(Settled(10).over(told, 200.0)) == 1
 
 
+def test_what_is_counted_is_remembered_only_while_something_is_under_way() -> None:
+    settled = Settled(10)
+    quick, slow = (replace(member, group_type="consumer") for member in (A, B))
+    begun = [
+        raised(8, 99.0, slow),
+        raised(7, 100.0, quick),
+        signal(SignalKind.SYNC, 100.5, quick, generation=2),
+    ]
+    counted(settled, records(*begun), 140.0)
+    assert [len(mark.beside) for mark in settled._marks.values()] == [1]
+
+    ended = [
+        signal(SignalKind.SYNC, 160.0, slow, generation=3),
+        raised(7, 500.0, quick),
+        signal(SignalKind.SYNC, 500.5, quick, generation=4),
+    ]
+    counted(settled, records(*begun, *ended), 1_000.0)
+    assert [len(mark.beside) for mark in settled._marks.values()] == [0]
+
+
 def test_open_one_is_not_over() -> None:
     assert counted(Settled(10), records(*START, OPEN), 1e6) == ["NewMember"]
 
