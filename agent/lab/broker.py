@@ -41,6 +41,7 @@ _SETTINGS = {
     "num.network.threads": "2",
     "num.io.threads": "2",
     "log.cleaner.enable": "false",
+    "metadata.max.idle.interval.ms": "0",  # no record that says nothing, twice a second
 }
 
 
