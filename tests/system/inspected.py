@@ -64,7 +64,7 @@ def until(look: Callable[[], Any], wanted: object) -> Any:
     """Return what is seen, once it is as wanted or at the deadline."""
     end_s = time.monotonic() + DEADLINE_S
     while (seen := look()) != wanted and time.monotonic() < end_s:
-        time.sleep(0.5)
+        time.sleep(1.5)  # a look is a process
     return seen
 
 

@@ -78,7 +78,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
         children = psutil.Process(demo.pid).children(recursive=True)
 
         demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=60)
+        demo.communicate(timeout=120)
 
     assert len(children) >= 4
     assert demo.returncode == 130
