@@ -388,7 +388,10 @@ class TestLeave:
         """A join that was under way is answered, and the client syncs though it has left."""
         run(tracker, raised(1, 8.0, LOG), left_by(SourceKind.LOGS, 10.0), left_by(WIRE, 10.01))
 
-        assert codes(run(tracker, wire(SignalKind.RAISE, 11.0, 3))) == []
+        samples = run(tracker, wire(SignalKind.RAISE, 11.0, 3, "error 25"))
+
+        assert codes(samples) == []
+        assert reasons(samples) == ["error 25"]
 
     @pytest.mark.parametrize("back", [joined(10.5, LOG), raised(2, 10.5, LOG)])
     def test_who_is_back_is_answered_anew(self, tracker: Tracker, back: Signal) -> None:
