@@ -17,6 +17,10 @@ _LONG = (
     "tests/faults/",
     "tests/dashboards/",
     "tests/agent/hub/",
+    "tests/agent/sources/",
+    "tests/agent/groups/",
+    "tests/agent/test_web",
+    "tests/agent/wire/",
 )
 """In the order of their beginnings; the rest, which is short, fills the gaps of the end."""
 
