@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 
 from agent.sources.proxy_backlog import Backlog, Read
 from agent.sources.proxy_ends import End
-from agent.sources.proxy_pump import ANSWERS, REQUESTS, SPLICE_MIN_BYTES, Pipes, Pump
+from agent.sources.proxy_pipes import Pipes
+from agent.sources.proxy_pump import ANSWERS, REQUESTS, SPLICE_MIN_BYTES, Pump
 from agent.wire.connection import Connection
 from agent.wire.passage import ENDLESS, FRAME_BYTES_MAX, Cutter, Passage
 

@@ -19,8 +19,8 @@ from agent.errors import SourceError
 from agent.sources.proxy_backlog import Backlog
 from agent.sources.proxy_ends import End, PlainEnd, TlsEnd, tune
 from agent.sources.proxy_link import Link, Ready
+from agent.sources.proxy_pipes import Pipes
 from agent.sources.proxy_ports import Ports, listen
-from agent.sources.proxy_pump import Pipes
 from agent.sources.proxy_setup import Setup, Target, Terms
 from agent.wire.connection import Closed, Connection, Event
 from agent.wire.departures import Departures

@@ -7,26 +7,21 @@ to wake nobody for a few bytes (SO_RCVLOWAT). How much at once is best differs: 
 while it comes, a request is of no use before its end.
 """
 
-import fcntl
 import os
-from collections import defaultdict
 from collections.abc import Sized
 from contextlib import suppress
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from agent.sources.proxy_ends import CHUNK_BYTES, End
+from agent.sources.proxy_pipes import Pipes
 from agent.wire.passage import FRAME_BYTES_MAX
 
 SPLICE_MIN_BYTES = CHUNK_BYTES
 """A shorter rest of a body is copied: cheaper than the two more system calls."""
 _TURN_BYTES = 1 << 20
 """What a body moves at most before it is another connection's turn."""
-_BUFFER_BYTES = 256 << 10
-"""Sixteen TLS records."""
 _ROUNDS = 16
 """Steps before others have their turn: at most 16 MiB."""
-_PIPES_KEPT = 16
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 
 
@@ -45,46 +40,6 @@ ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=256 << 10)
 throughput was left: the kernel keeps back what the reader could have."""
 REQUESTS = Gait(pipe_bytes=1 << 20, await_bytes=768 << 10, flags=_FLAGS | os.SPLICE_F_MORE)
 """A producer's batches come in many small pieces, of which a pipe of 64 KiB holds 16."""
-
-
-class Pipes:
-    """Pipes to lend."""
-
-    def __init__(self) -> None:
-        self._idle: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-
-    @cached_property
-    def buffer(self) -> memoryview:
-        """What TLS passes through; each user empties it at once."""
-        return memoryview(bytearray(_BUFFER_BYTES))
-
-    def lend(self, size: int) -> tuple[int, int]:
-        """Return an empty pipe's two ends, to read and to write; it holds so many bytes."""
-        if self._idle[size]:
-            return self._idle[size].pop()
-        pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        with suppress(OSError):  # the user's pipes are as large as they may be: any will do
-            fcntl.fcntl(pipe[1], fcntl.F_SETPIPE_SZ, size)
-        return pipe
-
-    def give_back(self, pipe: tuple[int, int], size: int, *, empty: bool) -> None:
-        """Take a pipe back; one that is not empty is closed."""
-        if empty and len(self._idle[size]) < _PIPES_KEPT:
-            self._idle[size].append(pipe)
-        else:
-            _close(pipe)
-
-    def close(self) -> None:
-        """Close those that are not lent."""
-        for pipes in self._idle.values():
-            for pipe in pipes:
-                _close(pipe)
-        self._idle.clear()
-
-
-def _close(pipe: tuple[int, int]) -> None:
-    for end in pipe:
-        os.close(end)
 
 
 class Flow(Protocol):

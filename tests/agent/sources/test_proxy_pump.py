@@ -4,7 +4,8 @@ import socket
 import pytest
 
 from agent.sources.proxy_ends import PlainEnd
-from agent.sources.proxy_pump import REQUESTS, Pipes, Pump
+from agent.sources.proxy_pipes import Pipes
+from agent.sources.proxy_pump import REQUESTS, Pump
 from agent.wire.passage import ENDLESS
 
 SIZE = 40_000
