@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from types import SimpleNamespace
 
@@ -38,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # a shell's background job ignores Ctrl-C, and so would all that tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     left_over.register(config)
     # no JVM of a test lives long enough to earn back what its better compiler costs
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
