@@ -11,6 +11,7 @@ grepplabs/kafka-proxy is given, it is measured as well, with buffers of 256 KiB.
 import argparse
 import itertools
 import os
+import shutil
 import socket
 import ssl
 import statistics
@@ -248,7 +249,7 @@ def tell(direct: Way, own: Way, *peers: Way) -> bool:
     heads = [direct.name, own.name]
     for peer in peers:
         heads += [peer.name, f"ours/{peer.name}"]
-    print(f"{'min / median / max':24}" + "".join(f"{head:>27}" for head in heads))
+    print(f"{'min / median / max':24}" + "".join(f"{head:>30}" for head in heads))
     holds = []
     for name, values in own.figures.items():
         columns, judged = [direct.figures.get(name, []), values], []
@@ -258,7 +259,7 @@ def tell(direct: Way, own: Way, *peers: Way) -> bool:
             columns += [theirs, ratios]
             if ratios and (name, peer.name) in WANTED:
                 judged.append((f"{name}, ours/{peer.name}", statistics.median(ratios), peer.name))
-        print(f"{name:24}" + "".join(f"{spread(column):>27}" for column in columns))
+        print(f"{name:24}" + "".join(f"{spread(column):>30}" for column in columns))
         holds += [judge(what, value, *WANTED[name, peer]) for what, value, peer in judged]
     beats = zip(own.figures["heartbeat ms"], direct.figures["heartbeat ms"], strict=True)
     added_ms = statistics.median(a - b for a, b in beats)
@@ -281,7 +282,9 @@ def main() -> int:
     parser.add_argument("--topic-mb", type=int, default=2_000)
     parser.add_argument("--produce-mb", type=int, default=200)
     parser.add_argument("--heartbeats", type=int, default=3_000)
-    parser.add_argument("--kafka-proxy", type=Path, help="binary of grepplabs/kafka-proxy")
+    parser.add_argument(
+        "--kafka-proxy", type=Path, default=shutil.which("kafka-proxy"), help="grepplabs' binary"
+    )
     parser.add_argument("--short", action="store_true", help="one small round")
     args = parser.parse_args()
     if args.short:
