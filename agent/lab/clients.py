@@ -13,8 +13,10 @@ admin
     ``close``.
 """
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 
 from agent.lab.artifacts import BROKER_VERSION, clients, fetch
 from agent.lab.drivers import RESOURCES, java_command
@@ -32,6 +34,7 @@ _STREAMS = {
     "consumer.heartbeat.interval.ms": "1000",
     "consumer.auto.offset.reset": "earliest",
 }
+_SCRATCH = "scratch"
 
 
 class Clients(Drivers):
@@ -85,10 +88,30 @@ class Clients(Drivers):
         driver.wait_for("started")
         return driver
 
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        shutil.rmtree(self._folder / _SCRATCH, ignore_errors=True)
+
     def _java(self, main: str, version: str, client_id: str) -> list[str | Path]:
         flags = [
             "-Xmx192m",
             f"-Dlog4j.configuration={(RESOURCES / 'log4j.properties').as_uri()}",
             f"-Ddriver.log={self._log(client_id)}",
+            self._scratch_flag(client_id),
         ]
         return java_command(main, fetch(clients(version), self._cache), self._cache, flags)
+
+    def _scratch_flag(self, client_id: str) -> str:
+        """Return the flag for an empty temporary folder: a killed JVM leaves its libraries there.
+
+        RocksDB's alone has 12 MB.
+        """
+        scratch = self._folder / _SCRATCH / client_id
+        shutil.rmtree(scratch, ignore_errors=True)  # of the client's last life
+        scratch.mkdir(parents=True)
+        return f"-Djava.io.tmpdir={scratch}"

@@ -51,6 +51,7 @@ class Fleet(Clients):
             "-Xmx96m",
             f"-Dlog4j.configuration={(Path(__file__).with_name('log4j.properties')).as_uri()}",
             f"-Ddriver.log={self._log(client_id)}",
+            self._scratch_flag(client_id),
         ]
         with self._lock:
             jars = fetch(client_artifacts(version), self._cache)

@@ -65,3 +65,21 @@ def test_a_cluster_id_may_begin_with_a_dash(
 
     with Cluster(tmp_path, cache) as cluster:
         assert cluster.brokers[0].address == cluster.bootstrap
+
+
+def test_a_killed_client_leaves_nothing_in_the_machines_temporary_folder(
+    cache: Path, tmp_path: Path
+) -> None:
+    with (
+        Cluster(tmp_path / "cluster", cache) as cluster,
+        Clients(cluster.bootstrap, tmp_path / "clients", cache) as clients,
+    ):
+        clients.admin().do("create-topic in 1")
+        for _life in range(2):
+            instance = clients.streams("4.3.0", "s1", "app", "in")
+            instance.wait_for("state RUNNING", 60.0)
+            left = [path.name[:7] for path in tmp_path.glob("clients/scratch/s1/lib*")]
+            assert left == ["librock"]
+            instance.kill()
+
+    assert not (tmp_path / "clients" / "scratch").exists()
