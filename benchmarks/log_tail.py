@@ -188,6 +188,8 @@ def mtail(programs: Path, program: str) -> Tool:
         "0",
         "--address",
         "127.0.0.1",
+        "--log_dir",
+        str(programs),
         "--progs",
         str(programs),
     ]

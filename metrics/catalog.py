@@ -46,7 +46,7 @@ SOURCE_ERRORS = Metric(
     "rebalance_agent_source_errors_total",
     COUNTER,
     ("source", "reason"),
-    "Faults of the world that the source met, by a short reason.",
+    "Faults of the world, and members that had to be forgotten (*_evicted), by a short reason.",
 )
 SOURCE_LAG = Metric(
     "rebalance_agent_source_lag_seconds",

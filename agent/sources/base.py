@@ -77,6 +77,9 @@ class Lasting(Source, Protocol):
 class Interprets(Protocol):
     """Gives the lines of one log stream their meaning."""
 
+    evicted: int
+    """Members that were forgotten because there were too many."""
+
     def take(self, event: Event, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ripe."""
 
@@ -106,6 +109,10 @@ class StreamParser(Protocol):
     @property
     def counts(self) -> LineCounts:
         """What could not be read so far."""
+
+    @property
+    def evicted(self) -> int:
+        """Members that were forgotten because there were too many."""
 
     @property
     def pending(self) -> int:

@@ -77,6 +77,8 @@ class BrokerView:
     dropped: list[Dropped] = field(default_factory=list)
     tells_ends: set[str] = field(default_factory=lambda: set(_TELLS_ENDS))
     """Group types whose members' assignment states this log shows."""
+    evicted: int = 0
+    """Members that were forgotten because there were too many, or too many groups."""
     _known: int = 0
     """Members in all groups."""
 
@@ -94,7 +96,7 @@ class BrokerView:
         out = self._read(group, event, at)
         self._known += len(group.parties) - known
         while self._known > _PARTY_LIMIT and len(self.groups) > 1:
-            self._forget(next(iter(self.groups)))
+            self._evict()
         return out
 
     def flush(self) -> list[Signal]:
@@ -135,7 +137,7 @@ class BrokerView:
         group = self.groups.pop(name, None) or Group(name=name, cluster=self.cluster)
         self.groups[name] = group
         if len(self.groups) > _GROUP_LIMIT:
-            self._forget(next(iter(self.groups)))
+            self._evict()
         rule = event.rule
         if "group_type" in event.captures:
             group.group_type = event.captures["group_type"]
@@ -247,6 +249,12 @@ class BrokerView:
                 group.drop(party)
                 self._known -= 1
                 self.departed(party.member.stream, at)
+
+    def _evict(self) -> None:
+        """Forget the group that has been silent for longest."""
+        known = self._known
+        self._forget(next(iter(self.groups)))
+        self.evicted += known - self._known
 
     def _forget(self, name: str) -> None:
         """Forget a group and its members."""

@@ -95,6 +95,8 @@ class HttpSource:
         self._told = False
         self._alive: dict[str, float] = {}
         self._senders: dict[tuple[str, str | None], StatsParser] = {}
+        self._evicted: list[str] = []
+        """Streams whose end is not told yet."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Let bodies in until cancelled."""
@@ -164,10 +166,11 @@ class HttpSource:
         """
         self._admit(body)
         parser = self._sender(sender, group)
-        unread, unnamed = parser.counts.unread, parser.view.unnamed
+        unread, unnamed, evicted = parser.counts.unread, parser.view.unnamed, parser.evicted
         self._hand_over(body, parser.feed(body.rstrip(b"\n") + b"\n", self._clock()))
         wrong = parser.counts.unread - unread
         self.health.unparsed += wrong
+        self._count("member_evicted", parser.evicted - evicted)
         if wrong:
             raise RefusedError(400, "malformed", f"{wrong} lines are no librdkafka statistics")
         if parser.view.unnamed > unnamed:
@@ -177,11 +180,13 @@ class HttpSource:
 
     def count(self, refused: RefusedError) -> None:
         """Count a refusal."""
-        self.health.errors[refused.reason] = self.health.errors.get(refused.reason, 0) + 1
+        self._count(refused.reason, 1)
 
     def tick(self, detach: Detach) -> None:
         """Look for members that have fallen silent."""
         now = self._clock()
+        while self._evicted:
+            detach(self._evicted.pop(), now)
         for stream, heard_at in list(self._alive.items()):
             if now - heard_at >= ALIVE_S:
                 del self._alive[stream]
@@ -204,7 +209,10 @@ class HttpSource:
             parser = StatsParser(view)
         self._senders[sender, group] = parser
         if len(self._senders) > _SENDER_LIMIT:
-            self._senders.pop(next(iter(self._senders)))
+            view = self._senders.pop(next(iter(self._senders))).view
+            self._count("member_evicted", len(view.looks))
+            view.end()
+            self._evicted += view.gone
         return parser
 
     def _admit(self, body: bytes) -> None:
@@ -245,7 +253,14 @@ class HttpSource:
         self._alive.pop(stream, None)
         self._alive[stream] = now
         if len(self._alive) > _ALIVE_LIMIT:
-            self._alive.pop(next(iter(self._alive)))
+            oldest = next(iter(self._alive))
+            del self._alive[oldest]
+            self._evicted.append(oldest)
+            self._count("member_evicted", 1)
+
+    def _count(self, reason: str, count: int) -> None:
+        if count:
+            self.health.errors[reason] = self.health.errors.get(reason, 0) + count
 
     def _hand_over(self, body: bytes, signals: Sequence[Signal]) -> None:
         self.health.read_bytes += len(body)

@@ -55,6 +55,8 @@ class Interpreter:
     lanes: dict[str, deque[Waiting]] = field(default_factory=dict)
     strangers: int = 0
     """Events of a Streams thread whose consumer has not spoken yet: the group is not known."""
+    evicted: int = 0
+    """Clients that were forgotten because there were too many."""
     look_back: Callable[[Client], float | None] = lambda _: None
     """Finds a client's max.poll.interval (s) in the log before the line that is taken."""
 
@@ -157,6 +159,7 @@ class Interpreter:
 
     def _evict(self) -> list[Signal]:
         """Forget the client that has been silent for longest."""
+        self.evicted += 1
         return self._release(self.speakers.pop(next(iter(self.speakers))))
 
     def _hold(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:

@@ -33,6 +33,11 @@ class StatsParser:
         """Bytes fed that wait for the end of their line."""
         return len(self._carry)
 
+    @property
+    def evicted(self) -> int:
+        """Clients that were forgotten because there were too many."""
+        return self.view.evicted
+
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:  # noqa: ARG002 - they are dated
         """Take the next bytes."""
         *ends, rest = data.split(b"\n")

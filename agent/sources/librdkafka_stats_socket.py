@@ -105,12 +105,14 @@ class StatsSocket:
             writer.close()
 
     def _take(self, parser: StatsParser, data: bytes, emit: Emit) -> None:
-        unread, long = parser.counts.unread, parser.counts.long
+        unread, long, evicted = parser.counts.unread, parser.counts.long, parser.evicted
         signals = parser.feed(data, self._clock())
         self.health.read_bytes += len(data)
         self.health.unparsed += parser.counts.unread - unread
         for _ in range(parser.counts.long - long):
             self._count("long_line")
+        for _ in range(parser.evicted - evicted):
+            self._count("member_evicted")
         if signals:
             self.health.signals += len(signals)
             emit(signals)

@@ -125,6 +125,8 @@ class StatsView:
     """Statistics of consumers whose group nobody has named."""
     gone: list[str] = field(default_factory=list)
     """Streams of clients that have gone, for the source to take."""
+    evicted: int = 0
+    """Of them, those that had to go because there were too many."""
     has_ended: bool = False
 
     def take(self, line: bytes) -> list[Signal]:
@@ -148,6 +150,7 @@ class StatsView:
         self.looks[stats.name] = now
         if len(self.looks) > _CLIENT_LIMIT:
             self._forget(next(iter(self.looks)))
+            self.evicted += 1
         self.last_at = max(self.last_at or 0.0, now.at)
         return (_first(now) if before is None else _told(before, now)) + self.advance(now.at)
 

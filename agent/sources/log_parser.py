@@ -81,6 +81,11 @@ class LogParser:
         """Bytes fed that wait for the end of their line; a checkpoint starts before them."""
         return len(self._carry)
 
+    @property
+    def evicted(self) -> int:
+        """Members that were forgotten because there were too many."""
+        return self.interpreter.evicted
+
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
         out: list[Signal] = []

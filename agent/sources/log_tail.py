@@ -199,7 +199,7 @@ class LogSource:
 
     def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
         parser, counts = tail.parser, tail.parser.counts
-        unread, long = counts.unread, counts.long
+        unread, long, evicted = counts.unread, counts.long, parser.evicted
         signals = []
         if chunk.starts_file and chunk.data.startswith(UTF_16):
             self._count(Counter(["undecodable"]))
@@ -210,7 +210,7 @@ class LogSource:
         signals += parser.feed(chunk.data, chunk.arrival_at)
         self.health.read_bytes += len(chunk.data)
         self.health.unparsed += counts.unread - unread
-        self._count(Counter(long_line=counts.long - long))
+        self._count(Counter(long_line=counts.long - long, member_evicted=parser.evicted - evicted))
         self._emit(signals, emit)
 
     def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:

@@ -56,7 +56,7 @@ class Interpreter:
     speakers: Speakers = field(init=False)
 
     def __post_init__(self) -> None:
-        self.speakers = Speakers(cluster=self.cluster)
+        self.speakers = Speakers(cluster=self.cluster, counts=self.counts)
 
     def take(self, event: Event) -> list[Signal]:
         """Take one event; return what it tells of members, in order."""
@@ -206,6 +206,7 @@ class Interpreter:
             self.coordinators[key or "".join(find.keys[:1])] = node
             if len(self.coordinators) > _COORDINATORS_LIMIT:
                 self.coordinators.popitem(last=False)
+                self.counts["coordinator_evicted"] += 1
 
 
 def _is_by_member(connection: Connection, asked: InGroup) -> bool:

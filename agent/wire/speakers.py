@@ -7,7 +7,7 @@ stream is the client's end of the first connection that it was seen on; for a Ka
 it is that of its instance: the process id, or what the instance's other threads have.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 
 from agent.wire.connection import Connection, Request
@@ -25,7 +25,8 @@ class Speakers:
     cluster: str = ""
     """The configured name; without one the Cluster ID of Metadata is taken."""
     limit: int = 20_000
-    """Members remembered; the longest silent goes first."""
+    """Members remembered; the longest silent goes first, and is counted as ``member_evicted``."""
+    counts: Counter[str] = field(default_factory=Counter)
     _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
     _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
     _by_client: dict[tuple[str, str, str], tuple[Speaker, ...]] = field(default_factory=dict)
@@ -133,6 +134,7 @@ class Speakers:
         self._by_client[client] = (*self._by_client.get(client, ()), speaker)
         if len(self._by_key) > self.limit:
             self._forget(next(iter(self._by_key.values())))
+            self.counts["member_evicted"] += 1
         return speaker
 
     def _stream(

@@ -5,6 +5,7 @@ wide; what they catch is a path that has become several times as dear.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 
@@ -46,7 +47,7 @@ def _cost(work: Callable[[], object]) -> float:
 )
 def test_a_sources_lives_cost_no_more_than_they_did(source: str, usual: float) -> None:
     def read() -> None:
-        for _ in islice(SOURCES[source](_LIVES, lambda _stream, _at: None), _LIVES):
+        for _ in islice(SOURCES[source](_LIVES, lambda _stream, _at: None, Counter()), _LIVES):
             pass
 
     read()  # what is loaded once
@@ -54,7 +55,7 @@ def test_a_sources_lives_cost_no_more_than_they_did(source: str, usual: float) -
 
 
 def test_what_follows_from_signals_costs_no_more_than_it_did() -> None:
-    told = [signals for _, signals in SOURCES["logs"](_LIVES, lambda _stream, _at: None)]
+    told = [signals for _, signals in SOURCES["logs"](_LIVES, lambda _stream, _at: None, Counter())]
 
     def follow() -> None:
         tracker = Tracker(StatusConfig())
@@ -67,7 +68,7 @@ def test_what_follows_from_signals_costs_no_more_than_it_did() -> None:
 
 def test_a_page_costs_no_more_than_it_did() -> None:
     tracker, writer = Tracker(StatusConfig()), PageWriter()
-    for _, signals in SOURCES["logs"](_LIVES, lambda _stream, _at: None):
+    for _, signals in SOURCES["logs"](_LIVES, lambda _stream, _at: None, Counter()):
         for signal in signals:
             tracker.apply(signal)
     stats = AgentStats(version="", python_version="")

@@ -8,6 +8,7 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -77,8 +78,8 @@ def _run(source: str, count: int, limits: LimitsConfig, folder: Path) -> dict[st
     )
     pipeline.attach(tracker, [], lambda _: True, 15.0)
     page, series, scraped_at, ticked_at = PageWriter(), 0, START_AT, START_AT
-    begun_s = time.perf_counter()
-    for number, (at, signals) in enumerate(SOURCES[source](count, pipeline.detach)):
+    begun_s, own = time.perf_counter(), Counter[str]()
+    for number, (at, signals) in enumerate(SOURCES[source](count, pipeline.detach, own)):
         if number and number % _TELL_IDS == 0:
             click.echo(f"{source}: {number} ids, {_rss_mib_max()} MiB", err=True)
         clock.now = at
@@ -100,6 +101,7 @@ def _run(source: str, count: int, limits: LimitsConfig, folder: Path) -> dict[st
         "groups": len(tracker.state().groups),
         "evicted": counts.get("evicted", 0),
         "groups_evicted": counts.get("groups_evicted", 0),
+        "source_evicted": own["member_evicted"],
         "ids_per_s": round(count / (time.perf_counter() - begun_s)),
     }
 

@@ -5,6 +5,7 @@ fall silent. Lives follow each other by `STEP_S` of recorded time.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -42,6 +43,8 @@ _SWEEP = 250
 Life = tuple[float, Sequence[Signal]]
 """When it ends, in Unix seconds, and what was told of it."""
 Detach = Callable[[str, float], None]
+Counts = Counter[str]
+"""Takes ``member_evicted``: what the source's own part has forgotten at its limits."""
 
 _LOG_LINES = (
     "Request joining group due to: need to re-join with the given member-id: {id}-7d",
@@ -82,7 +85,7 @@ def _end(number: int) -> int:
     return 4 if number % 2 else 3
 
 
-def logs(count: int, _detach: Detach) -> Iterator[Life]:
+def logs(count: int, _detach: Detach, counts: Counts) -> Iterator[Life]:
     """Java clients in one log."""
     parser = LogParser(choose("auto"), Interpreter(stream="/app.log", host="h"), "UTC")
     for number in range(count):
@@ -94,9 +97,10 @@ def logs(count: int, _detach: Detach) -> Iterator[Life]:
             for line in _LOG_LINES[: _end(number)]
         )
         yield at, parser.feed(text.encode(), at)
+        counts["member_evicted"] = parser.evicted
 
 
-def broker_logs(count: int, detach: Detach) -> Iterator[Life]:
+def broker_logs(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
     """The log of one coordinator."""
     parser = LogParser(broker_dialects(), BrokerView("", detach), "UTC")
     for number in range(count):
@@ -109,11 +113,12 @@ def broker_logs(count: int, detach: Detach) -> Iterator[Life]:
             for line in _BROKER_LINES[: _end(number)]
         )
         yield at, parser.feed(text.encode(), at)
+        counts["member_evicted"] = parser.evicted
 
 
-def wire(count: int, detach: Detach) -> Iterator[Life]:
+def wire(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
     """A connection for each client; its frames are one life's, with the names replaced."""
-    frames, interpreter = _frames(), WireInterpreter()
+    frames, interpreter = _frames(), WireInterpreter(counts=counts)
     departures = Departures(interpreter.speakers)
     for number in range(count):
         name, group = _names(number)
@@ -155,7 +160,7 @@ def _frames() -> list[tuple[bool, bytes]]:
     ]
 
 
-def statistics(count: int, detach: Detach) -> Iterator[Life]:
+def statistics(count: int, detach: Detach, _counts: Counts) -> Iterator[Life]:
     """librdkafka's statistics: two looks at each client."""
     for number in range(count):
         if number % _PER_PROCESS == 0:
@@ -183,7 +188,7 @@ def statistics(count: int, detach: Detach) -> Iterator[Life]:
                 detach(gone, at)
 
 
-def http(count: int, _detach: Detach) -> Iterator[Life]:
+def http(count: int, _detach: Detach, _counts: Counts) -> Iterator[Life]:
     """Events that processes post."""
     kinds = (
         {"event": "error", "code": "REBALANCE_IN_PROGRESS"},

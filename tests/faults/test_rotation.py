@@ -56,6 +56,10 @@ class _Reader:
         return None
 
     @property
+    def evicted(self) -> int:
+        return 0
+
+    @property
     def newest(self) -> int:
         return self.read[-1] if self.read else 0
 

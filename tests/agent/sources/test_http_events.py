@@ -12,6 +12,8 @@ from starlette.applications import Starlette
 
 from agent import events_api
 from agent.errors import ConfigError
+from agent.sources import http_events as module
+from agent.sources import librdkafka_stats_view
 from agent.sources.http_events import ALIVE_S, HttpConfig, HttpSource
 from agent.sources.http_events_reading import EventError, read_events
 from metrics.signals import Signal, SourceKind
@@ -272,6 +274,23 @@ def test_posted_statistics_tell_who_is_silent_and_who_has_gone(bench: Bench) -> 
     bench.tick()
 
     assert bench.gone == ["stats:127.0.0.1#m1#consumer-1"]
+
+
+def test_members_that_are_too_many_have_gone_and_are_counted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(librdkafka_stats_view, "_CLIENT_LIMIT", 2)
+    monkeypatch.setattr(module, "_SENDER_LIMIT", 1)
+    monkeypatch.setattr(module, "_ALIVE_LIMIT", 1)
+    many = [_stats(name=name, client_id=name) for name in ("a", "b", "c")]
+
+    bench.post(*many, path=f"{_STATS}?group=g")
+    bench.post(_stats(name="d"), path=f"{_STATS}?group=other")
+    bench.post(event("alive", process="e"), event("alive", process="f"))
+    bench.tick()
+
+    assert sorted(bench.gone) == ["http:e", *(f"stats:127.0.0.1#{name}" for name in "abc")]
+    assert bench.source.health.errors == {"member_evicted": 4}
 
 
 def test_a_running_source_is_up_until_it_is_cancelled() -> None:

@@ -575,6 +575,7 @@ class TestIdentity:
         assert [signal.member.client_id for signal in found] == ["b", "c", "a", "d"]
         assert isinstance(reader.interpreter, Interpreter)
         assert len(reader.interpreter.speakers) <= 3
+        assert reader.evicted == 4 - len(reader.interpreter.speakers)
         assert reader.horizon() == reader.last_at
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from agent.demo.mock_cluster import MockCluster
 from agent.errors import ConfigError
 from agent.sources import librdkafka_stats_socket as stats_socket
+from agent.sources import librdkafka_stats_view
 from agent.sources.librdkafka_stats import StatsSource
 from agent.sources.librdkafka_stats_config import StatsConfig
 from agent.sources.librdkafka_stats_parser import LINE_LIMIT, StatsParser
@@ -256,7 +257,10 @@ class Bench:
 
 
 @pytest.mark.slow
-def test_a_process_writes_to_the_socket_and_goes(tmp_path: Path) -> None:
+def test_a_process_writes_to_the_socket_and_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(librdkafka_stats_view, "_CLIENT_LIMIT", 1)
     path, now = tmp_path / "stats.sock", int(time.time())
     client = Client()
     client.seconds = now - NOW
@@ -265,16 +269,17 @@ def test_a_process_writes_to_the_socket_and_goes(tmp_path: Path) -> None:
     async def play(bench: Bench) -> None:
         await bench.until(path.exists)
         _, writer = await asyncio.open_unix_connection(path)
-        writer.write(client.says() + b"no json\n")
+        writer.write(Client("before").says() + client.says() + b"no json\n")
         await bench.until(lambda: bool(bench.signals))
         writer.close()
-        await bench.until(lambda: bool(bench.gone))
+        await bench.until(lambda: len(bench.gone) == 2)
 
     bench.run(play)
 
-    assert told(bench.signals) == [("seen", 0)]
-    assert bench.gone == [bench.signals[0].member.stream]
+    assert told(bench.signals) == [("seen", 0), ("seen", 0)]
+    assert set(bench.gone) == {signal.member.stream for signal in bench.signals}
     assert bench.source.health.unparsed == 1
+    assert bench.source.health.errors == {"member_evicted": 1}
     assert not path.exists()
 
 

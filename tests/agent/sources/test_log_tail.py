@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError, DialectError
+from agent.sources import interpreter
 from agent.sources.log_config import LogConfig, ReadFrom
 from agent.sources.log_tail import GONE_S, SCAN_S, LogSource
 from agent.sources.open_log import BLOCK_BYTES
@@ -137,6 +138,18 @@ def test_a_log_in_utf_16_is_counted_as_undecodable(
     assert bench.errors == {"undecodable": 1}
     (record,) = caplog.records
     assert vars(record)["error"] == "found UTF-16, wanted UTF-8"
+
+
+def test_clients_that_are_too_many_are_forgotten_and_counted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter, "_SPEAKER_LIMIT", 2)
+    for number in range(5):
+        bench.append(line(number).replace(b"clientId=", b"clientId=%d-" % number))
+
+    bench.read()
+
+    assert bench.errors == {"member_evicted": 2}  # the fifth's next line would be the third
 
 
 def test_what_is_appended_is_read(bench: Bench) -> None:

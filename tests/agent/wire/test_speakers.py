@@ -124,6 +124,7 @@ class TestConsumers:
             talk.heartbeat(talk.client_id)
 
         assert [key.client_id for key in speakers._by_key] == ["b", "c"]
+        assert wire.interpreter.counts["member_evicted"] == 1
         assert talks[0].connection.speakers == {}
         assert key(talks[0], "a").client_id == "a"
 
