@@ -72,7 +72,7 @@ faults: $(READY) ## 100 kill -9 a source, 1,000 rotations a method, and the othe
 	FAULT_ROUNDS=100 FAULT_ROTATIONS=1000 $(BIN)/pytest tests/faults
 
 CHURN_IDS ?= 1000000
-churn: $(READY) ## a million client ids and 10,000 groups through each source, at default limits (hours)
+churn: $(READY) ## a million client ids and 10,000 groups through each source, at default limits (an hour)
 	for source in logs broker_logs wire statistics http; do \
 	  $(BIN)/python -m tests.churn $$source $(CHURN_IDS) || exit 1; done
 
