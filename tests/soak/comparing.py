@@ -14,7 +14,7 @@ import click
 
 from tests.soak.crossing import other_orders
 from tests.soak.debug_log import Line, read
-from tests.soak.lives import Lives
+from tests.soak.lives import Lives, Possible
 from tests.soak.oracle import codes
 
 _AHEAD = 3
@@ -45,7 +45,9 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
         for row in told:
             if _is_of(row["client_id"], log):
                 found.setdefault(row["client_id"], []).append(row["to"])
-        lines, crossed = _as_met(read(log), found) if has_wire else (read(log), 0)
+        lines, crossed = read(log, of_log=not has_wire), 0
+        if has_wire:
+            lines, crossed = _as_met(lines, found)
         lives = codes(lines, _fates(lines, found))
         wanted, taken = _with_possible(lives, found, signals)
         counts["asked"] += lives.asked
@@ -126,18 +128,29 @@ def _with_possible(
     """
     wanted: Codes = {name: list(told) for name, told in lives.told.items()}
     taken, added = Counter[str](), Counter[str]()
-    for why, name, position, code in sorted(lives.possible, key=lambda each: each.position):
-        told, place = wanted.get(name, []), position + added[name]
-        is_late = why == "late"
-        if is_late and not signals[name, code]:
+    for each in sorted(lives.possible, key=lambda each: each.position):
+        name, is_late = each.name, each.why == "late"
+        if is_late and not signals[name, each.codes[0]]:
             continue
-        instead = [*told[:place], *[code] * (not is_late), *told[place + is_late :]]
-        if _wrong(instead, found.get(name, [])) < _wrong(told, found.get(name, [])):
-            wanted[name] = instead
-            added[name] += len(instead) - len(told)
-            signals[name, code] -= is_late
-            taken[why] += 1
+        told, there = wanted.get(name, []), found.get(name, [])
+        others = _instead(each, told, each.position + added[name])
+        best = min(others, key=lambda instead: _wrong(instead, there))
+        if _wrong(best, there) < _wrong(told, there):
+            wanted[name] = best
+            added[name] += len(best) - len(told)
+            signals[name, each.codes[0]] -= is_late
+            taken[each.why] += 1
     return wanted, taken
+
+
+def _instead(possible: Possible, told: list[int], place: int) -> list[list[int]]:
+    """Return what may have been told instead."""
+    if possible.why == "late":
+        return [[*told[:place], *told[place + 1 :]]]
+    highest, behind = max(possible.codes), place
+    while possible.why == "unread" and behind < len(told) and 0 < told[behind] <= highest:
+        behind += 1  # masked by what the client has not read
+    return [[*told[:place], *possible.codes, *told[end:]] for end in {place, behind}]
 
 
 def _mistakes(wanted: Mapping[str, list[int]], found: Codes) -> int:

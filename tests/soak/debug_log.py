@@ -25,6 +25,7 @@ _NOT_TAKEN = re.compile(
     r"clientId=(?P<client>[^,\]]+).*Generation data was cleared by heartbeat thread .*"
     r"before receiving SyncGroup response"
 )
+_HEEDED = re.compile(r"clientId=(?P<client>[^,\]]+).*Notifying assignor about the new Assignment")
 _CANCELLED = re.compile(
     r"clientId=(?P<client>[^,\]]+).*Cancelled in-flight (?P<api>[A-Z_]+) request with correlation"
     r" id (?P<number>\d+)"
@@ -38,7 +39,7 @@ _NEAR = 100
 class Line(NamedTuple):
     """What counts of one line.
 
-    ``what`` is Sending, Received, Not taken, Cancelled, Requested, or the soak's own.
+    ``what`` is Sending, Received, Not taken, Heeded, Cancelled, Requested, or the soak's own.
     """
 
     what: str
@@ -49,8 +50,11 @@ class Line(NamedTuple):
     body: str = ""
 
 
-def read(log: Path) -> list[Line]:
-    """Return the lines that count."""
+def read(log: Path, *, of_log: bool = False) -> list[Line]:
+    """Return the lines that count; of a log without those assignments that it does not show.
+
+    The client never took them up: it had stopped polling, or had another subscription by then.
+    """
     out = list[Line]()
     with log.open() as lines:
         for line in filter(None, map(_read, lines)):
@@ -58,7 +62,23 @@ def read(log: Path) -> list[Line]:
                 _mark(out, line.client_id)
             else:
                 out.append(line)
-    return out
+    found = _heeded(out) if of_log else out
+    return [line for line in found if line.what != "Heeded"]
+
+
+def _heeded(lines: list[Line]) -> list[Line]:
+    out, heeds = list[Line](), set[str]()
+    for line in reversed(lines):
+        is_sync = (line.what, line.api) == ("Received", "SYNC_GROUP")
+        if line.what == "Heeded":
+            heeds.add(line.client_id)
+        elif line.what == "Sending" and line.api in {"JOIN_GROUP", "LEAVE_GROUP"}:
+            heeds.discard(line.client_id)
+        if is_sync and line.client_id not in heeds:
+            out.append(line._replace(body=line.body.partition(", assignment=")[0]))
+        else:
+            out.append(line)
+    return out[::-1]
 
 
 def _mark(lines: list[Line], client_id: str) -> None:
@@ -90,6 +110,8 @@ def _read_other(line: str) -> Line | None:
         return Line("Requested", _time(line), client_id, body="reason='triggered followup'")
     if found := _NOT_TAKEN.search(line):
         return Line("Not taken", _time(line), found["client"])
+    if found := _HEEDED.search(line):
+        return Line("Heeded", _time(line), found["client"])
     if found := _CANCELLED.search(line):
         return Line("Cancelled", _time(line), found["client"], found["api"], int(found["number"]))
     return None

@@ -21,7 +21,7 @@ class Possible(NamedTuple):
     request up; ``late``: the round's end came at once."""
     name: str
     position: int
-    code: int
+    codes: tuple[int, ...]
 
 
 class Lives:
@@ -42,19 +42,19 @@ class Lives:
     def mask(self, name: str, code: int, at: float) -> None:
         """Take a cause that a higher code hides."""
         if code and self.told[name] and at - self.times[name][-1] <= CROSSING_S:
-            self.possible.append(Possible("crossed", name, len(self.told[name]) - 1, code))
+            self.possible.append(Possible("crossed", name, len(self.told[name]) - 1, (code,)))
 
-    def cross(self, position: Mapping[str, int], code: int) -> None:
+    def cross(self, position: Mapping[str, int], codes: tuple[int, ...]) -> None:
         """Take an answer that crossed what stands there."""
-        self.possible += [Possible("crossed", name, at, code) for name, at in position.items()]
+        self.possible += [Possible("crossed", name, at, codes) for name, at in position.items()]
 
     def delay(self, name: str) -> None:
         """Take the last cause as one that the end of its round has overtaken."""
         told = self.told[name]
-        self.possible.append(Possible("late", name, len(told) - 1, told[-1]))
+        self.possible.append(Possible("late", name, len(told) - 1, (told[-1],)))
 
     def give_up(self, name: str, codes: Iterable[int]) -> None:
         """Take a request that the client does not wait for any more."""
         position = len(self.told[name])
-        unread = [Possible("unread", name, position, code) for code in codes]
+        unread = [Possible("unread", name, position, (code,)) for code in codes]
         self.possible += [each for each in unread if each not in self.possible[-_UNREAD:]]

@@ -18,43 +18,26 @@ a ``signal``. Those are ``Possible``.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from tests.soak.causes import RAISED_BY_ERROR, REVOKE, code_of, error_of
 from tests.soak.debug_log import BEGINNING, IN_GROUP, JOINS, Line
 from tests.soak.embedded import NOTHING, Partitions, given, owned
 from tests.soak.lives import CROSSING_S, Lives
 
 _THREAD = re.compile(r"(?P<instance>.+)-StreamThread-\d+-consumer")
-_ERROR = re.compile(r"errorCode=(-?\d+)")
-_REASON = re.compile(r"reason='([^']*)'")
 _PROTOCOL = re.compile(r"Protocol\(name='([^']*)', metadata=\[([^\]]*)\]\)")
 _ASSIGNED = re.compile(r"protocolName='([^']*)', assignment=\[([^\]]*)\]")
-_RAISED_BY_ERROR = {27: 1, 79: 2, 25: 3, 22: 4, 14: 9, 15: 9, 16: 9}
 _RETRIABLE = {14, 15, 16}
-_REVOKE, _PROBE = 10, 11
-_RAISED_BY_REASON = (
-    ("cached metadata has changed", 7),
-    ("subscription has changed", 8),
-    ("received assignment", 8),  # "does not match the current subscription"
-    ("need to revoke partitions", _REVOKE),
-)
-_OWN_REASONS = (
-    "",
-    "rebalance failed",
-    "need to re-join",
-    "group is already rebalancing",
-    "encountered ",
-    "consumer pro-actively leaving",
-    "failed when revoking",
-)
-
-
+_PROBE = 11
 _ANSWERED_BY = {"SYNC_GROUP": (0, 1, 3, 4, 9), "JOIN_GROUP": (2, 3, 9)}
 _ANSWERED_IN_GROUP = (1, 3, 4)
 _DOUBT_S, _THREAD_DOUBT_S = 16.0, 600.0
 """Twice the `max.poll.interval.ms` of the soak's consumers, and Streams' own: what nothing has
 confirmed for so long may be lost."""
 _DOUBT_AGAIN_S = 30.0
-_DROPPED = 5
+_DROPPED, _ASKED = 5, 6
+_DROP = "poll timeout has expired"
 
 
 def codes(lines: Sequence[Line], fates: Sequence[bool] = ()) -> Lives:
@@ -150,6 +133,15 @@ class _Process:
         return next(self._fates, True)
 
 
+class _Left(NamedTuple):
+    """A leave: when, where all were, the client's status, and the leave's own code."""
+
+    at: float
+    position: dict[str, int]
+    status: int
+    code: int
+
+
 class _Client:
     """One consumer."""
 
@@ -163,7 +155,7 @@ class _Client:
         """Take another consumer of that name: its requests are numbered anew."""
         self.waits_for_sync = self._is_out = False
         self._left_at = self._last = -1
-        self._left: tuple[float, dict[str, int], int] | None = None
+        self._left: _Left | None = None
         self._in_flight: dict[int, str] = {}
         self._owned: dict[str, Partitions] = {}
 
@@ -187,10 +179,10 @@ class _Client:
         self.waits_for_sync = self.waits_for_sync or api == "SYNC_GROUP"
         if api == "LEAVE_GROUP":
             self._is_out, self._left_at = True, number
-            position = self._process.position(self._client_id)
-            self._left = self._process.at, position, self.status
-            is_dropped = "poll timeout has expired" in body
-            self._raise(5 if is_dropped else 6)
+            is_dropped, position = _DROP in body, self._process.position(self._client_id)
+            code = _DROPPED if is_dropped else _ASKED
+            self._left = _Left(self._process.at, position, self.status, code)
+            self._raise(code)
             if not is_dropped:
                 self.demand = 0
                 self.settle()
@@ -198,7 +190,7 @@ class _Client:
             self._is_out = False
             self._confirm()
             self._owned = {name: owned(metadata) for name, metadata in _PROTOCOL.findall(body)}
-            self._raise(_by_reason(body))
+            self._raise(code_of(body))
 
     def give_up(self, number: int, api: str) -> None:
         self._in_flight.pop(number, None)
@@ -207,36 +199,36 @@ class _Client:
 
     def request(self, reason: str) -> None:
         before = self.status
-        self._raise(_by_reason(reason))
+        self._raise(code_of(reason))
         if 0 < before < self.status:
             self._asked_at = self._process.at
 
     def answer(self, api: str, number: int, body: str) -> None:
         self._in_flight.pop(number, None)
         self.waits_for_sync = self.waits_for_sync and api != "SYNC_GROUP"
-        error = _error(body)
+        error = error_of(body)
         if api == "LEAVE_GROUP":
             return
         if self._is_out or number <= self._left_at:  # asked before it left
             is_sync = (api, error) == ("SYNC_GROUP", 0)
-            self._cross(0 if is_sync else _RAISED_BY_ERROR.get(error))
+            self._cross(0 if is_sync else RAISED_BY_ERROR.get(error))
             return
         if api == "SYNC_GROUP" and error == 0:
             self._sync(body)
         elif error not in _RETRIABLE or api in JOINS:
-            self._raise(_RAISED_BY_ERROR.get(error, 0))
+            self._raise(RAISED_BY_ERROR.get(error, 0))
 
     def _sync(self, body: str) -> None:
         self._confirm()
         match = _ASSIGNED.search(body)
         name, got = ("", NOTHING) if match is None else (match[1], given(match[2]))
         revokes = bool(self._owned.get(name, frozenset()) - got.partitions)
-        if got.demand == _REVOKE:
-            self.demand = max(self.demand, _REVOKE)
+        if got.demand == REVOKE:
+            self.demand = max(self.demand, REVOKE)
         elif not revokes:
             self.demand = 0
         if revokes:
-            self._raise(_REVOKE)
+            self._raise(REVOKE)
         else:
             self.settle()
         if got.demand == _PROBE:  # its own rebalance is over; another one is pending
@@ -247,10 +239,12 @@ class _Client:
         """Take an answer that came behind a leave, if it would have moved what was there."""
         if code is None or self._left is None:
             return
-        left_at, position, status = self._left
-        is_move = code > status or code == 0 < status
-        if is_move and self._process.at - left_at <= CROSSING_S:
-            self._process.lives.cross(position, code)
+        left, crossed = self._left, [code]
+        is_move = code > left.status or code == 0 < left.status
+        if code == 0 and left.status >= left.code:  # the leave was a cause of its own then
+            crossed.append(left.code)
+        if is_move and self._process.at - left.at <= CROSSING_S:
+            self._process.lives.cross(left.position, tuple(crossed))
 
     def _confirm(self) -> None:
         is_thread = _instance(self._client_id) is not None
@@ -285,18 +279,3 @@ def _instance(client_id: str) -> str | None:
     """Return the name of the Streams instance that a client is a thread of."""
     match = _THREAD.fullmatch(client_id)
     return None if match is None else match["instance"]
-
-
-def _error(body: str) -> int:
-    """Return the first error that is none but 0: a commit's stand by partition."""
-    return next((int(found) for found in _ERROR.findall(body) if found != "0"), 0)
-
-
-def _by_reason(body: str) -> int:
-    match = _REASON.search(body)
-    reason = "" if match is None else match[1]
-    for text, code in _RAISED_BY_REASON:
-        if text in reason:
-            return code
-    is_own = not reason or reason.startswith(_OWN_REASONS[1:])
-    return 0 if is_own else 6

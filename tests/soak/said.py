@@ -20,6 +20,9 @@ _CLEARED = (
     "[Consumer clientId={client}, g] Generation data was cleared by heartbeat thread to x and state"
     " is now UNJOINED before receiving SyncGroup response, marking this rebalance as failed"
 )
+_HEEDED = (
+    "[Consumer clientId={client}, g] Notifying assignor about the new Assignment(partitions=[])"
+)
 _CANCELLED = (
     "[Consumer clientId={client}, g] Cancelled in-flight {api} request with correlation id {n}"
 )
@@ -40,6 +43,7 @@ def log_of(
         "enforce": _ENFORCED,
         "follow up": _FOLLOWED_UP,
         "cleared": _CLEARED,
+        "heeded": _HEEDED,
         "begin": BEGINNING,
         "cancel": _CANCELLED,
     }

@@ -93,6 +93,32 @@ def test_what_a_cooperative_member_has_to_give_up_is_no_end(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("source", "is_heeded", "found"),
+    [
+        ("wire", False, [1, 10, 0]),
+        ("wire", True, [1, 10, 0]),
+        ("logs", False, [1, 0]),
+        ("logs", True, [1, 10, 0]),
+    ],
+)
+def test_what_the_client_has_not_heeded_is_not_in_its_log(
+    tmp_path: Path, source: str, *, is_heeded: bool, found: list[int]
+) -> None:
+    log = log_of(
+        tmp_path,
+        answer("HEARTBEAT", 1, 27),
+        join(2, "group is already rebalancing", owned=(0, 1)),
+        synced(3, given=(0,)),
+        *[("heeded", "", 0, "")] * is_heeded,
+        join(4, "rebalance failed", owned=(0,)),
+        synced(5, given=(0,)),
+        ("heeded", "", 0, ""),
+    )
+
+    assert _alike(log, rows_of(found, source=source))
+
+
+@pytest.mark.parametrize(
     ("next_ms", "wanted"),
     [(0, [1, 10, 0]), (1_800_000_000_000, [1, 0, 11, 0]), (_NEVER, [1, 0])],
 )
@@ -224,7 +250,21 @@ def test_a_sync_that_crossed_a_leave_may_have_ended_the_round(
 
 
 @pytest.mark.parametrize(
-    ("found", "is_right"), [([2, 0], True), ([3, 2, 0], True), ([2, 3, 0], False)]
+    ("found", "is_right"),
+    [([6, 0], True), ([6, 0, 6, 0], True), ([6, 0, 6], False), ([6, 0, 0], False)],
+)
+def test_the_leave_is_a_cause_of_its_own_then(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='the consumer is being closed')"
+    log = log_of(tmp_path, ("enforce", "", 0, ""), leave, synced(7))
+
+    assert _alike(log, rows_of(found)) is is_right
+
+
+@pytest.mark.parametrize(
+    ("found", "is_right"),
+    [([2, 0], True), ([3, 2, 0], True), ([3, 0], True), ([2, 3, 0], False), ([0], False)],
 )
 def test_what_a_killed_process_had_asked_may_have_been_answered(
     tmp_path: Path, found: list[int], *, is_right: bool

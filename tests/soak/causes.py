@@ -1,0 +1,39 @@
+"""What an answer's error, or a reason to join, is among the codes of KAFKA-12472."""
+
+import re
+
+_ERROR = re.compile(r"errorCode=(-?\d+)")
+_REASON = re.compile(r"reason='([^']*)'")
+RAISED_BY_ERROR = {27: 1, 79: 2, 25: 3, 22: 4, 14: 9, 15: 9, 16: 9}
+REVOKE = 10
+_RAISED_BY_REASON = (
+    ("cached metadata has changed", 7),
+    ("subscription has changed", 8),
+    ("received assignment", 8),  # "does not match the current subscription"
+    ("need to revoke partitions", REVOKE),
+)
+_OWN_REASONS = (
+    "",
+    "rebalance failed",
+    "need to re-join",
+    "group is already rebalancing",
+    "encountered ",
+    "consumer pro-actively leaving",
+    "failed when revoking",
+)
+
+
+def error_of(body: str) -> int:
+    """Return the first error that is none but 0: a commit's stand by partition."""
+    return next((int(found) for found in _ERROR.findall(body) if found != "0"), 0)
+
+
+def code_of(body: str) -> int:
+    """Return what the reason in a body raises; 0 if it is one of the client's own."""
+    match = _REASON.search(body)
+    reason = "" if match is None else match[1]
+    for text, code in _RAISED_BY_REASON:
+        if text in reason:
+            return code
+    is_own = not reason or reason.startswith(_OWN_REASONS[1:])
+    return 0 if is_own else 6
