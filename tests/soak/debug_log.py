@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.soak.causes import EXPIRED
+
 BEGINNING = "a process begins"
 _LINE = re.compile(
     r"(?P<what>Sending|Received) (?P<api>[A-Z_]+) (?:request|response) .*?RequestHeader\(.*?"
@@ -20,6 +22,7 @@ _REQUESTED = re.compile(
     r" (?P<reason>a new configuration|triggered followup|cached metadata has changed|"
     r"subscription has changed|received assignment)"
 )
+_EXPIRED = re.compile(rf"clientId=(?P<client>[^,\]]+).*{EXPIRED}\. This means")
 _FOLLOWED_UP = re.compile(r"stream-thread \[(?P<thread>[^\]]+)\] Triggering the followup rebalance")
 _NOT_TAKEN = re.compile(
     r"clientId=(?P<client>[^,\]]+).*Generation data was cleared by heartbeat thread .*"
@@ -30,6 +33,15 @@ _CANCELLED = re.compile(
     r"clientId=(?P<client>[^,\]]+).*Cancelled in-flight (?P<api>[A-Z_]+) request with correlation"
     r" id (?P<number>\d+)"
 )
+_OTHERS = {
+    "Requested": _REQUESTED,
+    "Followed up": _FOLLOWED_UP,
+    "Expired": _EXPIRED,
+    "Not taken": _NOT_TAKEN,
+    "Heeded": _HEEDED,
+    "Cancelled": _CANCELLED,
+}
+_REASONS = {"Followed up": "triggered followup", "Expired": EXPIRED}
 JOINS = {"JOIN_GROUP", "SYNC_GROUP"}
 IN_GROUP = JOINS | {"HEARTBEAT", "OFFSET_COMMIT", "LEAVE_GROUP"}
 _NEAR = 100
@@ -39,7 +51,8 @@ _NEAR = 100
 class Line(NamedTuple):
     """What counts of one line.
 
-    ``what`` is Sending, Received, Not taken, Heeded, Cancelled, Requested, or the soak's own.
+    ``what`` is Sending, Received, Not taken, one of the other lines', or the
+    soak's own.
     """
 
     what: str
@@ -61,6 +74,8 @@ def read(log: Path, *, of_log: bool = False) -> list[Line]:
             if line.what == "Not taken":
                 _mark(out, line.client_id)
             else:
+                if line.api == "LEAVE_GROUP":
+                    _forget_expiry(out, line.client_id)
                 out.append(line)
     found = _heeded(out) if of_log else out
     return [line for line in found if line.what != "Heeded"]
@@ -79,6 +94,15 @@ def _heeded(lines: list[Line]) -> list[Line]:
         else:
             out.append(line)
     return out[::-1]
+
+
+def _forget_expiry(lines: list[Line], client_id: str) -> None:
+    """Drop what a leave says too."""
+    for number in range(len(lines) - 1, max(-1, len(lines) - _NEAR), -1):
+        if lines[number].client_id == client_id:
+            if lines[number].what == "Expired":
+                del lines[number]
+            return
 
 
 def _mark(lines: list[Line], client_id: str) -> None:
@@ -103,17 +127,14 @@ def _read(line: str) -> Line | None:
 
 
 def _read_other(line: str) -> Line | None:
-    if found := _REQUESTED.search(line):
-        return Line("Requested", _time(line), found["client"], body=f"reason='{found['reason']}'")
-    if found := _FOLLOWED_UP.search(line):
-        client_id = f"{found['thread']}-consumer"
-        return Line("Requested", _time(line), client_id, body="reason='triggered followup'")
-    if found := _NOT_TAKEN.search(line):
-        return Line("Not taken", _time(line), found["client"])
-    if found := _HEEDED.search(line):
-        return Line("Heeded", _time(line), found["client"])
-    if found := _CANCELLED.search(line):
-        return Line("Cancelled", _time(line), found["client"], found["api"], int(found["number"]))
+    for what, pattern in _OTHERS.items():
+        if found := pattern.search(line):
+            told = found.groupdict()
+            client_id = told.get("client") or f"{told['thread']}-consumer"
+            reason = told.get("reason") or _REASONS.get(what)
+            body = "" if reason is None else f"reason='{reason}'"
+            number = int(told.get("number", 0))
+            return Line(what, _time(line), client_id, told.get("api", ""), number, body)
     return None
 
 

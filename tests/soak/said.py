@@ -23,6 +23,7 @@ _CLEARED = (
 _HEEDED = (
     "[Consumer clientId={client}, g] Notifying assignor about the new Assignment(partitions=[])"
 )
+_EXPIRED = "[Consumer clientId={client}, g] consumer poll timeout has expired. This means the time"
 _CANCELLED = (
     "[Consumer clientId={client}, g] Cancelled in-flight {api} request with correlation id {n}"
 )
@@ -44,6 +45,7 @@ def log_of(
         "follow up": _FOLLOWED_UP,
         "cleared": _CLEARED,
         "heeded": _HEEDED,
+        "expired": _EXPIRED,
         "begin": BEGINNING,
         "cancel": _CANCELLED,
     }

@@ -54,6 +54,15 @@ def test_a_drop_holds_until_the_next_sync(tmp_path: Path) -> None:
     assert told == [5, 0]
 
 
+def test_a_drop_that_nobody_needs_to_be_told_of(tmp_path: Path) -> None:
+    expired: Said = ("expired", "", 0, "")
+    leave = "ask", "LEAVE_GROUP", 3, "LeaveGroupRequestData(reason='poll timeout has expired.')"
+    unknown = answer("HEARTBEAT", 1, 25)
+
+    assert _told(tmp_path, unknown, expired, join(2), synced(2)) == [3, 5, 0]
+    assert _told(tmp_path, expired, leave, answer("HEARTBEAT", 2, 27), join(4), synced(5)) == [5, 0]
+
+
 def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> None:
     told = _told(
         tmp_path,
@@ -313,6 +322,16 @@ def test_what_the_end_has_overtaken_is_a_signal(
     assert (
         _alike(log, rows_of([1, 0], source=source) + rows_of(signals, "signal", source)) is is_right
     )
+
+
+@pytest.mark.parametrize(("source", "is_right"), [("wire", True), ("logs", False)])
+def test_or_it_begins_and_ends_behind_the_end(
+    tmp_path: Path, source: str, *, is_right: bool
+) -> None:
+    log = log_of(tmp_path, answer("HEARTBEAT", 1, 27), ("enforce", "", 0, ""), synced(2))
+
+    assert _alike(log, rows_of([1, 6, 0], source=source))
+    assert _alike(log, rows_of([1, 0, 6, 0], source=source)) is is_right
 
 
 def test_a_streams_thread_asks_for_its_follow_up_before_the_client_does(tmp_path: Path) -> None:
