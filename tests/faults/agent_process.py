@@ -28,6 +28,12 @@ def until(fact: Callable[[], bool], wanted: str) -> None:
         time.sleep(0.02)
 
 
+def spooled(folder: Path) -> list[Row]:
+    """Return the rows of a spool's complete files."""
+    texts = [path.read_text() for path in sorted(folder.glob("*.jsonl"))]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
+
+
 class AgentProcess:
     """Can be killed and started again at the same place."""
 
@@ -102,8 +108,7 @@ class AgentProcess:
         return [json.loads(line) for text in texts for line in text.split("\n")[:-1]]
 
     def published(self) -> list[Row]:
-        texts = [path.read_text() for path in sorted(self.spool.glob("*.jsonl"))]
-        return [json.loads(line) for text in texts for line in text.splitlines()]
+        return spooled(self.spool)
 
     def __enter__(self) -> Self:
         return self

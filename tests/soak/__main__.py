@@ -26,7 +26,7 @@ import psutil
 from agent.lab.broker import HOST, free_port
 from agent.lab.errors import LabError
 from agent.lab.lab import Lab, fetch_artifacts, open_lab
-from tests.faults.agent_process import AgentProcess, until
+from tests.faults.agent_process import AgentProcess, spooled, until
 from tests.faults.loaded_log import a_round
 from tests.soak.comparing import compared, replayed
 from tests.soak.members import (
@@ -60,6 +60,9 @@ _REBALANCES = "kafka_consumer_rebalances_total"
 _RECORDS = 200
 _LOOK_S = 1.0
 
+_RUN, _CLIENTS = "run.json", "clients"
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
 Found = dict[str, Any]
 
 
@@ -69,18 +72,29 @@ Found = dict[str, Any]
 @click.option("--instances", default=6, show_default=True, help="Of Streams applications.")
 @click.option("--seed", default=12472, show_default=True)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep logs and records there.")
-def main(minutes: float, consumers: int, instances: int, seed: int, keep: Path | None) -> None:
+@click.option("--again", type=_FOLDER, help="Only compare anew what --keep has kept there.")
+def main(
+    minutes: float,
+    consumers: int,
+    instances: int,
+    seed: int,
+    keep: Path | None,
+    again: Path | None,
+) -> None:
     with ExitStack() as stack:
-        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        found = _soak(folder, minutes, (consumers, instances), seed)
+        folder = again or keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if again is None:
+            _soak(folder, minutes, (consumers, instances), seed)
+        found = _found(folder)
     click.echo(json.dumps(found, indent=1))
+    minutes = found["minutes"]
     is_right = found["precision"] == found["recall"] == 1.0
     is_flat = minutes < _SLOPE_MINUTES or found["rss_mib_per_h"] <= _SLOPE_MAX_MIB_PER_H
     sys.exit(0 if is_right and is_flat else 1)
 
 
-def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Found:
-    cache, logs, past = fetch_artifacts(), folder / "clients", folder / "past.log"
+def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> None:
+    cache, logs, past = fetch_artifacts(), folder / _CLIENTS, folder / "past.log"
     logs.mkdir(parents=True)
     with ExitStack() as stack:
         lab = stack.enter_context(open_lab(folder / "lab", cache))
@@ -110,13 +124,19 @@ def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> Fo
         agent.drain()
         for member in members:
             member.driver.kill()
-    (folder / "memory.json").write_text(json.dumps(memory))
-    debug_logs = [fleet.debug_log(member.client_id) for member in members]
-    found = compared(debug_logs, agent.published(), "logs and wire")
-    alone = compared(debug_logs, replayed(logs), "logs alone")
-    return found | {
-        "logs_alone": alone,
-        "faults": faults,
+    run = {"minutes": minutes, "faults": faults, "memory": memory}
+    (folder / _RUN).write_text(json.dumps(run))
+
+
+def _found(folder: Path) -> Found:
+    run, clients = json.loads((folder / _RUN).read_text()), folder / _CLIENTS
+    debug_logs, memory = sorted(clients.glob("*.log.debug")), run["memory"]
+    rows = spooled(folder / "agent" / "state" / "spool")
+    return {
+        **compared(debug_logs, rows, "logs and wire"),
+        "logs_alone": compared(debug_logs, replayed(clients), "logs alone"),
+        "minutes": run["minutes"],
+        "faults": run["faults"],
         "rss_mib_per_h": _slope(memory),
         "rss_mib": round(memory[-1][1], 1),
     }
