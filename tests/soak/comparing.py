@@ -5,13 +5,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tests.soak.aligning import differences, in_common
 from tests.soak.crossing import other_orders
 from tests.soak.debug_log import Line, read
 from tests.soak.lives import Lives, Possible
@@ -55,7 +55,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
         counts += taken
         for client_id in sorted({*wanted, *found}):
             pair = wanted.get(client_id, []), found.get(client_id, [])
-            counts["right"] += _right(*pair)
+            counts["right"] += in_common(*pair)
             counts["wanted"] += len(pair[0])
             counts["found"] += len(pair[1])
             _tell(f"{of}: {client_id}", *pair)
@@ -102,10 +102,8 @@ def _differences(lives: Lives, found: Codes) -> list[float]:
     """Return when there was something else than was found, or beside it."""
     times = list[float]()
     for name, wanted in lives.told.items():
-        matcher = SequenceMatcher(None, wanted, found.get(name, []), autojunk=False)
-        for what, begin, end, _, _ in matcher.get_opcodes():
-            if what != "equal":
-                times += lives.times[name][max(0, begin - 1) : end + 1]
+        for part, _ in differences(wanted, found.get(name, [])):
+            times += lives.times[name][max(0, part.start - 1) : part.stop + 1]
     return times
 
 
@@ -159,21 +157,14 @@ def _mistakes(wanted: Mapping[str, list[int]], found: Codes) -> int:
 
 
 def _wrong(wanted: Sequence[int], found: Sequence[int]) -> int:
-    return len(wanted) + len(found) - 2 * _right(wanted, found)
-
-
-def _right(wanted: Sequence[int], found: Sequence[int]) -> int:
-    matcher = SequenceMatcher(None, wanted, found, autojunk=False)
-    return sum(block.size for block in matcher.get_matching_blocks())
+    return len(wanted) + len(found) - 2 * in_common(wanted, found)
 
 
 def _tell(who: str, wanted: Sequence[int], found: Sequence[int]) -> None:
-    matcher = SequenceMatcher(None, wanted, found, autojunk=False)
-    for what, begin, end, first, last in matcher.get_opcodes():
-        if what != "equal":
-            before = wanted[max(0, begin - _SHOWN) : begin]
-            there = f"wanted {wanted[begin:end]}, found {found[first:last]}"
-            click.echo(f"{who} at {begin}, after {before}: {there}", err=True)
+    for part, there in differences(wanted, found):
+        before = wanted[max(0, part.start - _SHOWN) : part.start]
+        beside = f"wanted {wanted[part]}, found {found[there]}"
+        click.echo(f"{who} at {part.start}, after {before}: {beside}", err=True)
 
 
 def _is_of(client_id: str, log: Path) -> bool:
