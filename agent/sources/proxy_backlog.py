@@ -49,10 +49,11 @@ class Backlog:
             if not decoder.opaque:
                 self._read(decoder, read, data, at)
 
-    def close(self, decoder: Connection) -> None:
-        """Read all, and say that a connection has ended."""
+    def end(self, decoder: Connection) -> None:
+        """Read all, and say that a connection has ended: nothing more of it is decoded."""
         self.read()
         self._read(decoder, lambda decoder, _, at: [Closed(decoder, at)], b"", time.time())
+        decoder.opaque = True
 
     def _read(self, decoder: Connection, read: Read, data: bytes, at: float) -> None:
         try:

@@ -155,7 +155,7 @@ class Link:
         for end in (self._client, self._broker):
             self._loop.watch(end.fd, 0, self._advance)
             end.close()
-        self.backlog.close(self.decoder)
+        self.backlog.end(self.decoder)
 
     def _advance(self) -> None:
         """Move what can be moved in both directions."""
@@ -198,6 +198,8 @@ class Link:
         """Do what follows from what has passed."""
         requests, answers = self._requests, self._answers
         ends = self._draining or requests.ended or answers.ended
+        if requests.ended and not self.decoder.opaque:  # nobody reads what is answered now
+            self.backlog.end(self.decoder)
         if ends and self._is_over():
             self.close()
             return

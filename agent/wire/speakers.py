@@ -2,7 +2,8 @@
 
 Theory of operation. A connection belongs to one client, and a client joins a group once. A member
 is found by its member id, else by the connection, else it is the member of the same client id, host
-and group whose connections have all gone (it came back, or its process did); else it is new. Its
+and group whose connections have all gone (it came back, or its process did), or, of a Streams
+process, the thread of that name; else it is new. Its
 stream is the client's end of the first connection that it was seen on; for a Kafka Streams thread
 it is that of its instance: the process id, or what the instance's other threads have.
 """
@@ -53,7 +54,7 @@ class Speakers:
     ) -> Speaker:
         """Return who sent a request of a group: found, or new."""
         connection = request.connection
-        speaker = self._find(connection, group, member_id, instance_id)
+        speaker = self._find(connection, group, member_id, instance_id, process_id)
         if speaker is None:
             speaker = self._add(connection, group, instance_id, process_id)
         self._by_key.move_to_end(speaker.member.key)
@@ -93,7 +94,12 @@ class Speakers:
         connection.speakers.clear()
 
     def _find(
-        self, connection: Connection, group: str, member_id: str, instance_id: str | None
+        self,
+        connection: Connection,
+        group: str,
+        member_id: str,
+        instance_id: str | None,
+        process_id: str | None,
     ) -> Speaker | None:
         client_id = connection.client_id or ""
         found = self._by_member_id.get((group, member_id)) if member_id else None
@@ -107,10 +113,19 @@ class Speakers:
             member = speaker.member
             if (member.client_id, member.group_instance_id) != (client_id, instance_id):
                 continue
-            if not speaker.connections:
+            if not speaker.connections or _is_of(speaker, process_id):
+                self._part(speaker)
                 speaker.begin_anew()
                 return speaker
         return None
+
+    def _part(self, speaker: Speaker) -> None:
+        """Take from a member connections that have not ended yet, with what it asked on them."""
+        if speaker.connections:
+            speaker.life += 1
+        for connection in speaker.connections:
+            connection.speakers.pop(speaker.member.group, None)
+        speaker.connections = ()
 
     def _add(
         self, connection: Connection, group: str, instance_id: str | None, process_id: str | None
@@ -181,6 +196,11 @@ class Speakers:
         kin = tuple(each for each in self._by_client.pop(client) if each is not speaker)
         if kin:
             self._by_client[client] = kin
+
+
+def _is_of(thread: Speaker, process_id: str | None) -> bool:
+    """Tell whether a Streams thread is of this process: there it is the only one of its name."""
+    return process_id is not None and thread.process_id == process_id
 
 
 def _on(connection: Connection, group: str) -> Speaker | None:

@@ -601,6 +601,24 @@ def test_the_end_of_a_side_is_passed_on() -> None:
     on_stage(test)
 
 
+def test_what_is_answered_to_a_client_that_has_gone_is_passed_on_and_not_told() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        beat = {"group_id": "g", "member_id": "m-1", "generation_id": 1}
+        await exchange(client, broker, request(HEARTBEAT, 2, 1, "c", **beat))
+        client.writer.write_eof()
+        assert await broker.rest() == b""
+        unknown = answer(HEARTBEAT, 2, 1, error_code=25)
+        broker.writer.write(unknown)
+        broker.writer.close()
+
+        assert await client.rest() == unknown
+        await asyncio.sleep(0.1)  # what has passed is decoded within 10 ms
+        assert [signal for signal in stage.signals if signal.status == 3] == []
+
+    on_stage(test)
+
+
 def test_a_drain_lets_requests_under_way_end() -> None:
     async def test(stage: Stage) -> None:
         idle, _ = await stage.connect()

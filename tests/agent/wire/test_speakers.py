@@ -221,6 +221,19 @@ class TestStreams:
 
         assert self.stream(self.thread(wire, 2, 8)) == before
 
+    def test_so_is_a_thread_whose_former_connection_still_ends(self) -> None:
+        wire = Wire()
+        former, other = self.thread(wire, 1, 7), self.thread(wire, 2, 7)
+        before = former.connection.speakers["g"]
+        other.close()
+
+        thread = self.thread(wire, 1, 7)
+
+        assert thread.connection.speakers["g"].member.key == before.member.key
+        assert self.stream(self.thread(wire, 2, 7)) == self.stream(thread)
+        former.close()
+        assert thread.connection.speakers["g"].connections == (thread.connection,)
+
     def test_a_process_that_is_not_known_yet_is_the_one_of_its_host(self) -> None:
         wire = Wire()
         silent = wire.connect(THREAD.format(1))
