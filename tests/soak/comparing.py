@@ -4,8 +4,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,16 @@ import click
 from tests.soak.aligning import differences, in_common
 from tests.soak.crossing import other_orders
 from tests.soak.debug_log import Line, read
-from tests.soak.lives import Lives, Possible
+from tests.soak.lives import Lives, Possible, Question
 from tests.soak.oracle import codes
 
-_AHEAD = 3
-"""One kill may leave so many questions open."""
+_AHEAD = 2
+"""Of one client a kill leaves so many questions open."""
 _SHOWN = 4
 
 Row = dict[str, Any]
 Codes = dict[str, list[int]]
+Fates = dict[Question, bool]
 
 
 def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[str, float]:
@@ -50,7 +50,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
             lines, crossed = _as_met(lines, found)
         lives = codes(lines, _fates(lines, found))
         wanted, taken = _with_possible(lives, found, signals, has_wire=has_wire)
-        counts["asked"] += lives.asked
+        counts["asked"] += len(lives.questions)
         counts["crossed"] += crossed
         counts += taken
         for client_id in sorted({*wanted, *found}):
@@ -107,14 +107,32 @@ def _differences(lives: Lives, found: Codes) -> list[float]:
     return times
 
 
-def _fates(lines: Sequence[Line], found: Codes) -> list[bool]:
-    """Return the questions' answers, each in turn as it fits best with the next two."""
-    fates: list[bool] = []
-    while codes(lines, fates).asked > len(fates):
-        ahead = product((True, False), repeat=_AHEAD)
-        best = min(ahead, key=lambda next_: _mistakes(codes(lines, [*fates, *next_]).told, found))
-        fates.append(best[0])
+def _fates(lines: Sequence[Line], found: Codes) -> Fates:
+    """Return the answers with which the lines fit best, as far as changing some at once tells."""
+    fates: Fates = {}
+    wrong = _mistakes(codes(lines, fates).told, found)
+    is_better = True
+    while is_better and wrong:
+        is_better, number = False, 0
+        while wrong and number < len(codes(lines, fates).questions):
+            best = min(
+                (_mistakes(codes(lines, other).told, found), turn, other)
+                for turn, other in enumerate(_others(lines, fates, number, _AHEAD))
+            )
+            if best[0] < wrong:
+                (wrong, _, fates), is_better = best, True
+            number += 1
     return fates
+
+
+def _others(lines: Sequence[Line], fates: Fates, number: int, ahead: int) -> Iterator[Fates]:
+    """Yield all other answers to some questions, from that number on, and to what they lead to."""
+    questions = codes(lines, fates).questions
+    if ahead == 0 or number >= len(questions):
+        yield fates
+        return
+    for answer in (True, False):
+        yield from _others(lines, fates | {questions[number]: answer}, number + 1, ahead - 1)
 
 
 def _with_possible(

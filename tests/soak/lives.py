@@ -10,6 +10,14 @@ CROSSING_S = 2.0
 """An answer is under way for less, and a log is read within a second."""
 
 
+class Question(NamedTuple):
+    """What a log does not tell: asked at a line, of a client, or of all of a process."""
+
+    line: int
+    client_id: str
+    about: str
+
+
 class Possible(NamedTuple):
     """What may have been told before what stands at ``position``, by another source.
 
@@ -32,8 +40,8 @@ class Lives:
         self.times = defaultdict[str, list[float]](list)
         """When each of `told` was."""
         self.possible = list[Possible]()
-        self.asked = 0
-        """How many questions there were."""
+        self.questions = list[Question]()
+        """In the order in which they were asked."""
 
     def tell(self, name: str, code: int, at: float) -> None:
         self.told[name].append(code)

@@ -17,13 +17,13 @@ a ``signal``. Those are ``Possible``.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.soak.causes import RAISED_BY_ERROR, REVOKE, code_of, error_of
 from tests.soak.debug_log import BEGINNING, IN_GROUP, JOINS, Line
 from tests.soak.embedded import NOTHING, Partitions, given, owned
-from tests.soak.lives import CROSSING_S, Lives
+from tests.soak.lives import CROSSING_S, Lives, Question
 
 _THREAD = re.compile(r"(?P<instance>.+)-StreamThread-\d+-consumer")
 _PROTOCOL = re.compile(r"Protocol\(name='([^']*)', metadata=\[([^\]]*)\]\)")
@@ -40,12 +40,12 @@ _DROPPED, _ASKED = 5, 6
 _DROP = "poll timeout has expired"
 
 
-def codes(lines: Sequence[Line], fates: Sequence[bool] = ()) -> Lives:
+def codes(lines: Sequence[Line], fates: Mapping[Question, bool] | None = None) -> Lives:
     """Return the codes that each client and instance went to, through all processes.
 
     Questions without a fate are answered with yes.
     """
-    process = _Process(fates)
+    process = _Process(fates or {})
     for line in lines:
         process.take(line)
     process.end()
@@ -55,13 +55,14 @@ def codes(lines: Sequence[Line], fates: Sequence[bool] = ()) -> Lives:
 class _Process:
     """The clients of one log, and the Streams instance that they may be."""
 
-    def __init__(self, fates: Sequence[bool]) -> None:
+    def __init__(self, fates: Mapping[Question, bool]) -> None:
         self.lives, self.at = Lives(), 0.0
-        self._fates: Iterator[bool] = iter(fates)
+        self._fates, self._number = fates, 0
         self._clients: dict[str, _Client] = {}
         self._instance = 0
 
     def take(self, line: Line) -> None:
+        self._number += 1
         if line.what == BEGINNING:
             self._begin()
             return
@@ -75,7 +76,7 @@ class _Process:
             case "Received":
                 client.answer(line.api, line.number, line.body)
             case "Not taken":
-                if self._is_so():
+                if self._is_so("taken", line.client_id):
                     client.answer(line.api, line.number, line.body)
             case "Cancelled":
                 client.give_up(line.number, line.api)
@@ -113,24 +114,25 @@ class _Process:
 
     def _lose(self) -> None:
         """Let go of what nothing has confirmed for long, if it was lost."""
-        for client in self._clients.values():
-            if client.is_in_doubt(self.at) and not self._is_so():
+        for client_id, client in self._clients.items():
+            if client.is_in_doubt(self.at) and not self._is_so("kept", client_id):
                 client.status = client.demand = 0
                 self._instance = self._instance and self._target() and self._instance
 
     def _begin(self) -> None:
-        for client in self._clients.values():
-            if client.status and client.waits_for_sync and self._is_so():
+        for client_id, client in self._clients.items():
+            if client.status and client.waits_for_sync and self._is_so("synced", client_id):
                 client.settle()
             client.end()
             client.begin_anew()
         is_open = self._instance or any(each.status for each in self._clients.values())
-        if is_open and not self._is_so():  # lost, not kept
+        if is_open and not self._is_so("kept"):
             self._clients, self._instance = {}, 0
 
-    def _is_so(self) -> bool:
-        self.lives.asked += 1
-        return next(self._fates, True)
+    def _is_so(self, about: str, client_id: str = "") -> bool:
+        question = Question(self._number, client_id, about)
+        self.lives.questions.append(question)
+        return self._fates.get(question, True)
 
 
 class _Left(NamedTuple):

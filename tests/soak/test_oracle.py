@@ -7,6 +7,7 @@ import pytest
 
 from tests.soak.comparing import Row, compared
 from tests.soak.debug_log import Line, read
+from tests.soak.lives import Lives, Question
 from tests.soak.oracle import codes
 from tests.soak.said import Said, answer, join, log_of, rows_of, synced
 
@@ -17,8 +18,16 @@ _BEGIN: Said = ("begin", "", 0, "")
 _ASK_SYNC: Said = ("ask", "SYNC_GROUP", 8, "SyncGroupRequestData()")
 
 
+def _decided(lines: list[Line], fates: Sequence[bool]) -> Lives:
+    """Return what the oracle says with answers to the questions that it asks, in turn."""
+    answers: dict[Question, bool] = {}
+    for number, fate in enumerate(fates):
+        answers[codes(lines, answers).questions[number]] = fate
+    return codes(lines, answers)
+
+
 def _told(folder: Path, *said: Said, fates: Sequence[bool] = ()) -> list[int]:
-    return codes(read(log_of(folder, *said)), fates).told["c1"]
+    return _decided(read(log_of(folder, *said)), fates).told["c1"]
 
 
 def test_a_life(tmp_path: Path) -> None:
@@ -161,14 +170,14 @@ def test_a_killed_process_leaves_open_how_it_ended(
         answer("SYNC_GROUP", 2, 0),
     )
 
-    lives = codes(read(log_of(tmp_path, *said)), fates)
-    assert (lives.told, lives.asked) == ({"c1": wanted}, len(fates))
+    lives = _decided(read(log_of(tmp_path, *said)), fates)
+    assert (lives.told, len(lives.questions)) == ({"c1": wanted}, len(fates))
 
 
 def test_a_process_that_was_killed_at_rest_leaves_nothing_open(tmp_path: Path) -> None:
     lines: list[Line] = read(log_of(tmp_path, _BEGIN, join(7, "mine"), synced(8), _BEGIN))
 
-    assert (codes(lines).told, codes(lines).asked) == ({"c1": [6, 0]}, 0)
+    assert (codes(lines).told, codes(lines).questions) == ({"c1": [6, 0]}, [])
 
 
 @pytest.mark.parametrize(
