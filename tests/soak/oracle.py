@@ -30,7 +30,7 @@ _PROTOCOL = re.compile(r"Protocol\(name='([^']*)', metadata=\[([^\]]*)\]\)")
 _ASSIGNED = re.compile(r"protocolName='([^']*)', assignment=\[([^\]]*)\]")
 _RETRIABLE = {14, 15, 16}
 _PROBE = 11
-_ANSWERED_BY = {"SYNC_GROUP": (0, 1, 3, 4, 9), "JOIN_GROUP": (2, 3, 9)}
+_ANSWERED_BY = {"SYNC_GROUP": (0, 1, 3, 4, 9, REVOKE), "JOIN_GROUP": (2, 3, 9)}
 _ANSWERED_IN_GROUP = (1, 3, 4)
 _DOUBT_S, _THREAD_DOUBT_S = 16.0, 600.0
 """Twice the `max.poll.interval.ms` of the soak's consumers, and Streams' own: what nothing has
