@@ -164,8 +164,8 @@ def _instead(possible: Possible, told: list[int], place: int) -> list[list[int]]
     if possible.why == "late":
         return [[*told[:place], *told[place + 1 :]], [*told[:place], 0, *told[place:]]]
     highest, behind = max(possible.codes), place
-    while possible.why == "unread" and behind < len(told) and 0 < told[behind] <= highest:
-        behind += 1  # masked by what the client has not read
+    while behind < len(told) and 0 < told[behind] <= highest:
+        behind += 1  # masked by what the client has not read, or has read later
     return [[*told[:place], *possible.codes, *told[end:]] for end in {place, behind}]
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tests.soak.causes import RAISED_BY_ERROR, REVOKE, code_of, error_of
 from tests.soak.debug_log import BEGINNING, IN_GROUP, JOINS, Line
-from tests.soak.embedded import NOTHING, Partitions, given, owned
+from tests.soak.embedded import NOTHING, Assignment, Partitions, given, owned
 from tests.soak.lives import CROSSING_S, Lives, Question
 
 _THREAD = re.compile(r"(?P<instance>.+)-StreamThread-\d+-consumer")
@@ -213,7 +213,8 @@ class _Client:
             return
         if self._is_out or number <= self._left_at:  # asked before it left
             is_sync = (api, error) == ("SYNC_GROUP", 0)
-            self._cross(0 if is_sync else RAISED_BY_ERROR.get(error))
+            end = REVOKE if is_sync and self._revokes(body) else 0
+            self._cross(end if is_sync else RAISED_BY_ERROR.get(error))
             return
         if api == "SYNC_GROUP" and error == 0:
             self._sync(body)
@@ -222,9 +223,7 @@ class _Client:
 
     def _sync(self, body: str) -> None:
         self._confirm()
-        match = _ASSIGNED.search(body)
-        name, got = ("", NOTHING) if match is None else (match[1], given(match[2]))
-        revokes = bool(self._owned.get(name, frozenset()) - got.partitions)
+        (_, got), revokes = _assigned(body), self._revokes(body)
         if got.demand == REVOKE:
             self.demand = max(self.demand, REVOKE)
         elif not revokes:
@@ -236,6 +235,11 @@ class _Client:
         if got.demand == _PROBE:  # its own rebalance is over; another one is pending
             self.demand = max(self.demand, _PROBE)
             self._process.follow(self._client_id)
+
+    def _revokes(self, body: str) -> bool:
+        """Tell whether an assignment lacks what the member owned as it joined."""
+        protocol, got = _assigned(body)
+        return bool(self._owned.get(protocol, frozenset()) - got.partitions)
 
     def _cross(self, code: int | None) -> None:
         """Take an answer that came behind a leave, if it would have moved what was there."""
@@ -275,6 +279,12 @@ class _Client:
         self.status, self._asked_at = status, 0.0
         self._process.lives.tell(self._client_id, status, self._process.at)
         self._process.follow(self._client_id)
+
+
+def _assigned(body: str) -> tuple[str, Assignment]:
+    """Return the protocol of an assignment, and what it gives."""
+    match = _ASSIGNED.search(body)
+    return ("", NOTHING) if match is None else (match[1], given(match[2]))
 
 
 def _instance(client_id: str) -> str | None:

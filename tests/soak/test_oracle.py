@@ -269,6 +269,18 @@ def test_a_sync_that_crossed_a_leave_may_have_ended_the_round(
 
 @pytest.mark.parametrize(
     ("found", "is_right"),
+    [([1, 6, 0], True), ([1, 10, 0], True), ([1, 0, 6, 0], False), ([1, 6, 10, 0], False)],
+)
+def test_or_may_have_demanded_another(tmp_path: Path, found: list[int], *, is_right: bool) -> None:
+    leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='the consumer is being closed')"
+    joined = answer("HEARTBEAT", 5, 27), join(6, "group is already rebalancing", owned=(0, 1))
+    log = log_of(tmp_path, *joined, leave, synced(7, given=(0,)))
+
+    assert _alike(log, rows_of(found, source="wire")) is is_right
+
+
+@pytest.mark.parametrize(
+    ("found", "is_right"),
     [([6, 0], True), ([6, 0, 6, 0], True), ([6, 0, 6], False), ([6, 0, 0], False)],
 )
 def test_the_leave_is_a_cause_of_its_own_then(
