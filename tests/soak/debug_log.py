@@ -51,8 +51,7 @@ _NEAR = 100
 class Line(NamedTuple):
     """What counts of one line.
 
-    ``what`` is Sending, Received, Not taken, one of the other lines', or the
-    soak's own.
+    ``what`` is Sending, Received, a name among `_OTHERS`, or the soak's own.
     """
 
     what: str

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import fields
+from typing import Any
 
 from agent.wire.messages import Node
 from agent.wire.speaker import Speaker
@@ -233,6 +234,21 @@ class TestStreams:
         assert self.stream(self.thread(wire, 2, 7)) == self.stream(thread)
         former.close()
         assert thread.connection.speakers["g"].connections == (thread.connection,)
+
+    def test_both_sides_of_a_proxy_on_its_host_carry_one_thread(self) -> None:
+        wire = Wire()
+        outside, inside = wire.connect(THREAD.format(1)), wire.connect(THREAD.format(1))
+        how: Any = {"protocol": "stream", "user_data": subscription_info(11, process=7)}
+
+        for side in (outside, inside):
+            side.join("", **how)
+        assert told(inside.joined("1-x", error=79)) == [("raise", 2)]
+        assert told(outside.joined("1-x", error=79)) == []
+        for side in (outside, inside):
+            side.join("1-x", **how)
+
+        assert key(outside, "1-x") == key(inside, "1-x")
+        assert len(wire.interpreter.speakers._by_key) == 1
 
     def test_a_process_that_is_not_known_yet_is_the_one_of_its_host(self) -> None:
         wire = Wire()
