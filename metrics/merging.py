@@ -29,6 +29,7 @@ from metrics.told import (
     Fact,
     claim,
     facts,
+    has_gone_on,
     remember,
     vagueness_s,
     voice_name,
@@ -99,7 +100,11 @@ class Merging:
         out = self._confirm(entry, signal, told[0], claimed[0])
         new = {fact.name for fact, echo in zip(told, claimed, strict=True) if echo is None}
         rest = _rest(signal, new)
-        return out if rest is None else out + self._take_news(entry, rest, facts(rest))
+        if rest is None:
+            return out
+        if has_gone_on(entry.told, claimed[0]):  # it may have rejected the assignment
+            return [*out, self._moves.note(entry.track, _demanded(rest), rest.at, rest.reason)]
+        return out + self._take_news(entry, rest, facts(rest))
 
     def _take_news(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
         if is_late(entry, signal):
@@ -189,6 +194,11 @@ def _rest(signal: Signal, new: set[str]) -> Signal | None:
         generation=signal.generation,
         streams_follow_up=layer,
     )
+
+
+def _demanded(rest: Signal) -> RebalanceStatus:
+    layer = rest.streams_follow_up
+    return rest.status if layer is None else max(rest.status, layer.status)
 
 
 def _ending(signal: Signal, end: Fact) -> Signal:

@@ -112,6 +112,12 @@ def claim(told: Sequence[Fact], fact: Fact) -> Fact | None:
     return found
 
 
+def has_gone_on(told: Sequence[Fact], end: Fact) -> bool:
+    """Tell whether the voice that told an end first has told a cause behind it."""
+    behind = told[told.index(end) + 1 :]
+    return any(each.name in _CAUSES and each.by[0] == end.by[0] for each in behind)
+
+
 def remember(told: list[Fact], new: Sequence[Fact]) -> None:
     """Keep what was told for the first time."""
     for fact in new:

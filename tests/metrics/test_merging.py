@@ -162,6 +162,27 @@ class TestEcho:
         assert (sample.to, sample.reason) == (10, "need to revoke")
         assert (sample.source, sample.generation) == ("logs", 5)
 
+    @pytest.mark.parametrize(
+        ("cause", "found"),
+        [
+            ([raised(8, 12.0, LOG, reason="received assignment does not match")], []),
+            ([], [10]),
+        ],
+    )
+    def test_follow_up_of_a_round_that_its_teller_has_left_behind_moves_nothing(
+        self, tracker: Tracker, cause: list[Signal], found: list[int]
+    ) -> None:
+        """A client rejects an assignment: its log tells why, then the wire what it demands."""
+        run(tracker, seen_by(WIRE), raised(8, 12.0, LOG), synced(12.0, 5, by=SourceKind.LOGS))
+        run(tracker, *cause)
+        own = demand(10, 12.01)
+        end = signal(SignalKind.SYNC, 12.01, ADDRESS, source=WIRE, generation=5, own=own)
+
+        samples = run(tracker, end)
+
+        assert codes(samples) == found
+        assert [each.to for each in samples] == [10]
+
     def test_follow_up_is_told_once_too(self, tracker: Tracker) -> None:
         own = demand(10, 12.0)
         end = signal(SignalKind.SYNC, 12.0, ADDRESS, source=WIRE, generation=5, own=own)

@@ -31,7 +31,7 @@ def other_orders(lines: Sequence[Line], near: Sequence[float]) -> Iterator[list[
 
 
 def _may_change(line: Line) -> bool:
-    is_answer = line.what == "Received"
+    is_answer = line.what in {"Received", "Unheeded"}
     return is_answer and (line.api == "SYNC_GROUP" or _IS_ERROR.search(line.body) is not None)
 
 

@@ -51,7 +51,8 @@ _NEAR = 100
 class Line(NamedTuple):
     """What counts of one line.
 
-    ``what`` is Sending, Received, a name among `_OTHERS`, or the soak's own.
+    ``what`` is Sending, Received, Unheeded (received, but never taken up), a name among `_OTHERS`,
+    or the soak's own.
     """
 
     what: str
@@ -61,11 +62,16 @@ class Line(NamedTuple):
     number: int = 0
     body: str = ""
 
+    def without_assignment(self) -> "Line":
+        """Return a sync's answer as if it had assigned nothing."""
+        return self._replace(body=self.body.partition(", assignment=")[0])
+
 
 def read(log: Path, *, of_log: bool = False) -> list[Line]:
-    """Return the lines that count; of a log without those assignments that it does not show.
+    """Return the lines that count; those assignments marked that the client never took up.
 
-    The client never took them up: it had stopped polling, or had another subscription by then.
+    It had stopped polling, or had another subscription by then. A log does not show them, so
+    ``of_log`` leaves them out.
     """
     out = list[Line]()
     with log.open() as lines:
@@ -76,11 +82,13 @@ def read(log: Path, *, of_log: bool = False) -> list[Line]:
                 if line.api == "LEAVE_GROUP":
                     _forget_expiry(out, line.client_id)
                 out.append(line)
-    found = _heeded(out) if of_log else out
+    found = _marked(out)
+    if of_log:
+        found = [line.without_assignment() if line.what == "Unheeded" else line for line in found]
     return [line for line in found if line.what != "Heeded"]
 
 
-def _heeded(lines: list[Line]) -> list[Line]:
+def _marked(lines: list[Line]) -> list[Line]:
     out, heeds = list[Line](), set[str]()
     for line in reversed(lines):
         is_sync = (line.what, line.api) == ("Received", "SYNC_GROUP")
@@ -89,7 +97,7 @@ def _heeded(lines: list[Line]) -> list[Line]:
         elif line.what == "Sending" and line.api in {"JOIN_GROUP", "LEAVE_GROUP"}:
             heeds.discard(line.client_id)
         if is_sync and line.client_id not in heeds:
-            out.append(line._replace(body=line.body.partition(", assignment=")[0]))
+            out.append(line._replace(what="Unheeded"))
         else:
             out.append(line)
     return out[::-1]

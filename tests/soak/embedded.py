@@ -4,11 +4,14 @@ Layouts: ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json, 
 AssignmentInfo.java its end alone, which is the time of the next rebalance since version 7.
 """
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
 Partitions = frozenset[tuple[str, int]]
 
+_PROTOCOL = re.compile(r"Protocol\(name='([^']*)', metadata=\[([^\]]*)\]\)")
+_ASSIGNED = re.compile(r"protocolName='([^']*)', assignment=\[([^\]]*)\]")
 _NEXT_REBALANCE_BYTES = 8
 _NEVER_MS = (1 << 63) - 1
 _REVOKE, _PROBE = 10, 11
@@ -21,7 +24,7 @@ class Assignment(NamedTuple):
     demand: int
 
 
-NOTHING = Assignment(frozenset(), 0)
+_NOTHING = Assignment(frozenset(), 0)
 
 
 class _Reader:
@@ -47,9 +50,19 @@ class _Reader:
         )
 
 
+def owned(body: str) -> dict[str, Partitions]:
+    """Return what a member still has when it joins, by protocol."""
+    return {name: _owned(metadata) for name, metadata in _PROTOCOL.findall(body)}
+
+
+def assigned(body: str) -> tuple[str, Assignment]:
+    """Return the protocol of an assignment, and what a member got from a sync."""
+    match = _ASSIGNED.search(body)
+    return ("", _NOTHING) if match is None else (match[1], _given(match[2]))
+
+
 @lru_cache(1000)
-def owned(metadata: str) -> Partitions:
-    """Return what a member still has when it joins."""
+def _owned(metadata: str) -> Partitions:
     reader = _Reader(metadata)
     version = reader.number(2)
     for _ in range(reader.number(4)):
@@ -59,8 +72,7 @@ def owned(metadata: str) -> Partitions:
 
 
 @lru_cache(1000)
-def given(assignment: str) -> Assignment:
-    """Return what a member got from a sync."""
+def _given(assignment: str) -> Assignment:
     reader = _Reader(assignment)
     reader.number(2)  # the version
     partitions = reader.partitions()

@@ -9,6 +9,7 @@ Some things are open, and only they may be decided by what was found. A process 
 not logged how it ended: whether the answer to a SyncGroup that it had sent came, and whether what
 it had begun was lost (a status that nothing confirms is, after a time; so is a living client's).
 An answer to a SyncGroup that came when the heartbeat thread had just left is none to the client.
+What an assignment demands that the client rejects is told by the wire, unless the log was first.
 Those are ``fates``. What crosses on its way has no one order: where a cause is masked by a higher
 one of seconds before, or came just behind a leave, another source may have met it first. A request
 that the client gave up, or left behind as it was killed, may have been answered on the wire. And
@@ -22,12 +23,10 @@ from typing import NamedTuple
 
 from tests.soak.causes import RAISED_BY_ERROR, REVOKE, code_of, error_of
 from tests.soak.debug_log import BEGINNING, IN_GROUP, JOINS, Line
-from tests.soak.embedded import NOTHING, Assignment, Partitions, given, owned
+from tests.soak.embedded import Partitions, assigned, owned
 from tests.soak.lives import CROSSING_S, Lives, Question
 
 _THREAD = re.compile(r"(?P<instance>.+)-StreamThread-\d+-consumer")
-_PROTOCOL = re.compile(r"Protocol\(name='([^']*)', metadata=\[([^\]]*)\]\)")
-_ASSIGNED = re.compile(r"protocolName='([^']*)', assignment=\[([^\]]*)\]")
 _RETRIABLE = {14, 15, 16}
 _PROBE = 11
 _ANSWERED_BY = {"SYNC_GROUP": (0, 1, 3, 4, 9, REVOKE), "JOIN_GROUP": (2, 3, 9)}
@@ -73,8 +72,8 @@ class _Process:
         match line.what:
             case "Sending":
                 client.ask(line.api, line.number, line.body)
-            case "Received":
-                client.answer(line.api, line.number, line.body)
+            case "Received" | "Unheeded":
+                client.answer(line.api, line.number, self._heeded(line, client).body)
             case "Not taken":
                 if self._is_so("taken", line.client_id):
                     client.answer(line.api, line.number, line.body)
@@ -82,6 +81,11 @@ class _Process:
                 client.give_up(line.number, line.api)
             case _:
                 client.request(line.body)
+
+    def _heeded(self, line: Line, client: "_Client") -> Line:
+        if line.what == "Received" or not client.demands(line.body):
+            return line
+        return line if self._is_so("heeded", line.client_id) else line.without_assignment()
 
     def end(self) -> None:
         """Leave behind what is in flight."""
@@ -191,7 +195,7 @@ class _Client:
         elif api == "JOIN_GROUP":
             self._is_out = False
             self._confirm()
-            self._owned = {name: owned(metadata) for name, metadata in _PROTOCOL.findall(body)}
+            self._owned = owned(body)
             self._raise(code_of(body))
 
     def give_up(self, number: int, api: str) -> None:
@@ -223,7 +227,7 @@ class _Client:
 
     def _sync(self, body: str) -> None:
         self._confirm()
-        (_, got), revokes = _assigned(body), self._revokes(body)
+        (_, got), revokes = assigned(body), self._revokes(body)
         if got.demand == REVOKE:
             self.demand = max(self.demand, REVOKE)
         elif not revokes:
@@ -236,9 +240,13 @@ class _Client:
             self.demand = max(self.demand, _PROBE)
             self._process.follow(self._client_id)
 
+    def demands(self, body: str) -> bool:
+        """Tell whether an assignment demands another rebalance."""
+        return self._revokes(body) or assigned(body)[1].demand != 0
+
     def _revokes(self, body: str) -> bool:
         """Tell whether an assignment lacks what the member owned as it joined."""
-        protocol, got = _assigned(body)
+        protocol, got = assigned(body)
         return bool(self._owned.get(protocol, frozenset()) - got.partitions)
 
     def _cross(self, code: int | None) -> None:
@@ -279,12 +287,6 @@ class _Client:
         self.status, self._asked_at = status, 0.0
         self._process.lives.tell(self._client_id, status, self._process.at)
         self._process.follow(self._client_id)
-
-
-def _assigned(body: str) -> tuple[str, Assignment]:
-    """Return the protocol of an assignment, and what it gives."""
-    match = _ASSIGNED.search(body)
-    return ("", NOTHING) if match is None else (match[1], given(match[2]))
 
 
 def _instance(client_id: str) -> str | None:

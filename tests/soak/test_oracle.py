@@ -114,6 +114,7 @@ def test_what_a_cooperative_member_has_to_give_up_is_no_end(tmp_path: Path) -> N
     ("source", "is_heeded", "found"),
     [
         ("wire", False, [1, 10, 0]),
+        ("wire", False, [1, 0]),  # its log told the end first
         ("wire", True, [1, 10, 0]),
         ("logs", False, [1, 0]),
         ("logs", True, [1, 10, 0]),
