@@ -3,11 +3,13 @@
 Theory of operation. Whoever tells an event first moves the status; another source's telling of it
 only confirms, and brings better words where there were none. A cause that only the slower source
 saw cannot be put into a round that is over: it becomes an episode of its own where nothing has
-moved since, else it is recorded as a ``signal``. A leave without a reason may be a drop (5), which
-the wire does not tell from a close: while a source that knows better lives, it waits for that one.
-So does a broker's end of a round, whose assignment may demand the next one (10): while the member
-tells of that round itself, its own end is the end. What a broker tells of a new member waits too,
-where clients are heard: a client's new log is found some seconds after the broker's line.
+moved since, else it is recorded as a ``signal``; so is what an assignment demands, once who told
+its round's end has told the next cause: a client may reject an assignment. A leave without a reason
+may be a drop (5), which the wire does not tell from a close: while a source that knows better
+lives, it waits for that one. So does a broker's end of a round, whose assignment may demand the
+next one (10): while the member tells of that round itself, its own end is the end. What a broker
+tells of a new member waits too, where clients are heard: a client's new log is found some seconds
+after the broker's line.
 """
 
 from collections import Counter
