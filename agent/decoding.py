@@ -139,9 +139,16 @@ def _scalar(hint: type, value: object, where: str) -> Any:
     if hint is str and isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
     if hint is Path and isinstance(value, str) and value:
-        return Path(value).expanduser()
+        return _path(value, where)
     wanted = {bool: "true or false", int: "a whole number, 0 or more", str: "text", Path: "a path"}
     raise _wrong(value, where, wanted[hint])
+
+
+def _path(value: str, where: str) -> Path:
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:  # of a user that is not known here
+        raise ConfigError(f"{where}: found {_shown(value)}, which has no home here") from error
 
 
 def _wrong(value: object, where: str, wanted: str) -> ConfigError:
