@@ -155,6 +155,7 @@ class _Client:
         self.status = self.demand = 0
         self._process, self._client_id = process, client_id
         self._doubtful_at = self._asked_at = 0.0
+        self._has_other_cause = False
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -206,8 +207,8 @@ class _Client:
     def request(self, reason: str) -> None:
         before = self.status
         self._raise(code_of(reason))
-        if 0 < before < self.status:
-            self._asked_at = self._process.at
+        if before < self.status:
+            self._asked_at, self._has_other_cause = self._process.at, before > 0
 
     def answer(self, api: str, number: int, body: str) -> None:
         self._in_flight.pop(number, None)
@@ -271,13 +272,15 @@ class _Client:
         if code > self.status:
             self._move(code)
         elif 0 < code < self.status:
+            self._has_other_cause = True
             self._process.lives.mask(self._client_id, code, self._process.at)
             self._process.follow(self._client_id, code)
 
     def settle(self) -> None:
         """Come to rest, or let the instance know that nothing is demanded of it any more."""
         if self.status:
-            if self._asked_at and self._process.at - self._asked_at <= CROSSING_S:
+            is_overtaken = self._asked_at and self._process.at - self._asked_at <= CROSSING_S
+            if is_overtaken and self._has_other_cause:
                 self._process.lives.delay(self._client_id)
             self._move(0)
         else:

@@ -346,6 +346,20 @@ def test_what_the_end_has_overtaken_is_a_signal(
     )
 
 
+@pytest.mark.parametrize(
+    ("masked", "found", "is_right"),
+    [([answer("HEARTBEAT", 1, 27)], [1, 0], True), ([], [], False)],
+)
+def test_so_it_is_where_what_it_masks_was_met_first(
+    tmp_path: Path, masked: list[Said], found: list[int], *, is_right: bool
+) -> None:
+    log = log_of(tmp_path, ("enforce", "", 0, ""), *masked, synced(2))
+    another = [row | {"client_id": "c2"} for row in rows_of([1], source="wire")]
+    rows = another + rows_of(found, source="wire") + rows_of([6], "signal", "wire")
+
+    assert _alike(log, rows) is is_right
+
+
 @pytest.mark.parametrize(("source", "is_right"), [("wire", True), ("logs", False)])
 def test_or_it_begins_and_ends_behind_the_end(
     tmp_path: Path, source: str, *, is_right: bool
