@@ -19,6 +19,7 @@ from tests.soak.oracle import codes
 _AHEAD = 2
 """Of one client a kill leaves so many questions open."""
 _SHOWN = 4
+_AS_SIGNAL = {"late", "masked"}
 
 Row = dict[str, Any]
 Codes = dict[str, list[int]]
@@ -32,7 +33,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
     processes, ``crossed`` how many causes were met before what masks them in the client's own log,
     or before those of another thread that was read first,
     ``unread`` how many were told of answers to requests that the client had given up, ``late`` how
-    many are a signal, because the wire had told the end of their round.
+    many are a signal, because the wire had told the end of their round, or a higher cause.
     """
     counts: Counter[str] = Counter()
     told = [row for row in rows if row["kind"] == "transition"]
@@ -65,7 +66,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
         "asked": counts["asked"],
         "crossed": counts["crossed"],
         "unread": counts["unread"],
-        "late": counts["late"],
+        "late": counts["late"] + counts["masked"],
         "precision": counts["right"] / max(1, counts["found"]),
         "recall": counts["right"] / max(1, counts["wanted"]),
     }
@@ -148,21 +149,22 @@ def _with_possible(
         name, signal = each.name, (each.name, each.codes[0])
         told, there = wanted.get(name, []), found.get(name, [])
         others = _instead(each, told, each.position + added[name])
-        if each.why == "late":
+        if each.why in _AS_SIGNAL:
             others = others[not signals[signal] :] if has_wire else []
         best = min([told, *others], key=lambda instead: _wrong(instead, there))
         if best is not told:
             wanted[name] = best
             added[name] += len(best) - len(told)
-            signals[signal] -= each.why == "late" and len(best) < len(told)
+            signals[signal] -= each.why in _AS_SIGNAL and len(best) < len(told)
             taken[each.why] += 1
     return wanted, taken
 
 
 def _instead(possible: Possible, told: list[int], place: int) -> list[list[int]]:
-    """Return what may have been told instead; of what is late, as a signal first."""
-    if possible.why == "late":
-        return [[*told[:place], *told[place + 1 :]], [*told[:place], 0, *told[place:]]]
+    """Return what may have been told instead; of what is late or masked, as a signal first."""
+    if possible.why in _AS_SIGNAL:
+        without = [*told[:place], *told[place + 1 :]]
+        return [without, *[[*told[:place], 0, *told[place:]]] * (possible.why == "late")]
     highest, behind = max(possible.codes), place
     while behind < len(told) and 0 < told[behind] <= highest:
         behind += 1  # masked by what the client has not read, or has read later

@@ -21,15 +21,24 @@ class Question(NamedTuple):
 class Possible(NamedTuple):
     """What may have been told before what stands at ``position``, by another source.
 
-    Or, where it is ``late``, what stands there and may be a signal.
+    Or, where it is ``late`` or ``masked``, what stands there and may be a signal.
     """
 
     why: str
     """``crossed``: the code there masks it here, or was a leave; ``unread``: the client gave the
-    request up; ``late``: the round's end came at once."""
+    request up; ``late``: the round's end came at once; ``masked``: a higher cause did."""
     name: str
     position: int
     codes: tuple[int, ...]
+
+
+class Left(NamedTuple):
+    """A leave: when, where all were, the client's status, and the leave's own code."""
+
+    at: float
+    position: dict[str, int]
+    status: int
+    code: int
 
 
 class Lives:
@@ -56,10 +65,10 @@ class Lives:
         """Take an answer that crossed what stands there."""
         self.possible += [Possible("crossed", name, at, codes) for name, at in position.items()]
 
-    def delay(self, name: str) -> None:
-        """Take the last cause as one that the end of its round has overtaken."""
+    def delay(self, name: str, why: str = "late") -> None:
+        """Take the last cause as one that the end of its round, or a higher one, has overtaken."""
         told = self.told[name]
-        self.possible.append(Possible("late", name, len(told) - 1, (told[-1],)))
+        self.possible.append(Possible(why, name, len(told) - 1, (told[-1],)))
 
     def give_up(self, name: str, codes: Iterable[int]) -> None:
         """Take a request that the client does not wait for any more."""

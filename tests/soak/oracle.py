@@ -13,18 +13,17 @@ What an assignment demands that the client rejects is told by the wire, unless t
 Those are ``fates``. What crosses on its way has no one order: where a cause is masked by a higher
 one of seconds before, or came just behind a leave, another source may have met it first. A request
 that the client gave up, or left behind as it was killed, may have been answered on the wire. And
-what was asked of a client that was joining may be told when the wire has told the end: then it is
+what was asked of a client may be told when the wire has told the end, or a higher cause: then it is
 a ``signal``. Those are ``Possible``.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from tests.soak.causes import RAISED_BY_ERROR, REVOKE, code_of, error_of
 from tests.soak.debug_log import BEGINNING, IN_GROUP, JOINS, Line
 from tests.soak.embedded import Partitions, assigned, owned
-from tests.soak.lives import CROSSING_S, Lives, Question
+from tests.soak.lives import CROSSING_S, Left, Lives, Question
 
 _THREAD = re.compile(r"(?P<instance>.+)-StreamThread-\d+-consumer")
 _RETRIABLE = {14, 15, 16}
@@ -139,15 +138,6 @@ class _Process:
         return self._fates.get(question, True)
 
 
-class _Left(NamedTuple):
-    """A leave: when, where all were, the client's status, and the leave's own code."""
-
-    at: float
-    position: dict[str, int]
-    status: int
-    code: int
-
-
 class _Client:
     """One consumer."""
 
@@ -162,7 +152,7 @@ class _Client:
         """Take another consumer of that name: its requests are numbered anew."""
         self.waits_for_sync = self._is_out = False
         self._left_at = self._last = -1
-        self._left: _Left | None = None
+        self._left: Left | None = None
         self._in_flight: dict[int, str] = {}
         self._owned: dict[str, Partitions] = {}
 
@@ -188,7 +178,7 @@ class _Client:
             self._is_out, self._left_at = True, number
             is_dropped, position = _DROP in body, self._process.position(self._client_id)
             code = _DROPPED if is_dropped else _ASKED
-            self._left = _Left(self._process.at, position, self.status, code)
+            self._left = Left(self._process.at, position, self.status, code)
             self._raise(code)
             if not is_dropped:
                 self.demand = 0
@@ -270,17 +260,21 @@ class _Client:
         if code:
             self._confirm()
         if code > self.status:
+            if self._has_just_asked():
+                self._process.lives.delay(self._client_id, "masked")
             self._move(code)
         elif 0 < code < self.status:
             self._has_other_cause = True
             self._process.lives.mask(self._client_id, code, self._process.at)
             self._process.follow(self._client_id, code)
 
+    def _has_just_asked(self) -> bool:
+        return self._asked_at > 0 and self._process.at - self._asked_at <= CROSSING_S
+
     def settle(self) -> None:
         """Come to rest, or let the instance know that nothing is demanded of it any more."""
         if self.status:
-            is_overtaken = self._asked_at and self._process.at - self._asked_at <= CROSSING_S
-            if is_overtaken and self._has_other_cause:
+            if self._has_just_asked() and self._has_other_cause:
                 self._process.lives.delay(self._client_id)
             self._move(0)
         else:

@@ -1,10 +1,10 @@
-"""Lives in the words of a DEBUG log, for the tests of its readers."""
+"""Lives in the words of a DEBUG log, and whether rows tell them: for the tests of its readers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import pack
 
-from tests.soak.comparing import Row
+from tests.soak.comparing import Row, compared
 from tests.soak.debug_log import BEGINNING
 
 _HEADER = (
@@ -81,3 +81,9 @@ def synced(number: int, given: Sequence[int] = (), next_ms: int | None = None) -
 
 def rows_of(found: Sequence[int], kind: str = "transition", source: str = "logs") -> list[Row]:
     return [{"kind": kind, "client_id": "c1", "to": code, "source": source} for code in found]
+
+
+def alike(log: Path, rows: Sequence[Row]) -> bool:
+    """Tell whether the rows are the life that a log tells."""
+    counts = compared([log], rows, "test")
+    return counts["precision"] == counts["recall"] == 1.0

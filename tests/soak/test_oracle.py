@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.comparing import Row, compared
+from tests.soak.comparing import compared
 from tests.soak.debug_log import Line, read
 from tests.soak.lives import Lives, Question
 from tests.soak.oracle import codes
-from tests.soak.said import Said, answer, join, log_of, rows_of, synced
+from tests.soak.said import Said, alike, answer, join, log_of, rows_of, synced
 
 _THREAD = "s1-StreamThread-1-consumer"
 _NEVER = (1 << 63) - 1
@@ -134,7 +134,7 @@ def test_what_the_client_has_not_heeded_is_not_in_its_log(
         ("heeded", "", 0, ""),
     )
 
-    assert _alike(log, rows_of(found, source=source))
+    assert alike(log, rows_of(found, source=source))
 
 
 @pytest.mark.parametrize(
@@ -237,11 +237,6 @@ def test_an_answer_that_the_client_has_given_up_may_have_been_told(
     assert (counts["precision"], counts["recall"]) == (precision, 1.0)
 
 
-def _alike(log: Path, rows: list[Row]) -> bool:
-    counts = compared([log], rows, "test")
-    return counts["precision"] == counts["recall"] == 1.0
-
-
 @pytest.mark.parametrize(
     ("found", "is_right"),
     [([6, 0], True), ([1, 6, 0], True), ([6, 0, 1], False), ([3, 6, 0], False)],
@@ -252,7 +247,7 @@ def test_an_answer_that_crossed_a_leave_may_have_been_met_first(
     leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='the consumer is being closed')"
     log = log_of(tmp_path, leave, answer("HEARTBEAT", 7, 27))
 
-    assert _alike(log, rows_of(found)) is is_right
+    assert alike(log, rows_of(found)) is is_right
 
 
 @pytest.mark.parametrize(
@@ -265,7 +260,7 @@ def test_a_sync_that_crossed_a_leave_may_have_ended_the_round(
     leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='the consumer is being closed')"
     log = log_of(tmp_path, answer("HEARTBEAT", 6, 27), leave, synced(7))
 
-    assert _alike(log, rows_of(found)) is is_right
+    assert alike(log, rows_of(found)) is is_right
 
 
 @pytest.mark.parametrize(
@@ -277,7 +272,7 @@ def test_or_may_have_demanded_another(tmp_path: Path, found: list[int], *, is_ri
     joined = answer("HEARTBEAT", 5, 27), join(6, "group is already rebalancing", owned=(0, 1))
     log = log_of(tmp_path, *joined, leave, synced(7, given=(0,)))
 
-    assert _alike(log, rows_of(found, source="wire")) is is_right
+    assert alike(log, rows_of(found, source="wire")) is is_right
 
 
 @pytest.mark.parametrize(
@@ -290,7 +285,7 @@ def test_the_leave_is_a_cause_of_its_own_then(
     leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='the consumer is being closed')"
     log = log_of(tmp_path, ("enforce", "", 0, ""), leave, synced(7))
 
-    assert _alike(log, rows_of(found)) is is_right
+    assert alike(log, rows_of(found)) is is_right
 
 
 @pytest.mark.parametrize(
@@ -303,7 +298,7 @@ def test_what_a_killed_process_had_asked_may_have_been_answered(
     asked: Said = ("ask", "HEARTBEAT", 7, "HeartbeatRequestData()")
     log = log_of(tmp_path, asked, _BEGIN, join(1), answer("JOIN_GROUP", 1, 79), synced(2))
 
-    assert _alike(log, rows_of(found)) is is_right
+    assert alike(log, rows_of(found)) is is_right
 
 
 @pytest.mark.parametrize(
@@ -315,7 +310,7 @@ def test_a_sync_behind_which_the_heartbeat_thread_has_left_is_none_to_the_client
     drop = "ask", "LEAVE_GROUP", 3, "LeaveGroupRequestData(reason='poll timeout has expired.')"
     log = log_of(tmp_path, answer("HEARTBEAT", 1, 27), synced(2), drop, ("cleared", "", 0, ""))
 
-    assert _alike(log, rows_of(found)) is is_right
+    assert alike(log, rows_of(found)) is is_right
 
 
 @pytest.mark.parametrize(
@@ -329,45 +324,7 @@ def test_what_nothing_confirms_for_long_may_be_lost(
     begun, later = answer("JOIN_GROUP", 1, 79), answer("HEARTBEAT", 2, 27)
     log = log_of(tmp_path, begun, *silence, later, synced(3))
 
-    assert _alike(log, rows_of(found)) is is_right
-
-
-@pytest.mark.parametrize(
-    ("source", "signals", "is_right"),
-    [("wire", [6], True), ("wire", [], False), ("logs", [6], False)],
-)
-def test_what_the_end_has_overtaken_is_a_signal(
-    tmp_path: Path, source: str, signals: list[int], *, is_right: bool
-) -> None:
-    log = log_of(tmp_path, answer("HEARTBEAT", 1, 27), ("enforce", "", 0, ""), synced(2))
-
-    assert (
-        _alike(log, rows_of([1, 0], source=source) + rows_of(signals, "signal", source)) is is_right
-    )
-
-
-@pytest.mark.parametrize(
-    ("masked", "found", "is_right"),
-    [([answer("HEARTBEAT", 1, 27)], [1, 0], True), ([], [], False)],
-)
-def test_so_it_is_where_what_it_masks_was_met_first(
-    tmp_path: Path, masked: list[Said], found: list[int], *, is_right: bool
-) -> None:
-    log = log_of(tmp_path, ("enforce", "", 0, ""), *masked, synced(2))
-    another = [row | {"client_id": "c2"} for row in rows_of([1], source="wire")]
-    rows = another + rows_of(found, source="wire") + rows_of([6], "signal", "wire")
-
-    assert _alike(log, rows) is is_right
-
-
-@pytest.mark.parametrize(("source", "is_right"), [("wire", True), ("logs", False)])
-def test_or_it_begins_and_ends_behind_the_end(
-    tmp_path: Path, source: str, *, is_right: bool
-) -> None:
-    log = log_of(tmp_path, answer("HEARTBEAT", 1, 27), ("enforce", "", 0, ""), synced(2))
-
-    assert _alike(log, rows_of([1, 6, 0], source=source))
-    assert _alike(log, rows_of([1, 0, 6, 0], source=source)) is is_right
+    assert alike(log, rows_of(found)) is is_right
 
 
 def test_a_streams_thread_asks_for_its_follow_up_before_the_client_does(tmp_path: Path) -> None:
