@@ -64,17 +64,13 @@ def kafka_28(folder: Path, cache: Path) -> Iterator[str]:
     main = "org.apache.zookeeper.server.ZooKeeperServerMain"
     keeping = _java(main, "2.8.2", folder, cache)
     keeping += [str(zookeeper_port), folder / "zookeeper"]
-    with (
-        Driver("zookeeper", _until(keeping), folder / "zookeeper.log") as zookeeper,
-        Driver(
-            "kafka 2.8",
-            _until([*_java("kafka.Kafka", "2.8.2", folder, cache), config]),
-            folder / "broker.log",
-        ) as broker,
-    ):
-        zookeeper.wait_until(lambda: _listens(zookeeper_port), "connections", _READY_S)
-        broker.wait_until(lambda: _listens(port), "connections", _READY_S)
-        yield f"{HOST}:{port}"
+    serving = _until([*_java("kafka.Kafka", "2.8.2", folder, cache), config])
+    with Driver("zookeeper", _until(keeping), folder / "zookeeper.log") as zookeeper:
+        # one that is met before it serves does not close the connection, and the broker gives up
+        zookeeper.wait_until(lambda: _serves(zookeeper_port), "a version", _READY_S)
+        with Driver("kafka 2.8", serving, folder / "broker.log") as broker:
+            broker.wait_until(lambda: _listens(port), "connections", _READY_S)
+            yield f"{HOST}:{port}"
 
 
 def _until(command: list[str | Path]) -> list[str | Path]:
@@ -106,3 +102,12 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _serves(zookeeper_port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, zookeeper_port), timeout=1.0) as sock:
+            sock.sendall(b"srvr")
+            return sock.recv(100).startswith(b"Zookeeper version")
+    except OSError:
+        return False
