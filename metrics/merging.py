@@ -104,7 +104,8 @@ class Merging:
         rest = _rest(signal, new)
         if rest is None:
             return out
-        if has_gone_on(entry.told, claimed[0]):  # it may have rejected the assignment
+        is_end = signal.kind is SignalKind.SYNC
+        if is_end and has_gone_on(entry.told, claimed[0]):  # it may have rejected the assignment
             return [*out, self._moves.note(entry.track, _demanded(rest), rest.at, rest.reason)]
         return out + self._take_news(entry, rest, facts(rest))
 

@@ -183,6 +183,18 @@ class TestEcho:
         assert codes(samples) == found
         assert [each.to for each in samples] == [10]
 
+    def test_what_an_echo_of_a_cause_demands_is_news_whatever_came_behind(
+        self, tracker: Tracker
+    ) -> None:
+        thread = replace(LOG, client_id="s-StreamThread-1-consumer")
+        on_wire = replace(ADDRESS, client_id=thread.client_id)
+        run(tracker, signal(SignalKind.SEEN, 9.0, on_wire, source=WIRE))
+        run(tracker, raised(1, 10.0, thread), raised(7, 10.1, thread))
+
+        samples = run(tracker, raised(1, 10.0, on_wire, source=WIRE, layer=demand(11, 10.2, 60.0)))
+
+        assert codes(samples, Scope.STREAMS) == [11]
+
     def test_follow_up_is_told_once_too(self, tracker: Tracker) -> None:
         own = demand(10, 12.0)
         end = signal(SignalKind.SYNC, 12.0, ADDRESS, source=WIRE, generation=5, own=own)
