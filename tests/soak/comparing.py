@@ -163,8 +163,10 @@ def _with_possible(
 def _instead(possible: Possible, told: list[int], place: int) -> list[list[int]]:
     """Return what may have been told instead; of what is late or masked, as a signal first."""
     if possible.why in _AS_SIGNAL:
-        without = [*told[:place], *told[place + 1 :]]
-        return [without, *[[*told[:place], 0, *told[place:]]] * (possible.why == "late")]
+        instead = [[*told[:place], *told[place + 1 :]]]
+        if possible.why == "late":  # or it began and ended behind the end
+            instead.append([*told[:place], 0, *told[place:]])
+        return instead
     highest, behind = max(possible.codes), place
     while behind < len(told) and 0 < told[behind] <= highest:
         behind += 1  # masked by what the client has not read, or has read later
