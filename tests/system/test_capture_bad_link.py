@@ -14,7 +14,7 @@ from agent.lab.broker import HOST, Cluster, Node, free_port
 from agent.lab.clients import Clients
 from tests.net_raw import needs_net_raw
 from tests.system.bad_link import BadLink
-from tests.system.observer import CONSUMER, STREAMS, Observer
+from tests.system.observer import CONSUMER, STREAMS, Observer, heeded
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900), needs_net_raw]
 
@@ -121,11 +121,11 @@ def _assert_alike(scene: Scene, one: Observer, other: Observer, least: dict[str,
     told = {client_id: one.settled(client_id, count, scope) for client_id, count in least.items()}
     for client_id, codes in told.items():
         assert len(codes) >= least[client_id]
-        assert other.codes(client_id, codes, scope) == codes
+        assert heeded(other.codes(client_id, codes, scope)) == heeded(codes)
     for agent in (one, other):
         agent.stop()
         for client_id, codes in told.items():
-            assert agent.codes(client_id, codes, scope) == codes
+            assert heeded(agent.codes(client_id, codes, scope)) == heeded(codes)
     assert scene.link.faults.total() > 0
 
 
@@ -146,7 +146,11 @@ def test_kip_848_consumers_join_and_leave(
     _assert_alike(away, logs, capture, {"m1": 7, "m2": 4})
 
 
-@pytest.mark.parametrize(("protocol", "least"), [("classic", (5, 3)), ("streams", (7, 4))])
+_LEAST = [("classic", (5, 2)), ("streams", (7, 4))]
+"""The second one's first sync may cross what the first one gives up: then one round has it all."""
+
+
+@pytest.mark.parametrize(("protocol", "least"), _LEAST)
 def test_a_streams_application_moves_its_tasks(
     away: Scene,
     capture: Observer,
