@@ -30,7 +30,7 @@ from aggregation.root_cause import (
     unknown_trigger,
 )
 from aggregation.rounds import GroupRef, Round, rounds
-from aggregation.tolls import Toll, inferred_from, of_round, tolls
+from aggregation.tolls import Toll, inferred_from, of_rounds, tolls
 from metrics.sample import Outcome, Sample, parse_time
 from metrics.status import RebalanceStatus
 
@@ -149,12 +149,8 @@ def _with_tolls(
     by_ref: dict[GroupRef, list[Round]] = defaultdict(list)
     for each in episodes:
         by_ref[each.round.ref].append(each.round)
-    return [
-        _with_toll(
-            each, of_round(each.round, by_ref[each.round.ref], told.get(each.round.ref.group, ()))
-        )
-        for each in episodes
-    ]
+    found = {ref: of_rounds(made, told.get(ref.group, ())) for ref, made in by_ref.items()}
+    return [_with_toll(each, next(found[each.round.ref])) for each in episodes]
 
 
 def _with_toll(episode: GroupEpisode, told: tuple[Toll, ...]) -> GroupEpisode:

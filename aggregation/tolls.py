@@ -5,8 +5,9 @@ had begun by then and was not long over. Who came or went stands with the coordi
 others hear of it.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from aggregation.pieces import MemberRef
@@ -69,17 +70,20 @@ def inferred_from(trigger: Trigger, told: Sequence[Toll]) -> Trigger:
     )
 
 
-def of_round(made: Round, others: Iterable[Round], told: Sequence[Toll]) -> tuple[Toll, ...]:
-    """Return the findings that are of one rebalance and not of a later one of its group."""
-    later = [each.started_at for each in others if each.started_at > made.started_at]
-    next_at = min(later, default=float("inf"))
-
-    def is_of(toll: Toll) -> bool:
+def of_rounds(made: Iterable[Round], told: Iterable[Toll]) -> Iterator[tuple[Toll, ...]]:
+    """Return, for each rebalance of one group, the findings that are of it and of no later one."""
+    made = list(made)
+    starts = sorted({each.started_at for each in made})
+    by_start: dict[float, list[Toll]] = defaultdict(list)
+    for toll in told:
         early_s = 0.0 if toll.member is None else EPOCH_NOTICE_S
-        until = min(made.ended_at + LATE_S, next_at - early_s)
-        return made.started_at - early_s <= toll.at < until
-
-    return tuple(t for t in told if is_of(t) and _same(t.cluster, made.ref.cluster))
+        before = bisect_right(starts, toll.at + early_s)
+        if before:
+            by_start[starts[before - 1]].append(toll)
+    for each in made:
+        until, cluster = each.ended_at + LATE_S, each.ref.cluster
+        near = by_start.get(each.started_at, ())
+        yield tuple(t for t in near if t.at < until and _same(t.cluster, cluster))
 
 
 def _same(one: str, other: str) -> bool:
