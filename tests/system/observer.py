@@ -27,16 +27,6 @@ web: {{listen: ["127.0.0.1:{port}"]}}
 """
 
 
-def heeded(codes: list[int]) -> list[int]:
-    """Leave out each 1 that a higher code follows at once.
-
-    Whether a client read a heartbeat's answer before it had a cause of its own is a matter of
-    milliseconds: its log tells, the wire cannot.
-    """
-    follows = [*codes[1:], 0]
-    return [code for code, then in zip(codes, follows, strict=True) if code != 1 or then <= 1]
-
-
 class Observer:
     """Runs the agent over a folder of client logs, or over another source."""
 

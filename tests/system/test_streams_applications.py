@@ -7,7 +7,7 @@ import pytest
 
 from agent.lab.process import Driver
 from tests.net_raw import needs_net_raw
-from tests.system.observer import CONSUMER, STREAMS, Observer, heeded
+from tests.system.observer import CONSUMER, STREAMS, Observer
 from tests.system.stage import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900), needs_net_raw]
@@ -39,13 +39,43 @@ def _assert_alike(stage: Stage, wire: Observer, *threads: str) -> None:
     """Each thread's consumer has the same story in its log and on the wire."""
     for thread in threads:
         logged = stage.agent._codes(f"{thread}-consumer", CONSUMER)
-        assert heeded(wire.codes(f"{thread}-consumer", logged)) == heeded(logged) != []
+        seen = wire.codes(f"{thread}-consumer", logged)
+        assert logged
+        assert _may_have_read(logged, seen), (logged, seen)
+
+
+def _may_have_read(logged: list[int], seen: list[int]) -> bool:
+    """Tell whether both are one story: a thread that asks (6) may have left a 1 unread till then.
+
+    It is a matter of milliseconds, of which the log tells and the wire cannot.
+    """
+    at = 0
+    for code, then in zip(seen, [*seen[1:], 0], strict=True):
+        if logged[at : at + 1] == [code]:
+            at += 1
+        elif (code, then) != (1, 6):
+            return False
+    return at == len(logged)
 
 
 def _holds(codes: list[int], seen: list[int]) -> bool:
     """Tell whether some codes stand in others in this order; a busy machine may add rounds."""
     rest = iter(seen)
     return seen[-1:] == [0] and all(code in rest for code in codes)
+
+
+def _assert_waited(stage: Stage, wire: Observer, client_id: str, times: int) -> None:
+    """It joined so often and waited for its tasks (10), or its sync was refused: one round did."""
+    _assert_seen(stage, wire, client_id, [2, 0] * times)
+    for agent in (stage.agent, wire):
+        refused = [
+            row
+            for row in agent._rows()
+            if (row["kind"], row["scope"]) == ("signal", CONSUMER)
+            and row["client_id"].startswith(f"{client_id}-")
+            and (row["reason"] or "").startswith("SyncGroup ")
+        ]
+        assert agent._codes(client_id, STREAMS).count(10) + len(refused) == times
 
 
 def _wait(
@@ -81,14 +111,14 @@ def test_standbys_move_when_instances_come_and_go(stage: Stage, wire: Observer, 
     run("3.9.1", "s1", num_standby_replicas="1")
     second = run("3.9.1", "s2", num_standby_replicas="1")
     _assert_seen(stage, wire, "s1", [2, 0, 1, 10, 0])
-    _assert_seen(stage, wire, "s2", [2, 0])  # with a 10, unless its first sync is refused
+    _assert_waited(stage, wire, "s2", 1)
 
     second.kill()
     _assert_seen(stage, wire, "s1", [2, 0, 1, 10, 0, 1, 0])
     run("3.9.1", "s2", num_standby_replicas="1")
 
     _assert_seen(stage, wire, "s1", [2, 0, 1, 10, 0, 1, 0, 1, 10, 0])
-    _assert_seen(stage, wire, "s2", [2, 0, 2, 0])
+    _assert_waited(stage, wire, "s2", 2)
     _assert_alike(stage, wire, "s1-StreamThread-1", "s2-StreamThread-1")
     _assert_application(stage, wire, 0.0, 10.0)
 
