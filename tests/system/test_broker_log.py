@@ -166,9 +166,10 @@ def test_both_name_who_joined_froze_changed_stalled_and_left(scene: Scene) -> No
 def test_both_name_whose_topics_have_grown(scene: Scene) -> None:
     topic = scene.topic("grow-in")
     leader = scene.join("2.8.2", "g1", "grow")
-    scene.join("3.4.1", "g2", "grow")
+    other = scene.join("3.4.1", "g2", "grow")
     leader.wait_for("assigned")
     leader.close()
+    _wait_for_share(other, 4)  # else it may learn of both in one rebalance
 
     scene.lab.admin.do(f"set-partitions {topic} 6")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent.lab.process import Driver
 from aggregation.causes import cause_of
 from aggregation.episodes import GroupEpisode, group_episodes
 from metrics.sample import Sample, parse_time
@@ -27,12 +28,15 @@ _DEADLINE_S = 40.0
 
 def _scene(stage: Stage, version: str, spool: Path) -> list[tuple[str, str, str]]:
     """Play it, and return certainty, status and client id of each rebalance as they were."""
-    m1, m2, m3 = (
-        stage.clients.consumer(version, name, stage.group, [stage.topic], _QUICK | more)
-        for name, more in zip(_MEMBERS, ({}, {}, _SLOW), strict=True)
-    )
-    for client in (m1, m2, m3):
-        client.wait_for("assigned")
+    members = list[Driver]()
+    for name, more in zip(_MEMBERS, ({}, {}, _SLOW), strict=True):
+        properties = _QUICK | more
+        members.append(
+            stage.clients.consumer(version, name, stage.group, [stage.topic], properties)
+        )
+        for member in members:  # who asks for a rebalance within one asks for none
+            member.wait_for("assigned")
+    m1, m2, m3 = members
     played: list[tuple[str, str, str]] = []
     steps: list[tuple[Callable[[], object], list[tuple[str, str, str]]]] = [
         (

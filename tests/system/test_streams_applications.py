@@ -36,12 +36,18 @@ def _assert_seen(stage: Stage, wire: Observer, client_id: str, codes: list[int])
 
 
 def _assert_alike(stage: Stage, wire: Observer, *threads: str) -> None:
-    """Each thread's consumer has the same story in its log and on the wire."""
+    """Each thread's consumer has the same story in its log and on the wire, once it has settled."""
     for thread in threads:
-        logged = stage.agent._codes(f"{thread}-consumer", CONSUMER)
-        seen = wire.codes(f"{thread}-consumer", logged)
-        assert logged
+        logged, seen = stage.agent._poll(
+            partial(_told, stage, wire, f"{thread}-consumer"),
+            lambda told: told[0][-1:] == told[1][-1:] == [0] and _may_have_read(*told),
+        )
+        assert logged[-1:] == seen[-1:] == [0]
         assert _may_have_read(logged, seen), (logged, seen)
+
+
+def _told(stage: Stage, wire: Observer, client_id: str) -> tuple[list[int], list[int]]:
+    return stage.agent._codes(client_id, CONSUMER), wire._codes(client_id, CONSUMER)
 
 
 def _may_have_read(logged: list[int], seen: list[int]) -> bool:
