@@ -1,5 +1,6 @@
 """Sources decode in threads of their own, and inspection writes by the same schemas."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,12 @@ def ask_and_read() -> None:
         asked = {"groups": [group], "require_stable": True} if version > 7 else group
         encode(Api.OFFSET_FETCH, version, 1, "me", **asked)
         schema.response_layout.__wrapped__(Api.OFFSET_FETCH, version, ())
+
+
+@pytest.fixture(autouse=True)
+def _collects_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent's heap is frozen and small; to look through all that tests have made takes 60 s."""
+    monkeypatch.setattr(gc, "get_freeze_count", int)
 
 
 @pytest.mark.slow
