@@ -36,7 +36,7 @@ class Gait(NamedTuple):
 
 
 ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=256 << 10)
-"""With larger pipes a gigabyte cost a fifth more; with 768 KiB and SPLICE_F_MORE, a third of the
+"""Larger pipes are no better; with 768 KiB and SPLICE_F_MORE, a third of the
 throughput was left: the kernel keeps back what the reader could have. 1 MiB awaited is no better;
 to stop at a short piece costs a fifth more: a pipe is full with 16 of them, and more is there."""
 REQUESTS = Gait(pipe_bytes=1 << 20, await_bytes=768 << 10, flags=_FLAGS | os.SPLICE_F_MORE)
