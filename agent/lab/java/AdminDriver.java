@@ -63,7 +63,12 @@ public final class AdminDriver {
 
     private static void produce(Properties properties, String topic, int count) {
         StringSerializer text = new StringSerializer();
-        try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties, text, text)) {
+        Properties ordered = new Properties();
+        ordered.putAll(properties);
+        // A new topic's leader may refuse the first request and take the one behind it, and refuses the first
+        // for ever then (KAFKA-15591).
+        ordered.setProperty("max.in.flight.requests.per.connection", "1");
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(ordered, text, text)) {
             for (int i = 0; i < count; i++) {
                 producer.send(new ProducerRecord<>(topic, "key-" + i, "value-" + i));
             }
