@@ -1,23 +1,23 @@
 """One client's connection to one broker, from when both sides are open to their end.
 
-Theory of operation. What is read is passed on at once, and decoded later (`Backlog`), but for what
-stands before an opaque body: whether nobody wants that, the decoder tells.
+Theory of operation. What is read is passed on at once; what the decoder reads of it waits until
+there is time (`Backlog`).
 """
 
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from functools import partial
 from select import EPOLLIN, EPOLLOUT
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from agent.sources.proxy_backlog import Backlog, Read
+from agent.sources.proxy_backlog import Backlog
 from agent.sources.proxy_ends import End
 from agent.sources.proxy_pipes import Pipes
-from agent.sources.proxy_pump import ANSWERS, REQUESTS, SPLICE_MIN_BYTES, Pump
+from agent.sources.proxy_pump import ANSWERS, REQUESTS, Pump
 from agent.wire.connection import Connection
-from agent.wire.passage import ENDLESS, FRAME_BYTES_MAX, Cutter, Passage
+from agent.wire.passage import Passage
 
 Ready = Callable[[], None]
 
@@ -36,59 +36,6 @@ class Loop(Protocol):
 
     def again(self, run: Ready) -> None:
         """Call back once, after all others had their turn."""
-
-
-class Side(NamedTuple):
-    """What a connection's decoder calls one direction."""
-
-    read: Read
-    unwanted: Callable[[Connection], int | None]
-    lose: Callable[[Connection, int], None]
-
-
-ASKS = Side(Connection.sent, Connection.unwanted_sent, Connection.lose_sent)
-TELLS = Side(Connection.received, Connection.unwanted_received, Connection.lose_received)
-
-
-class Flow:
-    """One direction's bytes: through the passage at once, to the decoder when they have passed.
-
-    What cannot have an address in it goes on before the passage looks at it, too: it would wait for
-    us. Calls are bound here, once, for each costs a microsecond where nothing is warm.
-    """
-
-    __slots__ = (
-        "_backlog",
-        "_cutter",
-        "_decoder",
-        "_side",
-        "follow",
-        "held",
-        "note",
-        "pass_on",
-        "rewrites",
-    )
-
-    def __init__(self, link: "Link", side: Side, cutter: Cutter, rewrites: Sized) -> None:
-        self._backlog, self._decoder = link.backlog, link.decoder
-        self._side, self._cutter, self.rewrites = side, cutter, rewrites
-        self.pass_on, self.follow, self.held = cutter.feed, cutter.follow, cutter.held
-        self.note = partial(self._backlog.add, self._decoder, side.read)
-
-    def opaque(self) -> int:
-        skip = self._cutter.skip
-        if skip < SPLICE_MIN_BYTES:
-            return 0
-        if skip > FRAME_BYTES_MAX:
-            return ENDLESS  # a tunnel: the decoder has given up as well
-        self._backlog.read()
-        unwanted = self._side.unwanted(self._decoder)
-        size = skip if unwanted is None else min(skip, unwanted)
-        return size if size >= SPLICE_MIN_BYTES else 0
-
-    def carried(self, size: int) -> None:
-        self._cutter.skip -= size
-        self._side.lose(self._decoder, size)
 
 
 class Link:
@@ -119,16 +66,8 @@ class Link:
         """Start to pass bytes."""
         self._loop, self._client, self._broker = loop, client, broker
         self.decoder, self.passage, self.backlog = decoder, passage, loop.backlog
-        self._requests = Pump(
-            client, broker, Flow(self, ASKS, passage.requests, ()), loop.pipes, REQUESTS
-        )
-        self._answers = Pump(
-            broker,
-            client,
-            Flow(self, TELLS, passage.answers, passage.rewrites),
-            loop.pipes,
-            ANSWERS,
-        )
+        self._requests = Pump(client, broker, passage.requests, loop.pipes, REQUESTS)
+        self._answers = Pump(broker, client, passage.answers, loop.pipes, ANSWERS)
         self._client_ready = partial(self._ready, self._requests, self._answers)
         self._broker_ready = partial(self._ready, self._answers, self._requests)
         self._client_mask = self._broker_mask = 0

@@ -39,6 +39,7 @@ ends before the kernel's next tick (4 ms) has a timer set for it alone: 6 us a w
 _ACCEPTS = _EVENTS = 64
 """At most so many at once."""
 
+_READS = (Connection.sent, Connection.received)
 _log = logging.getLogger(__name__)
 
 
@@ -236,8 +237,10 @@ class ProxyLoop:
             return None if ours is None else (here, ours)
 
         def opened(client: End, broker: End, node: Node) -> None:
-            decoder = Connection(client=peer, server=node, counts=self.counts)
-            self._links.add(Link(self, client, broker, decoder, Passage(route, self.counts)))
+            decoder, add = Connection(peer, node, self.counts), self.backlog.add
+            asks, tells = (partial(add, decoder, read) for read in _READS)
+            passage = Passage(route, self.counts, asks, tells)
+            self._links.add(Link(self, client, broker, decoder, passage))
 
         setup = Setup(self, client, tls.broker, opened, time.monotonic() + terms.setup_s)
         self._setups.add(setup)

@@ -16,12 +16,13 @@ from agent.sources.proxy_ends import CHUNK_BYTES, End
 from agent.sources.proxy_pipes import Pipes
 from agent.wire.passage import FRAME_BYTES_MAX
 
-SPLICE_MIN_BYTES = CHUNK_BYTES
-"""A shorter rest of a body is copied: cheaper than the two more system calls."""
-_TURN_BYTES = 1 << 20
+_SPLICE_MIN_BYTES = CHUNK_BYTES
+"""A body of which less is left when its start was read is copied: cheaper than a pipe. One that
+is spliced is spliced to its end: its last bytes would take another turn."""
+_TURN_BYTES = 2 << 20
 """What a body moves at most before it is another connection's turn."""
 _ROUNDS = 16
-"""Steps before others have their turn: at most 16 MiB."""
+"""Steps before others have their turn: at most 32 MiB."""
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 
 
@@ -35,16 +36,22 @@ class Gait(NamedTuple):
     flags: int = _FLAGS
 
 
-ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=256 << 10)
-"""Larger pipes are no better; with 768 KiB and SPLICE_F_MORE, a third of the
-throughput was left: the kernel keeps back what the reader could have. 1 MiB awaited is no better;
-to stop at a short piece costs a fifth more: a pipe is full with 16 of them, and more is there."""
+ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=512 << 10)
+"""Pipes of 128 KiB take a little less CPU for a slow reader, and a tenth more for a fast one; 1 MiB
+awaited takes no less. With 768 KiB and SPLICE_F_MORE a third of the throughput was left: the kernel
+keeps back what the reader could have. To stop at a short piece costs a fifth more: a pipe is full
+with 16 of them, and more is there."""
 REQUESTS = Gait(pipe_bytes=1 << 20, await_bytes=768 << 10, flags=_FLAGS | os.SPLICE_F_MORE)
 """A producer's batches come in many small pieces, of which a pipe of 64 KiB holds 16."""
 
 
 class Flow(Protocol):
-    """What a direction's bytes mean."""
+    """What a direction's bytes mean: a `Cutter`."""
+
+    skip: int
+    """How many bytes come next that are no frame's start; less what passes without `feed`."""
+    shown: bool
+    """Whether somebody needs to see those."""
 
     @property
     def rewrites(self) -> Sized:
@@ -54,20 +61,11 @@ class Flow(Protocol):
     def held(self) -> Sized:
         """What was taken and has not gone on."""
 
-    def pass_on(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> bytes:
         """Take bytes that were read; return what to write for them."""
 
     def follow(self, data: bytes) -> None:
         """Take bytes that are on their way as they came."""
-
-    def note(self, data: bytes) -> None:
-        """Take the same bytes, once they are on their way."""
-
-    def opaque(self) -> int:
-        """Return how many bytes come next that nobody needs to see; 0 if they are few."""
-
-    def carried(self, size: int) -> None:
-        """Take note of bytes that have passed unseen."""
 
 
 class Pump:
@@ -86,7 +84,6 @@ class Pump:
         "_recv",
         "_send",
         "_splices",
-        "_unseen",
         "body",
         "ended",
         "finished",
@@ -106,9 +103,8 @@ class Pump:
         self._splices = source.can_splice and target.can_splice
         self._pipe: tuple[int, int] | None = None
         self._piped = 0
-        self.body = flow.opaque()
-        """What is left of a body that nobody needs to see."""
-        self._unseen = 0
+        self.body = self._opaque()
+        """What is left of a body that nobody needs to see; 0 if that is little."""
         self.wants_write = False
         """Whether it waits for its target."""
         self.ended = False
@@ -150,7 +146,7 @@ class Pump:
         flow, out = self._flow, data
         rewrites = bool(flow.rewrites or flow.held)
         if rewrites:
-            out = flow.pass_on(data)
+            out = flow.feed(data)
         if out:
             try:
                 sent = self._send(out)
@@ -161,8 +157,7 @@ class Pump:
         if not rewrites:
             flow.follow(data)
         self.moved_bytes += len(data)
-        flow.note(data)
-        self.body = flow.opaque()
+        self.body = flow.skip and self._opaque()
         return len(data) >= self.source.more_bytes
 
     def carry(self) -> bool:
@@ -206,7 +201,7 @@ class Pump:
             flags = _FLAGS
         pipe = self._pipe = self._pipe or self._pipes.lend(step)
         to_pipe, from_pipe, source, target = pipe[1], pipe[0], self.source.fd, self.target.fd
-        splice, least = os.splice, max(SPLICE_MIN_BYTES, left - _TURN_BYTES)
+        splice, least = os.splice, max(1, left - _TURN_BYTES)
         moved = piped = 0
         try:
             while not piped and left >= least:
@@ -248,12 +243,12 @@ class Pump:
 
     def _carried(self, size: int) -> None:
         self.moved_bytes += size
-        self._unseen += size
         self.body -= size
-        if self.body < SPLICE_MIN_BYTES:
-            self._flow.carried(self._unseen)
-            self._unseen = 0
-            self.body = self._flow.opaque()
+        self._flow.skip = self.body
+
+    def _opaque(self) -> int:
+        flow = self._flow
+        return 0 if flow.shown or flow.skip < _SPLICE_MIN_BYTES else flow.skip
 
 
 def _is_within_frame(body: int) -> bool:

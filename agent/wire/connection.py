@@ -25,7 +25,8 @@ _REQUEST_BYTES_MAX = 256 << 20
 """No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
 _API_KEY_MAX = 255
 """Far above the highest of Kafka 4.3 (93)."""
-_ANSWERED = frozenset(key for key, api in APIS.items() if api.answer is not None)
+ANSWERED = frozenset(key for key, api in APIS.items() if api.answer is not None)
+"""The APIs whose answers are read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,14 +81,6 @@ class Connection:
             return []
         return [answer for frame in frames for answer in self._answer(frame, at)]
 
-    def unwanted_sent(self) -> int | None:
-        """Tell how many bytes of the client come next that need not be seen; None: all of them."""
-        return None if self.opaque else self._requests.unwanted
-
-    def unwanted_received(self) -> int | None:
-        """Tell how many bytes of the broker come next that need not be seen; None: all of them."""
-        return None if self.opaque else self._answers.unwanted
-
     def lose_sent(self, size_bytes: int) -> None:
         """Pass over bytes of the client that were never seen."""
         if not self._requests.lose(size_bytes):
@@ -127,7 +120,7 @@ class Connection:
             return []
         self.client_id = client_id
         request = Request(self, api_key, version, at, message)
-        if api_key in _ANSWERED:
+        if api_key in ANSWERED:
             self._correlation.ask(correlation_id, request)
         return [request]
 

@@ -30,11 +30,6 @@ class Framer:
         self._buffer = bytearray()
         self._need = 0
 
-    @property
-    def unwanted(self) -> int:
-        """How many bytes come next that nobody wants."""
-        return self._skip
-
     def feed(self, data: bytes) -> list[bytes]:
         """Return the wanted frames that are complete now, without their length.
 

@@ -1,7 +1,8 @@
 """A proxied connection's bytes, in any pieces: what goes on as it came, and what is rewritten.
 
 Theory of operation. Both directions are cut into frames by their lengths, apart from the decoder:
-its faults must not end the rewriting. Only requests whose answers have addresses are remembered.
+its faults must not end the rewriting. The decoder is shown whole frames, and only those that it
+reads. Only requests whose answers have addresses, or are to be shown, are remembered.
 Withheld are at most a frame's first bytes, and an answer's up to its last address (where they stand
 at the end, behind too many records, the answer passes as it is and is counted). What is no Kafka
 (TLS, a bad length) makes both directions a tunnel; raw SASL tokens have lengths too, and pass.
@@ -9,11 +10,13 @@ at the end, behind too many records, the answer passes as it is and is counted).
 
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 from agent.errors import DecodeError
-from agent.wire.connection import looks_like_request
+from agent.wire.apis import APIS
+from agent.wire.connection import ANSWERED, looks_like_request
 from agent.wire.correlation import Correlation
+from agent.wire.framing import FRAME_LIMIT
 from agent.wire.patch import Rewritten, Route, TruncatedError
 from agent.wire.rewrite import (
     NAMING,
@@ -40,19 +43,38 @@ Visit = Callable[[bytes, int, int], Rewritten | None]
 
 It may raise `TruncatedError`, to see the frame again with more of it.
 """
+Show = Callable[[bytes], object]
+"""Takes bytes for the decoder."""
 
 
 class Cutter:
     """Finds the frames of one direction."""
 
-    __slots__ = ("_broken", "_head", "_missing", "_passed", "_visit", "held", "skip")
+    __slots__ = (
+        "_broken",
+        "_head",
+        "_missing",
+        "_passed",
+        "_show",
+        "_visit",
+        "held",
+        "rewrites",
+        "shown",
+        "skip",
+    )
 
-    def __init__(self, head_bytes: int, visit: Visit, broken: Callable[[], None]) -> None:
-        """Show each frame to ``visit``, with at least its first ``head_bytes``.
+    def __init__(
+        self, head_bytes: int, visit: Visit, show: Show, broken: Callable[[], None], rewrites: Sized
+    ) -> None:
+        """Have each frame visited, with at least its first ``head_bytes``.
 
         Where something is no frame, all passes from then on, and ``broken`` is called.
         """
-        self._head, self._visit, self._broken = head_bytes, visit, broken
+        self._head, self._visit, self._show, self._broken = head_bytes, visit, show, broken
+        self.rewrites = rewrites
+        """Not empty while a frame that comes next may be changed."""
+        self.shown = False
+        """Whether the frame that was visited last is shown to the decoder: the visit says so."""
         self.held: list[bytes] = []
         """A frame's start, in pieces, until more has come; to look whether there is any."""
         self._missing = 0
@@ -77,34 +99,45 @@ class Cutter:
             data = b"".join(self.held)
             self.held.clear()
             kept = self._passed
-        elif self.skip >= len(data):
-            self.skip -= len(data)
-            return data
+        elif self.skip:
+            if self.shown:
+                self._show(data[: self.skip])
+            if self.skip >= len(data):
+                self.skip -= len(data)
+                return data
+        return self._cut(data, kept)
+
+    def follow(self, data: bytes) -> None:
+        """Take bytes that have gone on as they came: none is held, no frame is to be changed."""
+        self.feed(data)
+        self._passed = sum(map(len, self.held))
+
+    def _cut(self, data: bytes, kept: int) -> bytes:
+        """Find the frames that start in ``data``, of which so many bytes have gone on."""
         out: list[bytes] = []
         at, end = self.skip, len(data)
         try:
             while at < end:
                 size = self._size(data, at)
+                self.shown = False
                 changed = self._visit(data, at + 4, size) if size >= self._head else None
                 if changed is not None:
                     out += (data[kept:at], changed.head)
                     kept = at + changed.consumed
+                if self.shown:
+                    self._show(data[at : at + 4 + size])
                 at += 4 + size
         except TruncatedError as error:
             self.held.append(data[at:])
             self._missing = error.missing
             self._passed = max(0, kept - at)
         except DecodeError:
+            self._show(data[at:])  # for it to see that this is no frame
             self._broken()
             at = ENDLESS
         self.skip = max(0, at - end)
         as_it_came = at >= end and not (out or kept)
         return data if as_it_came else b"".join((*out, data[kept : min(at, end)]))
-
-    def follow(self, data: bytes) -> None:
-        """Take bytes that have gone on as they came: none is held, no frame is to be changed."""
-        self.feed(data)
-        self._passed = sum(map(len, self.held))
 
     def _size(self, data: bytes, at: int) -> int:
         """Return a frame's size, once its head is complete."""
@@ -126,6 +159,7 @@ class Passage:
         "_answered",
         "_asked",
         "_counts",
+        "_expected",
         "_pending",
         "_raw",
         "_route",
@@ -133,25 +167,26 @@ class Passage:
         "answers",
         "received",
         "requests",
-        "rewrites",
         "sent",
     )
 
-    def __init__(self, route: Route, counts: Counter[str]) -> None:
-        """Rewrite with ``route``; ``counts`` takes what could not be, by a short reason."""
+    def __init__(self, route: Route, counts: Counter[str], asks: Show, tells: Show) -> None:
+        """Rewrite with ``route``; ``counts`` takes what could not be, by a short reason.
+
+        ``asks`` and ``tells`` take the requests and the answers that the decoder reads.
+        """
         self._route, self._counts = route, counts
         self._pending: Correlation[tuple[int, int]] = Correlation()
+        self._expected: Correlation[bool] = Correlation()
         self._spoken = self._raw = False
         self._asked: int | None = None
         self._answered: int | None = None
-        self.requests = Cutter(_REQUEST.size, self._request, self._tunnel)
-        self.answers = Cutter(_INT32.size, self._answer, self._tunnel)
+        self.requests = Cutter(_REQUEST.size, self._request, asks, self._tunnel, ())
+        self.answers = Cutter(_INT32.size, self._answer, tells, self._tunnel, self._pending.pending)
         self.sent = self.requests.feed
         """Takes bytes of the client; returns those that go on to the broker."""
         self.received = self.answers.feed
         """Takes bytes of the broker; returns those that go on to the client."""
-        self.rewrites = self._pending.pending
-        """Not empty while an answer that comes next may be changed."""
 
     @property
     def at_rest(self) -> bool:
@@ -161,6 +196,7 @@ class Passage:
 
     def _tunnel(self) -> None:
         self.requests.skip = self.answers.skip = ENDLESS
+        self.requests.shown = self.answers.shown = False
         self._counts["tunnelled"] += 1
 
     def _request(self, data: bytes, at: int, size: int) -> None:
@@ -168,14 +204,20 @@ class Passage:
         if not self._spoken:
             if size > _REQUEST_BYTES_MAX or not 0 <= api_key < _API_KEYS or correlation_id < 0:
                 raise DecodeError("the first bytes are no Kafka request")
-            self._spoken = True
+            self._spoken = self.requests.shown = True
         if self._raw and not looks_like_request(data[at - 4 :]):
             return
         self._raw = api_key == _SASL_HANDSHAKE and version == 0
         if api_key != PRODUCE or _expects_answer(data, at, version):
             self._asked = correlation_id
-        if api_key not in NAMING:
-            return
+        if api_key in APIS and self._fits(size):
+            self.requests.shown = True
+            self._expected.ask(correlation_id, api_key in ANSWERED)
+        if api_key in NAMING:
+            self._ask(api_key, version, correlation_id)
+
+    def _ask(self, api_key: int, version: int, correlation_id: int) -> None:
+        """Remember a request whose answer may have addresses."""
         if has_addresses(api_key, version):
             self._pending.ask(correlation_id, (api_key, version))
         elif is_too_new(api_key, version):
@@ -183,16 +225,23 @@ class Passage:
 
     def _answer(self, data: bytes, at: int, size: int) -> Rewritten | None:
         correlation_id = _INT32.unpack_from(data, at)[0]
-        if correlation_id not in self._pending:
-            self._answered = correlation_id
-            return None
-        rewritten = self._rewritten(data[at : at + size], size, *self._pending.peek(correlation_id))
-        self._pending.answer(correlation_id)
+        rewritten = None
+        if correlation_id in self._pending:
+            asked = self._pending.peek(correlation_id)
+            rewritten = self._rewritten(data[at : at + size], size, *asked)
+            self._pending.answer(correlation_id)
+        self.answers.shown = bool(self._expected.answer(correlation_id)) and self._fits(size)
         self._answered = correlation_id
         if rewritten is None:
             return None
         head, consumed = rewritten
         return Rewritten(_INT32.pack(size + len(head) - consumed) + head, 4 + consumed)
+
+    def _fits(self, size: int) -> bool:
+        """Whether the decoder reads a frame so long."""
+        if size > FRAME_LIMIT:
+            self._counts["oversized"] += 1
+        return size <= FRAME_LIMIT
 
     def _rewritten(self, data: bytes, size: int, api_key: int, version: int) -> Rewritten | None:
         missing = size - len(data)

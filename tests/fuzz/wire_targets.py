@@ -75,7 +75,17 @@ def conversation(data: bytes) -> None:
     counts: Counter[str] = Counter()
     connection = Connection(Node("c", 1), Node("b", 2), counts, in_step=bool(chosen & 1))
     interpreter = Interpreter(counts=counts)
-    passage = Passage(lambda _host, _port: ("proxy", 9) if chosen & 2 else None, counts)
+    proxied = Connection(Node("c", 3), Node("b", 2), counts)
+
+    def route(_host: str, _port: int) -> tuple[str, int] | None:
+        return ("proxy", 9) if chosen & 2 else None
+
+    passage = Passage(
+        route,
+        counts,
+        lambda data: proxied.sent(data, 1.0),
+        lambda data: proxied.received(data, 2.0),
+    )
     sent, passed = bytearray(), bytearray()
     received_bytes = answered_bytes = 0
     while cursor:

@@ -14,25 +14,17 @@ SIZE = 40_000
 class Body:
     """A body of some size, of which nobody needs to see anything."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-
     rewrites = held = ()
+    shown = False
 
-    def pass_on(self, data: bytes) -> bytes:
+    def __init__(self, size: int) -> None:
+        self.skip = size
+
+    def feed(self, data: bytes) -> bytes:
         return data
 
     def follow(self, data: bytes) -> None:
         """All is one body."""
-
-    def note(self, data: bytes) -> None:
-        """Nobody listens."""
-
-    def opaque(self) -> int:
-        return self.size
-
-    def carried(self, size: int) -> None:
-        self.size -= size
 
 
 @pytest.mark.parametrize(("size", "holds_back"), [(ENDLESS, False), (2 * SIZE, True)])
