@@ -243,8 +243,8 @@ class Pump:
 
     def _carried(self, size: int) -> None:
         self.moved_bytes += size
-        self.body -= size
-        self._flow.skip = self.body
+        self._flow.skip -= size
+        self.body = self.body - size or self._opaque()
 
     def _opaque(self) -> int:
         flow = self._flow

@@ -6,7 +6,7 @@ import pytest
 from agent.sources.proxy_ends import PlainEnd
 from agent.sources.proxy_pipes import Pipes
 from agent.sources.proxy_pump import REQUESTS, Pump
-from agent.wire.passage import ENDLESS
+from agent.wire.passage import ENDLESS, FRAME_BYTES_MAX
 
 SIZE = 40_000
 
@@ -50,3 +50,23 @@ def test_a_tunnel_holds_nothing_back(
         assert broker.recv(SIZE, socket.MSG_WAITALL) == b"x" * SIZE
 
     assert any(flag & os.SPLICE_F_MORE for flag in flags) is holds_back
+
+
+def test_a_body_that_becomes_a_tunnel_is_one_to_its_end() -> None:
+    """The other direction was no Kafka: that is known while this one's body passes."""
+    body = Body(2 * SIZE)
+    client, source = socket.socketpair()
+    target, broker = socket.socketpair()
+    with client, source, target, broker:
+        for sock in (source, target):
+            sock.setblocking(False)
+        pump = Pump(PlainEnd(source), PlainEnd(target), body, Pipes(), REQUESTS)
+        client.sendall(b"x" * SIZE)
+        pump.run()
+        body.skip = ENDLESS
+        client.sendall(b"x" * SIZE)
+        pump.run()
+
+    assert pump.moved_bytes == 2 * SIZE
+    assert body.skip > FRAME_BYTES_MAX
+    assert pump.body > FRAME_BYTES_MAX
