@@ -3,8 +3,8 @@
 Consumers and Streams applications. At the end each one's transitions are compared with its oracle,
 which is its own DEBUG log; so are those that a replay of the INFO logs alone tells. Prints
 precision and recall of both, and how the agent's memory grew; the exit code is 1 where the agent's
-are not both 1.0, or, in ten minutes or more, its memory goes on growing; then logs and records are
-kept.
+are not both 1.0, or, in ten minutes or more, its memory goes on growing. Then, and
+where the logs alone are not both 1.0, logs and records are kept.
 """
 
 import json
