@@ -8,6 +8,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from agent.wire.connection import Closed, Connection, Event
 
@@ -21,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 Read = Callable[[Connection, bytes, float], Iterable[Event]]
 """A method of the decoder's, not bound: one of all connections."""
+Take = Callable[[bytes], None]
 
 
 class Backlog:
@@ -41,6 +43,11 @@ class Backlog:
     def add(self, decoder: Connection, read: Read, data: bytes) -> None:
         """Have ``read`` called with the decoder and the data."""
         self.pieces.append((decoder, read, data, time.time()))
+
+    def takers(self, decoder: Connection) -> tuple[Take, Take]:
+        """Return what takes the bytes of a connection's client, and those of its broker."""
+        add = self.add
+        return partial(add, decoder, Connection.sent), partial(add, decoder, Connection.received)
 
     def read(self) -> None:
         """Read all."""

@@ -39,7 +39,6 @@ ends before the kernel's next tick (4 ms) has a timer set for it alone: 6 us a w
 _ACCEPTS = _EVENTS = 64
 """At most so many at once."""
 
-_READS = (Connection.sent, Connection.received)
 _log = logging.getLogger(__name__)
 
 
@@ -237,9 +236,8 @@ class ProxyLoop:
             return None if ours is None else (here, ours)
 
         def opened(client: End, broker: End, node: Node) -> None:
-            decoder, add = Connection(peer, node, self.counts), self.backlog.add
-            asks, tells = (partial(add, decoder, read) for read in _READS)
-            passage = Passage(route, self.counts, asks, tells)
+            decoder = Connection(client=peer, server=node, counts=self.counts)
+            passage = Passage(route, self.counts, *self.backlog.takers(decoder))
             self._links.add(Link(self, client, broker, decoder, passage))
 
         setup = Setup(self, client, tls.broker, opened, time.monotonic() + terms.setup_s)
