@@ -17,7 +17,14 @@ from collections import Counter
 from metrics.consumer import RANK, Consumer, Layer, Voice
 from metrics.ledger import GroupLedger
 from metrics.moves import Moves
-from metrics.order import DEMANDS, ends_of_others, ends_own, is_for_one_that_left, is_late
+from metrics.order import (
+    DEMANDS,
+    ends_of_others,
+    ends_own,
+    is_for_one_that_left,
+    is_late,
+    is_of_ended_round,
+)
 from metrics.sample import Sample
 from metrics.signals import Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus
@@ -113,6 +120,9 @@ class Merging:
         if is_late(entry, signal):
             self._counts["late"] += 1
             return self._take_late(entry, signal, told)
+        if is_of_ended_round(entry, signal):
+            self._counts["late"] += 1
+            return [self._moves.note(entry.track, signal.status, signal.at, signal.reason)]
         if is_for_one_that_left(entry.track, signal):
             return [self._moves.note(entry.track, signal.status, signal.at, signal.reason)]
         if _is_broker_s_end(signal) and _ends_by_itself(entry):

@@ -7,7 +7,7 @@ another is behind it in its own order, whatever the clocks say.
 from metrics.consumer import Consumer
 from metrics.signals import Signal, SignalKind, SourceKind
 from metrics.status import RebalanceStatus
-from metrics.told import ENDS, Fact, vagueness_s, voice_name
+from metrics.told import ENDS, SAME_EVENT_S, Fact, owes_end, vagueness_s, voice_name
 from metrics.track import Told, Track
 
 NONE = RebalanceStatus.NONE
@@ -38,6 +38,27 @@ def is_late(entry: Consumer, signal: Signal) -> bool:
             return _is_before_end(entry, signal, at) or _is_older(signal.at, signal, track.moved)
         case _:
             return _is_older(signal.at, signal, track.moved)
+
+
+def is_of_ended_round(entry: Consumer, signal: Signal) -> bool:
+    """Tell whether a cause is of a round that is over, though the clock says it came behind it.
+
+    A client may find a cause before it reads the end, which the wire has told by then; the round's
+    end is behind the cause in the client's log, and so it is no cause of another round.
+    """
+    track, voice = entry.track, entry.voice_of(signal)
+    ended = track.ended
+    return (
+        signal.kind is SignalKind.RAISE
+        and bool(signal.status)
+        and voice is not None
+        and voice.ends
+        and track.status is NONE
+        and ended is not None
+        and ended == track.moved
+        and signal.at < ended.at + SAME_EVENT_S
+        and owes_end(entry.told, voice_name(signal), track.episode_at, ended.at)
+    )
 
 
 def is_for_one_that_left(track: Track, signal: Signal) -> bool:

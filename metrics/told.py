@@ -118,6 +118,15 @@ def has_gone_on(told: Sequence[Fact], end: Fact) -> bool:
     return any(each.name in _CAUSES and each.by[0] == end.by[0] for each in behind)
 
 
+def owes_end(told: Sequence[Fact], voice: str, begun_at: float, ended_at: float) -> bool:
+    """Tell whether a voice has told why a round began, but not its end, which another has."""
+    of_round = [each for each in told if begun_at <= each.at <= ended_at]
+    knows_why = any(each.name in _CAUSES and voice in each.by for each in of_round)
+    ends = [each for each in of_round if each.name in ENDS and each.at == ended_at]
+    is_behind = any(each.generation is not None and voice not in each.by for each in ends)
+    return knows_why and is_behind
+
+
 def remember(told: list[Fact], new: Sequence[Fact]) -> None:
     """Keep what was told for the first time."""
     for fact in new:

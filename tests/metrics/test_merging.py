@@ -346,6 +346,59 @@ class TestOnlyOneSaw:
 
         assert (sample.kind, sample.to, sample.reason) == (SampleKind.SIGNAL, 7, "metadata")
 
+    @pytest.mark.parametrize("code", [6, 8])
+    def test_it_is_one_though_the_clock_says_it_came_behind_the_end(
+        self, tracker: Tracker, code: int
+    ) -> None:
+        """The client had not read the end yet: in its own order the cause is of that round."""
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
+        run(tracker, wire(SignalKind.RAISE, 9.0, 7), raised(7, 9.001, LOG), synced(12.0, 5))
+
+        samples = run(
+            tracker,
+            raised(code, 12.003, LOG, reason="it is enforced"),
+            synced(12.005, 5, by=SourceKind.LOGS),
+        )
+
+        assert codes(samples) == []
+        assert [(each.kind, each.to, each.reason) for each in samples] == [
+            (SampleKind.SIGNAL, code, "it is enforced")
+        ]
+        assert tracker.snapshot(13.0).counts == {"late": 1}
+
+    def test_cause_behind_an_end_is_news_to_who_tells_no_ends(self, tracker: Tracker) -> None:
+        run(tracker, wire(SignalKind.RAISE, 9.0, 7), raised(7, 9.001, LOG), synced(12.0, 5))
+
+        assert codes(run(tracker, raised(6, 12.003, LOG))) == [6]
+
+    @pytest.mark.parametrize(
+        ("ended_by", "at"), [([WIRE], 14.0), ([WIRE, SourceKind.LOGS], 12.003)]
+    )
+    def test_cause_well_behind_an_end_or_behind_its_own_is_news(
+        self, tracker: Tracker, ended_by: list[SourceKind], at: float
+    ) -> None:
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
+        run(tracker, wire(SignalKind.RAISE, 9.0, 7), raised(7, 9.001, LOG))
+        run(tracker, *(synced(12.0, 5, by=each) for each in ended_by))
+
+        assert codes(run(tracker, raised(6, at, LOG))) == [6]
+
+    def test_cause_behind_the_end_of_a_round_unknown_to_its_voice_is_news(
+        self, tracker: Tracker
+    ) -> None:
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
+        run(tracker, wire(SignalKind.RAISE, 9.0, 7), synced(12.0, 5))
+
+        assert codes(run(tracker, raised(6, 12.003, LOG))) == [6]
+
+    def test_wire_may_still_begin_the_next_round_with_it(self, tracker: Tracker) -> None:
+        """The client has rejected the assignment, and joins again for that cause."""
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
+        run(tracker, wire(SignalKind.RAISE, 9.0, 7), raised(7, 9.001, LOG), synced(12.0, 5))
+        run(tracker, raised(6, 12.003, LOG))
+
+        assert codes(run(tracker, wire(SignalKind.RAISE, 12.1, 6))) == [6]
+
     def test_it_does_not_move_a_later_round(self, tracker: Tracker) -> None:
         run(
             tracker,
