@@ -104,14 +104,17 @@ def test_partitions_move_cooperatively(stage: Stage, watch: Watch) -> None:
 
 
 def test_a_capture_that_begins_in_mid_stream_goes_on_from_there(stage: Stage, watch: Watch) -> None:
-    first = _join(stage, "m1", {"max.poll.interval.ms": "3000"})
+    # Not metadata.max.age.ms: a client whose metadata is due keeps its leave back until its next
+    # poll, and the group would see it leave and come back at once.
+    hurried = {"max.poll.interval.ms": "3500"}
+    first = _join(stage, "m1", hurried)
     capture = watch()
     assert capture.gauge(_STATUS, 0.0, client_id="m1") == 0.0
 
-    second = _join(stage, "m2", {"max.poll.interval.ms": "3000"})
+    second = _join(stage, "m2", hurried)
 
     first.wait_for("assigned")
-    second.do("stall 8000")  # it is out after 3 s
+    second.do("stall 8000")  # it is out after 3.5 s
     first.wait_for("assigned")  # it is alone
     second.wait_for("assigned")
     first.wait_for("assigned")  # the second one is back
