@@ -49,8 +49,7 @@ def is_of_ended_round(entry: Consumer, signal: Signal) -> bool:
     track, voice = entry.track, entry.voice_of(signal)
     ended = track.ended
     return (
-        signal.kind is SignalKind.RAISE
-        and bool(signal.status)
+        bool(signal.status)
         and voice is not None
         and voice.ends
         and track.status is NONE

@@ -120,7 +120,7 @@ def has_gone_on(told: Sequence[Fact], end: Fact) -> bool:
 
 def owes_end(told: Sequence[Fact], voice: str, begun_at: float, ended_at: float) -> bool:
     """Tell whether a voice has told why a round began, but not its end, which another has."""
-    of_round = [each for each in told if begun_at <= each.at <= ended_at]
+    of_round = [each for each in told if begun_at <= each.at]
     knows_why = any(each.name in _CAUSES and voice in each.by for each in of_round)
     ends = [each for each in of_round if each.name in ENDS and each.at == ended_at]
     is_behind = any(each.generation is not None and voice not in each.by for each in ends)

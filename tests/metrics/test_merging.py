@@ -391,6 +391,23 @@ class TestOnlyOneSaw:
 
         assert codes(run(tracker, raised(6, 12.003, LOG))) == [6]
 
+    @pytest.mark.parametrize("since", [[synced(14.0, 6)], [wire(SignalKind.RAISE, 13.0, 1)]])
+    def test_cause_behind_an_end_that_ended_nothing_or_within_the_next_round_is_news(
+        self, tracker: Tracker, since: list[Signal]
+    ) -> None:
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
+        run(tracker, wire(SignalKind.RAISE, 9.0, 7), raised(7, 9.001, LOG), synced(12.0, 5))
+        run(tracker, *since)
+
+        assert codes(run(tracker, raised(6, since[-1].at + 0.003, LOG))) == [6]
+
+    def test_cause_behind_an_end_without_a_generation_is_news(self, tracker: Tracker) -> None:
+        """The next answer may already have come: an epoch of the new protocols has several."""
+        run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
+        run(tracker, wire(SignalKind.RAISE, 9.0, 7), raised(7, 9.001, LOG), synced(12.0))
+
+        assert codes(run(tracker, raised(6, 12.003, LOG))) == [6]
+
     def test_wire_may_still_begin_the_next_round_with_it(self, tracker: Tracker) -> None:
         """The client has rejected the assignment, and joins again for that cause."""
         run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
