@@ -16,7 +16,7 @@ from typing import Any, Self
 from agent.lab.broker import free_port
 
 DEADLINE_S = 60.0
-_AGENT = (sys.executable, "-P", "-m", "agent")
+AGENT = (sys.executable, "-P", "-m", "agent")
 
 Row = dict[str, Any]
 
@@ -37,8 +37,14 @@ def spooled(folder: Path) -> list[Row]:
 class AgentProcess:
     """Can be killed and started again at the same place."""
 
-    def __init__(self, folder: Path, config: str, wrapper: Sequence[str] = ()) -> None:
-        """Write the configuration; ``wrapper`` is a command that runs the agent."""
+    def __init__(
+        self,
+        folder: Path,
+        config: str,
+        wrapper: Sequence[str] = (),
+        program: Sequence[str] = AGENT,
+    ) -> None:
+        """Write the configuration; ``wrapper`` is a command that runs the agent's ``program``."""
         folder.mkdir()
         self.spool, self.log = folder / "state" / "spool", folder / "agent.log"
         self.config = folder / "agent.yaml"
@@ -48,7 +54,7 @@ class AgentProcess:
             f"samples: {{spool: {{dir: {self.spool}, roll: 1s}}}}\n"
             f'web: {{listen: ["{self.address}"]}}\n{config}'
         )
-        self._command = [*wrapper, *_AGENT, "run", "-c", str(self.config)]
+        self._command = [*wrapper, *program, "run", "-c", str(self.config)]
 
     def start(self) -> None:
         with self.log.open("ab") as log:
@@ -130,6 +136,6 @@ def transitions(rows: Sequence[Row]) -> list[str]:
 
 def replayed(log: Path) -> list[str]:
     """Return the ids of what a whole log tells, read in peace."""
-    command = [*_AGENT, "replay", "--source", "logs", str(log)]
+    command = [*AGENT, "replay", "--source", "logs", str(log)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     return transitions([json.loads(line) for line in done.stdout.splitlines()])

@@ -5,6 +5,9 @@ which is its own DEBUG log; so are those that a replay of the INFO logs alone te
 precision and recall of both, and how the agent's memory grew; the exit code is 1 where the agent's
 are not both 1.0, or, in ten minutes or more, its memory goes on growing. Then, and
 where the logs alone are not both 1.0, logs and records are kept.
+
+With --keep there is a tape too, of what the agent's sources told, and --again DIR --orders N tells
+it to a tracker in N other orders of arrival, each of which must be 1.0.
 """
 
 import json
@@ -28,7 +31,7 @@ import psutil
 from agent.lab.broker import HOST, free_port
 from agent.lab.errors import LabError
 from agent.lab.lab import Lab, fetch_artifacts, open_lab
-from tests.faults.agent_process import AgentProcess, spooled, until
+from tests.faults.agent_process import AGENT, AgentProcess, spooled, until
 from tests.faults.loaded_log import a_round
 from tests.soak.comparing import compared, replayed
 from tests.soak.members import (
@@ -40,6 +43,7 @@ from tests.soak.members import (
     Instance,
     Member,
 )
+from tests.soak.tape import read, retold
 
 _SETTLE_S = 30.0
 _READ_S = 5.0
@@ -62,7 +66,7 @@ _REBALANCES = "kafka_consumer_rebalances_total"
 _RECORDS = 200
 _LOOK_S = 1.0
 
-_RUN, _CLIENTS = "run.json", "clients"
+_RUN, _CLIENTS, _TAPE = "run.json", "clients", "tape.jsonl"
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 Found = dict[str, Any]
@@ -73,8 +77,9 @@ Found = dict[str, Any]
 @click.option("--consumers", default=44, show_default=True)
 @click.option("--instances", default=6, show_default=True, help="Of Streams applications.")
 @click.option("--seed", default=12472, show_default=True)
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep logs and records there.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep logs, records and tape there.")
 @click.option("--again", type=_FOLDER, help="Only compare anew what --keep has kept there.")
+@click.option("--orders", default=0, show_default=True, help="Other orders of arrival to compare.")
 def main(
     minutes: float,
     consumers: int,
@@ -82,12 +87,15 @@ def main(
     seed: int,
     keep: Path | None,
     again: Path | None,
+    orders: int,
 ) -> None:
+    if orders and not (keep or (again and (again / _TAPE).exists())):
+        raise click.UsageError("--orders needs a tape: of --keep, or kept in --again's folder")
     with ExitStack() as stack:
         folder = again or keep or _temporary(stack)
         if again is None:
-            _soak(folder, minutes, (consumers, instances), seed)
-        found = _found(folder)
+            _soak(folder, minutes, (consumers, instances), seed, is_taped=keep is not None)
+        found = _found(folder, orders)
         click.echo(json.dumps(found, indent=1))
         holds = _holds(found)
         if not (holds and _is_exact(found["logs_alone"])):
@@ -105,7 +113,7 @@ def _temporary(stack: ExitStack) -> Path:
 def _holds(found: Found) -> bool:
     is_long = found["minutes"] >= _SLOPE_MINUTES
     is_flat = not is_long or found["rss_mib_per_h"] <= _SLOPE_MAX_MIB_PER_H
-    return is_flat and _is_exact(found)
+    return is_flat and _is_exact(found) and all(map(_is_exact, found["orders"]))
 
 
 def _is_exact(found: Found) -> bool:
@@ -113,7 +121,9 @@ def _is_exact(found: Found) -> bool:
     return exact
 
 
-def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> None:
+def _soak(
+    folder: Path, minutes: float, sizes: tuple[int, int], seed: int, *, is_taped: bool
+) -> None:
     cache, logs, past = fetch_artifacts(), folder / _CLIENTS, folder / "past.log"
     logs.mkdir(parents=True)
     with ExitStack() as stack:
@@ -126,6 +136,7 @@ def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> No
                 folder / "agent",
                 f"sources:\n  - {{type: logs, paths: ['{logs}/*.log', '{past}']}}\n"
                 f"  - {{type: proxy, listen: '{HOST}:{port}', upstream: {upstream}}}\n",
+                program=_taped(folder / _TAPE) if is_taped else AGENT,
             )
         )
         agent.start_ready()
@@ -148,18 +159,31 @@ def _soak(folder: Path, minutes: float, sizes: tuple[int, int], seed: int) -> No
     (folder / _RUN).write_text(json.dumps(run))
 
 
-def _found(folder: Path) -> Found:
+def _taped(tape: Path) -> list[str]:
+    return [sys.executable, "-m", "tests.soak.taped_agent", str(tape)]
+
+
+def _found(folder: Path, orders: int) -> Found:
     run, clients = json.loads((folder / _RUN).read_text()), folder / _CLIENTS
     debug_logs, memory = sorted(clients.glob("*.log.debug")), run["memory"]
     rows = spooled(folder / "agent" / "state" / "spool")
     return {
         **compared(debug_logs, rows, "logs and wire"),
         "logs_alone": compared(debug_logs, replayed(clients), "logs alone"),
+        "orders": _in_other_orders(folder, debug_logs, orders),
         "minutes": run["minutes"],
         "faults": run["faults"],
         "rss_mib_per_h": _slope(memory),
         "rss_mib": round(memory[-1][1], 1),
     }
+
+
+def _in_other_orders(folder: Path, debug_logs: list[Path], orders: int) -> list[Found]:
+    tape = read(folder / _TAPE, but_of=_PAST_CLIENT) if orders else []
+    return [
+        {"order": seed, **compared(debug_logs, retold(tape, seed), f"order {seed}")}
+        for seed in range(1, orders + 1)
+    ]
 
 
 def _fill(agent: AgentProcess, past: Path) -> None:

@@ -1,0 +1,105 @@
+"""What an agent's sources told, on a tape: to be told to a tracker again, in other orders.
+
+Within a stream of log lines, and on the wire, the order is what it was; how late each of them comes
+is another one each time. Every order must lead to what the oracle wants.
+"""
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from agent.pipeline import Pipeline
+from metrics.sample import Sample
+from metrics.signals import Signal, SourceKind
+from metrics.track import StatusConfig
+from metrics.tracker import Tracker
+
+_LATE_S = (0.0, 0.02, 0.06, 0.3, 1.0, 2.0)
+"""How late the logs, or the wire, may come at most, beyond what they were."""
+_TICK_S = 1.0
+
+Row = dict[str, Any]
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Signals that came together at Unix seconds ``at``, or the end of a stream."""
+
+    at: float
+    signals: tuple[Signal, ...] = ()
+    stream: str = ""
+    ended_at: float = 0.0
+
+
+@contextmanager
+def recording(path: Path) -> Iterator[None]:
+    """Write down what every pipeline of this process is told."""
+    emit, detach, encode = Pipeline.emit, Pipeline.detach, msgspec.json.encode
+
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("ab"))
+
+        def taped_emit(self: Pipeline, signals: Sequence[Signal]) -> None:
+            file.write(encode(Entry(time.time(), tuple(signals))) + b"\n")
+            emit(self, signals)
+
+        def taped_detach(self: Pipeline, stream: str, at: float) -> None:
+            file.write(encode(Entry(time.time(), (), stream, at)) + b"\n")
+            detach(self, stream, at)
+
+        stack.enter_context(patch.object(Pipeline, "emit", taped_emit))
+        stack.enter_context(patch.object(Pipeline, "detach", taped_detach))
+        yield
+
+
+def read(path: Path, but_of: str) -> list[Entry]:
+    """Return what is on a tape, without what is told of one client."""
+    with path.open("rb") as file:
+        entries = [msgspec.json.decode(line, type=Entry) for line in file]
+    return [
+        each
+        for each in entries
+        if not any(signal.member.client_id == but_of for signal in each.signals)
+    ]
+
+
+def retold(entries: Sequence[Entry], seed: int) -> list[Row]:
+    """Return what a tracker records that is told all in another order; 0 is that of the tape."""
+    chance = random.Random(seed)
+    logs_s = chance.choice(_LATE_S)
+    late_s = defaultdict[str, float](lambda: logs_s, {SourceKind.WIRE: chance.choice(_LATE_S)})
+    due, voices = defaultdict[str, float](float), dict[str, str]()
+    arriving = list[tuple[float, Entry]]()
+    for entry in entries:
+        voices |= {each.member.stream: _voice(each) for each in entry.signals}
+        voice = _voice(entry.signals[0]) if entry.signals else voices.get(entry.stream, "")
+        after_s = chance.uniform(0.0, late_s[voice]) if seed else 0.0
+        due[voice] = max(due[voice], entry.at + after_s)
+        arriving.append((due[voice], entry))
+    samples = _told(sorted(arriving, key=itemgetter(0)), 2 * max(_LATE_S))
+    return [msgspec.to_builtins(each) for each in samples]
+
+
+def _voice(signal: Signal) -> str:
+    """Return whose order a signal keeps: its log's, or that of all of the wire."""
+    return signal.member.stream if signal.source is SourceKind.LOGS else signal.source
+
+
+def _told(arriving: Iterable[tuple[float, Entry]], behind_s: float) -> Iterator[Sample]:
+    tracker, ticked_at = Tracker(StatusConfig()), 0.0
+    for at, entry in arriving:
+        if at >= ticked_at + _TICK_S:
+            ticked_at = at
+            yield from tracker.advance(at - behind_s)
+        for signal in entry.signals:
+            yield from tracker.apply(signal)
+        if entry.stream:
+            yield from tracker.detach(entry.stream, entry.ended_at)
+    yield from tracker.flush()
