@@ -113,7 +113,7 @@ class Merging:
             return out
         is_end = signal.kind is SignalKind.SYNC
         if is_end and has_gone_on(entry.told, claimed[0]):  # it may have rejected the assignment
-            return [*out, self._moves.note(entry.track, _demanded(rest), rest.at, rest.reason)]
+            return out + self._note_demands(entry, rest)
         return out + self._take_news(entry, rest, facts(rest))
 
     def _take_news(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
@@ -159,6 +159,16 @@ class Merging:
         if known is not None:
             return []
         return [self._moves.note(track, signal.status, signal.at, signal.reason)]
+
+    def _note_demands(self, entry: Consumer, rest: Signal) -> list[Sample]:
+        """Record what an assignment would have demanded, each of whom it is demanded."""
+        layer, instance = rest.streams_follow_up, self._instances.track_of(entry)
+        out: list[Sample] = []
+        if rest.status:
+            out.append(self._moves.note(entry.track, rest.status, rest.at, rest.reason))
+        if layer is not None and instance is not None:
+            out.append(self._moves.note(instance, layer.status, layer.at, layer.reason))
+        return out
 
     def _take_late(self, entry: Consumer, signal: Signal, told: list[Fact]) -> list[Sample]:
         """Take a cause of a round that another source has ended."""
@@ -209,11 +219,6 @@ def _rest(signal: Signal, new: set[str]) -> Signal | None:
     )
 
 
-def _demanded(rest: Signal) -> RebalanceStatus:
-    layer = rest.streams_follow_up
-    return rest.status if layer is None else max(rest.status, layer.status)
-
-
 def _ending(signal: Signal, end: Fact) -> Signal:
     return Signal(
         kind=SignalKind(end.name),
@@ -261,8 +266,12 @@ def _is_known_better(entry: Consumer, signal: Signal) -> bool:
 
 
 def _is_told(entry: Consumer, signal: Signal) -> bool:
-    fact = facts(signal)[0]
-    return any(each.is_same(fact) for each in entry.told if fact.by[0] not in each.by)
+    return any(
+        each.is_same(fact)
+        for fact in facts(signal)[:1]  # none, if it raises nothing
+        for each in entry.told
+        if fact.by[0] not in each.by
+    )
 
 
 def _has_passed(entry: Consumer, signal: Signal) -> bool:

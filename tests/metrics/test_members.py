@@ -241,6 +241,13 @@ class TestStandIn:
 
         assert codes(run(tracker, raised(3, 2.5, own))) == [3]
 
+    def test_raise_of_nothing_waits_as_any_other(self, tracker: Tracker) -> None:
+        """No source makes one; nothing that a source might make may stop the agent."""
+        stand_in = replace(BY_MEMBER_ID, client_id="c1")
+        run(tracker, seen(1.0, C2), raised(0, 2.0, stand_in, source=BROKER))
+
+        assert codes(run(tracker, raised(1, 2.1, LOG))) == [1]
+
     def test_new_member_of_any_kind_waits(self, tracker: Tracker) -> None:
         """Its log may be found some seconds after the broker's line."""
         stand_in = replace(BY_MEMBER_ID, client_id="c1")

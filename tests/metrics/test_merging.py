@@ -183,6 +183,21 @@ class TestEcho:
         assert codes(samples) == found
         assert [each.to for each in samples] == [10]
 
+    def test_what_streams_would_have_taken_is_recorded_of_the_instance(
+        self, tracker: Tracker
+    ) -> None:
+        thread = replace(LOG, client_id="s-StreamThread-1-consumer")
+        on_wire = replace(ADDRESS, client_id=thread.client_id)
+        run(tracker, signal(SignalKind.SEEN, 9.0, on_wire, source=WIRE), raised(8, 11.0, thread))
+        run(tracker, signal(SignalKind.SYNC, 12.0, thread, generation=5), raised(8, 12.0, thread))
+        layer = demand(11, 12.01, 60.0, "probing")
+        end = signal(SignalKind.SYNC, 12.01, on_wire, source=WIRE, generation=5, layer=layer)
+
+        (sample,) = run(tracker, end)
+
+        assert (sample.kind, sample.scope, sample.client_id) == ("signal", "streams", "s")
+        assert (sample.from_, sample.to, sample.reason) == (8, 11, "probing")
+
     def test_what_an_echo_of_a_cause_demands_is_news_whatever_came_behind(
         self, tracker: Tracker
     ) -> None:
