@@ -57,9 +57,10 @@ class Members:
         return next(iter(self._by_key.values()))
 
     def of_stream(self, stream: str) -> list[Consumer]:
-        """Return the consumers that a stream tells of."""
+        """Return the consumers that a stream tells of, in an order that a restart leaves as it is."""
         voices = self._by_voice.get(stream, {})
-        return [*{entry.track.key: entry for entry in voices.values()}.values()]
+        entries = {entry.track.key: entry for entry in voices.values()}
+        return [entries[key] for key in sorted(entries)]
 
     def meet(self, signal: Signal) -> Met:
         """Return whose a signal is, and what its member id shows."""

@@ -116,7 +116,7 @@ class Moves:
         out = self._lift(entry.track, USER_REQUESTED, signal.at, signal.reason)
         out += self._instances.follow(entry, signal.at, signal.reason)
         out += self._settle(entry, signal, Outcome.LEFT)
-        entry.track.left_at = entry.track.last_at
+        entry.track.left_at = signal.at
         return out
 
     def _settle(self, entry: Consumer, signal: Signal, outcome: Outcome) -> list[Sample]:

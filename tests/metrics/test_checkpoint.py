@@ -1,6 +1,7 @@
 """What is recorded does not hang on restarts, nor an id on periodic samples."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import msgspec
@@ -12,7 +13,7 @@ from metrics.signals import Signal
 from metrics.status import RebalanceStatus as Status
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker, TrackerState
-from tests.metrics.given import C1, T1, T2, demand, left, raised, run, signal_lists, synced
+from tests.metrics.given import C1, T1, T2, codes, demand, left, raised, run, signal_lists, synced
 
 CONFIG = StatusConfig(members=3, groups=1)
 
@@ -58,6 +59,17 @@ class TestRestart:
         play(tracker, signals)
 
         assert restarted(tracker).state() == tracker.state()
+
+    def test_members_of_a_stream_end_in_the_same_order(self) -> None:
+        """Who spoke last is last in a state."""
+        before, other = Tracker(CONFIG), replace(C1, client_id="c2")
+        run(before, raised(5, 10.0), raised(5, 11.0, other), raised(5, 12.0))
+        after = restarted(before)
+
+        samples = before.detach(C1.stream, 20.0)
+
+        assert [each.client_id for each in samples] == ["c1", "c2"]
+        assert after.detach(C1.stream, 20.0) == samples
 
     def test_mid_episode_of_an_instance(self) -> None:
         before = Tracker(CONFIG)
@@ -111,6 +123,18 @@ class TestIds:
             sampled.sample(now, interval_s)
 
             assert [s.id for s in sampled.apply(each)] == [s.id for s in alone.apply(each)]
+
+    def test_of_a_leave_is_its_own_time_not_that_of_a_periodic_sample(self) -> None:
+        sampled, alone = Tracker(CONFIG), Tracker(CONFIG)
+        for tracker in (sampled, alone):
+            tracker.apply(raised(1, 10.0))
+        sampled.sample(12.0, 1.0)
+        for tracker in (sampled, alone):
+            tracker.apply(left(10.0))
+
+        back = raised(1, 41.0)  # no answer any more that was under way
+
+        assert codes(sampled.apply(back)) == codes(alone.apply(back)) == [1]
 
     def test_of_samples_hang_on_their_deadline_and_status_alone(self) -> None:
         tracker, another = Tracker(CONFIG), Tracker(CONFIG)
