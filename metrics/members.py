@@ -57,7 +57,7 @@ class Members:
         return next(iter(self._by_key.values()))
 
     def of_stream(self, stream: str) -> list[Consumer]:
-        """Return the consumers that a stream tells of, in an order that a restart leaves as it is."""
+        """Return the consumers that a stream tells of, in an order that a restart keeps."""
         voices = self._by_voice.get(stream, {})
         entries = {entry.track.key: entry for entry in voices.values()}
         return [entries[key] for key in sorted(entries)]
