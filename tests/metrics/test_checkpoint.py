@@ -109,6 +109,17 @@ class TestIds:
         assert {name for name, times in seen.items() if times > 1} == set()
 
     @given(signal_lists)
+    def test_are_unique_though_members_are_forgotten(self, signals: list[Signal]) -> None:
+        forward, last_at = list[Signal](), 0.0
+        for each in signals:
+            if each.at >= last_at + 0.01:  # behind what its follow-ups are dated
+                forward.append(each)
+                last_at = each.at
+        seen = Counter(each.id for each in play(Tracker(CONFIG), forward))
+
+        assert {name for name, times in seen.items() if times > 1} == set()
+
+    @given(signal_lists)
     def test_are_the_same_when_read_again(self, signals: list[Signal]) -> None:
         first, again = play(Tracker(CONFIG), signals), play(Tracker(CONFIG), signals)
 
