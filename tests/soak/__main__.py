@@ -43,6 +43,7 @@ from tests.soak.members import (
     Instance,
     Member,
 )
+from tests.soak.nearby import about
 from tests.soak.tape import read, retold
 
 _SETTLE_S = 30.0
@@ -65,6 +66,7 @@ _QUIET_LINES = 2000
 _REBALANCES = "kafka_consumer_rebalances_total"
 _RECORDS = 200
 _LOOK_S = 1.0
+_TOLD_ABOUT = 3
 
 _RUN, _CLIENTS, _TAPE = "run.json", "clients", "tape.jsonl"
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -101,7 +103,17 @@ def main(
         if not (holds and _is_exact(found["logs_alone"])):
             stack.pop_all()  # it can be looked at
             click.echo(f"kept: python -m tests.soak --again {folder}", err=True)
+            _tell_about(found["differences"] or found["logs_alone"]["differences"], folder)
         sys.exit(0 if holds else 1)
+
+
+def _tell_about(differing: Sequence[Found], folder: Path) -> None:
+    """Print what stands near the first of them, last of all: CI shows the end of its output."""
+    rows = spooled(folder / "agent" / "state" / "spool")
+    for each in differing[:_TOLD_ABOUT]:
+        click.echo(f"about {each}", err=True)
+        for line in about(each, folder / _CLIENTS / each["log"], rows):
+            click.echo(line, err=True)
 
 
 def _temporary(stack: ExitStack) -> Path:

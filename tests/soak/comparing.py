@@ -14,6 +14,7 @@ from tests.soak.aligning import differences, in_common
 from tests.soak.crossing import other_orders
 from tests.soak.debug_log import Line, read
 from tests.soak.lives import Lives, Possible, Question
+from tests.soak.nearby import seconds
 from tests.soak.oracle import codes
 
 _AHEAD = 2
@@ -26,16 +27,16 @@ Codes = dict[str, list[int]]
 Fates = dict[Question, bool]
 
 
-def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[str, float]:
+def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> Row:
     """Return how many transitions are wanted and found, with precision and recall.
 
-    Prints what differs. Of what the oracle leaves open: ``asked`` is how many questions of killed
-    processes, ``crossed`` how many causes were met before what masks them in the client's own log,
-    or before those of another thread that was read first,
-    ``unread`` how many were told of answers to requests that the client had given up, ``late`` how
-    many are a signal, because the wire had told the end of their round, or a higher cause.
+    And what differs, which it prints too. Of what the oracle leaves open: ``asked`` is how many
+    questions of killed processes, ``crossed`` how many causes were met before what masks them in
+    the client's own log, or before those of another thread that was read first, ``unread`` how many
+    were told of answers to requests that the client had given up, ``late`` how many are a signal,
+    because the wire had told the end of their round, or a higher cause.
     """
-    counts: Counter[str] = Counter()
+    counts, differing = Counter[str](), list[Row]()
     told = [row for row in rows if row["kind"] == "transition"]
     has_wire = any(row["source"] == "wire" for row in told)
     signals = Counter(
@@ -43,9 +44,11 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
     )
     for log in debug_logs:
         found: Codes = {}
+        times: dict[str, list[float]] = {}
         for row in told:
             if _is_of(row["client_id"], log):
                 found.setdefault(row["client_id"], []).append(row["to"])
+                times.setdefault(row["client_id"], []).append(seconds(row))
         lines, crossed = read(log, of_log=not has_wire), 0
         if has_wire:
             lines, crossed = _as_met(lines, found)
@@ -59,7 +62,9 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
             counts["right"] += in_common(*pair)
             counts["wanted"] += len(pair[0])
             counts["found"] += len(pair[1])
-            _tell(f"{of}: {client_id}", *pair)
+            for each in _differing(*pair, times.get(client_id, [])):
+                differing.append({"client_id": client_id, "log": log.name, **each})
+                click.echo(f"{of}: {client_id}: {each}", err=True)
     return {
         "wanted": counts["wanted"],
         "found": counts["found"],
@@ -69,6 +74,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> dict[s
         "late": counts["late"] + counts["masked"],
         "precision": counts["right"] / max(1, counts["found"]),
         "recall": counts["right"] / max(1, counts["wanted"]),
+        "differences": differing,
     }
 
 
@@ -182,11 +188,18 @@ def _wrong(wanted: Sequence[int], found: Sequence[int]) -> int:
     return len(wanted) + len(found) - 2 * in_common(wanted, found)
 
 
-def _tell(who: str, wanted: Sequence[int], found: Sequence[int]) -> None:
+def _differing(wanted: Sequence[int], found: Sequence[int], times: list[float]) -> Iterator[Row]:
+    """Yield what differs and where; ``from`` and ``to`` are of what was found next to it."""
     for part, there in differences(wanted, found):
-        before = wanted[max(0, part.start - _SHOWN) : part.start]
-        beside = f"wanted {wanted[part]}, found {found[there]}"
-        click.echo(f"{who} at {part.start}, after {before}: {beside}", err=True)
+        beside = times[max(0, there.start - 1) : there.stop + 1]
+        yield {
+            "at": part.start,
+            "after": [*wanted[max(0, part.start - _SHOWN) : part.start]],
+            "wanted": [*wanted[part]],
+            "found": [*found[there]],
+            "from": min(beside, default=0.0),
+            "to": max(beside, default=0.0),
+        }
 
 
 def _is_of(client_id: str, log: Path) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.comparing import Row, compared
-from tests.soak.said import Said, answer, join, log_of, synced
+from tests.soak.said import Said, answer, join, log_of, rows_of, synced
 
 _ONE, _TWO = "s1-StreamThread-1-consumer", "s1-StreamThread-2-consumer"
 _BEAT: Said = ("ask", "HEARTBEAT", 7, "HeartbeatRequestData()")
@@ -23,7 +23,7 @@ def _log(folder: Path, *said: tuple[str, Said]) -> Path:
 def _rows(source: str, **told: Sequence[int]) -> list[Row]:
     names = {"one": _ONE, "two": _TWO, "instance": "s1"}
     return [
-        {"kind": "transition", "client_id": names[name], "to": code, "source": source}
+        rows_of([code], source=source)[0] | {"client_id": names[name]}
         for name, codes in told.items()
         for code in codes
     ]
