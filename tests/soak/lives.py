@@ -33,9 +33,8 @@ class Possible(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A leave: when, where all were, the client's status, and the leave's own code."""
+    """A leave: where all were, the client's status, and the leave's own code."""
 
-    at: float
     position: dict[str, int]
     status: int
     code: int

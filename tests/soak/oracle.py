@@ -6,10 +6,11 @@ Streams applications of one version, without endpoints (no 12, no 13). What is a
 counts too: one that is joining already never sends that, nor what another reason has replaced.
 
 Some things are open, and only they may be decided by what was found. A process that was killed has
-not logged how it ended: whether the answer to a SyncGroup that it had sent came, and whether what
-it had begun was lost (a status that nothing confirms is, after a time; so is a living client's).
-An answer to a SyncGroup that came when the heartbeat thread had just left is none to the client.
-What an assignment demands that the client rejects is told by the wire, unless the log was first.
+not logged how it ended: whether the answer to a SyncGroup that it had sent came, whether that
+demanded another rebalance of its instance, and whether what it had begun was lost (a status that
+nothing confirms is, after a time; so is a living client's). An answer to a SyncGroup that came when
+the heartbeat thread had just left is none to the client. What an assignment demands that the client
+rejects is told by the wire, unless the log was first.
 Those are ``fates``. What crosses on its way has no one order: where a cause is masked by a higher
 one of seconds before, or came just behind a leave, another source may have met it first. A request
 that the client gave up, or left behind as it was killed, may have been answered on the wire. And
@@ -18,7 +19,7 @@ a ``signal``. Those are ``Possible``.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.soak.causes import RAISED_BY_ERROR, REVOKE, code_of, error_of
 from tests.soak.debug_log import BEGINNING, IN_GROUP, JOINS, Line
@@ -102,9 +103,10 @@ class _Process:
         elif 0 < (code := masked or status) < self._instance:
             self.lives.mask(name, code, self.at)
 
-    def give_up(self, client_id: str, codes: Iterable[int]) -> None:
-        for name in filter(None, (client_id, _instance(client_id))):
-            self.lives.give_up(name, codes)
+    def give_up(self, client_id: str, codes: Sequence[int]) -> None:
+        self.lives.give_up(client_id, codes)
+        if name := _instance(client_id):
+            self.lives.give_up(name, [*codes, _PROBE] if REVOKE in codes else codes)
 
     def position(self, client_id: str) -> dict[str, int]:
         """Return where the client and its instance are."""
@@ -125,6 +127,8 @@ class _Process:
     def _begin(self) -> None:
         for client_id, client in self._clients.items():
             if client.status and client.waits_for_sync and self._is_so("synced", client_id):
+                if _instance(client_id) and not self._is_so("content", client_id):
+                    client.demand = REVOKE
                 client.settle()
             client.end()
             client.begin_anew()
@@ -178,7 +182,7 @@ class _Client:
             self._is_out, self._left_at = True, number
             is_dropped, position = _DROP in body, self._process.position(self._client_id)
             code = _DROPPED if is_dropped else _ASKED
-            self._left = Left(self._process.at, position, self.status, code)
+            self._left = Left(position, self.status, code)
             self._raise(code)
             if not is_dropped:
                 self.demand = 0
@@ -241,14 +245,17 @@ class _Client:
         return bool(self._owned.get(protocol, frozenset()) - got.partitions)
 
     def _cross(self, code: int | None) -> None:
-        """Take an answer that came behind a leave, if it would have moved what was there."""
+        """Take an answer that came behind a leave, if it would have moved what was there.
+
+        However long it was under way: one that is stuck reads it when it polls again.
+        """
         if code is None or self._left is None:
             return
         left, crossed = self._left, [code]
         is_move = code > left.status or code == 0 < left.status
         if code == 0 and left.status >= left.code:  # the leave was a cause of its own then
             crossed.append(left.code)
-        if is_move and self._process.at - left.at <= CROSSING_S:
+        if is_move:
             self._process.lives.cross(left.position, tuple(crossed))
 
     def _confirm(self) -> None:

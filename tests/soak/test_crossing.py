@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.comparing import Row, compared
-from tests.soak.said import Said, answer, join, log_of, rows_of, synced
+from tests.soak.said import Said, alike, answer, join, log_of, rows_of, synced
 
 _ONE, _TWO = "s1-StreamThread-1-consumer", "s1-StreamThread-2-consumer"
 _BEAT: Said = ("ask", "HEARTBEAT", 7, "HeartbeatRequestData()")
@@ -109,3 +109,33 @@ def test_two_answers_may_be_read_late(tmp_path: Path) -> None:
     rows = _rows("wire", one=[3, 0, 3], two=[1, 0, 1], instance=[3, 0, 3])
     found = compared([log], rows, "test")
     assert (found["crossed"], found["precision"], found["recall"]) == (2, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "instance", "is_right"),
+    [
+        ([1, 0, 2, 0], [1, 0, 2, 0], True),
+        ([1, 0, 2, 0], [1, 10, 0], True),  # the answer demanded that tasks move
+        ([1, 0, 2, 0], [1, 0, 11, 0], True),  # or a probing rebalance
+        ([1, 0, 2, 0], [1, 0, 9, 0], True),  # or it was none, and then asked again
+        ([1, 0, 2, 0], [1, 0, 8, 0], False),
+        ([1, 2, 0], [1, 2, 0], True),  # it never came
+        ([1, 0, 2, 0], [1, 10, 0, 2, 0], False),
+    ],
+)
+def test_what_a_killed_process_was_about_to_read_may_have_demanded_another(
+    tmp_path: Path, one: list[int], instance: list[int], *, is_right: bool
+) -> None:
+    log = _log(
+        tmp_path,
+        (_ONE, answer("HEARTBEAT", 6, 27)),
+        (_ONE, join(7, "group is already rebalancing")),
+        (_ONE, answer("JOIN_GROUP", 7, 0)),
+        (_ONE, ("ask", "SYNC_GROUP", 8, "SyncGroupRequestData()")),
+        ("", ("begin", "", 0, "")),
+        (_ONE, join(1)),
+        (_ONE, answer("JOIN_GROUP", 1, 79)),
+        (_ONE, synced(2)),
+    )
+
+    assert alike(log, _rows("wire", one=one, instance=instance)) is is_right

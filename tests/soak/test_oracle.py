@@ -250,6 +250,17 @@ def test_an_answer_that_crossed_a_leave_may_have_been_met_first(
     assert alike(log, rows_of(found)) is is_right
 
 
+@pytest.mark.parametrize(("found", "is_right"), [([5], True), ([1, 5], True), ([5, 1], False)])
+def test_one_that_is_stuck_reads_it_when_it_polls_again(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    leave = "ask", "LEAVE_GROUP", 8, "LeaveGroupRequestData(reason='poll timeout has expired.')"
+    stuck = [answer("HEARTBEAT", 6, 0)] * 10
+    log = log_of(tmp_path, leave, *stuck, answer("HEARTBEAT", 7, 27))
+
+    assert alike(log, rows_of(found)) is is_right
+
+
 @pytest.mark.parametrize(
     ("found", "is_right"),
     [([1, 6, 0], True), ([1, 0, 6, 0], True), ([1, 0, 6], False), ([1, 6, 0, 0], False)],
