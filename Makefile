@@ -78,9 +78,10 @@ churn: $(READY) ## a million client ids and 10,000 groups through each source, a
 
 SOAK_MINUTES ?= 60
 SOAK_CONSUMERS ?= 44
+SOAK_TRIES ?= 1
 soak: $(READY) ## an hour of 50 real clients with random faults; each transition against their DEBUG logs
 	-@$(BIN)/python -m tests.lab_start
-	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --consumers $(SOAK_CONSUMERS)
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --consumers $(SOAK_CONSUMERS) --tries $(SOAK_TRIES)
 
 collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)
 	COLLECTOR=1 $(BIN)/pytest tests/system/test_otel_collector.py
