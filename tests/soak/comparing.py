@@ -46,7 +46,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> Row:
         found: Codes = {}
         times: dict[str, list[float]] = {}
         for row in told:
-            if _is_of(row["client_id"], log):
+            if is_of(row["client_id"], log):
                 found.setdefault(row["client_id"], []).append(row["to"])
                 times.setdefault(row["client_id"], []).append(seconds(row))
         lines, crossed = read(log, of_log=not has_wire), 0
@@ -202,6 +202,7 @@ def _differing(wanted: Sequence[int], found: Sequence[int], times: list[float]) 
         }
 
 
-def _is_of(client_id: str, log: Path) -> bool:
+def is_of(client_id: str, log: Path) -> bool:
+    """Tell whether a client, a thread or an instance is of the process that has written a log."""
     name = log.name.removesuffix(".log.debug")
     return client_id == name or client_id.startswith(f"{name}-StreamThread-")
