@@ -81,8 +81,7 @@ def _layout(
         layout = Layout(bool(schema.__flexible__), _struct(schema, wanted))
         _forget(schema.__module__.rpartition(".")[0])
         del schema
-    if gc.get_freeze_count():  # it takes no time where what the agent is made of is left out
-        gc.collect()
+    gc.collect(1)  # what was made just now is young; to look through all would hold traffic up
     return layout
 
 
