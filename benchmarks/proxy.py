@@ -277,7 +277,7 @@ def judge(name: str, value: float, sign: str, limit: float) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--fetch-mb", type=int, default=2_000)
     parser.add_argument("--topic-mb", type=int, default=2_000)
     parser.add_argument("--produce-mb", type=int, default=200)
