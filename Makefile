@@ -8,7 +8,7 @@ EXTRAS := wire,kafka,otel,spark,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test unit row coverage-core coverage check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,7 +40,21 @@ unit: $(READY) ## what starts no other program, with a tenth of hypothesis's exa
 	HYPOTHESIS_PROFILE=unit $(BIN)/pytest --quiet -n 3 $(SPARKS:%=--ignore=%) \
 	  -m 'not (spark or kafka or jvm or process or slow)' tests/metrics tests/aggregation tests/agent
 
-check: test lint types imports ## what CI runs: make test, then ruff, mypy and import-linter
+RUNS ?= 10
+row: $(READY) ## ten runs of all tests in a row, none with a second try; ends at the first failure (two hours)
+	@$(BIN)/python -m tests.spark_start
+	-@$(BIN)/python -m tests.lab_start
+	@for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; $(BIN)/pytest --quiet -n $(WORKERS) || exit 1; done
+
+coverage-core: $(READY) ## every branch of metrics/ is taken by its tests
+	$(BIN)/pytest --quiet -n 2 tests/metrics \
+	  --cov=metrics --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+coverage: coverage-core ## and 95 % of the rest, in all processes that tests start (twenty minutes)
+	$(BIN)/pytest --quiet -n $(WORKERS) tests/agent tests/aggregation tests/system tests/faults \
+	  --cov=agent --cov=aggregation --cov-report=term-missing:skip-covered --cov-fail-under=95
+
+check: test coverage-core lint types imports ## what CI runs: make test, the core's coverage, ruff, mypy and import-linter
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
