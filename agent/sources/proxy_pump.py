@@ -192,16 +192,28 @@ class Pump:
         return self.ended or moved >= _TURN_BYTES
 
     def _splice(self) -> int:
-        """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there.
+        """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there."""
+        moved = self._pass_through()
+        if moved > 0:
+            self._carried(moved)
+        left, await_bytes = self.body, self._gait.await_bytes
+        if _is_within_frame(left):  # a client can do nothing with a small part
+            self.source.await_bytes(left if left < 2 * await_bytes else await_bytes)
+        else:
+            self.source.await_bytes(1)
+            if not self._piped:
+                self.close()
+        return moved
+
+    def _pass_through(self) -> int:
+        """Do as `_splice`, and note nothing but what is left in the pipe.
 
         A gigabyte takes 20,000 rounds, each with nothing warm: what one says costs as much as what
         the kernel does. All descriptors are non-blocking, so splices are without being told so.
         """
-        pipe_bytes, await_bytes, flags = self._gait
         left = body = self.body
-        if not _is_within_frame(body):
-            flags = 0
-        pipe = self._pipe = self._pipe or self._pipes.lend(pipe_bytes)
+        flags = self._gait.flags if _is_within_frame(body) else 0
+        pipe = self._pipe = self._pipe or self._pipes.lend(self._gait.pipe_bytes)
         to_pipe, from_pipe, source, target = pipe[1], pipe[0], self.source.fd, self.target.fd
         splice, least = os.splice, max(0, body - _TURN_BYTES)
         piped = sent = 0
@@ -216,22 +228,12 @@ class Pump:
                     sent = splice(from_pipe, target, piped)
                 if sent != piped or not piped:
                     break
-            moved = body - left
         except BlockingIOError:
-            moved = body - left or -1
+            return body - left or -1
         finally:
             piped -= sent
             self._piped, self.wants_write = piped, piped > 0
-        if moved > 0:
-            self._carried(moved)
-            left = self.body
-        if _is_within_frame(left):  # a client can do nothing with a small part
-            self.source.await_bytes(left if left < 2 * await_bytes else await_bytes)
-        else:
-            self.source.await_bytes(1)
-            if not piped:
-                self.close()
-        return moved
+        return body - left
 
     def _shuttle(self) -> bool:
         """Move a body through one buffer of all connections: TLS must see it, nobody else."""
