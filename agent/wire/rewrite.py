@@ -19,7 +19,7 @@ _VERSIONS = {
     PRODUCE: range(10, 14),
     METADATA: range(14),
     FIND_COORDINATOR: range(7),
-    API_VERSIONS: range(5),
+    API_VERSIONS: range(1 << 15),  # all: the versions of the APIs stand first, since 3 in one form
     DESCRIBE_CLUSTER: range(3),
     SHARE_FETCH: range(3),
     SHARE_ACKNOWLEDGE: range(3),

@@ -11,7 +11,7 @@ once, so they are let go of; one thread at a time, for sources decode in threads
 import dataclasses
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from threading import Lock
 from types import UnionType
@@ -49,6 +49,34 @@ _TEXT: dict[tuple[str, bool], Read] = {
 }
 
 
+class Kin(NamedTuple):
+    """A version that kio has no schema of, by one that it has: how far they differ."""
+
+    version: int
+    added: tuple[tuple[str, str], ...] = ()
+    """A field that only the former has: its kind, and the name of the field behind it."""
+    removed: frozenset[str] = frozenset()
+
+
+# What stands in clients/src/main/resources/common/message of Kafka 2.8.2, 4.0.0 and 4.4.0. Fields
+# behind the last one that is wanted may differ as well.
+_REQUESTS_LIKE = {
+    (8, 1): Kin(2),  # OffsetCommit: old librdkafka and sarama
+    (18, 5): Kin(4),  # ApiVersions: KIP-1242
+    (76, 0): Kin(1),  # ShareGroupHeartbeat: Kafka 4.0
+    (88, 1): Kin(0),  # StreamsGroupHeartbeat: KIP-1331
+}
+_ANSWERS_LIKE = {
+    (8, 1): Kin(2),
+    (76, 0): Kin(1),
+    (88, 1): Kin(
+        0,
+        added=(("int64", "status"), ("bool", "endpoint_information_epoch")),
+        removed=frozenset({"acceptable_recovery_lag"}),
+    ),
+}
+
+
 class Layout(NamedTuple):
     """How a message of one version is read."""
 
@@ -61,24 +89,26 @@ class Layout(NamedTuple):
 @cache
 def request_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
     """Return how a request's ``wanted`` fields are read; None if the version is not known."""
-    return _layout(load_request_schema, api_key, version, wanted)
+    kin = _REQUESTS_LIKE.get((api_key, version), Kin(version))
+    return _layout(load_request_schema, api_key, kin, wanted)
 
 
 @cache
 def response_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
     """Return how an answer's ``wanted`` fields are read; None if the version is not known."""
-    return _layout(load_response_schema, api_key, version, wanted)
+    kin = _ANSWERS_LIKE.get((api_key, version), Kin(version))
+    return _layout(load_response_schema, api_key, kin, wanted)
 
 
 def _layout(
-    load: Callable[[int, int], Any], api_key: int, version: int, wanted: tuple[str, ...]
+    load: Callable[[int, int], Any], api_key: int, kin: Kin, wanted: tuple[str, ...]
 ) -> Layout | None:
     with LOADING:
         try:
-            schema = load(api_key, version)
+            schema = load(api_key, kin.version)
         except KioIndexError:
             return None
-        layout = Layout(bool(schema.__flexible__), _struct(schema, wanted))
+        layout = Layout(bool(schema.__flexible__), _struct(schema, wanted, kin))
         _forget(schema.__module__.rpartition(".")[0])
         del schema
     gc.collect(1)  # what was made just now is young; to look through all would hold traffic up
@@ -93,7 +123,9 @@ def _forget(package: str) -> None:
     vars(sys.modules[parent]).pop(version, None)
 
 
-def _struct(schema: Any, wanted: tuple[str, ...] | None = None) -> Callable[[Buffer], Fields]:
+def _struct(
+    schema: Any, wanted: tuple[str, ...] | None = None, kin: Kin | None = None
+) -> Callable[[Buffer], Fields]:
     """Return a reader of a struct; with ``wanted`` it stops after the last of these fields."""
     hints, flexible = get_type_hints(schema), bool(schema.__flexible__)
     fields = [field for field in dataclasses.fields(schema) if "tag" not in field.metadata]
@@ -101,6 +133,8 @@ def _struct(schema: Any, wanted: tuple[str, ...] | None = None) -> Callable[[Buf
         while fields and fields[-1].name not in wanted:
             fields.pop()
     readers = [(field.name, _field(field, hints[field.name], flexible)) for field in fields]
+    if kin is not None and (kin.added or kin.removed):
+        readers = list(_changed(readers, kin))
     tagged = flexible and wanted is None
 
     def read(buffer: Buffer) -> Fields:
@@ -110,6 +144,15 @@ def _struct(schema: Any, wanted: tuple[str, ...] | None = None) -> Callable[[Buf
         return out
 
     return read
+
+
+def _changed(readers: list[tuple[str, Read]], kin: Kin) -> Iterator[tuple[str, Read]]:
+    added = {behind: kind for kind, behind in kin.added}
+    for name, read in readers:
+        if name in added:
+            yield f"before {name}", _FIXED[added[name]]
+        if name not in kin.removed:
+            yield name, read
 
 
 def _field(field: dataclasses.Field[Any], hint: Any, flexible: bool) -> Read:

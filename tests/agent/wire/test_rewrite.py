@@ -124,7 +124,7 @@ def test_a_count_of_two_billion_costs_nothing() -> None:
         rewrite(METADATA, 0, struct.pack(">ii", 7, 2**31 - 1) + b"\0" * 100, _route)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(7))  # KIP-1242: 5 in Kafka 4.4; later ones alike
 def test_versions_with_unread_addresses_are_not_offered(version: int) -> None:
     def answer(fetch: int, metadata: int) -> bytes:
         ranges = [(FETCH, 4, fetch), (METADATA, 0, metadata), (12, 0, 99)]
@@ -151,5 +151,6 @@ def _api_versions(version: int, error: int, ranges: list[tuple[int, int, int]]) 
     """Return an answer; its header has no tagged fields, even where the version is flexible."""
     names = ("api_key", "min_version", "max_version")
     keys = [dict(zip(names, each, strict=True)) for each in ranges]
-    frame = frames.answer(API_VERSIONS, version, 7, error_code=error, api_keys=keys)
+    written = min(version, 4)  # kio knows no later one, which has the same answer
+    frame = frames.answer(API_VERSIONS, written, 7, error_code=error, api_keys=keys)
     return frame[4:8] + frame[9:] if version >= 3 else frame[4:]

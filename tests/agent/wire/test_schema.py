@@ -1,5 +1,6 @@
 """Every version of every message that is decoded reads what kio's writers wrote."""
 
+import struct
 import sys
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from kio.schema.index import api_key_map, schema_name_map
 
 from agent.wire import messages as m
 from agent.wire.apis import APIS, read_answer, read_request
-from agent.wire.schema import request_layout
+from agent.wire.schema import request_layout, response_layout
 from tests.agent.wire import frames as f
 
 TOPIC = UUID(int=3)
@@ -146,7 +147,9 @@ def test_consumer_group_heartbeat(api_key: int, version: int) -> None:
     told = tell(api_key, version, member_epoch=3, assignment={"topic_partitions": parts})
 
     partitions = frozenset({(TOPIC.bytes, 0), (TOPIC.bytes, 2)})
-    assert asked.subscription == {"t", "re:r.*"} if version else {"t"}
+    assert asked.subscription == (
+        {"t", "re:r.*"} if version and api_key == f.CONSUMER_HEARTBEAT else {"t"}
+    )
     assert (asked.owned, told.target, told.epoch) == (partitions, partitions, 3)
 
 
@@ -188,3 +191,85 @@ def test_what_a_layout_was_made_of_is_let_go() -> None:
 
     assert layout is not None
     assert not [name for name in sys.modules if name.startswith("kio.schema.join_group.v9")]
+
+
+EXPECTED = {
+    f.METADATA: range(14),
+    f.OFFSET_COMMIT: range(1, 11),  # 0 has no member
+    f.FIND_COORDINATOR: range(7),
+    f.JOIN_GROUP: range(10),
+    f.HEARTBEAT: range(5),
+    f.LEAVE_GROUP: range(6),
+    f.SYNC_GROUP: range(6),
+    f.API_VERSIONS: range(6),
+    f.DESCRIBE_CLUSTER: range(3),
+    f.CONSUMER_HEARTBEAT: range(2),
+    f.SHARE_HEARTBEAT: range(2),
+    f.STREAMS_HEARTBEAT: range(2),
+}
+"""What clients and brokers of Kafka 0.9 to 4.4 speak, whatever kio knows."""
+
+
+def test_every_api_has_its_expected_versions() -> None:
+    assert EXPECTED.keys() == APIS.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("api_key", "version"), [(k, v) for k in EXPECTED for v in EXPECTED[k]])
+def test_every_version_that_is_spoken_is_read(api_key: int, version: int) -> None:
+    api = APIS[api_key]
+
+    assert api.request is None or request_layout(api_key, version, api.request.wanted)
+    assert api.answer is None or response_layout(api_key, version, api.answer.wanted)
+
+
+class TestVersionsThatKioLacks:
+    """Bytes by hand, after the JSON of Kafka's own messages."""
+
+    HEAD = struct.Struct(">hhi")
+
+    def asked(self, api_key: int, version: int, body: bytes) -> Any:
+        return read_request(api_key, version, self.HEAD.pack(api_key, version, 1) + body)[1]
+
+    def test_the_first_commits_of_members(self) -> None:
+        body = b"\0\2me\0\1g\0\0\0\4\0\1a\0\0\0\1\0\1t\0\0\0\0"
+        parts = b"\0\0\0\2\0\0\0\0\0\0\0\0\0\1\0\x16"
+        answer = b"\0\0\0\1\0\0\0\1\0\1t" + parts
+
+        asked = self.asked(f.OFFSET_COMMIT, 1, body)
+
+        assert (asked.group, asked.generation, asked.member_id) == ("g", 4, "a")
+        assert read_answer(f.OFFSET_COMMIT, 1, answer) == m.Errors(errors=frozenset({0, 22}))
+
+    def test_who_says_where_it_means_to_be(self) -> None:
+        where = b"\4cid\0\0\0\7"  # KIP-1242
+        body = b"\0\2me\0\5java\0064.4.0" + where + b"\0"
+
+        software = self.asked(f.API_VERSIONS, 5, body)
+
+        assert software == m.ClientSoftware(name="java", version="4.4.0")
+
+    def test_share_groups_of_the_preview(self) -> None:
+        body = b"\0\2me\0\2g\2a\0\0\0\0\0\2\2t\0"
+        row = b"\2" + TOPIC.bytes + b"\2\0\0\0\3" + b"\0"
+        head = b"\0\0\0\1\0\0\0\0\0\0\0\0\2a\0\0\0\5\0\0\0\0"
+        answer = head + b"\1" + row + b"\0" + b"\0"
+
+        asked = self.asked(f.SHARE_HEARTBEAT, 0, body)
+        told = read_answer(f.SHARE_HEARTBEAT, 0, answer)
+
+        assert (asked.group, asked.subscription) == ("g", {"t"})
+        assert (told.epoch, told.target) == (5, frozenset({(TOPIC.bytes, 3)}))
+
+    def test_streams_groups_with_a_longer_lag(self) -> None:
+        """KIP-1331: the lag is a long behind the interval, and a bool stands before the epoch."""
+        head = b"\0\0\0\1\0\0\0\0\0\0\0\0\2a\0\0\0\5"
+        times = b"\0\0\0\1\0\0\0\2" + struct.pack(">q", -1)
+        status = b"\2\5\2x\0"
+        tasks = b"\2\0020\2\0\0\0\3\0" + b"\1" + b"\1"
+        answer = head + times + status + tasks + b"\1" + b"\0\0\0\7" + b"\0" + b"\0"
+
+        told = read_answer(f.STREAMS_HEARTBEAT, 1, answer)
+
+        assert (told.member_id, told.epoch, told.endpoint_epoch) == ("a", 5, 7)
+        assert (told.target, told.warmups) == (frozenset({(("a", "0"), 3)}), False)
