@@ -120,14 +120,21 @@ class Speaker:
         self.life += 1
         self.owned, self.demand = NOTHING, RebalanceStatus.NONE
         self.settled = ()
-        self.subscription = self.reported = self.target = None
-        self.target_at = self.heard_at = None
+        self._forget_heartbeats()
 
     def begin_anew(self) -> None:
         """Forget what a process knew: perhaps this is another one, with its own subscription."""
         self.topics, self.owned, self.streams = None, NOTHING, None
         self.demand = RebalanceStatus.NONE
         self.heard = NOTHING
+        self._forget_heartbeats()
+
+    def _forget_heartbeats(self) -> None:
+        """Forget what members of consumer, share and streams groups tell and are told."""
+        self.subscription = self.reported = self.target = None
+        self.target_at = self.heard_at = None
+        self.endpoint = self.endpoint_epoch = None
+        self.warmups = self.moved = False
 
     def learn(self, **changes: str | float | None) -> None:
         """Change what the member is known by; None changes nothing."""

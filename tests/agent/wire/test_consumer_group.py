@@ -1,5 +1,6 @@
 """Consumer, share and streams groups: what sets which code."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -165,6 +166,22 @@ class TestConsumerGroup:
 
         assert told(answer(talk, 7, 0)) == [("join", 0)]
 
+    def test_a_process_that_starts_again_has_reported_nothing(self, talk: Talk) -> None:
+        """Its first target may be the one that its predecessor had acknowledged."""
+        talk.close()
+        again = talk.wire.connect()
+        asks = partial(again.ask, CONSUMER_HEARTBEAT, 1, group_id="g", member_id="b")
+        tells = partial(again.tell, member_id="b", member_epoch=6)
+        target = {"topic_partitions": given(0, 1)}
+
+        asks(member_epoch=0, subscribed_topic_names=("t",), topic_partitions=())
+        tells(assignment=target)
+        for _ in range(2):
+            asks(member_epoch=6)
+            assert told(tells()) == []
+        asks(member_epoch=6, topic_partitions=given(0, 1))
+        assert told(tells()) == SYNC
+
     def test_its_commits_are_read_with_the_epoch(self, talk: Talk) -> None:
         talk.ask(8, 9, group_id="g", member_id="a", generation_id_or_member_epoch=4)
         stale = {"name": "t", "partitions": ({"partition_index": 0, "error_code": 113},)}
@@ -248,3 +265,19 @@ class TestStreamsGroup:
         assert (signals[0].status, layer.status) == (0, 13)
         beat(talk, 5, STREAMS_HEARTBEAT)
         assert told(talk.tell(member_id="a", member_epoch=5, endpoint_information_epoch=4)) == SYNC
+
+    @pytest.mark.parametrize("leaves", [False, True])
+    def test_another_process_with_another_endpoint_moves_none(self, leaves: bool) -> None:
+        talk = Wire().connect(self.CLIENT)
+        for member_id, port, epoch in (("a", 1, 3), ("b", 2, 4)):
+            asks = partial(talk.ask, STREAMS_HEARTBEAT, 0, group_id="g", member_id=member_id)
+            asks(member_epoch=0, user_endpoint={"host": "h", "port": port})
+            signals = talk.tell(
+                member_id=member_id, member_epoch=5, endpoint_information_epoch=epoch
+            )
+            if leaves:
+                asks(member_epoch=-1)
+            talk.close()
+            talk = talk.wire.connect(self.CLIENT)
+
+        assert [each.streams_follow_up for each in signals] == [None]
