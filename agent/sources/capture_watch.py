@@ -21,6 +21,9 @@ UNPROVEN_BYTES = 1 << 20
 _DULL_AFTER = 8
 """Packets of a connection that has asked for nothing of interest."""
 _DULL_LIMIT = CONNECTIONS_LIMIT // 2
+_LISTED_LIMIT = CONNECTIONS_LIMIT - _DULL_LIMIT
+_UNLISTED_LIMIT = 10_000
+"""Group connections beyond what the filter can list: their requests and short answers pass it."""
 _API_KEY = struct.Struct(">4xh")
 _TLS_HANDSHAKE = b"\x16\x03"
 
@@ -62,6 +65,8 @@ class Watch:
     changed: bool = False
     """`connections` differs from what it was; for the caller to clear."""
     _followed: OrderedDict[Ends, Followed] = field(default_factory=OrderedDict)
+    _unlisted: OrderedDict[Ends, Followed] = field(default_factory=OrderedDict)
+    """Followed as well, but for their long answers, until there is room in the filter's list."""
     _dull: OrderedDict[Ends, int] = field(default_factory=OrderedDict)
     """Connections of no interest, by how many packets were seen."""
 
@@ -80,7 +85,7 @@ class Watch:
         ends = Ends(*((segment.source, segment.target)[:: 1 if asks else -1]))
         if segment.flags & SYN:
             return self._begin(ends, is_answer=bool(segment.flags & ACK))
-        followed = self._followed.get(ends)
+        followed = self._followed.get(ends) or self._unlisted.get(ends)
         if segment.flags & (FIN | RST):
             return self._end(ends)
         if followed is not None:
@@ -100,11 +105,18 @@ class Watch:
     def _end(self, ends: Ends) -> Fate:
         """Let go of a connection; that it still stands in the filter harms nobody."""
         self._dull.pop(ends, None)
-        return Fate.SKIP if self._followed.pop(ends, None) is None else Fate.READ
+        followed = self._followed.pop(ends, None) or self._unlisted.pop(ends, None)
+        return Fate.SKIP if followed is None else Fate.READ
 
     def _follow(self, ends: Ends, followed: Followed, segment: Segment, *, asks: bool) -> Fate:
-        self._followed.move_to_end(ends)
         key = _api_key(segment.data) if asks else None
+        if ends in self._followed:
+            self._followed.move_to_end(ends)
+        elif key in GROUP_APIS and len(self._followed) < _LISTED_LIMIT:
+            self._followed[ends] = self._unlisted.pop(ends)
+            self.changed = True
+        else:
+            self._unlisted.move_to_end(ends)
         kind = followed.kind
         if key in GROUP_APIS and kind is Kind.NEW:
             followed.kind = Kind.GROUP
@@ -129,12 +141,19 @@ class Watch:
 
     def _add(self, ends: Ends, kind: Kind) -> None:
         self._dull.pop(ends, None)
+        self._unlisted.pop(ends, None)
         self._followed[ends] = Followed(kind)
         self._followed.move_to_end(ends)
-        if len(self._followed) > CONNECTIONS_LIMIT - _DULL_LIMIT:
-            self._followed.popitem(last=False)
-            self.counts["connection_evicted"] += 1
+        if len(self._followed) > _LISTED_LIMIT:
+            self._unlist(*self._followed.popitem(last=False))
         self.changed = True
+
+    def _unlist(self, ends: Ends, followed: Followed) -> None:
+        self.counts["connection_evicted"] += 1
+        if followed.kind is not Kind.NEW:
+            self._unlisted[ends] = followed
+            if len(self._unlisted) > _UNLISTED_LIMIT:
+                self._unlisted.popitem(last=False)
 
     def _dismiss(self, ends: Ends) -> None:
         del self._followed[ends]

@@ -78,10 +78,11 @@ class Interpreter:
             case GroupHeartbeat() as heartbeat:
                 return self._group_heartbeat(request, heartbeat)
             case Leave() as leave:
+                leaves = self._leave if len(leave.leavers) == 1 else self._removed
                 return [
                     signal
                     for leaver in leave.leavers
-                    for signal in self._leave(request, leave.group, leaver)
+                    for signal in leaves(request, leave.group, leaver)
                 ]
             case InGroup() as message if _is_by_member(request.connection, message):
                 speaker = self.speakers.meet(
@@ -147,8 +148,14 @@ class Interpreter:
         return here if leaver.member_id.startswith(f"{client_id}-") else None
 
     def _removed(self, request: Request, group: str, leaver: Leaver) -> list[Signal]:
-        """Note why an admin removed a member: nobody's code, but it explains the group."""
+        """Note why an admin removed a member: nobody's code, but it explains the group.
+
+        It names static members by their instance alone; no member makes another one leave, whatever
+        its client id.
+        """
         victim = self.speakers.named(group, leaver.member_id)
+        if victim is None and leaver.instance_id is not None:
+            victim = self.speakers.static(group, leaver.instance_id)
         if victim is None:
             self.counts["removed_unknown"] += 1
             return []

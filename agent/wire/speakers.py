@@ -30,6 +30,8 @@ class Speakers:
     counts: Counter[str] = field(default_factory=Counter)
     _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
     _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
+    _by_instance: dict[tuple[str, str], Speaker] = field(default_factory=dict)
+    """Static members, by group and `group.instance.id`: the latest one of it."""
     _by_client: dict[tuple[str, str, str], tuple[Speaker, ...]] = field(default_factory=dict)
     """By group, client id (of the Streams instance, for its threads) and host."""
     _clusters: OrderedDict[Node, str] = field(default_factory=OrderedDict)
@@ -37,6 +39,10 @@ class Speakers:
     def named(self, group: str, member_id: str) -> Speaker | None:
         """Return the member with this id, if it was met."""
         return self._by_member_id.get((group, member_id))
+
+    def static(self, group: str, instance_id: str) -> Speaker | None:
+        """Return the static member of this `group.instance.id`, if it was met."""
+        return self._by_instance.get((group, instance_id))
 
     def learn_cluster(self, server: Node, cluster_id: str) -> None:
         """Remember which cluster a broker is of."""
@@ -146,6 +152,8 @@ class Speakers:
             member = replace(member, stream=f"{member.stream}+")
         speaker = Speaker(member=member, process_id=process_id)
         self._by_key[member.key] = speaker
+        if instance_id is not None:
+            self._by_instance[group, instance_id] = speaker
         self._by_client[client] = (*self._by_client.get(client, ()), speaker)
         if len(self._by_key) > self.limit:
             self._forget(next(iter(self._by_key.values())))
@@ -192,6 +200,9 @@ class Speakers:
             connection.speakers.pop(member.group, None)
         del self._by_key[member.key]
         self._unname(speaker)
+        instance = (member.group, member.group_instance_id or "")
+        if self._by_instance.get(instance) is speaker:
+            del self._by_instance[instance]
         client = _client(member.group, member.client_id, member.host)
         kin = tuple(each for each in self._by_client.pop(client) if each is not speaker)
         if kin:

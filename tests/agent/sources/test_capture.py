@@ -160,6 +160,31 @@ def test_there_is_an_end_to_what_is_followed(watch: Watch) -> None:
     assert watch.counts["connection_evicted"] > 0
 
 
+def test_more_groups_than_the_filter_can_list_are_read_all_the_same(watch: Watch) -> None:
+    talks = [V4._replace(client=(V4.client[0], 10_000 + i)) for i in range(CONNECTIONS_LIMIT)]
+    for talk in talks:
+        assert _show(watch, to_broker(talk, BEAT)) == [Fate.READ]
+    watch.joined.clear()
+    watch.changed = False
+
+    answers = [_show(watch, from_broker(talk, GOOD)) for talk in talks]
+    again = [_show(watch, to_broker(talk, BEAT)) for talk in talks]
+
+    assert answers == again == [[Fate.READ]] * len(talks)
+    assert (watch.joined, watch.changed) == ([], False)
+
+
+def test_what_the_filter_could_not_list_is_listed_when_there_is_room(watch: Watch) -> None:
+    talks = [V4._replace(client=(V4.client[0], 10_000 + i)) for i in range(CONNECTIONS_LIMIT)]
+    for talk in talks:
+        _show(watch, to_broker(talk, BEAT))
+    assert talks[0].ends not in watch.connections
+
+    _show(watch, to_broker(talks[-1], b"", FIN | ACK), to_broker(talks[0], BEAT))
+
+    assert watch.connections[talks[0].ends] is Pass.ALL
+
+
 class Pipe:
     """A kernel that hands over the packets of a test, and has little room for filters."""
 

@@ -404,6 +404,32 @@ class TestLeaves:
         assert (signal.kind, signal.reason, signal.member.client_id) == ("note", "ops", "m1")
         assert told(talk.heartbeat(error=25)) == raised(3)
 
+    def test_an_admin_names_static_members_by_their_instance(self) -> None:
+        """MemberToRemove of Java's admin client has no member id."""
+        talk = Wire().connect()
+        talk.settle(group_instance_id="i1")
+        admin = talk.wire.connect("admin")
+        rows = [
+            {"member_id": "", "group_instance_id": name, "reason": "ops"} for name in ("i1", "i2")
+        ]
+        told_of = admin.ask(LEAVE_GROUP, 5, group_id="g", members=tuple(rows))
+
+        assert [(s.kind, s.reason, s.member.client_id) for s in told_of] == [("note", "ops", "m1")]
+        assert talk.wire.interpreter.counts == {"removed_unknown": 1}
+
+    def test_who_makes_several_leave_is_none_of_them(self) -> None:
+        """An admin may have the members' client id: a library's default."""
+        wire = Wire()
+        for member_id in ("m1-a", "m1-b"):
+            wire.connect().settle(member_id)
+        rows = [{"member_id": member_id, "reason": "ops"} for member_id in ("m1-a", "m1-b")]
+        told_of = wire.connect().ask(LEAVE_GROUP, 5, group_id="g", members=tuple(rows))
+
+        assert [(s.kind, s.member.member_id) for s in told_of] == [
+            ("note", "m1-a"),
+            ("note", "m1-b"),
+        ]
+
     def test_an_admins_leave_of_a_stranger_is_counted(self) -> None:
         admin = Wire().connect("admin")
 
