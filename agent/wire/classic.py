@@ -77,10 +77,10 @@ def _why(
 
 def _reason(speaker: Speaker, reason: str, at: float) -> list[Signal]:
     cause = reasons.join_cause(reason)
-    if cause.due_ms is None:
-        return [] if cause.status is reasons.NONE else speaker.raise_(cause.status, at, reason)
-    if cause.due_ms == 0:  # 10, 12 or 13: which of them, only the assignment before has told
-        return speaker.raise_(cause.status, at, reason) if speaker.demand else []
+    if cause.status is reasons.NONE:
+        return []
+    if not cause.due_ms:  # of Streams' at once (0), 10, 12 or 13, the assignment before has told
+        return speaker.raise_(cause.status, at, reason)
     layer = FollowUp(
         status=RebalanceStatus.ASSIGNMENT_PROBING,
         at=at,
