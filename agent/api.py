@@ -34,9 +34,9 @@ class _WrongQueryError(ValueError):
 class Queries:
     """What the API asks of the application."""
 
-    snapshot: Callable[[], Snapshot]
+    look: Callable[[], tuple[Snapshot, Sequence[SourceStats]]]
+    """Asked where nothing moves meanwhile: in the event loop."""
     history: History
-    sources: Callable[[], Sequence[SourceStats]] = tuple
 
 
 def routes(queries: Queries) -> list[Route]:
@@ -54,7 +54,16 @@ def routes(queries: Queries) -> list[Route]:
     ]
 
 
-_Answer = Callable[[Queries, Snapshot, "_Query"], Any]
+_Answer = Callable[["_Seen", "_Query"], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What an answer is made of, as it was at one instant."""
+
+    snapshot: Snapshot
+    sources: Sequence[SourceStats]
+    history: History
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +83,9 @@ def _route(queries: Queries, answer: _Answer) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         try:
             query = _query(request)
-            snapshot = queries.snapshot()  # here: nothing moves meanwhile
+            seen = _Seen(*queries.look(), queries.history)
             # explaining takes a while: a thread of its own, or the sources would wait
-            body = await asyncio.to_thread(partial(answer, queries, snapshot, query))
+            body = await asyncio.to_thread(partial(answer, seen, query))
         except _WrongQueryError as error:
             return _json({"error": str(error)}, 400)
         except LookupError as error:
@@ -100,8 +109,8 @@ def _query(request: Request) -> _Query:
     return _Query(given.get("group"), int(last), instant)
 
 
-def _groups(_: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, Any]]:
-    views = group_views(live(snapshot))
+def _groups(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+    views = group_views(live(seen.snapshot))
     return [_group(view) for view in views if query.group in {None, view.group}]
 
 
@@ -121,8 +130,8 @@ def _group(view: GroupView) -> dict[str, Any]:
     }
 
 
-def _members(_: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, Any]]:
-    shown = live(snapshot)
+def _members(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+    shown = live(seen.snapshot)
     return [
         {
             "cluster": row.cluster,
@@ -157,8 +166,9 @@ def _status(status: RebalanceStatus | None, peak: RebalanceStatus | None) -> dic
     }
 
 
-def _episodes(queries: Queries, snapshot: Snapshot, query: _Query) -> list[dict[str, Any]]:
-    found = queries.history.episodes(queries.history.records(query.group), snapshot.at)
+def _episodes(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+    history = seen.history
+    found = history.episodes(history.records(query.group), seen.snapshot.at)
     return [
         {"cluster": told.cluster, "group": told.group, **msgspec.to_builtins(each)}
         for told in explanations(found, query.last, query.at)
@@ -166,8 +176,8 @@ def _episodes(queries: Queries, snapshot: Snapshot, query: _Query) -> list[dict[
     ]
 
 
-def _explain(queries: Queries, shown: Snapshot, query: _Query) -> list[Any]:
-    group, history = query.wanted, queries.history
+def _explain(seen: _Seen, query: _Query) -> list[Any]:
+    group, history, shown = query.wanted, seen.history, seen.snapshot
     episodes = history.episodes(history.records(group), shown.at)
     found = explanations(episodes, query.last, query.at)
     quiet = [] if found else unseen(group, shown)
@@ -177,7 +187,7 @@ def _explain(queries: Queries, shown: Snapshot, query: _Query) -> list[Any]:
     return found or quiet
 
 
-def _sources(queries: Queries, _: Snapshot, __: _Query) -> list[dict[str, Any]]:
+def _sources(seen: _Seen, _: _Query) -> list[dict[str, Any]]:
     return [
         {
             "name": source.name,
@@ -190,7 +200,7 @@ def _sources(queries: Queries, _: Snapshot, __: _Query) -> list[dict[str, Any]]:
             "unparsed": source.unparsed,
             "errors": source.errors,
         }
-        for source in queries.sources()
+        for source in seen.sources
     ]
 
 

@@ -32,7 +32,7 @@ from agent.web_rate import BURST, INTERVAL_S, Limited, RateLimit
 from agent.web_writes import RELOAD, Writes
 from aggregation.group_views import group_views
 from aggregation.live import live
-from metrics.exposition import AgentStats, Exposition
+from metrics.exposition import AgentStats, Exposition, SourceStats
 from metrics.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -141,6 +141,11 @@ class _Pages:
 
         return await asyncio.get_running_loop().run_in_executor(self._renderer, made)
 
+    def look(self) -> tuple[Snapshot, Sequence[SourceStats]]:
+        """Return what `/api` shows."""
+        snapshot, stats = self._answers.snapshot()
+        return snapshot, stats.sources
+
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
@@ -170,13 +175,7 @@ def make_app(config: WebConfig, max_series: int, answers: Answers) -> Router:
             Route("/", pages.landing),
             Route("/group", pages.group),
             *answers.routes,
-            *api.routes(
-                api.Queries(
-                    lambda: answers.snapshot()[0],
-                    answers.history,
-                    lambda: answers.snapshot()[1].sources,
-                )
-            ),
+            *api.routes(api.Queries(pages.look, answers.history)),
         ],
         middleware=[Middleware(Limited, limit=RateLimit(INTERVAL_S, BURST), free=free)],
     )

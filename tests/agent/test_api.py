@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 
 from agent.api import Queries, routes
 from agent.history import History, spooled
+from metrics.exposition import SourceStats
 from metrics.sample import SampleKind, encode
 from metrics.snapshot import InspectedGroup, Snapshot
 from metrics.track import StatusConfig
@@ -28,11 +29,11 @@ class Running:
     history: History
     inspected: tuple[InspectedGroup, ...] = ()
 
-    def snapshot(self) -> Snapshot:
-        return replace(self.tracker.snapshot(210.0), inspected=self.inspected)
+    def look(self) -> tuple[Snapshot, tuple[SourceStats, ...]]:
+        return replace(self.tracker.snapshot(210.0), inspected=self.inspected), ()
 
     def ask(self, path: str) -> httpx.Response:
-        app = Starlette(routes=routes(Queries(self.snapshot, self.history)))
+        app = Starlette(routes=routes(Queries(self.look, self.history)))
 
         async def request() -> httpx.Response:
             transport = httpx.ASGITransport(app=app)

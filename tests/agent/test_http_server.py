@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import gc
 import socket
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -218,6 +219,22 @@ def test_group_that_only_its_coordinator_tells_of_is_on_the_page() -> None:
     assert ">told</a></td><td>classic</td><td>Stable</td><td>2</td><td>k</td>" in page
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/metrics", "/group?group=g", "/api/v1/groups", "/api/v1/sources"]
+)
+def test_what_moves_is_looked_at_where_it_moves(path: str) -> None:
+    """In the event loop, as what tells of it does: a look in another thread broke off, or took."""
+    looked_in = set[int]()
+
+    class Moving(Fake):
+        def snapshot(self) -> tuple[Snapshot, AgentStats]:
+            looked_in.add(threading.get_ident())
+            return Fake.snapshot(self)
+
+    assert ask(Moving((row("c1"),)), "GET", path).status_code == 200
+    assert looked_in == {threading.get_ident()}
+
+
 def test_the_page_and_the_api_show_how_each_source_fares() -> None:
     page, told = ask(Fake(), "GET", "/").text, ask(Fake(), "GET", "/api/v1/sources").json()
 
@@ -339,7 +356,7 @@ async def until_closed(address: tuple[str, int], first: bytes, rest: bytes = b""
 def test_a_head_that_does_not_come_whole_ends_the_connection(
     first: bytes, rest: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.3)
 
     async def slow() -> bytes:
         async with served(Fake()) as (address,):
@@ -352,7 +369,7 @@ def test_an_answer_may_take_longer_than_a_head(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (token := tmp_path / "token").write_text("t")
-    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.3)
 
     class Slow(Fake):
         address: tuple[str, int]
