@@ -13,6 +13,8 @@ from agent.errors import RecordsError
 from metrics.sample import Sample, SampleKind, format_time
 
 STDIN = "-"
+_LOOKS = 100
+"""At a spool that is written meanwhile; files come and go once a second at most."""
 _decode = msgspec.json.Decoder(Sample).decode
 
 
@@ -41,10 +43,23 @@ def read_records(place: str, group: str) -> Found:
         return _from_tables(path, group)
     if not path.is_dir():
         raise RecordsError(f"{place}: found no such file or folder")
-    files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz"), *path.glob(".*.jsonl.part")])
-    if not files:
-        raise RecordsError(f"{place}: found no *.jsonl of a spool and no tables in it")
-    return _from_lines(_opened(files), group)
+    return _from_spool(path, group)
+
+
+def _from_spool(path: Path, group: str) -> Found:
+    """Read all files; once more if one of them was published, or had to go, meanwhile."""
+    for again in range(_LOOKS - 1, -1, -1):
+        # in this order: what is published between two lists is in both, and gone from the first
+        names = (".*.jsonl.part", "*.jsonl", "*.jsonl.gz")
+        files = sorted([file for name in names for file in path.glob(name)])
+        if not files:
+            break
+        try:
+            return _from_lines(_opened(files), group)
+        except RecordsError as error:
+            if not (again and isinstance(error.__cause__, FileNotFoundError)):
+                raise
+    raise RecordsError(f"{path}: found no *.jsonl of a spool and no tables in it")
 
 
 def _opened(paths: Iterable[Path]) -> Iterator[IO[bytes]]:

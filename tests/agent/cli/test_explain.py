@@ -1,6 +1,7 @@
 import gzip
 import json
 from pathlib import Path
+from threading import Event, Thread
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agent.cli import main
+from agent.records import read_records
 from metrics.sample import encode
 from tests.aggregation.test_episodes import NEW, START, A, B, C, left, records, round_of
 
@@ -50,6 +52,32 @@ def test_every_file_of_a_spool_counts(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(rest)
 
     assert LAST in explain("g", "--from", str(tmp_path)).stdout
+
+
+def test_a_spool_that_is_written_meanwhile_is_read_whole(tmp_path: Path) -> None:
+    """A file is published by its name: it was in neither list, or gone when it was opened."""
+    lines = LINES.splitlines(keepends=True)
+    (tmp_path / "0.jsonl").write_bytes(lines[0])
+    over = Event()
+
+    def write() -> None:
+        for number in range(1, 1_000):
+            part = tmp_path / f".{number}.jsonl.part"
+            part.write_bytes(lines[0])
+            part.rename(tmp_path / f"{number}.jsonl")
+        over.set()
+
+    writing = Thread(target=write)
+    writing.start()
+    seen = [0]
+    try:
+        while not over.is_set():
+            seen.append(len(read_records(str(tmp_path), "g").records))
+    finally:
+        writing.join()
+
+    assert seen == sorted(seen)
+    assert len(read_records(str(tmp_path), "g").records) == 1_000
 
 
 def test_lines_on_stdin() -> None:
