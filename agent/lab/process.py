@@ -45,12 +45,12 @@ class Driver(Child):
         except (BrokenPipeError, ValueError) as error:  # ValueError: we have closed it
             raise LabError(f"{self.name} is gone; wanted it to {command!r}") from error
 
-    def do(self, command: str, timeout_s: float = 30.0) -> None:
+    def do(self, command: str, timeout_s: float = 120.0) -> None:
         """Give a command and wait until it is done."""
         self.send(command)
         self.wait_for(f"done {command.split(' ', 1)[0]}", timeout_s)
 
-    def wait_for(self, start: str, timeout_s: float = 30.0) -> str:
+    def wait_for(self, start: str, timeout_s: float = 120.0) -> str:
         """Return the next event that starts so; those before it are dropped.
 
         Raises:

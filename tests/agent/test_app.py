@@ -19,7 +19,6 @@ from metrics.status import RebalanceStatus as Status
 from tests.agent.observed import ScriptedSource, member, raised, synced
 
 DEADLINE_S = 20.0
-NOW = time.time()
 CONFIG = """
 host: node-1
 state_dir: {folder}
@@ -85,7 +84,7 @@ class Bench:
             await asyncio.sleep(0.01)
 
     async def ask(self, path: str, method: str = "GET") -> httpx.Response:
-        async with httpx.AsyncClient(verify=False) as client:  # plain HTTP
+        async with httpx.AsyncClient(verify=False, timeout=DEADLINE_S) as client:  # plain HTTP
             shown = {"Authorization": "Bearer token"}
             return await client.request(method, f"http://{self.address}{path}", headers=shown)
 
@@ -104,13 +103,13 @@ def test_a_signal_is_shown_spooled_and_remembered(
     config_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def first(bench: Bench) -> None:
-        bench.sources[0].say(raised(Status.NEW_MEMBER, NOW))
+        bench.sources[0].say(raised(Status.NEW_MEMBER, time.time()))
         await bench.until_shown("kafka_group_rebalance_status{")
         assert (await bench.ask("/-/ready")).status_code == 200
 
     async def second(bench: Bench) -> None:
         await bench.until(lambda: bench.sources[0].runs == 1)
-        bench.sources[0].say(synced(NOW + 1))
+        bench.sources[0].say(synced(time.time() + 1))
         await bench.until(lambda: bench.sources[0].position == {"said": 2})
 
     Bench(config_file).run(caplog, first)
@@ -145,8 +144,8 @@ def test_a_source_that_breaks_stops_no_other(
     async def scenario(bench: Bench) -> None:
         broken, sound = bench.sources
         broken.position = {}  # a bug: its next look at it fails
-        broken.say(raised(Status.NEW_MEMBER, NOW))
-        sound.say(raised(Status.STALE_MEMBER, NOW, member("c2")))
+        broken.say(raised(Status.NEW_MEMBER, time.time()))
+        sound.say(raised(Status.STALE_MEMBER, time.time(), member("c2")))
         await bench.until_shown('errors_total{reason="ended",source="broken"} 1.0')
         await bench.until_shown('client_id="c2"')
 
@@ -159,7 +158,7 @@ def test_reload_keeps_state_and_names_applications_anew(
     config_file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(bench: Bench) -> None:
-        bench.sources[0].say(raised(Status.NEW_MEMBER, NOW))
+        bench.sources[0].say(raised(Status.NEW_MEMBER, time.time()))
         await bench.until_shown('kafka_app_rebalance_status{app="payments-in"')
         bench.edit("web:", "apps: {payments: [payments-in]}\nweb:")
 
@@ -180,7 +179,7 @@ def test_a_wrong_file_keeps_the_old_configuration(
     config_file: Path, caplog: pytest.LogCaptureFixture, change: str
 ) -> None:
     async def scenario(bench: Bench) -> None:
-        bench.sources[0].say(raised(Status.NEW_MEMBER, NOW))
+        bench.sources[0].say(raised(Status.NEW_MEMBER, time.time()))
         await bench.until_shown("kafka_group_rebalance_status{")
         bench.edit("host: node-1", change)
 
@@ -212,7 +211,7 @@ def test_sigterm_drains(
     config_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(bench: Bench) -> None:
-        bench.sources[0].say(raised(Status.NEW_MEMBER, NOW))
+        bench.sources[0].say(raised(Status.NEW_MEMBER, time.time()))
         await bench.until(lambda: bench.sources[0].position == {"said": 1})
         os.kill(os.getpid(), signal.SIGTERM)
         await bench.until(lambda: any(r.msg == "stopped" for r in caplog.records))

@@ -200,7 +200,7 @@ def test_tls_is_verified_and_headers_are_read_again(protocol: OtlpProtocol, tmp_
     received = Received()
     with WAYS[protocol](received, tls) as endpoint:
         config = OtlpConfig(
-            endpoint=endpoint, protocol=protocol, ca_file=ca, headers_file=headers, timeout_s=2
+            endpoint=endpoint, protocol=protocol, ca_file=ca, headers_file=headers, timeout_s=10
         )
         export = made(config)
         asyncio.run(export.export())

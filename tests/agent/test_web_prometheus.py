@@ -105,6 +105,8 @@ def test_prometheus_scrapes_over_tls_as_a_user_and_nobody_else_does(tmp_path: Pa
         until(lambda: "401" in target(prometheus, "nobody").get("lastError", ""))
         until(lambda: "certificate required" in target(prometheus, "bare").get("lastError", ""))
 
-        found = prometheus.get("query", query="rebalance_agent_build_info")["result"]
+        found = prometheus.get("query", query="last_over_time(rebalance_agent_build_info[5m])")[
+            "result"
+        ]
 
     assert {row["metric"]["job"] for row in found} == {"right"}

@@ -106,7 +106,8 @@ class AgentProcess:
         """Return every whole line, published or not; ``root`` is where its files are seen."""
         folder = root / self.spool.relative_to("/")
         texts = []
-        for path in [*folder.glob("*.jsonl"), *folder.glob(".*.part")]:
+        # in this order: what is published between the two is seen twice, and then looked for again
+        for path in [*folder.glob(".*.part"), *folder.glob("*.jsonl")]:
             try:
                 texts.append(path.read_text())
             except FileNotFoundError:  # it was published just now, and may be missed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.agent_process import AgentProcess, replayed, transitions, until
+from tests.faults.agent_process import AgentProcess, replayed, spooled, transitions, until
 from tests.faults.loaded_log import LoadedLog, a_round
 
 _DISK = "8m"
@@ -116,8 +116,9 @@ def test_removed_spool_folder(tmp_path: Path) -> None:
         until(lambda: len(transitions(agent.published())) == 2, "a published file")
         with LoadedLog(log) as load:
             until(lambda: agent.total(rebalances) > 20, "some rebalances")
-            removed = transitions(agent.published())
-            shutil.rmtree(agent.spool)
+            gone = agent.spool.rename(tmp_path / "gone")  # nothing is published into it any more
+            removed = transitions(spooled(gone))
+            shutil.rmtree(gone)
             rounds = load.rounds
             until(lambda: agent.total(rebalances) > rounds + 20, "rebalances after it")
         until(lambda: agent.total(rebalances) == load.rounds + 1, "every rebalance read")

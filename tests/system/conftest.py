@@ -28,6 +28,9 @@ def cache() -> Path:
         pytest.skip(f"no JVM artifacts: {error}")
 
 
+_ELECTED_JUST_NOW = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE}
+
+
 @pytest.fixture(scope="session")
 def lab(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with open_lab(tmp_path_factory.mktemp("lab"), cache) as lab:
@@ -50,7 +53,7 @@ def _answers(asking: Consumer) -> bool:
     try:
         asking.committed([TopicPartition("none", 0)], timeout=_WITHIN_S)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.NOT_COORDINATOR:  # not yet: just elected
+        if error.args[0].code() not in _ELECTED_JUST_NOW:
             raise
         return False
     return True

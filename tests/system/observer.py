@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.lab.broker import free_port
 from agent.lab.child import Child
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 CONSUMER, STREAMS = "consumer", "streams"
 _T = TypeVar("_T")
 
@@ -127,7 +127,7 @@ class Observer:
     def _value(
         self, name: str, labels: dict[str, str], join: Callable[[list[float]], float]
     ) -> float | None:
-        with urllib.request.urlopen(f"{self._url}/metrics", timeout=5.0) as answer:
+        with urllib.request.urlopen(f"{self._url}/metrics", timeout=DEADLINE_S) as answer:
             page = answer.read().decode()
         # a page is long to parse, and this is asked for again and again
         lines = "".join(line for line in page.splitlines(keepends=True) if line.startswith(name))

@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900), need
 _WITHIN_S = 30.0
 _LOADING = 14  # COORDINATOR_LOAD_IN_PROGRESS
 _HURRIED = {"max_poll_interval_ms": "3000", "session_timeout_ms": "2500"}
+_STALLING = _HURRIED | {"metadata_max_age_ms": "300000"}
+"""A client whose metadata is due keeps its leave back until its next poll."""
 _COOPERATIVE = {
     "partition_assignment_strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 }
@@ -145,7 +147,7 @@ def _wait_for_share(client: Driver, partitions: int) -> None:
 
 def test_both_name_who_joined_froze_changed_stalled_and_left(scene: Scene) -> None:
     topic, more = scene.topic("pay-in"), scene.topic("pay-more")
-    first = scene.join("3.9.1", "p1", "pay", **_HURRIED)
+    first = scene.join("3.9.1", "p1", "pay", **_STALLING)
     second = scene.join("4.3.0", "p2", "pay", **_HURRIED)
     _wait_for_share(first, 2)
     first.pause()

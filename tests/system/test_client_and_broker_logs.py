@@ -47,7 +47,7 @@ class Scene:
         while seen != wanted and time.monotonic() < end_s:
             time.sleep(0.1)
             url = f"{self.both._url}/api/v1/members?group={group}"
-            with urllib.request.urlopen(url, timeout=5.0) as answer:
+            with urllib.request.urlopen(url, timeout=_WITHIN_S) as answer:
                 seen = sorted(row["client_id"] for row in json.load(answer))
         assert seen == wanted
 

@@ -80,7 +80,7 @@ def test_2_new_member(stage: Stage) -> None:
 
 
 def test_3_unknown_member_after_a_freeze_longer_than_the_session(stage: Stage) -> None:
-    frozen = _join(stage, "3.9.1", "m1", {"session.timeout.ms": "2000"})
+    frozen = _join(stage, "3.9.1", "m1")
     other = _join(stage, "3.9.1", "m2")
     frozen.wait_for("assigned")
 

@@ -54,7 +54,9 @@ class Zoo:
         admin = clients.admin()
         for topic in ("orders", "views"):
             admin.do(f"create-topic {topic} 4", 60.0)
-        reset = ("--reset-offsets", "--to-earliest", "--execute", "--topic", "orders")
+        # the first to ask for a coordinator waits until there is one: 5 s by itself
+        patient = ("--timeout", "60000")
+        reset = (*patient, "--reset-offsets", "--to-earliest", "--execute", "--topic", "orders")
         self.tools.run(CONSUMER_GROUPS, *reset, "--group", "offsets")
         for number in (1, 2):
             named = {"group.instance.id": "static-1"} if number == 1 else {}

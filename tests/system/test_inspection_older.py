@@ -39,7 +39,9 @@ def test_older_brokers_tell_the_same_as_to_kafkas_own_tools(
     ):
         tools = KafkaTools(bootstrap, tmp_path / "tools", cache)
         clients.admin().do("create-topic orders 4", DEADLINE_S)
-        reset = ("--reset-offsets", "--to-earliest", "--execute", "--topic", "orders")
+        # the first to ask for a coordinator waits until there is one: 5 s by itself
+        patient = ("--timeout", "60000")
+        reset = (*patient, "--reset-offsets", "--to-earliest", "--execute", "--topic", "orders")
         tools.run(CONSUMER_GROUPS, *reset, "--group", "offsets")
         stable = {"offsets": ("Empty", 0), "classic": ("Stable", 2)}
         for number in (1, 2):

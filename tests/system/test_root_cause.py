@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
 
 _MEMBERS = ("m1", "m2", "m3")
 _QUICK = {"session.timeout.ms": "4000", "heartbeat.interval.ms": "500"}
-_SLOW = {"max.poll.interval.ms": "3000"}
+# a client whose metadata is due keeps its leave back until its next poll
+_SLOW = {"max.poll.interval.ms": "3000", "metadata.max.age.ms": "300000"}
 _DEADLINE_S = 40.0
 
 

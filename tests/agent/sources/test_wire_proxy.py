@@ -22,7 +22,7 @@ from agent.sources.wire_proxy import ProxySource
 from metrics.signals import Signal
 from tests.agent.wire.frames import FETCH, HEARTBEAT, JOIN_GROUP, METADATA, answer, opaque, request
 
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 FAR = ("kafka-far.example", 9092)
 HELLO = bytes.fromhex("16030100f0") + bytes(300)
 """How TLS begins."""
@@ -337,8 +337,9 @@ def test_a_slow_side_holds_the_other_back(slow: str) -> None:
 def test_a_client_that_only_writes_needs_no_answers() -> None:
     async def test(stage: Stage) -> None:
         client, broker = await stage.connect()
-        for number in range(3_000):
-            await exchange(client, broker, opaque(0, number, "c", 40))
+        for first in range(0, 3_000, 100):
+            numbers = range(first, first + 100)
+            await exchange(client, broker, b"".join(opaque(0, n, "c", 40) for n in numbers))
         await exchange(client, broker, request(METADATA, 1, 2, "c"))
         await broker.give(metadata(1, 2, FAR))
         await stage.assert_rewritten(client, 1)
