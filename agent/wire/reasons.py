@@ -39,7 +39,7 @@ _FIXED = [
         ("rebalance failed due to .*MemberIdRequired.*", RebalanceStatus.NEW_MEMBER),
         ("rebalance failed due to .*UnknownMemberId.*", RebalanceStatus.UNKNOWN_MEMBER),
         (
-            "rebalance failed due to .*(Coordinator(LoadInProgress|NotAvailable)|NotCoordinator).*",
+            "rebalance failed due to .*(CoordinatorLoadInProgress|NotCoordinator).*",
             RebalanceStatus.RETRY_ON_ERROR,
         ),
         ("rebalance failed (due to|since) .*", NONE),  # the connection, or seen before

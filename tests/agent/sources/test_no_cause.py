@@ -150,11 +150,18 @@ class TestLostCoordinator:
             "Group coordinator x is unavailable or invalid due to cause: error NOT_COORDINATOR",
             "Attempt to heartbeat failed since coordinator x is either not started or not valid",
             "Request joining group due to: rebalance failed due to 'null' (DisconnectException)",
+            # asked of nobody: an answer with this error has a line of its own (the soak's c42)
+            "Request joining group due to: rebalance failed due to '' (CoordinatorNotAvailableException)",
             "FindCoordinator request hit fatal exception",
         ],
     )
     def test_log(self, text: str) -> None:
         assert signals(says(text)) == []
+
+    def test_an_answer_that_says_so_is_told_by_its_own_line(self) -> None:
+        text = "JoinGroup failed: The coordinator is not available. Marking coordinator unknown."
+
+        assert told(signals(says(text))) == ["9"]
 
     @pytest.mark.parametrize("error", [14, 15, 16])
     def test_wire(self, error: int) -> None:

@@ -133,6 +133,7 @@ class TestReasons:
             "consumer pro-actively leaving the group",
             "encountered FENCED_INSTANCE_ID from HEARTBEAT response",
             "rebalance failed due to DisconnectException",
+            "rebalance failed due to CoordinatorNotAvailableException",
             "beginning to manage the group lifecycle",
         ],
     )
