@@ -151,7 +151,10 @@ class TestLostCoordinator:
             "Attempt to heartbeat failed since coordinator x is either not started or not valid",
             "Request joining group due to: rebalance failed due to 'null' (DisconnectException)",
             # asked of nobody: an answer with this error has a line of its own (the soak's c42)
-            "Request joining group due to: rebalance failed due to '' (CoordinatorNotAvailableException)",
+            (
+                "Request joining group due to: rebalance failed due to "
+                "'The coordinator is not available.' (CoordinatorNotAvailableException)"
+            ),
             "FindCoordinator request hit fatal exception",
         ],
     )
