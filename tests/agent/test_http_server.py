@@ -219,9 +219,7 @@ def test_group_that_only_its_coordinator_tells_of_is_on_the_page() -> None:
     assert ">told</a></td><td>classic</td><td>Stable</td><td>2</td><td>k</td>" in page
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/metrics", "/group?group=g", "/api/v1/groups", "/api/v1/sources"]
-)
+@pytest.mark.parametrize("path", ["/", "/m", "/group?group=g", "/api/v1/groups", "/api/v1/sources"])
 def test_what_moves_is_looked_at_where_it_moves(path: str) -> None:
     """In the event loop, as what tells of it does: a look in another thread broke off, or took."""
     looked_in = set[int]()
