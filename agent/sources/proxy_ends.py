@@ -8,7 +8,8 @@ from typing import Protocol
 CHUNK_BYTES = 16 << 10
 """What is read at once where frames may start; longer bodies are spliced."""
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-"""A peer that is gone without a word is noticed after two minutes."""
+"""A peer that is gone without a word is noticed after two minutes; one that owes an acknowledgement
+when the kernel has sent it again long enough, some 15 minutes (net.ipv4.tcp_retries2)."""
 _WANTS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
