@@ -68,8 +68,8 @@ class Link:
         self.decoder, self.passage, self.backlog = decoder, passage, loop.backlog
         self._requests = Pump(client, broker, passage.requests, loop.pipes, REQUESTS)
         self._answers = Pump(broker, client, passage.answers, loop.pipes, ANSWERS)
-        self._client_ready = partial(self._ready, self._requests, self._answers)
-        self._broker_ready = partial(self._ready, self._answers, self._requests)
+        self._client_ready: Ready = partial(self._ready, self._requests, self._answers)
+        self._broker_ready: Ready = partial(self._ready, self._answers, self._requests)
         self._client_mask = self._broker_mask = 0
         self._draining = self._queued = self._waits = self.closed = False
         self._advance()
@@ -95,6 +95,8 @@ class Link:
             self._loop.watch(end.fd, 0, self._advance)
             end.close()
         self.backlog.end(self.decoder)
+        self.passage.close()
+        self._client_ready = self._broker_ready = _do_nothing  # else it would wait for gc
 
     def _advance(self) -> None:
         """Move what can be moved in both directions."""
@@ -168,3 +170,7 @@ class Link:
             self._broker_mask = broker
             self._loop.watch(self._broker.fd, broker, self._broker_ready)
         self._waits = client == broker == EPOLLIN
+
+
+def _do_nothing() -> None:
+    """Stand where there is nothing to be ready any more."""

@@ -47,16 +47,14 @@ class Connection:
     speakers: dict[str, Any] = field(default_factory=dict)
     """Who speaks here, by group; kept by the interpreter."""
     _correlation: "Correlation[Request]" = field(default_factory=Correlation)
-    _requests: Framer = field(init=False)
-    _answers: Framer = field(init=False)
+    _requests: Framer = field(default_factory=lambda: Framer(8))
+    _answers: Framer = field(default_factory=lambda: Framer(4))
     _spoken: bool = False
     """A request was seen; what does not look like one later is a raw SASL token."""
     _requests_in_step: bool = field(init=False)
     _answers_in_step: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._requests = Framer(8, self._wants_request)
-        self._answers = Framer(4, self._wants_answer)
         self._requests_in_step = self._answers_in_step = self.in_step
 
     def sent(self, data: bytes, at: float) -> "list[Request]":
@@ -64,7 +62,7 @@ class Connection:
         if self.opaque or not (self._requests_in_step or self._find_request(data)):
             return []
         try:
-            frames = self._requests.feed(data)
+            frames = self._requests.feed(data, self._wants_request)
         except DecodeError:
             self._blind("frame" if self._spoken else "foreign")
             return []
@@ -75,7 +73,7 @@ class Connection:
         if self.opaque or not (self._answers_in_step or self._find_answer(data)):
             return []
         try:
-            frames = self._answers.feed(data)
+            frames = self._answers.feed(data, self._wants_answer)
         except DecodeError:
             self._blind("frame")
             return []

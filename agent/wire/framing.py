@@ -15,23 +15,24 @@ FRAME_LIMIT = 8 << 20
 """Bytes that one should want at most: a JoinGroup answer to the leader of 1,000 Streams members of
 4 KiB each fits twice."""
 _LENGTH = struct.Struct(">i")
+Wanted = Callable[[bytes, int], bool]
+"""(a frame's head, its size): whether anyone wants it. Not kept: it may be its keeper's method."""
 
 
 class Framer:
     """Cuts one direction of a connection into frames."""
 
-    __slots__ = ("_buffer", "_head", "_need", "_skip", "_wanted")
+    __slots__ = ("_buffer", "_head", "_need", "_skip")
 
-    def __init__(self, head_bytes: int, wanted: Callable[[bytes, int], bool]) -> None:
-        """Cut frames whose first ``head_bytes`` (and length) satisfy ``wanted``."""
+    def __init__(self, head_bytes: int) -> None:
+        """Cut frames that are told by their first ``head_bytes``."""
         self._head = _LENGTH.size + head_bytes
-        self._wanted = wanted
         self._skip = 0
         self._buffer = bytearray()
         self._need = 0
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the wanted frames that are complete now, without their length.
+    def feed(self, data: bytes, wanted: Wanted) -> list[bytes]:
+        """Return the frames that are ``wanted`` and complete now, without their length.
 
         Raises:
             DecodeError: a length that no frame has; the stream is not Kafka's or was misread.
@@ -45,9 +46,9 @@ class Framer:
                 self._skip -= step
                 at += step
             elif self._buffer:
-                at = self._collect(data, at, frames)
+                at = self._collect(data, at, wanted, frames)
             else:
-                at = self._start(data, at, frames)
+                at = self._start(data, at, wanted, frames)
         return frames
 
     def lose(self, size_bytes: int) -> bool:
@@ -63,36 +64,36 @@ class Framer:
         self._skip, self._need = 0, 0
         self._buffer.clear()
 
-    def _start(self, data: bytes, at: int, frames: list[bytes]) -> int:
+    def _start(self, data: bytes, at: int, wanted: Wanted, frames: list[bytes]) -> int:
         """Read a frame whose first byte is at ``at``; return where to go on."""
         end = len(data)
         if end - at < self._head:
             self._buffer += data[at : at + _LENGTH.size]
             self._need = _LENGTH.size
-            return self._grow(at + len(self._buffer), frames)
+            return self._grow(at + len(self._buffer), wanted, frames)
         size = self._size(data, at)
         body = at + _LENGTH.size
         if size < self._head - _LENGTH.size:
             self._skip = size
             return body
-        wanted = self._wanted(data[body : at + self._head], size)
+        is_wanted = wanted(data[body : at + self._head], size)
         if body + size <= end:
-            if wanted:
+            if is_wanted:
                 frames.append(data[body : body + size])
-        elif wanted:
+        elif is_wanted:
             self._buffer += data[at:]
             self._need = _LENGTH.size + size
         else:
             self._skip = body + size - end
         return min(body + size, end)
 
-    def _collect(self, data: bytes, at: int, frames: list[bytes]) -> int:
+    def _collect(self, data: bytes, at: int, wanted: Wanted, frames: list[bytes]) -> int:
         """Complete the length, the head and the body of a frame that came in pieces."""
         step = min(self._need - len(self._buffer), len(data) - at)
         self._buffer += data[at : at + step]
-        return self._grow(at + step, frames)
+        return self._grow(at + step, wanted, frames)
 
-    def _grow(self, at: int, frames: list[bytes]) -> int:
+    def _grow(self, at: int, wanted: Wanted, frames: list[bytes]) -> int:
         """Decide what the buffered frame needs next; passes ``at`` on."""
         buffer = self._buffer
         if len(buffer) < self._need:
@@ -100,7 +101,7 @@ class Framer:
         size = self._size(buffer, 0)
         if len(buffer) == _LENGTH.size:
             self._expect_head(size)
-        elif len(buffer) == self._head and not self._wanted(bytes(buffer[_LENGTH.size :]), size):
+        elif len(buffer) == self._head and not wanted(bytes(buffer[_LENGTH.size :]), size):
             self._skip = _LENGTH.size + size - self._head
             buffer.clear()
         elif len(buffer) == _LENGTH.size + size:

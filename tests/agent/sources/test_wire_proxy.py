@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 import ssl
 import struct
@@ -18,7 +19,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from agent.errors import ConfigError
 from agent.sources.proxy_config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls, parse_node
+from agent.sources.proxy_ends import PlainEnd, TlsEnd
+from agent.sources.proxy_link import Link
+from agent.sources.proxy_pump import Pump
+from agent.sources.proxy_setup import Setup
 from agent.sources.wire_proxy import ProxySource
+from agent.wire.connection import Connection
+from agent.wire.passage import Cutter, Passage
 from metrics.signals import Signal
 from tests.agent.wire.frames import FETCH, HEARTBEAT, JOIN_GROUP, METADATA, answer, opaque, request
 
@@ -618,6 +625,37 @@ def test_what_is_answered_to_a_client_that_has_gone_is_passed_on_and_not_told() 
         assert [signal for signal in stage.signals if signal.status == 3] == []
 
     on_stage(test)
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_of_a_connection_that_has_ended_nothing_waits_for_a_collection(
+    certificates: dict[str, Path], *, is_tls: bool
+) -> None:
+    """A search for circles comes late, where much is kept: thousands of connections by then."""
+    kinds = (Link, Setup, Pump, PlainEnd, TlsEnd, Passage, Cutter, Connection)
+
+    def kept() -> list[str]:
+        return [type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds)]
+
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        beat = {"group_id": "g", "member_id": "m-1", "generation_id": 1}
+        await exchange(client, broker, request(HEARTBEAT, 2, 1, "c", **beat))
+        await exchange(broker, client, answer(HEARTBEAT, 2, 1, error_code=0))
+        assert {"Link", "Passage", "Connection"} <= set(kept())
+        gc.disable()
+        client.writer.close()
+        with contextlib.suppress(TimeoutError):
+            await until(lambda: not kept())
+        assert kept() == []
+
+    sides = (_server(certificates, "localhost"), _client(certificates)) if is_tls else (None, None)
+    tls = {"tls": _both_sides(certificates)} if is_tls else {}
+    gc.collect()
+    try:
+        on_stage(test, server_tls=sides[0], client_tls=sides[1], **tls)
+    finally:
+        gc.enable()
 
 
 def test_a_drain_lets_requests_under_way_end() -> None:
