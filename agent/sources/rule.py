@@ -57,7 +57,7 @@ class Rule:
     status: RebalanceStatus = RebalanceStatus.NONE
     cites: str = ""
     ends_round: bool = False
-    """The sync before it demanded no follow-up: the zero comes first."""
+    """The sync before it is over: the zero comes first, also where a follow-up is still to come."""
     group_type: str = CLASSIC
     joined_only: bool = False
     """Others print the text too: it counts from one that was seen to be a member by protocol."""

@@ -27,6 +27,7 @@ from tests.agent.sources.spoken import (
 
 ONE, TWO = "s-StreamThread-1", "s-StreamThread-2"
 REVOKE = "Request joining group due to: need to revoke partitions [t-0] as indicated by the current"
+ENFORCED = "Request joining group due to: new fraud rules"
 PROBING = "Requested to schedule probing rebalance for 1795243000694 ms."
 VERSION = "Requested to schedule immediate rebalance due to version probing."
 TASKS = (
@@ -115,6 +116,19 @@ class TestHeldSync:
         found = signals(of_thread(synced(2)), *follow_ups, of_thread(ASSIGNED))
 
         assert told(found) == ["sync+10~10"]
+
+    def test_a_request_before_the_partitions_are_assigned_waits_for_nothing(self) -> None:
+        """The client was stuck between both; meanwhile the wire would tell what comes later."""
+        reader = parser()
+        asked = reader.feed(log(says(synced(2)), says(ENFORCED)), ARRIVAL_AT)
+        rest = reader.feed(log(says(ASSIGNED), says(JOINING)), ARRIVAL_AT)
+
+        assert (told(asked), told(rest)) == (["sync", "6"], ["join"])
+
+    def test_what_an_assignment_demands_is_told_behind_such_a_request(self) -> None:
+        found = signals(says(synced(2)), says(ENFORCED), says(REVOKE), says(ASSIGNED))
+
+        assert told(found) == ["sync", "6", "10"]
 
     def test_a_mismatch_with_the_subscription_is_the_next_rounds_cause(self) -> None:
         mismatch = (
