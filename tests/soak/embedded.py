@@ -22,6 +22,8 @@ class Assignment(NamedTuple):
 
     partitions: Partitions
     demand: int
+    due: float = 0.0
+    """When that is wanted, in Unix seconds; 0 is at once, or never."""
 
 
 _NOTHING = Assignment(frozenset(), 0)
@@ -80,4 +82,6 @@ def _given(assignment: str) -> Assignment:
     if not of_streams:
         return Assignment(partitions, 0)
     next_ms = int.from_bytes(of_streams[-_NEXT_REBALANCE_BYTES:])
-    return Assignment(partitions, 0 if next_ms == _NEVER_MS else _PROBE if next_ms else _REVOKE)
+    if next_ms == _NEVER_MS:
+        return Assignment(partitions, 0)
+    return Assignment(partitions, _PROBE if next_ms else _REVOKE, next_ms / 1000)

@@ -33,7 +33,7 @@ _ANSWERED_BY = {"SYNC_GROUP": (0, 1, 3, 4, 9, REVOKE), "JOIN_GROUP": (2, 3, 9)}
 _ANSWERED_IN_GROUP = (1, 3, 4)
 _DOUBT_S, _THREAD_DOUBT_S = 16.0, 600.0
 """Twice the `max.poll.interval.ms` of the soak's consumers, and Streams' own: what nothing has
-confirmed for so long may be lost."""
+confirmed for so long may be lost; a probing rebalance's, for so long behind when it is due."""
 _DOUBT_AGAIN_S = 30.0
 _DROPPED, _ASKED = 5, 6
 _DROP = "poll timeout has expired"
@@ -148,7 +148,7 @@ class _Client:
     def __init__(self, process: _Process, client_id: str) -> None:
         self.status = self.demand = 0
         self._process, self._client_id = process, client_id
-        self._doubtful_at = self._asked_at = 0.0
+        self._doubtful_at = self._asked_at = self._due = 0.0
         self._has_other_cause = False
         self.begin_anew()
 
@@ -221,8 +221,9 @@ class _Client:
             self._raise(RAISED_BY_ERROR.get(error, 0))
 
     def _sync(self, body: str) -> None:
-        self._confirm()
         (_, got), revokes = assigned(body), self._revokes(body)
+        self._due = got.due
+        self._confirm()
         if got.demand == REVOKE:
             self.demand = max(self.demand, REVOKE)
         elif not revokes:
@@ -261,7 +262,7 @@ class _Client:
     def _confirm(self) -> None:
         is_thread = _instance(self._client_id) is not None
         doubt_s = _THREAD_DOUBT_S if is_thread else _DOUBT_S
-        self._doubtful_at = self._process.at + doubt_s
+        self._doubtful_at = max(self._process.at, self._due) + doubt_s
 
     def _raise(self, code: int) -> None:
         if code:

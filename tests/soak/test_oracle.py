@@ -338,6 +338,20 @@ def test_what_nothing_confirms_for_long_may_be_lost(
     assert alike(log, rows_of(found)) is is_right
 
 
+@pytest.mark.parametrize(("due_in_s", "asked"), [(0, 1), (4, 1), (5, 0), (600, 0)])
+def test_a_probing_rebalance_is_in_doubt_only_long_behind_when_it_is_due(
+    tmp_path: Path, due_in_s: int, asked: int
+) -> None:
+    beat = answer("HEARTBEAT", 1, 0)
+    begun = read(log_of(tmp_path, beat))[0].at
+    due_ms = round((begun + due_in_s) * 1000)
+    sync, later = read(log_of(tmp_path, synced(2, next_ms=due_ms), beat, client=_THREAD))
+
+    about = [each.about for each in codes([sync, later._replace(at=begun + 604)]).questions]
+
+    assert about == ["heeded"] + ["kept"] * asked
+
+
 def test_a_streams_thread_asks_for_its_follow_up_before_the_client_does(tmp_path: Path) -> None:
     log = log_of(tmp_path, ("follow up", "", 0, ""), answer("HEARTBEAT", 1, 27), client=_THREAD)
 
