@@ -193,7 +193,8 @@ def test_a_connect_worker_gives_tasks_up_for_another(scene: Scene) -> None:
         run_connector(port, scene.topic("moved"), 2)
         with connect_worker("v2", "moving", *where):
             assert scene.wire.codes("v1", [2, 0, 1, 10, 0]) == [2, 0, 1, 10, 0]
-            assert scene.wire.codes("v2", [2, 0, 1, 0]) == [2, 0, 1, 0]
+            # a sync that was refused as the group rebalanced again is of the same round
+            assert scene.wire.codes("v2", [2, 0, 1, 0]) in ([2, 0, 1, 0], [2, 0])
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
