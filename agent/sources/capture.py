@@ -21,6 +21,7 @@ from agent.sources.capture_reading import Reading
 from agent.sources.packet_socket import PacketSocket
 from agent.wire.connection import Closed, Event
 from agent.wire.departures import Departures
+from agent.wire.fault import interpreted
 from agent.wire.interpret import Interpreter
 from agent.wire.packets import node
 
@@ -124,7 +125,7 @@ class CaptureSource:
         for event in events:
             if isinstance(event, Closed):
                 self._departures.closed(event.connection, event.at)
-            signals += self._interpreter.take(event)
+            signals += interpreted(self._interpreter, event)
         if signals:
             self.health.signals += len(signals)
             emit(signals)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from agent.errors import SourceError
+from agent.wire.fault import interpreted
 from agent.wire.interpret import Interpreter
 from agent.wire.packets import knows_link, read_segment
 from agent.wire.sessions import Sessions
@@ -75,9 +76,9 @@ def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterato
             counts["link_type"] += not knows_link(packet.link_type)
         else:
             for event in sessions.push(segment, packet.at):
-                yield from interpreter.take(event)
+                yield from interpreted(interpreter, event)
     for event in sessions.flush():
-        yield from interpreter.take(event)
+        yield from interpreted(interpreter, event)
 
 
 def is_capture(path: str) -> bool:

@@ -4,21 +4,18 @@ A fault of the decoder ends the decoding of that connection, is counted, and not
 and addresses are read apart.
 """
 
-import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from agent.wire.connection import Closed, Connection, Event
+from agent.wire.fault import note_fault
 
 _PIECES_MAX = 64
 """Each is what was read at once: a MiB in all."""
 _WAIT_S = 0.01
 """The oldest piece waits no longer."""
-
-_log = logging.getLogger(__name__)
-
 
 Read = Callable[[Connection, bytes, float], Iterable[Event]]
 """A method of the decoder's, not bound: one of all connections."""
@@ -67,6 +64,4 @@ class Backlog:
             for event in read(decoder, data, at):
                 self._take(event)
         except Exception:  # noqa: BLE001 - what a peer sends must not end all traffic
-            _log.exception("decoder_fault", extra={"client_id": decoder.client_id})
-            self._counts["decoder_fault"] += 1
-            decoder.opaque = True
+            note_fault(decoder, self._counts)

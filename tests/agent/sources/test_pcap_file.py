@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from agent.cli import main
 from agent.errors import SourceError
 from agent.sources.pcap_file import Packet, packets, signals
-from metrics.signals import SignalKind
+from agent.wire.connection import Event, Request
+from agent.wire.interpret import Interpreter
+from metrics.signals import Signal, SignalKind
 from tests.agent.wire.captures import CODES, Timed, dialogue, ethernet, packet
 
 ETHERNET, RAW = 1, 101
@@ -162,3 +164,25 @@ def test_any_bytes_are_packets_or_an_error(head: bytes, tail: bytes) -> None:
         pass
     finally:
         sys.stdin = standard
+
+
+def test_a_fault_that_nobody_thought_of_ends_its_connection_alone(
+    tmp_path: Path, timed: list[Timed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = Interpreter.take
+
+    def fail(self: Interpreter, event: Event) -> list[Signal]:
+        if isinstance(event, Request) and event.connection.client.host == "10.0.0.2":
+            raise RuntimeError("nobody thought of this")
+        return sound(self, event)
+
+    monkeypatch.setattr(Interpreter, "take", fail)
+    other = dialogue(client=b"\x0a\0\0\x02\xc3\x51").segments
+    both = sorted([*timed, *other], key=lambda each: each[0])
+    counts = Counter[str]()
+
+    found = [*signals([write(tmp_path, pcap(both))], "", counts)]
+
+    assert {signal.member.host for signal in found} == {"10.0.0.1"}
+    assert counts == {"decoder_fault": 1}
+    assert len(found) == len([*signals([write(tmp_path, pcap(timed))], "", Counter())])

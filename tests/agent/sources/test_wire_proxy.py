@@ -25,6 +25,7 @@ from agent.sources.proxy_pump import Pump
 from agent.sources.proxy_setup import Setup
 from agent.sources.wire_proxy import ProxySource
 from agent.wire.connection import Connection
+from agent.wire.interpret import Interpreter
 from agent.wire.passage import Cutter, Passage
 from metrics.signals import Signal
 from tests.agent.wire.frames import FETCH, HEARTBEAT, JOIN_GROUP, METADATA, answer, opaque, request
@@ -111,11 +112,11 @@ class Stage:
         client = await self.dial()
         return client, await asyncio.wait_for(self._arrived.get(), WITHIN_S)
 
-    async def assert_rewritten(self, client: Wire, version: int) -> None:
-        """The answer with correlation id 2 names our port instead of the far broker."""
+    async def assert_rewritten(self, client: Wire, version: int, number: int = 2) -> None:
+        """The answer with that correlation id names our port instead of the far broker."""
         await until(lambda: bool(self.source.checkpoint()["ports"]))
         (port,) = self.source.checkpoint()["ports"].values()
-        wanted = metadata(version, 2, ("127.0.0.1", port))
+        wanted = metadata(version, number, ("127.0.0.1", port))
         assert await client.take(len(wanted)) == wanted
 
     def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -297,6 +298,33 @@ def test_a_fault_of_the_decoder_leaves_the_rewriting() -> None:
         await stage.assert_rewritten(client, 1)
         await until(lambda: stage.source.health.errors["opaque_request"] == 1)
 
+    on_stage(test)
+
+
+def test_a_fault_that_nobody_thought_of_ends_the_decoding_of_its_connection_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_self: Interpreter, _request: object, _join: object) -> list[Signal]:
+        raise RuntimeError("nobody thought of this")
+
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        other, far = await stage.connect()
+        names = {"group_id": "g", "member_id": "m-1", "protocol_type": "consumer"}
+        await exchange(client, broker, request(JOIN_GROUP, 2, 1, "c", **names, protocols=[]))
+        await until(lambda: stage.source.health.errors["decoder_fault"] == 1)
+        beat = {"group_id": "g", "member_id": "m-1", "generation_id": 1}
+        await exchange(client, broker, request(HEARTBEAT, 2, 2, "c", **beat))
+        await exchange(broker, client, answer(HEARTBEAT, 2, 2, error_code=27))
+        await exchange(other, far, request(HEARTBEAT, 2, 1, "d", **beat))
+        await exchange(far, other, answer(HEARTBEAT, 2, 1, error_code=27))
+        await until(lambda: any(signal.status == 1 for signal in stage.signals))
+        assert {signal.member.client_id for signal in stage.signals} == {"d"}
+        await exchange(client, broker, request(METADATA, 1, 3, "c"))
+        await broker.give(metadata(1, 3, FAR))
+        await stage.assert_rewritten(client, 1, 3)
+
+    monkeypatch.setattr(Interpreter, "_join", fail)
     on_stage(test)
 
 
