@@ -22,6 +22,7 @@ from agent.group_watch import GroupWatch
 from agent.history import History, spooled
 from agent.http_server import Answers, listen, make_app
 from agent.hub.side import HubSide
+from agent.memory import MemoryLimit
 from agent.otel_side import OtelSide
 from agent.pipeline import Pipeline, Positions
 from agent.reloading import make_tracker, tell_restart_only
@@ -81,7 +82,7 @@ class Agent:
         self._hub = HubSide(config, self._pipeline, clock)
         self._otel = OtelSide(config, VERSION, self.snapshot)
         self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
-        self._book = SourceBook()
+        self._book, self._memory = SourceBook(), MemoryLimit()
         self._reading: list[asyncio.Task[None]] = []
         self._caught_up: set[str] = set()
         self._reloading = asyncio.Lock()
@@ -261,6 +262,8 @@ class Agent:
         while True:
             await asyncio.sleep(TICK_S)
             self._pipeline.tick()
+            memory, pipeline = self._config.limits.memory, self._pipeline
+            self._memory.hold(memory, pipeline.spare, pipeline.grow)
             self.waiting_for()
 
     def _reload_on_signal(self) -> None:

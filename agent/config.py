@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agent.decoding import decode, encode, format_duration, join
+from agent.decoding import SIZE, decode, encode, format_duration, format_size, join
 from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
 from agent.groups.security_config import SecurityConfig
@@ -91,6 +91,9 @@ class WebConfig:
     token_file: Path | None = None  # who shows what it holds may reload
 
 
+MEMORY_MIN_BYTES = 64 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
     """What exceeds these is counted and left out."""
@@ -98,6 +101,8 @@ class LimitsConfig:
     members: int = 20_000
     groups: int = 5_000
     series: int = 100_000
+    memory: int = field(default=256 << 20, metadata=SIZE)
+    """Of the process: above it nothing is kept beyond what is, new members replace old ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +177,6 @@ def load(
     """
     document, where = read_yaml(path, environ), f"{path}: "
     _override(document, overrides or Overrides(), where)
-    _refuse_later(document, where)
     limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
     sources = document.get("sources")
     if document.get("role") != Role.HUB or sources:  # a hub's source is what agents push
@@ -221,13 +225,6 @@ def _default_spool(document: dict[str, Any]) -> None:
         spool.setdefault("dir", str(Path(state_dir) / "spool"))
 
 
-def _refuse_later(document: dict[str, Any], where: str) -> None:
-    """What the full configuration has and this version does not is never silently taken."""
-    limits = document.get("limits")
-    if isinstance(limits, dict) and "memory" in limits:
-        raise ConfigError(f"{join(where, 'limits.memory')}: this version does not have it yet")
-
-
 def _status(value: object, limits: LimitsConfig, where: str) -> StatusConfig:
     for name in ("members", "groups"):
         if isinstance(value, dict) and name in value:
@@ -256,6 +253,9 @@ def _check(config: AgentConfig, where: str) -> None:
     if config.otlp is not None and config.otlp.traces and config.role is Role.SIDECAR:
         wanted = "a sidecar sees no whole groups; wanted role: hub or standalone"
         raise ConfigError(f"{join(where, 'otlp.traces')}: {wanted}")
+    if config.limits.memory < MEMORY_MIN_BYTES:
+        found = f"found {format_size(config.limits.memory)}, wanted 64MiB or more"
+        raise ConfigError(f"{join(where, 'limits.memory')}: {found}: the agent alone needs some 45")
     _check_inspection(config, where)
     ours, is_hub = (config.samples.kafka, config.hub.topic), config.role is Role.HUB
     check_topics(*ours, config.cluster.bootstrap_servers, is_hub=is_hub, where=where)

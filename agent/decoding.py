@@ -20,6 +20,8 @@ _SHOWN_CHARS = 80
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+SIZE = {"is": "size"}
+"""A field's metadata: it is a size, though its name does not end with ``_bytes``."""
 _BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE = re.compile(r"(\d+) ?([KMGT]iB|B|)")
 
@@ -81,10 +83,15 @@ def _key(field: Field[Any]) -> str:
     return field.name.removesuffix("_s") if field.name.endswith("_s") else field.name
 
 
+def is_size(field: Field[Any]) -> bool:
+    """Tell whether a field takes a size."""
+    return field.name.endswith("_bytes") or field.metadata == SIZE
+
+
 def _field(field: Field[Any], hint: Any, value: object, where: str) -> Any:
     if field.name.endswith("_s"):
         return parse_duration(value, where)
-    if field.name.endswith("_bytes"):
+    if is_size(field):
         return parse_size(value, where)
     return convert(hint, value, where)
 
@@ -94,7 +101,7 @@ def _encode_field(field: Field[Any], value: object) -> Any:
         return "<hidden>"
     if field.name.endswith("_s") and isinstance(value, int | float):
         return format_duration(value)
-    if field.name.endswith("_bytes") and isinstance(value, int):
+    if is_size(field) and isinstance(value, int):
         return format_size(value)
     return encode(value)
 

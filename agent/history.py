@@ -12,6 +12,7 @@ from metrics.sample import Sample, SampleKind
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 that rebalances hourly fills it in two weeks."""
 _SEED_BYTES = 4 << 20
+_FEW = 1_000
 
 _NO_CAUSES = {SampleKind.SAMPLE, SampleKind.EPISODE}
 _decode = msgspec.json.Decoder(Sample).decode
@@ -27,7 +28,7 @@ class History:
         told_to: ToldTo | None = None,
     ) -> None:
         """Start with what an earlier run has recorded; without ``told_to`` all is told at once."""
-        self._told_to = told_to
+        self._told_to, self._max_records = told_to, max_records
         self._records: deque[Sample] = deque(maxlen=max_records)
         self._news: dict[str, tuple[float, float]] = {}
         self.add(records, now=0.0)
@@ -40,6 +41,14 @@ class History:
         for group in {each.group for each in kept}:
             first, _ = self._news.get(group, (now, now))
             self._news[group] = (first, now)
+
+    def keep_size(self) -> None:
+        """Keep no more records than now, as memory is short."""
+        self._records = deque(self._records, maxlen=max(_FEW, len(self._records)))
+
+    def grow(self) -> None:
+        """Keep as many as allowed again."""
+        self._records = deque(self._records, maxlen=self._max_records)
 
     def remind(self, groups: Iterable[str], now: float) -> None:
         """Let groups be due again, as though they had news."""

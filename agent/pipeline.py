@@ -16,7 +16,7 @@ from agent.checkpoint import Checkpoint
 from agent.errors import SinkError
 from agent.history import History
 from agent.sinks.jsonl_spool import JsonlSpool
-from agent.sources.base import Inspecting, Source
+from agent.sources.base import Inspecting, Source, Sparing
 from metrics.exposition import SinkStats
 from metrics.sample import Sample
 from metrics.signals import Signal
@@ -96,6 +96,19 @@ class Pipeline:
             self.record(self.tracker.sample(deadline, self._interval_s))
         if self.commit():
             self._guarded(lambda: self.sink.tick(now))
+
+    def spare(self) -> None:
+        """Keep no more than there is, as memory is short, and let go of what is half read."""
+        for source in self.sources:
+            if isinstance(source, Sparing):
+                source.spare()
+        self._history.keep_size()
+        self.tracker.keep_size()
+
+    def grow(self) -> None:
+        """Keep what the limits allow again."""
+        self._history.grow()
+        self.tracker.grow()
 
     async def safe(self) -> bool:
         """Return once what was recorded so far is safe; False: the disk refuses."""

@@ -13,7 +13,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import yaml
 
 from agent.config import AgentConfig
-from agent.decoding import encode, format_duration, format_size
+from agent.decoding import encode, format_duration, format_size, is_size
 from agent.source_types import SOURCES
 
 _INTRODUCTION = """\
@@ -139,7 +139,7 @@ def _inner(hint: Any) -> type | None:
 def _type(field: Field[Any], hint: Any) -> str:
     if field.name.endswith("_s"):
         return "duration"
-    if field.name.endswith("_bytes"):
+    if is_size(field):
         return "size"
     return _named(hint)
 
@@ -182,6 +182,6 @@ def _key(field: Field[Any]) -> str:
 def _encoded(field: Field[Any]) -> Any:
     if field.name.endswith("_s"):
         return format_duration(cast("float", field.default))
-    if field.name.endswith("_bytes"):
+    if is_size(field):
         return format_size(cast("int", field.default))
     return encode(field.default)

@@ -89,7 +89,10 @@ STATUSES_LOST = Metric(
     "rebalance_agent_statuses_lost_total", COUNTER, (), "Statuses dropped as unconfirmed."
 )
 MEMBERS_EVICTED = Metric(
-    "rebalance_agent_members_evicted_total", COUNTER, (), "Members dropped for limits.members."
+    "rebalance_agent_members_evicted_total",
+    COUNTER,
+    (),
+    "Members dropped for limits.members or limits.memory.",
 )
 GROUPS_EVICTED = Metric(
     "rebalance_agent_groups_evicted_total", COUNTER, (), "Groups dropped for limits.groups."

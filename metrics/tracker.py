@@ -55,6 +55,7 @@ class Tracker:
         """Start empty or from ``state``; ``app_of`` names the application of a group."""
         state = state or TrackerState()
         self._config = config
+        self._most = config.members
         self._app_of = app_of
         self._members = Members(state.consumers)
         self._instances = Instances(state.instances)
@@ -69,6 +70,14 @@ class Tracker:
         """Take one signal and return what it changed, in order."""
         entry, out = self._entry(signal)
         return out + self._make_room(signal.at) + self._merging.take(entry, signal)
+
+    def keep_size(self) -> None:
+        """Keep no more members than now, as memory is short: the longest silent make room."""
+        self._most = min(self._config.members, max(1, len(self._members)))
+
+    def grow(self) -> None:
+        """Keep as many as the configuration allows again."""
+        self._most = self._config.members
 
     def advance(self, now: float) -> list[Sample]:
         """Let time pass: drop what is stale as lost, forget members that have gone."""
@@ -191,7 +200,7 @@ class Tracker:
     def _make_room(self, at: float) -> list[Sample]:
         """Evict the longest silent members; a status goes as lost, not without a word."""
         out = list[Sample]()
-        while len(self._members) > self._config.members:
+        while len(self._members) > self._most:
             entry = self._members.oldest
             out += self._moves.lose_all(entry, at, "evicted: too many members")
             self._forget(entry, at)

@@ -44,6 +44,14 @@ class Inspecting(Protocol):
         """Return what was found since the last call, to be recorded."""
 
 
+@runtime_checkable
+class Sparing(Protocol):
+    """A source that keeps what it can do without."""
+
+    def spare(self) -> None:
+        """Let go of it: memory is short (`agent.memory`)."""
+
+
 class Source(Protocol):
     """Reads a client's traces until it is cancelled; never raises for what the world does."""
 

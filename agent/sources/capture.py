@@ -60,6 +60,7 @@ class CaptureSource:
         self._interpreter = Interpreter(cluster, self._counts)
         self._departures = Departures(self._interpreter.speakers)
         self._reading: Reading | None = None
+        self._is_short = False
         self._told: set[str] = set()
 
     async def run(self, emit: Emit, detach: Detach) -> None:
@@ -79,6 +80,10 @@ class CaptureSource:
         """Return the time up to which every packet has been read."""
         reading = self._reading
         return reading.read_to if reading is not None and reading.is_behind else now
+
+    def spare(self) -> None:
+        """Let go, at the next tick, of what waits and of long frames."""
+        self._is_short = True
 
     def checkpoint(self) -> dict[str, Any]:
         """Return nothing: packets that have passed cannot be read again."""
@@ -114,6 +119,9 @@ class CaptureSource:
         now = self._clock()
         if not reading.is_behind:
             self._take(reading.expire(now), emit)
+        if self._is_short:
+            self._is_short = False
+            self._take(reading.spare(), emit)
         reading.count_drops()
         self.health.lag_s = max(0.0, now - self.caught_up_to(now))
         for stream in self._departures.due(now):

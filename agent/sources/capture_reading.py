@@ -57,6 +57,10 @@ class Reading:
         """Return what waited for segments that will not come any more at Unix seconds ``at``."""
         return self._sessions.expire(at)
 
+    def spare(self) -> list[Event]:
+        """Let go of what can be done without; return what waited for segments."""
+        return self._sessions.spare()
+
     def count_drops(self) -> None:
         """Count the packets that the kernel had no room for."""
         self._counts["lost_packets"] += self._sock.dropped()

@@ -107,6 +107,11 @@ class ProxySource:
         """Return the time up to which everything has been read."""
         return now - _ON_THE_WAY_S
 
+    def spare(self) -> None:
+        """Let go of long frames that are under way to the decoder; the traffic goes on."""
+        if self._loop is not None:
+            self._loop.spare()
+
     def checkpoint(self) -> dict[str, Any]:
         """Return each broker's port."""
         return {"ports": self._ports if self._loop is None else self._loop.ports.known()}

@@ -23,6 +23,7 @@ _REQUEST = struct.Struct(">ihhih")
 _ANSWER = struct.Struct(">ii")
 _REQUEST_BYTES_MAX = 256 << 20
 """No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
+_MUCH_BYTES = 64 << 10
 _API_KEY_MAX = 255
 """Far above the highest of Kafka 4.3 (93)."""
 ANSWERED = frozenset(key for key, api in APIS.items() if api.answer is not None)
@@ -90,6 +91,11 @@ class Connection:
         if not self._answers.lose(size_bytes):
             self._answers_in_step = False
             self._miss()
+
+    def spare(self) -> None:
+        """Give up, as memory is short, if long frames are under way: nothing more is decoded."""
+        if self._requests.kept_bytes + self._answers.kept_bytes > _MUCH_BYTES:
+            self._blind("memory")
 
     def _wants_request(self, head: bytes, size: int) -> bool:
         if not self._spoken:

@@ -31,6 +31,11 @@ class Framer:
         self._buffer = bytearray()
         self._need = 0
 
+    @property
+    def kept_bytes(self) -> int:
+        """What has come of a frame that is not complete."""
+        return len(self._buffer)
+
     def feed(self, data: bytes, wanted: Wanted) -> list[bytes]:
         """Return the frames that are ``wanted`` and complete now, without their length.
 

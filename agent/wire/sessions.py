@@ -85,6 +85,13 @@ class Sessions:
             for event in self._read(session, session.stream.flush())
         ]
 
+    def spare(self) -> list[Event]:
+        """Let go, as memory is short, of long frames; return what waits for segments."""
+        for session in self._sessions.values():
+            if session.connection is not None:
+                session.connection.spare()
+        return self.flush()
+
     def expire(self, at: float) -> list[Event]:
         """Give up what will not come any more at Unix seconds ``at``, where no segment tells it."""
         self._now = max(self._now, at)

@@ -214,3 +214,22 @@ def test_closing_publishes_the_spool_and_saves_where_the_source_is(tmp_path: Pat
 
     assert len(list(bench.folder.glob("*.jsonl"))) == 1
     assert bench.saved == [{"positions": {"scripted": {"said": 1}}, "on_disk": 1}]
+
+
+def test_where_memory_is_short_nothing_grows(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.pipeline.emit([raised(Status.COORDINATOR_REQUESTED, 1_000.0)])
+    (one,) = bench.history.records()
+    bench.history.add([one] * 2_000, now=1_000.0)
+
+    bench.pipeline.spare()
+    bench.history.add([one] * 500, now=1_000.0)
+    bench.pipeline.emit([raised(Status.NEW_MEMBER, 1_001.0, member("c9"))])
+    assert len(bench.history.records()) == 2_001
+    assert len(bench.pipeline.tracker.snapshot(1_002.0).consumers) == 1
+
+    bench.pipeline.grow()
+    bench.history.add([one] * 500, now=1_000.0)
+    bench.pipeline.emit([raised(Status.NEW_MEMBER, 1_003.0)])
+    assert len(bench.history.records()) == 2_502
+    assert len(bench.pipeline.tracker.snapshot(1_004.0).consumers) == 2

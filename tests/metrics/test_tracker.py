@@ -724,6 +724,27 @@ class TestBounds:
             "evicted: too many members",
         )
 
+    def test_where_memory_is_short_a_new_member_takes_the_place_of_the_longest_silent(self) -> None:
+        tracker = Tracker(StatusConfig(members=3))
+        run(tracker, seen(1.0), seen(2.0, C2))
+
+        tracker.keep_size()
+        run(tracker, seen(3.0, STATIC))
+        assert [row.client_id for row in tracker.snapshot(4.0).consumers] == ["c2", "c3"]
+        assert tracker.snapshot(4.0).counts["evicted"] == 1
+
+        tracker.grow()
+        run(tracker, seen(5.0), seen(6.0, replace(C2, client_id="c4")))
+        assert [row.client_id for row in tracker.snapshot(7.0).consumers] == ["c3", "c1", "c4"]
+
+    def test_a_tracker_that_is_empty_when_memory_is_short_keeps_one(self) -> None:
+        tracker = Tracker(StatusConfig())
+        tracker.keep_size()
+
+        run(tracker, seen(1.0), seen(2.0, C2))
+
+        assert [row.client_id for row in tracker.snapshot(3.0).consumers] == ["c2"]
+
     def test_evicted_thread_takes_its_instance_with_it(self) -> None:
         tracker = Tracker(StatusConfig(members=1))
         tracker.apply(synced(10.0, T1, layer=demand(12, 10.0)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tests.agent.wire.frames import (
     FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
+    JOIN_GROUP,
     answer,
     opaque,
     request,
@@ -482,3 +484,30 @@ def test_a_fault_of_ours_ends_the_run_and_is_not_swallowed() -> None:
     pipe.fileno, pipe.read = one.fileno, fail  # type: ignore[method-assign]
     with one, other, pytest.raises(AssertionError, match="a bug"):
         asyncio.run(play())
+
+
+def test_where_memory_is_short_a_long_frame_is_given_up_and_nothing_waits() -> None:
+    begun = struct.pack(">ihhih", 1 << 20, JOIN_GROUP, 5, 9, 2) + b"m1" + bytes(70_000)
+    lost = request(HEARTBEAT, 4, 8, "m1", group_id="g", generation_id=3, member_id="m1-a")
+    other = V4._replace(client=(V4.client[0], 40_001))
+    bench = Bench(
+        Pipe(
+            to_broker(V4, BEAT, seq=1, ack=1),
+            *(
+                to_broker(V4, begun[at : at + 1_400], seq=1 + len(BEAT) + at, ack=1)
+                for at in range(0, len(begun), 1_400)
+            ),
+            to_broker(other, BEAT, seq=1, ack=1),
+            to_broker(other, lost, seq=1 + len(BEAT), ack=1 + len(GOOD)),
+        )
+    )
+    bench.pipe.batch = 100
+    source, reading = bench.start()
+    bench.step(source, reading)
+    assert not +source._counts
+
+    source.spare()
+    bench.step(source, reading)
+
+    assert +source._counts == {"opaque_memory": 1, "gap": 1}
+    assert reading.expire(1_011.0) == []

@@ -328,6 +328,27 @@ def test_a_fault_that_nobody_thought_of_ends_the_decoding_of_its_connection_alon
     on_stage(test)
 
 
+def test_where_memory_is_short_a_long_frame_is_decoded_no_more_and_passes() -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        short, far = await stage.connect()
+        long = request(JOIN_GROUP, 2, 1, "c", group_id="g", member_id="m" * 30_000, protocols=[])
+        long = struct.pack(">i", 1 << 20) + long[4:].ljust(1 << 20, b"x")
+        await exchange(client, broker, long[:70_000])
+        await exchange(short, far, long[:1_000])
+        await asyncio.sleep(0.1)  # what has passed is decoded within 10 ms
+        stage.source.spare()
+        await until(lambda: stage.source.health.errors.get("opaque_memory") == 1)
+        await exchange(client, broker, long[70_000:])
+        await exchange(short, far, long[1_000:])
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        await broker.give(metadata(1, 2, FAR))
+        await stage.assert_rewritten(client, 1)
+        assert stage.source.health.errors["opaque_memory"] == 1
+
+    on_stage(test)
+
+
 def test_raw_sasl_tokens_keep_the_frames() -> None:
     """SaslHandshake v0 is followed by tokens that have a length and nothing else."""
 
