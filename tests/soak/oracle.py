@@ -78,9 +78,13 @@ class _Process:
                 if self._is_so("taken", line.client_id):
                     client.answer(line.api, line.number, line.body)
             case "Cancelled":
-                client.give_up(line.number, line.api)
+                client.cancel(line.number, line.api)
             case _:
                 client.request(line.body)
+
+    def is_unanswered(self, client_id: str) -> bool:
+        """Tell whether no answer has passed the wire to a SyncGroup that a client gave up."""
+        return self._is_so("unanswered", client_id)
 
     def _heeded(self, line: Line, client: "_Client") -> Line:
         if line.what == "Received" or not client.demands(line.body):
@@ -192,6 +196,13 @@ class _Client:
             self._confirm()
             self._owned = owned(body)
             self._raise(code_of(body))
+
+    def cancel(self, number: int, api: str) -> None:
+        """Give a request up; the wire alone may have told the round's end, which masks no more."""
+        self.give_up(number, api)
+        is_sync = api == "SYNC_GROUP" and self.status > 0
+        if is_sync and not self._process.is_unanswered(self._client_id):
+            self.settle()
 
     def give_up(self, number: int, api: str) -> None:
         self._in_flight.pop(number, None)

@@ -338,6 +338,28 @@ def test_what_nothing_confirms_for_long_may_be_lost(
     assert alike(log, rows_of(found)) is is_right
 
 
+@pytest.mark.parametrize(
+    ("found", "is_right"),
+    [([6, 0, 1, 5, 0], True), ([6, 0], True), ([6, 0, 1, 0], False), ([6, 5, 0], False)],
+)
+def test_what_comes_behind_an_end_that_the_client_gave_up_is_not_masked(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    log = log_of(
+        tmp_path,
+        join(1, "a new configuration"),
+        answer("JOIN_GROUP", 1, 0),
+        ("ask", "SYNC_GROUP", 2, "SyncGroupRequestData()"),
+        ("cancel", "SYNC_GROUP", 2, ""),
+        answer("HEARTBEAT", 3, 27),
+        ("ask", "LEAVE_GROUP", 4, "LeaveGroupRequestData(reason='poll timeout has expired.')"),
+        join(5, "need to re-join with the given member-id: c1-a"),
+        synced(6),
+    )
+
+    assert alike(log, rows_of(found, source="wire")) is is_right
+
+
 @pytest.mark.parametrize(("due_in_s", "asked"), [(0, 1), (4, 1), (5, 0), (600, 0)])
 def test_a_probing_rebalance_is_in_doubt_only_long_behind_when_it_is_due(
     tmp_path: Path, due_in_s: int, asked: int
