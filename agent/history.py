@@ -44,7 +44,8 @@ class History:
 
     def keep_size(self) -> None:
         """Keep no more records than now, as memory is short."""
-        self._records = deque(self._records, maxlen=max(_FEW, len(self._records)))
+        most = min(self._max_records, max(_FEW, len(self._records)))
+        self._records = deque(self._records, maxlen=most)
 
     def grow(self) -> None:
         """Keep as many as allowed again."""

@@ -114,8 +114,9 @@ class ProxyLoop:
         self._terms, self.ports.offered = terms, terms.ports
 
     def spare(self) -> None:
-        """From any thread: let go of long frames that are under way to the decoder."""
-        self.post(self._spare)
+        """Let go of long frames that are under way to the decoder."""
+        for link in self._links:
+            link.decoder.spare()
 
     def post(self, run: Ready) -> None:
         """From any thread: have something done in this loop's thread."""
@@ -259,10 +260,6 @@ class ProxyLoop:
         self, done: "Future[list[Target]]", found: Callable[[list[Target]], None]
     ) -> None:
         found(done.result())
-
-    def _spare(self) -> None:
-        for link in self._links:
-            link.decoder.spare()
 
     def _drain(self, drain_s: float) -> None:
         self._drained_by = time.monotonic() + drain_s

@@ -110,7 +110,7 @@ class ProxySource:
     def spare(self) -> None:
         """Let go of long frames that are under way to the decoder; the traffic goes on."""
         if self._loop is not None:
-            self._loop.spare()
+            self._loop.post(self._loop.spare)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each broker's port."""

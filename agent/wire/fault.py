@@ -22,7 +22,7 @@ def note_fault(connection: Connection, counts: Counter[str]) -> None:
 
 
 def interpreted(interpreter: Interpreter, event: Event) -> list[Signal]:
-    """Return what an event tells; after a fault nothing, as of its connection from then on."""
+    """Return what an event tells; after a fault nothing, and no more is decoded there."""
     connection = event.request.connection if isinstance(event, Answer) else event.connection
     try:
         return interpreter.take(event)

@@ -216,6 +216,16 @@ def test_closing_publishes_the_spool_and_saves_where_the_source_is(tmp_path: Pat
     assert bench.saved == [{"positions": {"scripted": {"said": 1}}, "on_disk": 1}]
 
 
+def test_a_history_that_keeps_its_size_keeps_no_more_than_allowed() -> None:
+    (one,) = run(Tracker(StatusConfig()), raised(Status.NEW_MEMBER, 1000.0))
+    history = History([one], max_records=3)
+
+    history.keep_size()
+    history.add([one] * 9, now=1_000.0)
+
+    assert len(history.records()) == 3
+
+
 def test_where_memory_is_short_nothing_grows(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.pipeline.emit([raised(Status.COORDINATOR_REQUESTED, 1_000.0)])
