@@ -6,11 +6,11 @@ Streams applications of one version, without endpoints (no 12, no 13). What is a
 counts too: one that is joining already never sends that, nor what another reason has replaced.
 
 Some things are open, and only they may be decided by what was found. A process that was killed has
-not logged how it ended: whether the answer to a SyncGroup that it had sent came, whether that
-demanded another rebalance of its instance, and whether what it had begun was lost (a status that
-nothing confirms is, after a time; so is a living client's). An answer to a SyncGroup that came when
-the heartbeat thread had just left is none to the client. What an assignment demands that the client
-rejects is told by the wire, unless the log was first.
+not logged how it ended: whether the answer to a SyncGroup that it had sent came, whether that took
+partitions from it or demanded another rebalance of its instance, and whether what it had begun was
+lost (a status that nothing confirms is, after a time; so is a living client's). An answer to a
+SyncGroup that came when the heartbeat thread had just left is none to the client. What an
+assignment demands that the client rejects is told by the wire, unless the log was first.
 Those are ``fates``. What crosses on its way has no one order: where a cause is masked by a higher
 one of seconds before, or came just behind a leave, another source may have met it first. A request
 that the client gave up, or left behind as it was killed, may have been answered on the wire. And
@@ -131,14 +131,21 @@ class _Process:
     def _begin(self) -> None:
         for client_id, client in self._clients.items():
             if client.status and client.waits_for_sync and self._is_so("synced", client_id):
-                if _instance(client_id) and not self._is_so("content", client_id):
-                    client.demand = REVOKE
-                client.settle()
+                self._leave_synced(client_id, client)
             client.end()
             client.begin_anew()
         is_open = self._instance or any(each.status for each in self._clients.values())
         if is_open and not self._is_so("kept"):
             self._clients, self._instance = {}, 0
+
+    def _leave_synced(self, client_id: str, client: "_Client") -> None:
+        """End what an answer ended that the process has not logged, or demand what it demanded."""
+        if client.has_owned and not self._is_so("spared", client_id):
+            client.revoke()
+            return
+        if _instance(client_id) and not self._is_so("content", client_id):
+            client.demand = REVOKE
+        client.settle()
 
     def _is_so(self, about: str, client_id: str = "") -> bool:
         question = Question(self._number, client_id, about)
@@ -176,6 +183,15 @@ class _Client:
             return False
         self._doubtful_at = at + _DOUBT_AGAIN_S
         return True
+
+    @property
+    def has_owned(self) -> bool:
+        """Whether it owned partitions as it joined."""
+        return any(self._owned.values())
+
+    def revoke(self) -> None:
+        """Take an assignment that lacks what it owned."""
+        self._raise(REVOKE)
 
     def ask(self, api: str, number: int, body: str) -> None:
         if number < self._last:  # a thread that was added has the name of one that was removed
@@ -240,7 +256,7 @@ class _Client:
         elif not revokes:
             self.demand = 0
         if revokes:
-            self._raise(REVOKE)
+            self.revoke()
         else:
             self.settle()
         if got.demand == _PROBE:  # its own rebalance is over; another one is pending

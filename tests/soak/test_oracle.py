@@ -175,6 +175,31 @@ def test_a_killed_process_leaves_open_how_it_ended(
     assert (lives.told, len(lives.questions)) == ({"c1": wanted}, len(fates))
 
 
+@pytest.mark.parametrize(
+    ("found", "is_right"), [([1, 10, 0], True), ([1, 0], True), ([1, 11, 0], False)]
+)
+def test_what_a_killed_process_would_have_had_to_give_up_may_have_been_told(
+    tmp_path: Path, found: list[int], *, is_right: bool
+) -> None:
+    log = log_of(
+        tmp_path,
+        answer("HEARTBEAT", 6, 27),
+        join(7, "group is already rebalancing", owned=(0, 1)),
+        _ASK_SYNC,
+        _BEGIN,
+        join(1),  # a static member: it is given its id at once
+        synced(2),
+    )
+
+    assert alike(log, rows_of(found, source="wire")) == is_right
+
+
+def test_a_killed_process_that_owned_nothing_has_nothing_to_give_up(tmp_path: Path) -> None:
+    log = log_of(tmp_path, join(7, "a new configuration"), _ASK_SYNC, _BEGIN, join(1), synced(2))
+
+    assert [each.about for each in codes(read(log)).questions] == ["synced"]
+
+
 def test_a_process_that_was_killed_at_rest_leaves_nothing_open(tmp_path: Path) -> None:
     lines: list[Line] = read(log_of(tmp_path, _BEGIN, join(7, "mine"), synced(8), _BEGIN))
 
