@@ -4,103 +4,23 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
-from agent.lab.broker import HOST, Cluster, free_port
-from agent.lab.clients import Clients
+from agent.lab.broker import free_port
 from tests.system.connect_worker import connect_worker, run_connector
-from tests.system.kafka_tools import KafkaTools
-from tests.system.observer import STREAMS, Observer
+from tests.system.observer import STREAMS
+from tests.system.proxy_scene import BROKERS, WITHIN_S, Scene, drain
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
 
-BROKERS = 3
 RECORDS = 2_000
-WITHIN_S = 60.0
 KAFKA_PYTHON = Path(__file__).parent / "kafka_python.py"
 TOOLS = "org.apache.kafka.tools."
-STREAMS_GROUPS = {
-    "group.streams.heartbeat.interval.ms": "1000",
-    "group.streams.min.heartbeat.interval.ms": "1000",
-    "group.streams.initial.rebalance.delay.ms": "300",
-}
 GROUPS = f"{TOOLS}consumer.group.ConsumerGroupCommand"
-
-
-class Scene:
-    """One cluster behind one proxy; an agent reads the wire, another the clients' logs."""
-
-    def __init__(self, folder: Path, cache: Path, stack: ExitStack) -> None:
-        cluster = Cluster(folder / "lab", cache, brokers=BROKERS, extra=lambda _: STREAMS_GROUPS)
-        self.cluster = stack.enter_context(cluster)
-        self.bootstrap = f"{HOST}:{free_port()}"
-        upstream = json.dumps(self.cluster.bootstrap.split(","))
-        source = f"{{type: proxy, listen: {self.bootstrap!r}, upstream: {upstream}}}"
-        logs = folder / "clients"
-        self.wire = stack.enter_context(Observer(folder / "none", folder / "wire", source))
-        self.logs = stack.enter_context(Observer(logs, folder / "logs"))
-        self.clients = stack.enter_context(Clients(self.bootstrap, logs, cache))
-        self.folder, self.cache = folder, cache
-        self.tools = KafkaTools(self.bootstrap, folder / "tools", cache)
-        for agent in (self.wire, self.logs):
-            agent.wait_ready()
-
-    def topic(self, name: str, partitions: int = 4) -> str:
-        """Create a topic, each partition on every broker, and wait until its leaders lead.
-
-        Before they do, brokers throw away what is sent with acks=0.
-        """
-        direct: dict[str, str | int | float | bool] = {"bootstrap.servers": self.cluster.bootstrap}
-        admin = AdminClient(direct)
-        admin.create_topics([NewTopic(name, partitions, BROKERS)])[name].result()
-        asking = Consumer(direct | {"group.id": "none"})
-        waiting = [TopicPartition(name, number) for number in range(partitions)]
-        deadline_s = time.monotonic() + WITHIN_S
-        while waiting and time.monotonic() < deadline_s:
-            with suppress(KafkaException):
-                asking.get_watermark_offsets(waiting[-1], timeout=5.0)
-                waiting.pop()
-        asking.close()
-        assert not waiting
-        return name
-
-    def producer(self, acks: str, **more: object) -> Producer:
-        named = {"bootstrap.servers": self.bootstrap, "acks": acks, "linger.ms": 5}
-        return Producer(named | {key.replace("_", "."): value for key, value in more.items()})
-
-    def read(self, topic: str, count: int, group: str | None = None) -> list[bytes]:
-        """Return all records of a topic, as a consumer sees them through the proxy."""
-        consumer = self.consumer(topic, self.bootstrap, group or f"read-{topic}")
-        values = drain(consumer, count)
-        consumer.close()
-        return values
-
-    def consumer(self, topic: str, bootstrap: str, group: str) -> Consumer:
-        named = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest"}
-        consumer = Consumer(named | {"group.id": group, "client.id": "reader"})
-        consumer.subscribe([topic])
-        return consumer
-
-
-def drain(consumer: Consumer, count: int) -> list[bytes]:
-    """Return what a consumer gets, once that is ``count`` records and no more come."""
-    values: list[bytes] = []
-    deadline_s = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline_s:
-        message = consumer.poll(0.5)
-        if message is not None and message.error() is None:
-            values.append(message.value() or b"")
-        elif message is None and len(values) >= count:
-            break
-    return values
 
 
 @pytest.fixture(scope="module")
@@ -263,44 +183,4 @@ def test_the_admin_tools_reach_every_broker(scene: Scene) -> None:
     direct = {broker.node.port for broker in scene.cluster.brokers}
     assert len(ports) == BROKERS
     assert not ports & (direct | own)
-    member.close()
-
-
-def test_a_rolling_restart_loses_and_doubles_nothing(scene: Scene) -> None:
-    """Nothing that a client beside the proxy would not lose or double."""
-    topic = scene.topic("rolling")
-    member = scene.clients.consumer("4.3.0", "r1", "rolling", [topic])
-    member.wait_for("assigned")
-    through = scene.consumer(topic, scene.bootstrap, "through")
-    beside = scene.consumer(topic, scene.cluster.bootstrap, "beside")
-    readers = [(each, drain(each, 0)) for each in (through, beside)]
-    producer = scene.producer("all", enable_idempotence=True)
-    failed: list[object] = []
-    sent = 0
-
-    def delivered(error: object, _: object) -> None:
-        if error is not None:
-            failed.append(error)
-
-    def produce(count: int) -> None:
-        nonlocal sent
-        for _ in range(count):
-            producer.produce(topic, b"%d" % sent, on_delivery=delivered)
-            sent += 1
-            producer.poll(0)
-
-    produce(100)
-    for broker in scene.cluster.brokers:
-        broker.stop()
-        produce(500)
-        producer.poll(0.5)
-        broker.restart()
-        produce(500)
-    assert producer.flush(60) == 0
-
-    assert failed == []
-    for consumer, before in readers:
-        values = before + drain(consumer, sent - len(before))
-        assert sorted(map(int, values)) == list(range(sent))
-        consumer.close()
     member.close()
