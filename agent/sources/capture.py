@@ -1,7 +1,8 @@
 """Captures clients' plaintext traffic with brokers in this network namespace; signals out.
 
-Theory of operation. The filter in the kernel and `Watch` find the connections that carry groups;
-their segments go to the decoder. What a member did before the first packet of its connection is not
+Theory of operation. The filter in the kernel and `Watch` find the connections that carry groups,
+at the ports that are configured and at those that brokers' answers name; their segments go to the
+decoder. What a member did before the first packet of its connection is not
 known: its next request tells who it is, its next rebalance why. A capture has no position: after a
 restart it joins in mid-stream, and what passed meanwhile was not seen.
 """
@@ -100,7 +101,7 @@ class CaptureSource:
 
         def ready() -> None:
             try:
-                self._take(reading.read(), emit)
+                self._read_on(reading, emit)
             except Exception as error:  # noqa: BLE001 - it is raised again by the one who waits
                 loop.remove_reader(sock)
                 failed.set_exception(error)
@@ -113,6 +114,11 @@ class CaptureSource:
             failed.result()
         finally:
             loop.remove_reader(sock)
+
+    def _read_on(self, reading: Reading, emit: Emit) -> None:
+        """Read what has come, and look where brokers are by now."""
+        self._take(reading.read(), emit)
+        reading.follow(self._interpreter.ports)
 
     def _tick(self, reading: Reading, emit: Emit, detach: Detach) -> None:
         """Let time pass where no packet tells it."""

@@ -14,7 +14,7 @@ class CaptureConfig:
 
     interface: str = ANY
     ports: tuple[int, ...] = (9092,)
-    """The brokers' plaintext ports."""
+    """Where clients bootstrap, in plaintext; ports that brokers' answers name are added."""
 
     def __post_init__(self) -> None:
         """Check what types do not tell.

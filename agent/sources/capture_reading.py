@@ -30,7 +30,8 @@ class Reading:
         self.read_to = 0.0
         """When the last packet was captured (Unix seconds)."""
         self._sock, self._counts = sock, counts
-        self._watch = Watch(frozenset(ports), counts)
+        self._configured = frozenset(ports)
+        self._watch = Watch(self._configured, counts)
         self._sessions = Sessions(counts)
         self._read_bytes = 0
         self._set_filter()
@@ -52,6 +53,13 @@ class Reading:
         if self._watch.changed:
             self._set_filter()
         return events
+
+    def follow(self, ports: Iterable[int]) -> None:
+        """Look for brokers at these ports too, beside those of the beginning."""
+        wanted = self._configured.union(ports)
+        if wanted != self._watch.ports:
+            self._watch.ports = wanted
+            self._set_filter()
 
     def expire(self, at: float) -> list[Event]:
         """Return what waited for segments that will not come any more at Unix seconds ``at``."""

@@ -3,8 +3,9 @@
 Theory of operation. A connection that begins is followed until it shows what it is for: the first
 request of a group API keeps it, a Fetch or a Produce without one before ends it. Of a connection
 that was there before the capture the first request of a group API is its beginning. FindCoordinator
-is not needed for that: its answer names brokers, on whose other connections the records move. What
-shares a connection with records (some clients do that) is read as far as its segments are short.
+alone would not do: its answer names a broker and so its port, but records move on other connections
+to that broker, and it was asked before the capture began. What shares a connection with records
+(some clients do that) is read as far as its segments are short.
 """
 
 import struct

@@ -11,7 +11,6 @@ from agent.wire.messages import (
     Commit,
     Coordinators,
     Errors,
-    FindCoordinator,
     GroupHeartbeat,
     GroupHeartbeatAnswer,
     Heartbeat,
@@ -107,21 +106,18 @@ def _software(seen: Fields, _version: int) -> ClientSoftware:
     )
 
 
-def _find(seen: Fields, _version: int) -> FindCoordinator:
-    keys = seen["coordinator_keys"] or () if "coordinator_keys" in seen else [seen["key"]]
-    return FindCoordinator(key_type=seen.get("key_type", 0), keys=tuple(key or "" for key in keys))
-
-
 def _coordinators(seen: Fields, _version: int) -> Coordinators:
-    rows = seen["coordinators"] or () if "coordinators" in seen else [{"key": "", **seen}]
-    found = (row for row in rows if not row["error_code"])
-    return Coordinators(
-        nodes={row["key"] or "": Node(row["host"] or "", row["port"]) for row in found}
-    )
+    rows = seen["coordinators"] or () if "coordinators" in seen else [seen]
+    return Coordinators(nodes=tuple(_node(row) for row in rows if not row["error_code"]))
+
+
+def _node(row: Fields) -> Node:
+    return Node(row["host"] or "", row["port"])
 
 
 def _cluster(seen: Fields, _version: int) -> Cluster:
-    return Cluster(cluster_id=seen.get("cluster_id"))
+    brokers = tuple(_node(row) for row in seen["brokers"] or ())
+    return Cluster(cluster_id=seen.get("cluster_id"), brokers=brokers)
 
 
 def _join(seen: Fields, _version: int) -> Join:
@@ -273,13 +269,13 @@ _HEARTBEAT_WANTED = (
 )
 
 APIS: dict[int, Api] = {
-    3: Api(None, Half(("cluster_id",), _cluster)),  # Metadata
+    3: Api(None, Half(("cluster_id", "brokers"), _cluster)),  # Metadata
     8: Api(  # OffsetCommit
         Half(("generation_id_or_member_epoch", "member_id", "group_instance_id"), _commit),
         Half(("topics",), _commit_answer),
     ),
     10: Api(  # FindCoordinator
-        Half(("key", "key_type", "coordinator_keys"), _find),
+        None,
         Half(("error_code", "host", "port", "coordinators"), _coordinators),
     ),
     11: Api(  # JoinGroup
@@ -289,7 +285,7 @@ APIS: dict[int, Api] = {
     13: Api(Half(("member_id", "members"), _leave), None),  # LeaveGroup
     14: Api(Half(_IN_GROUP, _sync), Half(("assignment",), _sync_answer)),  # SyncGroup
     18: Api(Half(("client_software_name", "client_software_version"), _software), None),
-    60: Api(None, Half(("cluster_id",), _cluster)),  # DescribeCluster
+    60: Api(None, Half(("cluster_id", "brokers"), _cluster)),  # DescribeCluster
     68: Api(Half(_HEARTBEAT_WANTED, _group_heartbeat("consumer")), _HEARTBEAT_ANSWER),
     76: Api(Half(_HEARTBEAT_WANTED, _group_heartbeat("share")), _HEARTBEAT_ANSWER),
     88: Api(Half(_HEARTBEAT_WANTED, _group_heartbeat("streams")), _HEARTBEAT_ANSWER),

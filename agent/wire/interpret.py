@@ -6,6 +6,7 @@ asked before a leave, or in an older generation, is void: it tells of a time tha
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from agent.wire.messages import (
     Commit,
     Coordinators,
     Errors,
-    FindCoordinator,
     GroupHeartbeat,
     GroupHeartbeatAnswer,
     Heartbeat,
@@ -34,8 +34,7 @@ from agent.wire.speaker import Speaker
 from agent.wire.speakers import Speakers
 from metrics.signals import Signal, SignalKind
 
-_COORDINATORS_LIMIT = 5_000
-_GROUP_KEY_TYPE = 0
+_PORTS_LIMIT = 64
 
 
 class Asked(NamedTuple):
@@ -51,8 +50,8 @@ class Interpreter:
 
     cluster: str = ""
     counts: Counter[str] = field(default_factory=Counter)
-    coordinators: OrderedDict[str, Node] = field(default_factory=OrderedDict)
-    """Who coordinates a group, as FindCoordinator's answers say."""
+    ports: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    """Where brokers listen, as the answers of FindCoordinator and Metadata say; the latest last."""
     speakers: Speakers = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,11 +162,13 @@ class Interpreter:
 
     def _answer(self, answer: Answer) -> list[Signal]:
         request, asked = answer.request, answer.request.context
-        match request.message, answer.message:
-            case _, Cluster(cluster_id=str() as cluster_id):
-                self.speakers.learn_cluster(request.connection.server, cluster_id)
-            case FindCoordinator() as find, Coordinators() as found:
-                self._find(find, found)
+        match answer.message:
+            case Cluster(cluster_id=cluster_id, brokers=brokers):
+                self._learn_ports(brokers)
+                if cluster_id is not None:
+                    self.speakers.learn_cluster(request.connection.server, cluster_id)
+            case Coordinators(nodes=nodes):
+                self._learn_ports(nodes)
         if not isinstance(asked, Asked):
             return []
         speaker = asked.speaker.merged_into or asked.speaker
@@ -206,14 +207,13 @@ class Interpreter:
         lost = speaker.unsynced and request.connection.gaps > speaker.gaps
         return lost or (known is not None and asked.generation > known)
 
-    def _find(self, find: FindCoordinator, found: Coordinators) -> None:
-        if find.key_type != _GROUP_KEY_TYPE:
-            return
-        for key, node in found.nodes.items():
-            self.coordinators[key or "".join(find.keys[:1])] = node
-            if len(self.coordinators) > _COORDINATORS_LIMIT:
-                self.coordinators.popitem(last=False)
-                self.counts["coordinator_evicted"] += 1
+    def _learn_ports(self, brokers: Iterable[Node]) -> None:
+        for broker in brokers:
+            if 0 < broker.port < 1 << 16:
+                self.ports[broker.port] = None
+                self.ports.move_to_end(broker.port)
+        while len(self.ports) > _PORTS_LIMIT:
+            self.ports.popitem(last=False)
 
 
 def _is_by_member(connection: Connection, asked: InGroup) -> bool:

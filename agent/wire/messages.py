@@ -20,14 +20,6 @@ class ClientSoftware:
     version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindCoordinator:
-    """Asks who coordinates groups (``key_type`` 0) or transactions."""
-
-    key_type: int
-    keys: tuple[str, ...]
-
-
 class Node(NamedTuple):
     """A broker's address."""
 
@@ -37,9 +29,9 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinators:
-    """FindCoordinator's answer; keys without a coordinator are left out. Below v4 the key is ''."""
+    """FindCoordinator's answer; those that are not available are left out."""
 
-    nodes: dict[str, Node]
+    nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +39,7 @@ class Cluster:
     """Metadata's or DescribeCluster's answer."""
 
     cluster_id: str | None
+    brokers: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

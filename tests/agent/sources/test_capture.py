@@ -246,6 +246,37 @@ def test_a_conversation_is_read_and_the_filter_changes_with_it(talk: Talk) -> No
     assert reading.take_joined() == []
 
 
+def test_brokers_are_followed_to_the_ports_that_answers_name() -> None:
+    """Beside those that are configured, and as they change."""
+    there = V4._replace(server=(V4.server[0], 9093))
+    pipe = Pipe(to_broker(there, BEAT), to_broker(there, BEAT))
+    pipe.batch = 1
+    reading = _reading(pipe)
+    before = reading.read()
+
+    reading.follow([9093])
+
+    assert (before, pipe.code) == ([], program([9092, 9093], {}))
+    assert [type(event) for event in reading.read()] == [Request]
+    reading.follow([9094])
+    assert pipe.code == program([9092, 9094], {there.ends: Pass.ALL})
+
+
+def test_a_source_follows_what_find_coordinator_answers() -> None:
+    find = request(FIND_COORDINATOR, 2, 7, "m1", key="g")
+    found = answer(FIND_COORDINATOR, 2, 7, host="b2", port=9093)
+    pipe = Pipe(
+        to_broker(V4, b"", SYN, seq=0),
+        to_broker(V4, find, seq=1, ack=1),
+        from_broker(V4, found, seq=1, ack=1 + len(find)),
+    )
+    bench = Bench(pipe)
+
+    bench.step(*bench.start())
+
+    assert pipe.code == program([9092, 9093], {V4.ends: Pass.SHORT})
+
+
 def test_what_was_no_group_connection_is_read_anew_when_it_becomes_one() -> None:
     pipe = Pipe(
         to_broker(V4, b"", SYN, seq=0),
@@ -425,7 +456,7 @@ class Bench:
         return source, reading
 
     def step(self, source: CaptureSource, reading: Reading) -> None:
-        source._take(reading.read(), self.signals.extend)
+        source._read_on(reading, self.signals.extend)
         source._tick(reading, self.signals.extend, lambda stream, _at: self.ended.append(stream))
 
 

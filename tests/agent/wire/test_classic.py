@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent.wire.messages import Node
 from metrics.signals import SignalKind
 from metrics.status import RebalanceStatus as Status
 from tests.agent.wire.frames import (
+    DESCRIBE_CLUSTER,
     FIND_COORDINATOR,
     JOIN_GROUP,
     LEAVE_GROUP,
+    METADATA,
     OFFSET_COMMIT,
     subscription,
 )
@@ -462,15 +463,36 @@ class TestLosses:
         assert told(talk.heartbeat(generation=3)) == SYNC
 
 
-@pytest.mark.parametrize("version", [2, 4])
-def test_coordinators_are_learned(talk: Talk, version: int) -> None:
-    talk.ask(FIND_COORDINATOR, version, key="g", coordinator_keys=("g",))
-    found = {"key": "g", "host": "b2", "port": 9093}
-    talk.tell(host="b2", port=9093, coordinators=(found,))
-    talk.ask(FIND_COORDINATOR, version, key="x", key_type=1, coordinator_keys=("x",))
-    talk.tell(host="b3", port=9093, coordinators=({**found, "key": "x"},))
+class TestPorts:
+    @pytest.mark.parametrize("version", [2, 4])
+    def test_coordinators_tell_where_brokers_listen(self, talk: Talk, version: int) -> None:
+        talk.ask(FIND_COORDINATOR, version, key="g", coordinator_keys=("g",))
+        talk.tell(host="b2", port=9093, coordinators=({"key": "g", "host": "b2", "port": 9093},))
 
-    assert talk.wire.interpreter.coordinators == {"g": Node("b2", 9093)}
+        assert [*talk.wire.interpreter.ports] == [9093]
+
+    @pytest.mark.parametrize(("api", "version"), [(METADATA, 12), (DESCRIBE_CLUSTER, 0)])
+    def test_so_does_what_describes_the_cluster(self, talk: Talk, api: int, version: int) -> None:
+        talk.ask(api, version)
+        nodes = [{"host": f"b{port}", "port": port} for port in (9094, 9093, 9094, -1, 1 << 16)]
+        key = "node_id" if api == METADATA else "broker_id"
+        talk.tell(brokers=tuple({key: i, **node} for i, node in enumerate(nodes)))
+
+        assert [*talk.wire.interpreter.ports] == [9093, 9094]
+
+    def test_a_coordinator_that_is_not_available_has_none(self, talk: Talk) -> None:
+        talk.ask(FIND_COORDINATOR, 4, coordinator_keys=("g",))
+        talk.tell(coordinators=({"key": "g", "host": "", "port": -1, "error_code": 15},))
+
+        assert not talk.wire.interpreter.ports
+
+    def test_the_latest_of_many_are_kept(self, talk: Talk) -> None:
+        for port in [*range(10_000, 10_100), 10_050]:
+            talk.ask(FIND_COORDINATOR, 2, key="g")
+            talk.tell(host="b", port=port)
+
+        kept = [*talk.wire.interpreter.ports]
+        assert (len(kept), kept[-2:]) == (64, [10_099, 10_050])
 
 
 def test_the_member_is_known_by_all_that_was_seen(talk: Talk) -> None:
