@@ -53,7 +53,10 @@ class ProxyConfig:
     advertise: str | None = None
     """The host that clients are told; by default the address on which they have reached us."""
     broker_ports: int = 100
-    """How many ports after that of ``listen`` may be taken, one a broker."""
+    """How many ports after that of ``listen`` may be taken, one a broker.
+
+    That of a broker that was not heard of for an hour is given again where there is no other.
+    """
     max_connections: int = 2_000
     drain_s: float = 5.0
     """What is under way has so long to end when the agent stops."""

@@ -12,7 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from agent.errors import SourceError
@@ -84,7 +84,7 @@ class ProxyLoop:
             first = listen(listen_at.host, listen_at.port)
             self.address = Node(*first.getsockname()[:2])
             self._serve(first, self._upstream)
-            self.ports = Ports(listen_at.host, terms.ports, known, self.counts, self._serve_broker)
+            self.ports = Ports(listen_at.host, terms.ports, known, self.counts, self._serve)
         except OSError as error:
             self._close()
             raise SourceError(f"{listen_at.host}:{listen_at.port}: {error}") from error
@@ -203,9 +203,6 @@ class ProxyLoop:
         at = next(self._turns) % len(nodes)
         return [*nodes[at:], *nodes[:at]]
 
-    def _serve_broker(self, listener: socket.socket, node: Node) -> None:
-        self._serve(listener, lambda: [node])
-
     def _serve(self, listener: socket.socket, brokers: Callable[[], list[Node]]) -> None:
         accept = partial(self._accept, listener, brokers)
         self._listeners[listener.fileno()] = (listener, accept)
@@ -254,12 +251,7 @@ class ProxyLoop:
             found([target for node in nodes for target in _targets(node, socket.AI_NUMERICHOST)])
         except socket.gaierror:
             future = self._resolver.submit(_all_targets, nodes)
-            future.add_done_callback(lambda done: self.post(partial(self._resolved, done, found)))
-
-    def _resolved(
-        self, done: "Future[list[Target]]", found: Callable[[list[Target]], None]
-    ) -> None:
-        found(done.result())
+            future.add_done_callback(lambda done: self.post(lambda: found(done.result())))
 
     def _drain(self, drain_s: float) -> None:
         self._drained_by = time.monotonic() + drain_s
