@@ -2,21 +2,20 @@
 
 Theory of operation. Each stream yields its signals in the order of time (a held sync holds back
 what comes after it), streams are merged by time, and what the tracker returns is put in order once
-more, because a sync carries follow-ups that are a little later than itself.
+more, because a sync carries follow-ups that are a little later than itself. Time passes without
+signals too: who follows a stream that is still being written must not wait for the next one.
 """
 
 import heapq
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
-from agent.sources.base import StreamParser
+from agent.sources.base import TICK_S, StreamParser, Tick
 from metrics.merging import MEET_S
 from metrics.sample import Sample, SampleKind, format_time
 from metrics.signals import Signal
 from metrics.tracker import Tracker
 
-_TICK_S = 1.0
-"""How often, in recorded time, stale statuses are looked for."""
 _REORDER_S = MEET_S + 2.0
 """How far a sample may lie behind the clock when it is made: what the tracker holds back where
 several sources tell of a member, a tick, and a follow-up's delay."""
@@ -25,7 +24,7 @@ Blocks = Iterable[tuple[bytes, float]]
 """Pieces of one stream with the Unix seconds that stand for their arrival."""
 
 
-def in_order(parser: StreamParser, blocks: Blocks) -> Iterator[Signal]:
+def in_order(parser: StreamParser, blocks: Blocks) -> Iterator[Signal | Tick]:
     """Yield a stream's signals in the order of time."""
     heap: list[tuple[float, int, Signal]] = []
     number = 0
@@ -34,8 +33,10 @@ def in_order(parser: StreamParser, blocks: Blocks) -> Iterator[Signal]:
             heapq.heappush(heap, (signal.at, number, signal))
             number += 1
         horizon = parser.horizon()
-        while heap and horizon is not None and heap[0][0] < horizon:
-            yield heapq.heappop(heap)[2]
+        if horizon is not None:
+            while heap and heap[0][0] < horizon:
+                yield heapq.heappop(heap)[2]
+            yield Tick(horizon)
     for signal in parser.flush():
         heapq.heappush(heap, (signal.at, number, signal))
         number += 1
@@ -43,18 +44,20 @@ def in_order(parser: StreamParser, blocks: Blocks) -> Iterator[Signal]:
         yield heapq.heappop(heap)[2]
 
 
-def replay(streams: Iterable[Iterator[Signal]], tracker: Tracker) -> Iterator[Sample]:
+def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iterator[Sample]:
     """Merge streams by time, run them through the tracker, and yield what it says by time."""
     made: list[tuple[str, int, Sample]] = []
     number, ticked_at = 0, 0.0
-    for signal in heapq.merge(*streams, key=attrgetter("at")):
+    for event in heapq.merge(*streams, key=attrgetter("at")):
         samples: list[Sample] = []
-        if signal.at >= ticked_at + _TICK_S:
-            samples, ticked_at = tracker.advance(signal.at), signal.at
-        for sample in samples + tracker.apply(signal):
+        if event.at >= ticked_at + TICK_S:
+            samples, ticked_at = tracker.advance(event.at), event.at
+        if isinstance(event, Signal):
+            samples += tracker.apply(event)
+        for sample in samples:
             heapq.heappush(made, (sample.ts, number, sample))
             number += 1
-        ripe = format_time(signal.at - _REORDER_S)
+        ripe = format_time(event.at - _REORDER_S)
         while made and made[0][0] <= ripe:
             yield heapq.heappop(made)[2]
     for sample in tracker.flush():

@@ -17,6 +17,7 @@ from agent.cli.replay_files import (
 from agent.config import AgentConfig, load
 from agent.replay import as_text
 from agent.replay import replay as run_replay
+from agent.sources.base import Tick
 from agent.sources.dialect import choose
 from agent.sources.log_config import LogConfig
 from agent.sources.log_files import Recording
@@ -90,8 +91,9 @@ def replay(  # noqa: PLR0913 - one argument an option
     """Read recorded files as if they were live, with the recorded times as the clock.
 
     Prints transitions, ordered by time. Rotated files of one log (app.log.2.gz, app.log.1, app.log)
-    are one stream, the oldest first; all captures are one. `-` is stdin. What several sources tell
-    of one member is one member.
+    are one stream, the oldest first; all captures are one. What several sources tell of one member
+    is one member. `-` is stdin, also while it is still written: what it tells is printed some 10 s
+    of recorded time later, when nothing can come before it any more.
     """
     config = None if config_file is None else load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
@@ -123,7 +125,7 @@ def _tracker(config: AgentConfig | None) -> Tracker:
 
 
 def _print(
-    streams: list[Iterator[Signal]], tracker: Tracker, output: str, printed: set[SampleKind]
+    streams: list[Iterator[Signal | Tick]], tracker: Tracker, output: str, printed: set[SampleKind]
 ) -> None:
     for sample in run_replay(streams, tracker):
         if sample.kind in printed:

@@ -11,6 +11,7 @@ import click
 
 from agent.errors import ConfigError
 from agent.replay import in_order
+from agent.sources.base import Tick
 from agent.sources.broker_log import broker_dialects
 from agent.sources.broker_log_view import BrokerView
 from agent.sources.interpreter import Interpreter
@@ -76,11 +77,11 @@ def log_parsers(
     return clients | brokers
 
 
-def logged(parsers: Mapping[Recording, LogParser]) -> list[Iterator[Signal]]:
+def logged(parsers: Mapping[Recording, LogParser]) -> list[Iterator[Signal | Tick]]:
     return [in_order(parser, _watched(recording)) for recording, parser in parsers.items()]
 
 
-def counted(paths: Sequence[str], cluster: str, group: str | None) -> list[Iterator[Signal]]:
+def counted(paths: Sequence[str], cluster: str, group: str | None) -> list[Iterator[Signal | Tick]]:
     """Return what librdkafka's statistics tell; ``group`` is of those that do not name theirs."""
     host = socket.gethostname()
     return [
@@ -96,7 +97,7 @@ def counted(paths: Sequence[str], cluster: str, group: str | None) -> list[Itera
     ]
 
 
-def captured(paths: Sequence[str], cluster: str) -> list[Iterator[Signal]]:
+def captured(paths: Sequence[str], cluster: str) -> list[Iterator[Signal | Tick]]:
     """Return what captures tell; all of them are one stream.
 
     Raises:
@@ -111,7 +112,7 @@ def captured(paths: Sequence[str], cluster: str) -> list[Iterator[Signal]]:
     return [_captured(signals(paths, cluster, counts := Counter[str]()), counts)]
 
 
-def _captured(signals: Iterator[Signal], counts: Counter[str]) -> Iterator[Signal]:
+def _captured(signals: Iterator[Signal | Tick], counts: Counter[str]) -> Iterator[Signal | Tick]:
     """Yield signals; say at the end what in the captures could not be read."""
     yield from signals
     if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:

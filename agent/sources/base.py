@@ -7,7 +7,7 @@ tracker's state and every source's checkpoint in one go, after the samples were 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from agent.sources.rule import Event
 from metrics.sample import Sample
@@ -17,6 +17,14 @@ from metrics.snapshot import InspectedGroup
 Emit = Callable[[Sequence[Signal]], None]
 Detach = Callable[[str, float], None]
 """(stream, at): a stream that the source read has ended for good."""
+TICK_S = 1.0
+"""How often, in recorded time, a recording says that time passes."""
+
+
+class Tick(NamedTuple):
+    """Of a recording: no signal from before ``at`` (Unix seconds) comes any more."""
+
+    at: float
 
 
 @dataclass(slots=True, kw_only=True)

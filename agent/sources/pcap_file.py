@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from agent.errors import SourceError
+from agent.sources.base import TICK_S, Tick
 from agent.wire.fault import interpreted
 from agent.wire.interpret import Interpreter
 from agent.wire.packets import knows_link, read_segment
@@ -58,7 +59,7 @@ class Interface(NamedTuple):
     unit_s: float
 
 
-def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterator[Signal]:
+def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterator[Signal | Tick]:
     """Yield what the captures tell, by time. Several files are one capture, cut or side by side.
 
     ``counts`` takes what could not be read, by a short reason.
@@ -70,13 +71,17 @@ def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterato
     sessions = Sessions(counts, patience=_PATIENCE_PACKETS)
     interpreter = Interpreter(cluster, counts)
     captures = [packets(path) for path in paths]
+    ticked_at = 0.0
     for packet in heapq.merge(*captures, key=attrgetter("at")):
         segment = read_segment(packet.link_type, packet.data)
         if segment is None:
             counts["link_type"] += not knows_link(packet.link_type)
-        else:
-            for event in sessions.push(segment, packet.at):
-                yield from interpreted(interpreter, event)
+            continue
+        for event in sessions.push(segment, packet.at):
+            yield from interpreted(interpreter, event)
+        if packet.at >= ticked_at + TICK_S:
+            yield Tick(packet.at)
+            ticked_at = packet.at
     for event in sessions.flush():
         yield from interpreted(interpreter, event)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from agent.cli.replay import replay
 from agent.replay import in_order
 from agent.sources import pcap_file
+from agent.sources.base import Tick
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_files import recordings
@@ -38,7 +39,7 @@ def logged(folder: Path) -> list[list[Signal]]:
     """Return what each client's log tells."""
     dialects, files = choose("auto", []), [str(path) for path in folder.glob("*.log.gz")]
     return [
-        list(in_order(LogParser(dialects, Interpreter(stream=log.stream), "UTC"), log.blocks()))
+        _signals(in_order(LogParser(dialects, Interpreter(stream=log.stream), "UTC"), log.blocks()))
         for log in recordings(files)
     ]
 
@@ -46,7 +47,11 @@ def logged(folder: Path) -> list[list[Signal]]:
 @cache
 def captured(folder: Path) -> list[Signal]:
     """Return what the traffic tells."""
-    return list(pcap_file.signals([str(folder / "wire.pcap.gz")], "", Counter()))
+    return _signals(pcap_file.signals([str(folder / "wire.pcap.gz")], "", Counter()))
+
+
+def _signals(stream: Iterator[Signal | Tick]) -> list[Signal]:
+    return [each for each in stream if isinstance(each, Signal)]
 
 
 def arriving(signals: Iterable[Signal], lags_s: list[float]) -> Iterator[tuple[float, Signal]]:

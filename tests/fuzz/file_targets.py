@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.config import load
 from agent.errors import ConfigError, DialectError, SourceError
 from agent.replay import replay
+from agent.sources.base import Tick
 from agent.sources.broker_log import broker_dialects
 from agent.sources.broker_log_view import BrokerView
 from agent.sources.dialect import choose
@@ -47,7 +48,7 @@ def _file(data: bytes) -> Iterator[Path]:
         os.close(fd)
 
 
-def _record(signals: Iterable[Signal]) -> list[bytes]:
+def _record(signals: Iterable[Signal | Tick]) -> list[bytes]:
     """Return the samples that signals come to: no source may tell what cannot be written."""
     return [encode(sample) for sample in replay([iter(signals)], Tracker(StatusConfig()))]
 

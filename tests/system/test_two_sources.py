@@ -11,10 +11,10 @@ import pytest
 from agent.lab.broker import HOST, free_port
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
-from tests.net_raw import HAS_NET_RAW
+from tests.net_raw import needs_net_raw
 from tests.system.observer import CONSUMER, STREAMS, Observer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600), needs_net_raw]
 
 TRANSITIONS = "kafka_consumer_rebalance_transitions_total"
 INFO = "kafka_consumer_member_info"
@@ -31,9 +31,8 @@ class Scene:
         sources = [
             f'{{type: logs, paths: ["{logs}/*.log"]}}',
             f"{{type: proxy, listen: {bootstrap!r}, upstream: {upstream}}}",
+            f"{{type: capture, interface: any, ports: [{broker.port}]}}",
         ]
-        if HAS_NET_RAW:
-            sources.append(f"{{type: capture, interface: any, ports: [{broker.port}]}}")
         self.every = stack.enter_context(Observer(logs, folder / "every", "\n  - ".join(sources)))
         self.log = stack.enter_context(Observer(logs, folder / "log"))
         self.clients = stack.enter_context(Clients(bootstrap, logs, cache))

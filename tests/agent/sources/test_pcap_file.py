@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import struct
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -73,6 +74,10 @@ def replayed(*paths: str, stdin: bytes | None = None) -> list[int | None]:
     return [json.loads(line)["to"] for line in result.stdout.splitlines()]
 
 
+def _signals(path: str, counts: Counter[str], cluster: str = "") -> list[Signal]:
+    return [each for each in signals([path], cluster, counts) if isinstance(each, Signal)]
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("zipped", [False, True])
 def test_every_format_tells_the_same(
@@ -91,9 +96,24 @@ def test_times_are_those_of_the_packets(tmp_path: Path, timed: list[Timed]) -> N
         assert read == pytest.approx([at for at, _ in timed], abs=1e-6)
 
 
-def test_stdin_is_read_as_it_comes(timed: list[Timed]) -> None:
+def test_stdin_is_a_file_too(timed: list[Timed]) -> None:
     assert replayed("-", stdin=pcap(timed)) == CODES
     assert replayed("-", stdin=gzip.compress(pcapng(timed))) == CODES
+
+
+def test_stdin_is_read_as_it_comes(timed: list[Timed]) -> None:
+    """As from `tcpdump -U -w -`: what packets tell is printed while it waits for more."""
+    command = [sys.executable, "-P", "-m", "agent", "replay", "--source", "pcap", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        later = (timed[-1][0] + 11.0, timed[-1][1])  # what several sources tell may meet for 10 s
+        process.stdin.write(pcap([*timed, later]))
+        process.stdin.flush()
+        told = [json.loads(process.stdout.readline())["to"] for _ in CODES]
+        assert process.poll() is None
+        process.stdin.close()
+        assert (told, process.stdout.read(), process.wait()) == (CODES, b"", 0)
 
 
 def test_a_cut_capture_tells_all_before_the_cut(tmp_path: Path, timed: list[Timed]) -> None:
@@ -140,14 +160,14 @@ def test_a_link_that_cannot_be_read_is_counted(tmp_path: Path, timed: list[Timed
     path = write(tmp_path, bytes(data))
     counts = Counter[str]()
 
-    assert list(signals([path], "", counts)) == []
+    assert _signals(path, counts) == []
     assert counts == {"link_type": 3}
     result = CliRunner().invoke(main, ["replay", "--source", "pcap", path])
     assert result.stderr == "not read: link_type 3\n"
 
 
 def test_the_cluster_is_the_configured_one(tmp_path: Path, timed: list[Timed]) -> None:
-    told = list(signals([write(tmp_path, pcap(timed))], "prod", Counter()))
+    told = _signals(write(tmp_path, pcap(timed)), Counter(), "prod")
 
     assert {signal.member.cluster for signal in told} == {"prod"}
     assert told[0].kind is SignalKind.RAISE
@@ -181,8 +201,8 @@ def test_a_fault_that_nobody_thought_of_ends_its_connection_alone(
     both = sorted([*timed, *other], key=lambda each: each[0])
     counts = Counter[str]()
 
-    found = [*signals([write(tmp_path, pcap(both))], "", counts)]
+    found = _signals(write(tmp_path, pcap(both)), counts)
 
     assert {signal.member.host for signal in found} == {"10.0.0.1"}
     assert counts == {"decoder_fault": 1}
-    assert len(found) == len([*signals([write(tmp_path, pcap(timed))], "", Counter())])
+    assert len(found) == len(_signals(write(tmp_path, pcap(timed)), Counter()))
