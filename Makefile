@@ -8,7 +8,7 @@ EXTRAS := wire,kafka,otel,spark,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit row coverage-core coverage check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test unit row truth coverage-core coverage check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -81,6 +81,11 @@ fuzz: $(READY) ## 10 million executions of decoder and reassembly, and the rest 
 
 bench: $(READY) ## ratios to peers, each measured in one run, into docs/benchmarks.md (long)
 	$(BIN)/python benchmarks/page.py $(BENCHMARKS)
+
+TRUTH ?= ../shared/tools/check_truth.py
+truth: $(READY) ## replay recorded rebalances, wire and logs, and compare with their truth (TRUTH: the tool)
+	for source in pcap logs; do \
+	  $(BIN)/python $(TRUTH) --cli $(BIN)/rebalance-agent --source $$source --min-exact 1 --max-false 0 || exit 1; done
 
 faults: $(READY) ## 100 kill -9 a source, 1,000 rotations a method, and the other faults (half an hour)
 	FAULT_ROUNDS=100 FAULT_ROTATIONS=1000 $(BIN)/pytest tests/faults
