@@ -84,8 +84,9 @@ bench: $(READY) ## ratios to peers, each measured in one run, into docs/benchmar
 
 TRUTH ?= ../shared/tools/check_truth.py
 truth: $(READY) ## replay recorded rebalances, wire and logs, and compare with their truth (TRUTH: the tool)
-	for source in pcap logs; do \
-	  $(BIN)/python $(TRUTH) --cli $(BIN)/rebalance-agent --source $$source --min-exact 1 --max-false 0 || exit 1; done
+	@for source in pcap logs; do \
+	  $(BIN)/python $(TRUTH) --cli $(CURDIR)/$(BIN)/rebalance-agent --source $$source --min-exact 1 --max-false 0 \
+	    || exit 1; done
 
 faults: $(READY) ## 100 kill -9 a source, 1,000 rotations a method, and the other faults (half an hour)
 	FAULT_ROUNDS=100 FAULT_ROTATIONS=1000 $(BIN)/pytest tests/faults
