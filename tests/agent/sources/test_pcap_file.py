@@ -101,6 +101,7 @@ def test_stdin_is_a_file_too(timed: list[Timed]) -> None:
     assert replayed("-", stdin=gzip.compress(pcapng(timed))) == CODES
 
 
+@pytest.mark.process
 def test_stdin_is_read_as_it_comes(timed: list[Timed]) -> None:
     """As from `tcpdump -U -w -`: what packets tell is printed while it waits for more."""
     command = [sys.executable, "-P", "-m", "agent", "replay", "--source", "pcap", "-"]

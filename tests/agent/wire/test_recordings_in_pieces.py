@@ -21,6 +21,8 @@ from metrics.track import StatusConfig
 from metrics.tracker import Tracker
 from tests.agent.wire.captures import Timed
 
+pytestmark = pytest.mark.slow
+
 _RECORDED = Path(__file__).parents[2] / "golden" / "two_sources"
 _NAMES = ("java-2.8-max-poll", "java-4.3-kip848-max-poll", "streams-4.3-start-close")
 """Of the classic protocol, of KIP-848's, and of Streams with its user data."""

@@ -96,6 +96,7 @@ def histories(draw: st.DrawFn) -> list[Sample]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_days_are_the_whole(data: st.DataObject) -> None:
@@ -123,6 +124,7 @@ def test_what_begins_at_once_is_counted_once_each() -> None:
     assert len({each.round.started_at for each in whole(records)}) < len(whole(records))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hour", [0, 7, 23.95])
 def test_recordings_are_the_same_wherever_midnight_falls(hour: float) -> None:
     first = min(record.ts for record in recorded())
