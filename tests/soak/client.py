@@ -19,7 +19,8 @@ _ANSWERED_IN_GROUP = (1, 3, 4)
 _DOUBT_S, _THREAD_DOUBT_S = 16.0, 600.0
 """Twice the `max.poll.interval.ms` of the soak's consumers, and Streams' own: what nothing has
 confirmed for so long may be lost; a probing rebalance's, for so long behind when it is due."""
-_DOUBT_AGAIN_S = 30.0
+_DOUBT_AGAIN_S, _LOOKED_S = 30.0, 2.0
+"""An agent looks for what is stale once a second: at first it may be lost between any two lines."""
 _DROPPED, _ASKED = 5, 6
 _DROP = "poll timeout has expired"
 
@@ -30,7 +31,7 @@ class Client:
     def __init__(self, process: "Process", client_id: str) -> None:
         self.status = self.demand = 0
         self._process, self._client_id = process, client_id
-        self._doubtful_at = self._asked_at = self._due = 0.0
+        self._doubtful_at = self._stale_at = self._asked_at = self._due = 0.0
         self._has_other_cause = False
         self.begin_anew()
 
@@ -48,11 +49,12 @@ class Client:
             self.give_up(number, api)
 
     def is_in_doubt(self, at: float) -> bool:
-        """Tell, now and then, whether what it holds was not confirmed for long."""
+        """Tell, at first always, whether what it holds was not confirmed for long."""
         is_held = self.demand or self.status not in {0, _DROPPED}
         if not is_held or at < self._doubtful_at:
             return False
-        self._doubtful_at = at + _DOUBT_AGAIN_S
+        if at > self._stale_at + _LOOKED_S:
+            self._doubtful_at = at + _DOUBT_AGAIN_S
         return True
 
     @property
@@ -160,7 +162,7 @@ class Client:
     def _confirm(self) -> None:
         is_thread = instance_of(self._client_id) is not None
         doubt_s = _THREAD_DOUBT_S if is_thread else _DOUBT_S
-        self._doubtful_at = max(self._process.at, self._due) + doubt_s
+        self._doubtful_at = self._stale_at = max(self._process.at, self._due) + doubt_s
 
     def _raise(self, code: int) -> None:
         if code:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.soak.causes import EXPIRED
+from tests.soak.causes import EXPIRED, error_of
 
 BEGINNING = "a process begins"
 _LINE = re.compile(
@@ -61,6 +61,12 @@ class Line(NamedTuple):
     api: str = ""
     number: int = 0
     body: str = ""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it moves nothing: a heartbeat or a commit, or that all is well."""
+        is_routine = self.api in IN_GROUP - JOINS - {"LEAVE_GROUP"}
+        return is_routine and self.what in {"Sending", "Received"} and not error_of(self.body)
 
     def without_assignment(self) -> "Line":
         """Return a sync's answer as if it had assigned nothing."""

@@ -55,7 +55,7 @@ class Process:
         if line.client_id not in self._clients:
             self._clients[line.client_id] = Client(self, line.client_id)
         client, self.at = self._clients[line.client_id], line.at
-        self._lose()
+        self._lose(line)
         match line.what:
             case "Sending":
                 client.ask(line.api, line.number, line.body)
@@ -108,8 +108,10 @@ class Process:
         threads = self._clients.values()
         return max(each.demand for each in threads) or max(each.status for each in threads)
 
-    def _lose(self) -> None:
-        """Let go of what nothing has confirmed for long, if it was lost."""
+    def _lose(self, before: Line) -> None:
+        """Let go of what nothing has confirmed for long, if it was lost before this line."""
+        if before.is_quiet:
+            return
         for client_id, client in self._clients.items():
             if client.is_in_doubt(self.at) and not self._is_so("kept", client_id):
                 client.status = client.demand = 0

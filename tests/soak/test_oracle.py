@@ -1,6 +1,6 @@
 """The soak's oracle by itself: lives in the words of a DEBUG log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -392,11 +392,50 @@ def test_a_probing_rebalance_is_in_doubt_only_long_behind_when_it_is_due(
     beat = answer("HEARTBEAT", 1, 0)
     begun = read(log_of(tmp_path, beat))[0].at
     due_ms = round((begun + due_in_s) * 1000)
-    sync, later = read(log_of(tmp_path, synced(2, next_ms=due_ms), beat, client=_THREAD))
+    raised = answer("HEARTBEAT", 3, 27)
+    sync, later = read(log_of(tmp_path, synced(2, next_ms=due_ms), raised, client=_THREAD))
 
     about = [each.about for each in codes([sync, later._replace(at=begun + 604)]).questions]
 
     assert about == ["heeded"] + ["kept"] * asked
+
+
+@pytest.mark.parametrize(
+    ("raised_s", "lives"),
+    [
+        (604.3, {(11,), (11, 0), (11, 1, 0)}),  # the agent looks once a second
+        (607.0, {(11,), (11, 1, 0)}),
+    ],
+)
+def test_what_is_lost_may_be_lost_between_a_cause_and_its_end(
+    tmp_path: Path, raised_s: float, lives: set[tuple[int, ...]]
+) -> None:
+    """An 11 of a thread that never came back, and a round of the one that did."""
+    gone, beat = "s1-StreamThread-2-consumer", answer("HEARTBEAT", 1, 0)
+    begun = read(log_of(tmp_path, beat))[0].at
+    asked = synced(2, next_ms=round((begun + 4) * 1000))
+    heeded: Said = ("heeded", "", 0, "")
+    said = asked, heeded, _BEGIN, join(1), synced(2), answer("HEARTBEAT", 3, 27), synced(4)
+    lines = read(log_of(tmp_path, *said, client=_THREAD, also={0: gone, 1: gone}))
+    lines[-2:] = [
+        lines[-2]._replace(at=begun + raised_s),
+        lines[-1]._replace(at=begun + raised_s + 0.1),
+    ]
+
+    assert set(_all_lives(lines, "s1", {})) == lives
+
+
+def _all_lives(
+    lines: list[Line], name: str, fates: dict[Question, bool]
+) -> Iterator[tuple[int, ...]]:
+    """Yield what a name's life may have been, for all answers to all that is open."""
+    lives = codes(lines, fates)
+    question = next((each for each in lives.questions if each not in fates), None)
+    if question is None:
+        yield tuple(lives.told[name])
+        return
+    for is_so in (True, False):
+        yield from _all_lives(lines, name, fates | {question: is_so})
 
 
 def test_a_streams_thread_asks_for_its_follow_up_before_the_client_does(tmp_path: Path) -> None:
