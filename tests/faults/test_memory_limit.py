@@ -14,8 +14,8 @@ _EVICTED = re.compile(r"^rebalance_agent_members_evicted_total (\S+)", re.MULTIL
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
 
-def _has_written(agent: AgentProcess, samples: int) -> bool:
-    return agent.total("rebalance_agent_samples_written_total") >= samples
+def _has_read(agent: AgentProcess, log: Path) -> bool:
+    return agent.total("rebalance_agent_source_read_bytes_total") == log.stat().st_size
 
 
 def test_new_members_replace_old_ones_and_no_transition_is_lost(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_new_members_replace_old_ones_and_no_transition_is_lost(tmp_path: Path) 
             with log.open("ab") as file:
                 for number in range(begin, begin + _PIECE):
                     file.write(a_round(f"client-{number}", 1))
-            until(partial(_has_written, agent, 2 * (begin + _PIECE)), "all")
+            until(partial(_has_read, agent, log), "all")
         (evicted,) = _EVICTED.findall(agent.get("/metrics"))
         assert float(evicted) > _CLIENTS / 3
         assert agent.is_ready()
