@@ -175,28 +175,40 @@ class TestEcho:
         """A client rejects an assignment: its log tells why, then the wire what it demands."""
         run(tracker, seen_by(WIRE), raised(8, 12.0, LOG), synced(12.0, 5, by=SourceKind.LOGS))
         run(tracker, *cause)
-        own = demand(10, 12.01)
+        own = demand(10, 12.01, reason="need to revoke")
         end = signal(SignalKind.SYNC, 12.01, ADDRESS, source=WIRE, generation=5, own=own)
 
         samples = run(tracker, end)
 
         assert codes(samples) == found
-        assert [each.to for each in samples] == [10]
+        assert [(each.to, each.reason) for each in samples] == [(10, "need to revoke")]
 
-    def test_what_streams_would_have_taken_is_recorded_of_the_instance(
-        self, tracker: Tracker
+    @pytest.mark.parametrize(
+        ("own", "layer", "found"),
+        [
+            (None, demand(11, 12.01, 60.0, "probing"), ("streams", "s", 11, "probing")),
+            (demand(10, 12.01), None, ("consumer", "s-StreamThread-1-consumer", 10, None)),
+        ],
+    )
+    def test_what_would_have_been_taken_is_recorded_of_whom_it_is_demanded(
+        self,
+        tracker: Tracker,
+        own: FollowUp | None,
+        layer: FollowUp | None,
+        found: tuple[str, str, int, str | None],
     ) -> None:
         thread = replace(LOG, client_id="s-StreamThread-1-consumer")
         on_wire = replace(ADDRESS, client_id=thread.client_id)
         run(tracker, signal(SignalKind.SEEN, 9.0, on_wire, source=WIRE), raised(8, 11.0, thread))
         run(tracker, signal(SignalKind.SYNC, 12.0, thread, generation=5), raised(8, 12.0, thread))
-        layer = demand(11, 12.01, 60.0, "probing")
-        end = signal(SignalKind.SYNC, 12.01, on_wire, source=WIRE, generation=5, layer=layer)
+        end = signal(
+            SignalKind.SYNC, 12.01, on_wire, source=WIRE, generation=5, own=own, layer=layer
+        )
 
-        (sample,) = run(tracker, end)
+        (sample,) = [each for each in run(tracker, end) if each.kind == "signal"]
 
-        assert (sample.kind, sample.scope, sample.client_id) == ("signal", "streams", "s")
-        assert (sample.from_, sample.to, sample.reason) == (8, 11, "probing")
+        assert (sample.scope, sample.client_id, sample.to, sample.reason) == found
+        assert sample.from_ == 8
 
     def test_what_an_echo_of_a_cause_demands_is_news_whatever_came_behind(
         self, tracker: Tracker
@@ -232,9 +244,9 @@ class TestEcho:
         assert tracker.snapshot(13.0).counts == {}
 
     def test_join_before_an_end_that_is_known_is_late(self, tracker: Tracker) -> None:
-        run(tracker, synced(12.0, 5), joined(11.0, LOG), synced(20.0, 6))
+        run(tracker, synced(12.0, 5), joined(11.0, LOG), synced(20.0, 6), joined(13.0, LOG))
 
-        assert tracker.snapshot(13.0).counts == {"late": 1}
+        assert tracker.snapshot(13.0).counts == {"late": 2}
 
 
 class TestWords:
