@@ -22,7 +22,7 @@ TICK_S = 1.0
 
 
 class Tick(NamedTuple):
-    """Of a recording: no signal from before ``at`` (Unix seconds) comes any more."""
+    """Of a recording: it has come to ``at`` (Unix seconds), whether it told anything or not."""
 
     at: float
 
