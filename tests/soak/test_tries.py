@@ -1,6 +1,8 @@
 """How often a soak is tried: once, and once more where the first nearly held."""
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -9,6 +11,12 @@ from click.testing import CliRunner
 from tests.soak import __main__ as soak
 
 _SEED = 7
+
+
+@pytest.fixture(autouse=True)
+def _kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of a soak that did not hold goes with the test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.mark.parametrize(
