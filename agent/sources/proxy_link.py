@@ -50,6 +50,7 @@ class Link:
         "_client_mask",
         "_client_ready",
         "_draining",
+        "_left",
         "_loop",
         "_queued",
         "_requests",
@@ -60,11 +61,20 @@ class Link:
         "passage",
     )
 
-    def __init__(
-        self, loop: Loop, client: End, broker: End, decoder: Connection, passage: Passage
+    def __init__(  # noqa: PLR0913 - one argument a part
+        self,
+        loop: Loop,
+        client: End,
+        broker: End,
+        decoder: Connection,
+        passage: Passage,
+        left: Callable[[Ready], None],
     ) -> None:
-        """Start to pass bytes."""
-        self._loop, self._client, self._broker = loop, client, broker
+        """Start to pass bytes.
+
+        ``left`` is told that the broker has ended it, and calls back when the client may know.
+        """
+        self._loop, self._client, self._broker, self._left = loop, client, broker, left
         self.decoder, self.passage, self.backlog = decoder, passage, loop.backlog
         self._requests = Pump(client, broker, passage.requests, loop.pipes, REQUESTS)
         self._answers = Pump(broker, client, passage.answers, loop.pipes, ANSWERS)
@@ -101,9 +111,8 @@ class Link:
     def _advance(self) -> None:
         """Move what can be moved in both directions."""
         self._queued = False
-        for ready in (self._client_ready, self._broker_ready):
-            if not self.closed:
-                ready()
+        self._client_ready()
+        self._broker_ready()  # does nothing, if the other has ended the link
 
     def _ready(self, reads: Pump, writes: Pump) -> None:
         """Read of a side, or write to it: whatever was waited for."""
@@ -128,7 +137,7 @@ class Link:
             self._loop.counts["tls"] += 1
             if not self._answers.moved_bytes:  # in TLS 1.3 a certificate is refused after the shake
                 self._tell_refused(error)
-        self.close()
+        self._part()
 
     def _tell_refused(self, error: ssl.SSLError) -> None:
         server = self.decoder.server
@@ -142,13 +151,23 @@ class Link:
         if requests.ended and not self.decoder.opaque:  # nobody reads what is answered now
             self.backlog.end(self.decoder)
         if ends and self._is_over():
-            self.close()
+            self._part()
             return
         if ends or requests.wants_write or answers.wants_write or not self._waits:
             self._watch()
         if more and not self._queued:
             self._queued = True
             self._loop.again(self._advance)
+
+    def _part(self) -> None:
+        """Close, at once unless it was the broker who ended it."""
+        if self._requests.ended or self._draining:
+            self.close()
+            return
+        self._client_ready = self._broker_ready = _do_nothing
+        for end in (self._client, self._broker):
+            self._loop.watch(end.fd, 0, _do_nothing)
+        self._left(self.close)
 
     def _is_over(self) -> bool:
         requests, answers = self._requests, self._answers

@@ -12,16 +12,18 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from agent.errors import SourceError
 from agent.sources.proxy_backlog import Backlog
+from agent.sources.proxy_call import Resolver
 from agent.sources.proxy_ends import End, PlainEnd, TlsEnd, tune
+from agent.sources.proxy_gate import Gate
 from agent.sources.proxy_link import Link, Ready
 from agent.sources.proxy_pipes import Pipes
 from agent.sources.proxy_ports import Ports, listen
-from agent.sources.proxy_setup import Setup, Target, Terms
+from agent.sources.proxy_setup import Setup, Terms
 from agent.wire.connection import Closed, Connection, Event
 from agent.wire.departures import Departures
 from agent.wire.interpret import Interpreter
@@ -36,7 +38,7 @@ _SHORT_TURN_S = 0.05
 _IDLE_S = 0.02
 """After so long without traffic what has passed is decoded: an answer would have come. A wait that
 ends before the kernel's next tick (4 ms) has a timer set for it alone: 6 us a wait in a VM."""
-_ACCEPTS = _EVENTS = 64
+_EVENTS = 64
 """At most so many at once."""
 
 _log = logging.getLogger(__name__)
@@ -74,11 +76,12 @@ class ProxyLoop:
         self._again: list[Ready] = []
         self._signals: list[Signal] = []
         self._emit_at = self._sweep_at = 0.0
-        self._listeners: dict[int, tuple[socket.socket, Ready]] = {}
+        self._gates: list[Gate] = []
+        self.restless: set[Gate] = set()
         self._setups: set[Setup] = set()
         self._links: set[Link] = set()
         self._moved_bytes = 0
-        self._resolver = ThreadPoolExecutor(1, thread_name_prefix="proxy-resolver")
+        self.resolver = Resolver(self.post)
         self._drained_by: float | None = None
         try:
             first = listen(listen_at.host, listen_at.port)
@@ -160,7 +163,11 @@ class ProxyLoop:
                 run()
         if self.backlog.pieces and (not events or self.backlog.is_due):
             self.backlog.read()
-        now = time.monotonic()
+        self._look_around(time.monotonic())
+
+    def _look_around(self, now: float) -> None:
+        for gate in list(self.restless):
+            gate.tend(now)
         if now >= self._sweep_at or self._drained_by is not None:
             self._sweep(now)
         if self._signals and now >= self._emit_at:
@@ -171,7 +178,9 @@ class ProxyLoop:
             return 0
         if self.backlog.pieces:
             return _IDLE_S
-        return _SHORT_TURN_S if self._signals or self._drained_by is not None else _TURN_S
+        if self._signals or self._drained_by is not None or self.restless:
+            return _SHORT_TURN_S
+        return _TURN_S
 
     def _hand_over(self) -> None:
         signals, self._signals = self._signals, []
@@ -185,8 +194,8 @@ class ProxyLoop:
     def _sweep(self, now: float) -> None:
         """Let go of what has ended, and end what takes too long."""
         self._sweep_at = now + _TURN_S
-        for fd, (_, accept) in self._listeners.items():
-            self.watch(fd, select.EPOLLIN, accept)
+        for gate in self._gates:
+            gate.watch()
         for setup in [each for each in self._setups if each.deadline_at < now]:
             setup.close("setup_timeout")
         self._setups = {each for each in self._setups if not each.closed}
@@ -204,30 +213,18 @@ class ProxyLoop:
         return [*nodes[at:], *nodes[:at]]
 
     def _serve(self, listener: socket.socket, brokers: Callable[[], list[Node]]) -> None:
-        accept = partial(self._accept, listener, brokers)
-        self._listeners[listener.fileno()] = (listener, accept)
-        self.watch(listener.fileno(), select.EPOLLIN, accept)
+        self._gates.append(Gate(self, listener, brokers, self._arrived))
 
-    def _accept(self, listener: socket.socket, brokers: Callable[[], list[Node]]) -> None:
-        for _ in range(_ACCEPTS):
-            try:
-                sock, address = listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:  # the client is gone already, or we have no descriptor left
-                self.counts["accept"] += 1
-                _log.warning("proxy_accept_failed", extra={"error": str(error)})
-                self.watch(listener.fileno(), 0, lambda: None)  # until the next sweep
-                return
-            if len(self._links) + len(self._setups) >= self._terms.connections_max:
-                self._sweep(time.monotonic())
-            if len(self._links) + len(self._setups) >= self._terms.connections_max:
-                self.counts["connection_limit"] += 1
-                sock.close()
-                continue
-            self._open(sock, Node(*address[:2]), brokers())
+    def _arrived(self, gate: Gate, sock: socket.socket, address: Any) -> None:
+        if len(self._links) + len(self._setups) >= self._terms.connections_max:
+            self._sweep(time.monotonic())
+        if len(self._links) + len(self._setups) >= self._terms.connections_max:
+            self.counts["connection_limit"] += 1
+            sock.close()
+        else:
+            self._open(sock, Node(*address[:2]), gate)
 
-    def _open(self, sock: socket.socket, peer: Node, brokers: list[Node]) -> None:
+    def _open(self, sock: socket.socket, peer: Node, gate: Gate) -> None:
         tune(sock)
         terms, tls = self._terms, self._terms.tls
         here = terms.advertise or sock.getsockname()[0]
@@ -240,18 +237,18 @@ class ProxyLoop:
         def opened(client: End, broker: End, node: Node) -> None:
             decoder = Connection(client=peer, server=node, counts=self.counts)
             passage = Passage(route, self.counts, *self.backlog.takers(decoder))
-            self._links.add(Link(self, client, broker, decoder, passage))
+            self._links.add(Link(self, client, broker, decoder, passage, gate.ask))
 
-        setup = Setup(self, client, tls.broker, opened, time.monotonic() + terms.setup_s)
+        setup = Setup(
+            self,
+            client,
+            tls.broker,
+            opened=opened,
+            unreached=gate.learn,
+            deadline_at=time.monotonic() + terms.setup_s,
+        )
         self._setups.add(setup)
-        self._resolve(brokers, setup.call)
-
-    def _resolve(self, nodes: list[Node], found: Callable[[list[Target]], None]) -> None:
-        try:
-            found([target for node in nodes for target in _targets(node, socket.AI_NUMERICHOST)])
-        except socket.gaierror:
-            future = self._resolver.submit(_all_targets, nodes)
-            future.add_done_callback(lambda done: self.post(lambda: found(done.result())))
+        self.resolver.resolve(gate.brokers(), setup.call)
 
     def _drain(self, drain_s: float) -> None:
         self._drained_by = time.monotonic() + drain_s
@@ -262,10 +259,9 @@ class ProxyLoop:
             link.drain()
 
     def _stop_listening(self) -> None:
-        for listener, accept in self._listeners.values():
-            self.watch(listener.fileno(), 0, accept)
-            listener.close()
-        self._listeners.clear()
+        for gate in self._gates:
+            gate.close()
+        self._gates.clear()
 
     def _close(self) -> None:
         self._stop_listening()
@@ -275,22 +271,6 @@ class ProxyLoop:
             link.close()
         self._sweep(time.monotonic())
         self._hand_over()
-        self._resolver.shutdown(wait=False, cancel_futures=True)
+        self.resolver.close()
         self.pipes.close()
         self._poll.close()
-
-
-def _targets(node: Node, flags: int = 0) -> list[Target]:
-    rows = socket.getaddrinfo(node.host, node.port, type=socket.SOCK_STREAM, flags=flags)
-    return [Target(node, row[0], row[4]) for row in rows]
-
-
-def _all_targets(nodes: list[Node]) -> list[Target]:
-    """Look all names up; one that is unknown has no target."""
-    out: list[Target] = []
-    for node in nodes:
-        try:
-            out += _targets(node)
-        except OSError as error:
-            _log.warning("proxy_unknown_host", extra={"host": node.host, "error": str(error)})
-    return out

@@ -13,10 +13,11 @@ from functools import partial
 
 from agent.wire.messages import Node
 
+BACKLOG = 1024
+"""Clients that wait to be taken."""
 GONE_S = 3_600.0
 """A broker that no answer has named for so long is gone: clients ask at least every 5 minutes
 (`metadata.max.age.ms`)."""
-_BACKLOG = 1024
 
 _log = logging.getLogger(__name__)
 
@@ -94,15 +95,26 @@ class Ports:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; an empty host is every address."""
+    """Return a listening socket; an empty host is every address.
+
+    One of any port (0) is bound by its number too: else it would lose it when it stops to listen.
+
+    Raises:
+        OSError: the address is taken or not ours.
+
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)
         listener.setblocking(False)
+        listener.bind((host, port))
+        if port:
+            listener.listen(BACKLOG)
+            return listener
+        numbered = listen(host, listener.getsockname()[1])
     except OSError:
         listener.close()
         raise
-    return listener
+    listener.close()
+    return numbered

@@ -34,6 +34,8 @@ class Gait(NamedTuple):
     """Fewer bytes of a longer body wake nobody."""
     flags: int = 0
     """Of all parts of a body but its last."""
+    tells_end: bool = False
+    """Whether the target is told that nothing more comes."""
 
 
 ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=1 << 20)
@@ -41,7 +43,7 @@ ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=1 << 20)
 2 MiB awaited. With 768 KiB and SPLICE_F_MORE a third of the throughput was left: the kernel
 keeps back what the reader could have. To stop at a short piece costs a fifth more: a pipe is full
 with 16 of them, and more is there."""
-REQUESTS = Gait(pipe_bytes=1 << 20, await_bytes=768 << 10, flags=os.SPLICE_F_MORE)
+REQUESTS = Gait(pipe_bytes=1 << 20, await_bytes=768 << 10, flags=os.SPLICE_F_MORE, tells_end=True)
 """A producer's batches come in many small pieces, of which a pipe of 64 KiB holds 16."""
 
 
@@ -110,7 +112,7 @@ class Pump:
         self.ended = False
         """Whether the source has said that nothing more comes."""
         self.finished = False
-        """Whether that was passed on."""
+        """Whether that was passed on, as far as it is, and all before it."""
         self.held = False
         """Whether nothing more is to be read."""
         self.moved_bytes = 0
@@ -126,7 +128,8 @@ class Pump:
             if self.wants_write and not self._write():
                 return False
             if self.ended and not self.finished:
-                self.target.finish()
+                if self._gait.tells_end:
+                    self.target.finish()
                 self.finished = True
             if self.ended or self.held:
                 return False

@@ -2,13 +2,18 @@
 
 import random
 import resource
+import select
+import socket
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from tests.faults.agent_process import AgentProcess, replayed, transitions, until
+from agent.lab.broker import HOST, free_port
+from tests.agent.wire.frames import opaque
+from tests.faults.agent_process import DEADLINE_S, AgentProcess, replayed, transitions, until
 from tests.faults.loaded_log import LoadedLog, a_round
 
 _REBALANCES = "kafka_consumer_rebalances_total"
@@ -81,6 +86,61 @@ def test_file_descriptors_run_out_and_come_back(tmp_path: Path) -> None:
 
     rows = transitions(agent.published())
     assert len(set(rows)) == len(rows) == 2 * _MANY
+
+
+@pytest.mark.parametrize("spare", [_SPARE_FILES, _SPARE_FILES + 1])
+def test_a_proxy_without_file_descriptors_serves_again(tmp_path: Path, spare: int) -> None:
+    """Whether the last one was for a client or for its broker; who has connected stays so."""
+    port, request = free_port(), opaque(0, 1, "c", 40)
+    with ExitStack() as stack:
+        broker = stack.enter_context(socket.create_server((HOST, 0), backlog=_MANY))
+        upstream = f"{HOST}:{broker.getsockname()[1]}"
+        source = f"{{type: proxy, listen: '{HOST}:{port}', upstream: ['{upstream}']}}"
+        agent = stack.enter_context(AgentProcess(tmp_path / "agent", f"sources: [{source}]\n"))
+        agent.start_ready()
+        first = stack.enter_context(socket.create_connection((HOST, port)))
+        assert _passes(first, broker, request)
+        pid = agent.process.pid
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (_open_files(pid) + spare, hard))
+        with ExitStack() as crowd:
+            clients = [
+                crowd.enter_context(socket.create_connection((HOST, port))) for _ in range(_MANY)
+            ]
+            until(
+                lambda: agent.told("proxy_accept_failed") or _any_closed(clients),
+                "a client that is not taken, or closed",
+            )
+            assert agent.process.poll() is None
+
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+        assert agent.is_ready()
+        first.sendall(request)
+        last = stack.enter_context(socket.create_connection((HOST, port)))
+        assert _passes(last, broker, request)
+        assert not agent.told("source_failed")
+        assert agent.drain() == 0
+
+
+def _any_closed(clients: list[socket.socket]) -> bool:
+    return bool(select.select(clients, [], [], 0)[0])
+
+
+def _passes(client: socket.socket, broker: socket.socket, data: bytes) -> bool:
+    """Whether what a client sends comes to the broker, on whichever of its connections."""
+    client.sendall(data)
+    with ExitStack() as stack:
+        watched = [broker]
+        while ready := select.select(watched, [], [], DEADLINE_S)[0]:
+            for each in ready:
+                if each is broker:
+                    watched.append(stack.enter_context(broker.accept()[0]))
+                elif each.recv(len(data)) == data:
+                    return True
+                else:
+                    watched.remove(each)
+    return False
 
 
 def test_a_line_longer_than_the_memory_that_there_is(tmp_path: Path) -> None:

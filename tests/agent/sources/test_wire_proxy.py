@@ -64,9 +64,11 @@ class Stage:
         self,
         server_tls: ssl.SSLContext | None = None,
         client_tls: ssl.SSLContext | None = None,
+        upstream_host: str = "localhost",
         **config: Any,
     ) -> None:
         self.signals = list[Signal]()
+        self._upstream_host = upstream_host
         self._server_tls, self._client_tls = server_tls, client_tls
         self._config, self._exits = config, contextlib.AsyncExitStack()
         self._arrived: asyncio.Queue[Wire] = asyncio.Queue()
@@ -77,7 +79,7 @@ class Stage:
         self.broker_port: int = server.sockets[0].getsockname()[1]
         named: dict[str, Any] = {
             "listen": "127.0.0.1:0",
-            "upstream": (f"localhost:{self.broker_port}",),
+            "upstream": (f"{self._upstream_host}:{self.broker_port}",),
             "drain_s": 0.05,
         }
         self.source = ProxySource(ProxyConfig(**named | self._config))
@@ -110,7 +112,31 @@ class Stage:
     async def connect(self) -> tuple[Wire, Wire]:
         """Return a client and the broker's side of its connection."""
         client = await self.dial()
-        return client, await asyncio.wait_for(self._arrived.get(), WITHIN_S)
+        return client, await self._arrival()
+
+    async def reach(self) -> tuple[Wire, Wire]:
+        """Do as `connect`, where the broker is called too to see whether it is there."""
+        client, data = await self.dial(), opaque(0, 1, "c", 40)
+        await client.give(data)
+        while True:
+            broker = await self._arrival()
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                assert await broker.take(len(data)) == data
+                return client, broker
+
+    async def until_refused(self, *, refused: bool) -> None:
+        """Dial until it is refused, or no more."""
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                try:
+                    (await self.dial()).writer.close()
+                except ConnectionRefusedError:
+                    if refused:
+                        return
+                else:
+                    if not refused:
+                        return
+                await asyncio.sleep(0.01)
 
     async def assert_rewritten(self, client: Wire, version: int, number: int = 2) -> None:
         """The answer with that correlation id names our port instead of the far broker."""
@@ -118,6 +144,9 @@ class Stage:
         (port,) = self.source.checkpoint()["ports"].values()
         wanted = metadata(version, number, ("127.0.0.1", port))
         assert await client.take(len(wanted)) == wanted
+
+    async def _arrival(self) -> Wire:
+        return await asyncio.wait_for(self._arrived.get(), WITHIN_S)
 
     def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._arrived.put_nowait(Wire(reader, writer))
@@ -409,6 +438,45 @@ def test_a_broker_that_is_down_closes_the_client() -> None:
         client = await stage.dial()
         assert await client.rest() == b""
         assert stage.source.health.errors["broker_unreachable"] == 1
+
+    on_stage(test)
+
+
+def test_a_port_refuses_clients_while_its_broker_does() -> None:
+    """Else kafka-python comes back to it at once, and gives up."""
+
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        stage.server.close()
+        broker.writer.close()
+        assert await client.rest() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await stage.dial()
+
+        again = await asyncio.start_server(stage._arrive, "127.0.0.1", stage.broker_port)
+        async with again:
+            await stage.until_refused(refused=False)
+            await stage.reach()
+
+    on_stage(test, upstream_host="127.0.0.1")
+
+
+def test_a_port_refuses_the_next_client_of_a_broker_that_was_never_there() -> None:
+    async def test(stage: Stage) -> None:
+        stage.server.close()
+        assert await (await stage.dial()).rest() == b""
+        await stage.until_refused(refused=True)
+
+    on_stage(test)
+
+
+def test_a_broker_that_hangs_up_is_still_there() -> None:
+    async def test(stage: Stage) -> None:
+        for _ in range(20):
+            client, broker = await stage.reach()
+            broker.writer.close()
+            assert await client.rest() == b""
+        assert not stage.source.health.errors
 
     on_stage(test)
 
