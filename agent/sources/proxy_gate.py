@@ -10,6 +10,7 @@ broker (an unknown name, no descriptor left, packets that nobody answers) leaves
 
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from select import EPOLLIN
@@ -52,8 +53,8 @@ class Gate:
     ) -> None:
         """Take clients from a listening socket, and hand each over with its address."""
         self._loop, self._listener, self.brokers, self._arrived = loop, listener, brokers, arrived
-        self.port: int = listener.getsockname()[1]
-        self._is_asking = self._is_closed = False
+        self._port: int = listener.getsockname()[1]
+        self._is_asking = self._is_lost = self._is_closed = False
         self._is_open = True
         self._call: Call | None = None
         self._waiting: list[Ready] = []
@@ -119,7 +120,7 @@ class Gate:
     def _learn(self, error: int) -> None:
         self._call, self._is_asking, self._tend_at = None, False, 0.0
         if error in _REFUSALS and self._is_open:
-            self._shut()
+            self._shut(error)
         elif error not in _REFUSALS and not self._is_open:
             self._open()
         if self._is_open:
@@ -137,16 +138,22 @@ class Gate:
         try:
             self._listener.listen(BACKLOG)
         except OSError as error:  # another has taken the port meanwhile
-            self._loop.counts["listen"] += 1
-            _log.warning("proxy_port_lost", extra={"port": self.port, "error": str(error)})
+            if not self._is_lost:
+                self._loop.counts["listen"] += 1
+                _log.error("proxy_port_lost", extra={"port": self._port, "error": str(error)})
+            self._is_lost = True
             return
-        self._is_open = True
+        self._is_open, self._is_lost = True, False
+        _log.info("proxy_port_open", extra={"port": self._port})
         self.watch()
 
-    def _shut(self) -> None:
+    def _shut(self, error: int) -> None:
         self._is_open = False
         self._loop.watch(self._listener.fileno(), 0, self._accept)
         self._listener.shutdown(socket.SHUT_RD)
+        brokers = ", ".join(f"{node.host}:{node.port}" for node in self.brokers())
+        keys = {"port": self._port, "broker": brokers, "error": os.strerror(error)}
+        _log.warning("proxy_port_shut", extra=keys)
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTS):

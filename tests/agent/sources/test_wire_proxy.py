@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from agent.errors import ConfigError
 from agent.sources.proxy_config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls, parse_node
 from agent.sources.proxy_ends import PlainEnd, TlsEnd
+from agent.sources.proxy_gate import AGAIN_S
 from agent.sources.proxy_link import Link
 from agent.sources.proxy_pump import Pump
 from agent.sources.proxy_setup import Setup
@@ -459,6 +460,27 @@ def test_a_port_refuses_clients_while_its_broker_does() -> None:
             await stage.reach()
 
     on_stage(test, upstream_host="127.0.0.1")
+
+
+def test_a_port_that_another_took_meanwhile_is_ours_again_as_soon_as_it_is_free(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(stage: Stage) -> None:
+        assert stage.source.address is not None
+        stage.server.close()
+        assert await (await stage.dial()).rest() == b""
+        await stage.until_refused(refused=True)
+        with socket.create_server(stage.source.address):
+            again = await asyncio.start_server(stage._arrive, "127.0.0.1", stage.broker_port)
+            await until(lambda: stage.source.health.errors["listen"] == 1)
+            await asyncio.sleep(3 * AGAIN_S)
+        async with again:
+            await stage.until_refused(refused=False)
+        told = [record.getMessage() for record in caplog.records]
+        assert told == ["proxy_port_shut", "proxy_port_lost", "proxy_port_open"]
+
+    with caplog.at_level("INFO", "agent.sources.proxy_gate"):
+        on_stage(test)
 
 
 def test_a_port_refuses_the_next_client_of_a_broker_that_was_never_there() -> None:
