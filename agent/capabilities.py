@@ -11,12 +11,13 @@ import sys
 from enum import IntEnum
 from pathlib import Path
 
+from agent.addresses import parse_address
 from agent.config import AgentConfig
 from agent.sources.broker_log_config import BrokerLogConfig
 from agent.sources.capture_config import CaptureConfig
 from agent.sources.librdkafka_stats_config import StatsConfig
 from agent.sources.log_config import LogConfig
-from agent.sources.proxy_config import ProxyConfig, parse_node
+from agent.sources.proxy_config import ProxyConfig
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ def _drop_all_but(kept: set[int]) -> None:
 
 
 def _is_privileged(address: str) -> bool:
-    return 0 < parse_node(address, "listen").port < _PRIVILEGED_PORTS
+    return 0 < parse_address(address, "listen").port < _PRIVILEGED_PORTS
 
 
 def _is_own(folder: Path) -> bool:

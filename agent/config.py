@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agent.addresses import parse_address
 from agent.decoding import SIZE, decode, encode, format_duration, format_size, join
 from agent.errors import ConfigError
 from agent.group_rules import GroupsConfig, app_rules, group_filter
@@ -23,7 +24,6 @@ from agent.sinks.jsonl_spool import SpoolConfig
 from agent.sinks.kafka_config import KafkaAccess, KafkaConfig, check_topics
 from agent.source_types import SourceConfig, decode_sources, encode_source
 from agent.sources.groups_config import GroupsSourceConfig
-from agent.sources.proxy_config import parse_node
 from agent.yaml_file import read_yaml
 from metrics.track import StatusConfig
 
@@ -242,7 +242,7 @@ def _check(config: AgentConfig, where: str) -> None:
     if not config.web.listen:
         raise ConfigError(f"{join(where, 'web.listen')}: wanted at least one address")
     for i, address in enumerate(config.web.listen):
-        parse_address(address, join(where, f"web.listen[{i}]"))
+        parse_address(address, join(where, f"web.listen[{i}]"), DEFAULT_LISTEN)
     if not _TELEMETRY_PATH.fullmatch(config.web.telemetry_path):
         found = f"found {config.web.telemetry_path!r}"
         wanted = "wanted a path such as /metrics that is not below /- or /api"
@@ -263,7 +263,7 @@ def _check(config: AgentConfig, where: str) -> None:
 
 def _check_inspection(config: AgentConfig, where: str) -> None:
     for i, address in enumerate(config.cluster.bootstrap_servers):
-        parse_node(address, join(where, f"cluster.bootstrap_servers[{i}]"))
+        parse_address(address, join(where, f"cluster.bootstrap_servers[{i}]"))
     for i, source in enumerate(config.sources):
         if not isinstance(source, GroupsSourceConfig):
             continue
@@ -285,16 +285,3 @@ def _check_zone(name: str, where: str) -> None:
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         wanted = "UTC or an IANA name such as Europe/Berlin"
         raise ConfigError(f"{where}: found {name!r}, wanted {wanted}") from error
-
-
-def parse_address(text: str, where: str) -> tuple[str, int]:
-    """Return host and port of ``:12472``, ``127.0.0.1:0`` or ``[::1]:12472``; no host is all.
-
-    Raises:
-        ConfigError: it is none of these.
-
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{where}: found {text!r}, wanted host:port such as {DEFAULT_LISTEN}")
-    return host.removeprefix("[").removesuffix("]"), int(port)

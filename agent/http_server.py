@@ -24,7 +24,8 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from agent import api
-from agent.config import WebConfig, parse_address
+from agent.addresses import parse_address
+from agent.config import WebConfig
 from agent.errors import RebalanceAgentError, SourceError
 from agent.history import History
 from agent.http_connection import HEAD_TIMEOUT_S, HttpConnection

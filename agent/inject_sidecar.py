@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agent.config import AgentConfig, load, parse_address
+from agent.addresses import parse_address
+from agent.config import AgentConfig, load
 from agent.errors import ConfigError
 from agent.sources.broker_log_config import BrokerLogConfig
 from agent.sources.capture_config import CaptureConfig

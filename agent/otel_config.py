@@ -5,9 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agent.addresses import check_url
 from agent.errors import ConfigError
-
-_SCHEMES = ("http://", "https://")
 
 
 class OtlpProtocol(StrEnum):
@@ -43,9 +42,7 @@ class OtlpConfig:
             ConfigError: the endpoint is none, or a time is out of its bounds.
 
         """
-        if not self.endpoint.startswith(_SCHEMES):
-            wanted = "wanted an address such as http://collector:4318"
-            raise ConfigError(f"otlp.endpoint: found {self.endpoint!r}, {wanted}")
+        check_url(self.endpoint, "otlp.endpoint", "http://collector:4318")
         if "@" in urlsplit(self.endpoint).netloc:  # it stands in the log and in check-config
             raise ConfigError("otlp.endpoint: found a password in it, wanted headers_file")
         if not 1 <= self.interval_s <= 3600:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from agent.addresses import parse_address
 from agent.config import AgentConfig, Role
 from agent.errors import ConfigError
 from agent.hub.config import read_token
@@ -17,7 +18,7 @@ from agent.sources.groups_config import GroupsSourceConfig
 from agent.sources.http_events import HttpConfig, HttpSource
 from agent.sources.librdkafka_stats_config import StatsConfig
 from agent.sources.log_config import LogConfig
-from agent.sources.proxy_config import ProxyConfig, parse_node
+from agent.sources.proxy_config import ProxyConfig
 
 
 def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
@@ -91,7 +92,7 @@ def _groups(config: AgentConfig, source: GroupsSourceConfig) -> Source:
         from agent.groups.security import open_security  # noqa: PLC0415
         from agent.sources.groups import GroupsSource  # noqa: PLC0415
     cluster = config.cluster
-    nodes = [parse_node(address, "bootstrap_servers") for address in cluster.bootstrap_servers]
+    nodes = [parse_address(address, "bootstrap_servers") for address in cluster.bootstrap_servers]
     security = partial(open_security, cluster.security)
     security()  # what is missing is told at the start
     return GroupsSource(

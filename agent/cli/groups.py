@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent.addresses import parse_address
 from agent.errors import ConfigError, RebalanceAgentError
-from agent.sources.proxy_config import parse_node
 
 if TYPE_CHECKING:
     from agent.groups.asking import Access
@@ -220,7 +220,7 @@ def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float
     if not bootstrap.strip(" ,"):
         raise click.UsageError(f"{where} is missing; wanted a broker, such as kafka-1:9092")
     security = security_of(properties, str(command_config))
-    nodes = [parse_node(each.strip(), where) for each in bootstrap.split(",") if each.strip()]
+    nodes = [parse_address(each.strip(), where) for each in bootstrap.split(",") if each.strip()]
     for node in nodes:
         if not node.host:
             raise ConfigError(f"{where}: found {bootstrap!r}, wanted host:port")

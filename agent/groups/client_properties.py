@@ -6,7 +6,6 @@ Known are the keys that decide how brokers are reached; the others are for Java 
 import re
 import ssl
 import tempfile
-import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,10 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from agent.addresses import check_url
 from agent.errors import ConfigError
 from agent.groups.sasl import Mechanism
 from agent.groups.security import Login, Security, fetch_token
-from agent.groups.security_config import Protocol
+from agent.groups.security_config import ISSUER_EXAMPLE, Protocol
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -108,14 +108,15 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
 
 
 def _token_login(properties: Mapping[str, str], options: Mapping[str, str], where: str) -> Login:
-    url = properties.get("sasl.oauthbearer.token.endpoint.url", "")
-    scheme = urllib.parse.urlsplit(url).scheme
+    key = "sasl.oauthbearer.token.endpoint.url"
+    url = properties.get(key, "")
+    scheme, _, path = url.partition(":")
     if scheme == "file":
-        path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path))
-        return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=partial(_text, path))
+        file = Path(urllib.request.url2pathname(re.sub("^//[^/]*", "", path)))
+        return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=partial(_text, file))
     if scheme not in ("http", "https"):
-        key = "sasl.oauthbearer.token.endpoint.url"
         raise ConfigError(f"{where}: {key}: found {url!r}, wanted file:, http: or https:")
+    check_url(url, f"{where}: {key}", ISSUER_EXAMPLE)
     credentials = "sasl.oauthbearer.client.credentials.client"
     name = properties.get(f"{credentials}.id") or options.get("clientId")
     secret = properties.get(f"{credentials}.secret") or options.get("clientSecret")

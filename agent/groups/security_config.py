@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from agent.addresses import check_url
 from agent.errors import ConfigError
 from agent.groups.sasl import Mechanism
 
 _PLACE = "cluster.security."
+ISSUER_EXAMPLE = "https://idp/token"
+"""An example."""
 
 
 class Protocol(StrEnum):
@@ -52,7 +55,7 @@ class SecurityConfig:
         """Check what types do not tell.
 
         Raises:
-            ConfigError: something that the protocol or the mechanism wants is missing.
+            ConfigError: something that the protocol or the mechanism wants is missing or wrong.
 
         """
         if self.protocol.sasl != (self.mechanism is not None):
@@ -65,5 +68,7 @@ class SecurityConfig:
             for name in ("username", "password_file"):
                 if getattr(self, name) is None:
                     raise ConfigError(f"{_PLACE}{name}: is missing; {self.mechanism} wants it")
+        if self.token_url is not None:
+            check_url(self.token_url, f"{_PLACE}token_url", ISSUER_EXAMPLE)
         if self.key is not None and self.certificate is None:
             raise ConfigError(f"{_PLACE}certificate: is missing; there is a key")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.addresses import check_url
 from agent.errors import ConfigError
 from agent.sinks.kafka_config import check_topic
 
@@ -36,9 +37,7 @@ class HubConfig:
 
         """
         for i, url in enumerate(self.push_to):
-            if not url.startswith(("http://", "https://")):
-                wanted = "wanted an address such as https://hub:12472"
-                raise ConfigError(f"hub.push_to[{i}]: found {url!r}, {wanted}")
+            check_url(url, f"hub.push_to[{i}]", "https://hub:12472")
         if self.topic:
             check_topic(self.topic, "hub.topic")
         if not 0.1 <= self.interval_s <= 3600:

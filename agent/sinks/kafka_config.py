@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
+from agent.addresses import parse_address
 from agent.decoding import join
 from agent.errors import ConfigError
 from agent.groups.security_config import SecurityConfig
-from agent.sources.proxy_config import parse_node
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -66,7 +66,7 @@ def check_topics(
     """
     own = () if sink is None else sink.bootstrap_servers
     for i, address in enumerate(own):
-        parse_node(address, join(where, f"samples.kafka.bootstrap_servers[{i}]"))
+        parse_address(address, join(where, f"samples.kafka.bootstrap_servers[{i}]"))
     if topic and not is_hub:
         raise ConfigError(f"{join(where, 'hub.topic')}: is for a hub; wanted role: hub")
     if topic and sink is not None and sink.topic == topic:

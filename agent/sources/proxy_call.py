@@ -40,7 +40,7 @@ class Resolver:
             found_now = [
                 target for node in nodes for target in _targets(node, socket.AI_NUMERICHOST)
             ]
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):
             future = self._pool.submit(_all_targets, nodes)
             future.add_done_callback(lambda done: self._post(lambda: found(done.result())))
         else:
@@ -118,6 +118,6 @@ def _all_targets(nodes: Sequence[Node]) -> list[Target]:
     for node in nodes:
         try:
             out += _targets(node)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter of a name that cannot be
             _log.warning("proxy_unknown_host", extra={"host": node.host, "error": str(error)})
     return out

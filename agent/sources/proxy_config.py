@@ -2,16 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
+from agent.addresses import parse_address
 from agent.errors import ConfigError
-
-
-class Address(NamedTuple):
-    """A host and a port; no host is all of ours."""
-
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,27 +64,14 @@ class ProxyConfig:
             ConfigError: an address that is none.
 
         """
-        parse_node(self.listen, "listen")
+        parse_address(self.listen, "listen")
         if not self.upstream:
             raise ConfigError("upstream: wanted at least one broker")
         for i, text in enumerate(self.upstream):
-            if not parse_node(text, f"upstream[{i}]").host:
+            if not parse_address(text, f"upstream[{i}]").host:
                 raise ConfigError(f"upstream[{i}]: found {text!r}, wanted host:port")
 
     @property
     def name(self) -> str:
         """What the source is called in metrics and in the checkpoint."""
         return f"proxy:{self.listen}"
-
-
-def parse_node(text: str, where: str) -> Address:
-    """Return host and port of ``kafka-1:9093``, ``[::1]:9093`` or ``:19092``.
-
-    Raises:
-        ConfigError: it is none of these.
-
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{where}: found {text!r}, wanted host:port such as kafka-1:9093")
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))

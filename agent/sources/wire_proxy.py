@@ -15,9 +15,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from agent.addresses import parse_address
 from agent.errors import SourceError
 from agent.sources.base import Detach, Emit, SourceHealth
-from agent.sources.proxy_config import ProxyConfig, parse_node
+from agent.sources.proxy_config import ProxyConfig
 from agent.sources.proxy_loop import ProxyLoop
 from agent.sources.proxy_setup import Terms
 from agent.sources.proxy_tls import contexts
@@ -158,7 +159,7 @@ def _terms(config: ProxyConfig) -> Terms:
 
 
 def _node(text: str) -> Node:
-    return Node(*parse_node(text, "proxy"))
+    return Node(*parse_address(text, "proxy"))
 
 
 def _run(loop: ProxyLoop, ended: "asyncio.Future[None]", call: Callable[..., None]) -> None:

@@ -206,6 +206,8 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         (LEAST + "web: {listen: []}", "web.listen: wanted at least one address"),
         (LEAST + "web: {listen: ['12472']}", "web.listen[0]: found '12472', wanted host:port"),
         (LEAST + "web: {listen: [':99999']}", "web.listen[0]: found ':99999', wanted host:port"),
+        (LEAST + "hub: {push_to: ['http://h:x']}", "hub.push_to[0]: found 'http://h:x', wanted"),
+        (LEAST + "hub: {push_to: ['http://a..b']}", "hub.push_to[0]: found 'http://a..b'"),
         (LEAST + "web: {state_sets: yes please}", "web.state_sets: found 'yes please', wanted tr"),
         (LEAST + "web: {telemetry_path: m}", "web.telemetry_path: found 'm', wanted a path"),
         (LEAST + "web: {telemetry_path: /-/ready}", "web.telemetry_path: found '/-/ready', wa"),
@@ -369,6 +371,16 @@ def test_inspection_has_its_cluster_and_its_interval(file: Path) -> None:
         (
             INSPECTING.format(security="{protocol: SASL_SSL, mechanism: OAUTHBEARER}"),
             "cluster.security.token_file: is missing; OAUTHBEARER wants it, or token_url",
+        ),
+        (
+            INSPECTING.format(
+                security="{protocol: SASL_SSL, mechanism: OAUTHBEARER, username: u, "
+                "password_file: /p, token_url: 'https://[idp'}"
+            ),
+            (
+                "cluster.security.token_url: found 'https://[idp', "
+                "wanted an address such as https://idp/token"
+            ),
         ),
         (
             INSPECTING.format(security="{protocol: SSL, key: /k}"),

@@ -30,6 +30,7 @@ def configured(folder: Path, otlp: str, role: str = "sidecar") -> AgentConfig:
     ("otlp", "wrong"),
     [
         ("endpoint: 'collector:4317'", "found 'collector:4317', wanted an address such as"),
+        ("endpoint: 'http://[::1'", "found 'http://[::1', wanted an address such as"),
         ("endpoint: 'https://u:pw@a:1'", "otlp.endpoint: found a password in it"),
         (f"{ENDPOINT}, interval: 10ms", "otlp.interval: found 0.01s, wanted 1s to 1h"),
         (f"{ENDPOINT}, timeout: 2m", "otlp.timeout: found 120.0s, wanted 100ms to 1m"),

@@ -134,6 +134,14 @@ def test_an_empty_identification_algorithm_checks_no_host_name(file: Path) -> No
         ),
         (
             "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n" + JAAS + ";\n"
+            "sasl.oauthbearer.token.endpoint.url=https://[idp/token",
+            (
+                "sasl.oauthbearer.token.endpoint.url: found 'https://[idp/token', "
+                "wanted an address such as https://idp/token"
+            ),
+        ),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n" + JAAS + ";\n"
             "sasl.oauthbearer.token.endpoint.url=https://idp/token",
             "sasl.jaas.config: found no clientId and clientSecret",
         ),

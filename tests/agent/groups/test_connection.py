@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from agent.groups.connection import Connection
-from agent.groups.errors import BrokerError
+from agent.groups.errors import BrokerError, UnreachableError
 from agent.groups.requests import Api
 from agent.groups.sasl import Mechanism
 from agent.groups.security import Login, Security
@@ -98,6 +98,13 @@ def answer(data: bytes) -> Callable[[socket.socket], None]:
 
 def test_nobody_listens() -> None:
     assert opened(closed_port()).startswith("UnreachableError unreachable: broker: cannot be")
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_name_that_cannot_be(host: str) -> None:
+    """As a broker may call itself."""
+    with pytest.raises(UnreachableError, match="cannot be reached"):
+        asyncio.run(Connection.open(host, 9092, Security()))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from agent.errors import ConfigError
-from agent.sources.proxy_config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls, parse_node
+from agent.sources.proxy_config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls
 from agent.sources.proxy_ends import PlainEnd, TlsEnd
 from agent.sources.proxy_gate import AGAIN_S
 from agent.sources.proxy_link import Link
@@ -492,6 +492,23 @@ def test_a_port_refuses_the_next_client_of_a_broker_that_was_never_there() -> No
     on_stage(test)
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "nobody.invalid"])
+def test_a_broker_whose_name_cannot_be_ends_its_client_alone(host: str) -> None:
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        await broker.give(metadata(1, 2, (host, 9092)))
+        await until(lambda: bool(stage.source.checkpoint()["ports"]))
+        (port,) = stage.source.checkpoint()["ports"].values()
+        assert await client.take(len(wanted := metadata(1, 2, ("127.0.0.1", port)))) == wanted
+
+        assert await (await stage.dial(port)).rest() == b""
+        await exchange(client, broker, request(METADATA, 1, 3, "c"))
+        assert stage.source.health.up
+
+    on_stage(test)
+
+
 def test_a_broker_that_hangs_up_is_still_there() -> None:
     async def test(stage: Stage) -> None:
         for _ in range(20):
@@ -872,6 +889,7 @@ def test_an_address_that_is_taken_is_tried_again() -> None:
         ({"listen": "x", "upstream": ("b:1",)}, "listen: found 'x'"),
         ({"listen": ":1", "upstream": ()}, "upstream: wanted at least one broker"),
         ({"listen": ":1", "upstream": (":9092",)}, "upstream[0]: found ':9092'"),
+        ({"listen": ":1", "upstream": ("a..b:9092",)}, "upstream[0]: found 'a..b:9092'"),
     ],
 )
 def test_a_wrong_configuration_is_refused(config: dict[str, Any], told: str) -> None:
@@ -879,7 +897,3 @@ def test_a_wrong_configuration_is_refused(config: dict[str, Any], told: str) -> 
         ProxyConfig(**config)
 
     assert str(raised.value).startswith(told)
-
-
-def test_addresses_of_ip_version_6_are_read() -> None:
-    assert parse_node("[::1]:9093", "listen") == ("::1", 9093)

@@ -1,0 +1,61 @@
+"""Addresses as users write them: ``host:port``, and the URLs of servers."""
+
+import re
+import urllib.parse
+from typing import NamedTuple
+
+from agent.errors import ConfigError
+
+_BRACKETED = re.compile(r"\[([^\[\]]*:[^\[\]]*)\]")
+_NOT_IN_A_HOST = re.compile(r"[\[\]/@\s\0]")
+_USER = re.compile(r"(?<=//)[^/]*@")
+
+
+class Address(NamedTuple):
+    """A host and a port; no host is all of ours."""
+
+    host: str
+    port: int
+
+
+def parse_address(text: str, where: str, example: str = "kafka-1:9093") -> Address:
+    """Return host and port of ``kafka-1:9093``, ``[::1]:9093`` or ``:12472``.
+
+    Raises:
+        ConfigError: it is none of these, or no name server could be asked for the host.
+
+    """
+    host, colon, port = text.rpartition(":")
+    bracketed = _BRACKETED.fullmatch(host)
+    host = bracketed[1] if bracketed else host
+    is_port = colon and port.isascii() and port.isdigit() and int(port) <= 65535
+    if not is_port or not _is_host(host):
+        raise ConfigError(f"{where}: found {text!r}, wanted host:port such as {example}")
+    return Address(host, int(port))
+
+
+def check_url(text: str, where: str, example: str) -> None:
+    """Check the address of an HTTP server. A password in it is not shown.
+
+    Raises:
+        ConfigError: it is none.
+
+    """
+    try:
+        parts = urllib.parse.urlsplit(text)
+        host, _ = parts.hostname, parts.port  # the port says by itself what is wrong
+        is_url = parts.scheme in ("http", "https") and bool(host) and _is_host(host or "")
+    except ValueError:
+        is_url = False
+    if not is_url:
+        found = _USER.sub("…@", text)
+        raise ConfigError(f"{where}: found {found!r}, wanted an address such as {example}")
+
+
+def _is_host(host: str) -> bool:
+    """Whether `socket.getaddrinfo` would look it up; of others it raises what is no OSError."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return not _NOT_IN_A_HOST.search(host)
