@@ -22,6 +22,7 @@ from agent.group_watch import GroupWatch
 from agent.history import History, spooled
 from agent.http_server import Answers, listen, make_app
 from agent.hub.side import HubSide
+from agent.keeping import keep_running
 from agent.memory import MemoryLimit
 from agent.otel_side import OtelSide
 from agent.pipeline import Pipeline, Positions
@@ -43,8 +44,6 @@ log = logging.getLogger(__name__)
 TICK_S = 1.0
 """A commit follows a new sample within this time."""
 _CAUGHT_UP_S = 1.0
-_RESTART_S = 5.0
-"""Pause before a source that ended by a bug of ours starts again."""
 
 MakeSources = Callable[[AgentConfig, Positions], list[Source]]
 
@@ -137,7 +136,8 @@ class Agent:
         ]
         tasks += [*self._hub.start(), *self._otel.start()]
         if self._watch is not None:
-            tasks.append(asyncio.create_task(self._watch.run(), name="groups"))
+            watching = keep_running("groups_failed", {}, self._watch.run)
+            tasks.append(asyncio.create_task(watching, name="groups"))
         self._start_reading()
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         self.stop()
@@ -244,19 +244,15 @@ class Agent:
         ]
 
     async def _keep_reading(self, source: Source) -> None:
-        """Run a source; its bug is told and counted, and ends no other source."""
-        told = ""
-        while True:
-            try:
-                emit = self._book.listening(source, self._pipeline.emit)
-                await source.run(emit, self._pipeline.detach)
-            except Exception as error:
-                keys = {"source": source.name, "error": repr(error)}
-                log.exception("source_failed", extra=keys, exc_info=told != repr(error))
-                told = repr(error)
+        async def read() -> None:
+            emit = self._book.listening(source, self._pipeline.emit)
+            await source.run(emit, self._pipeline.detach)
+
+        def ended() -> None:
             source.health.up = False
             source.health.errors["ended"] = source.health.errors.get("ended", 0) + 1
-            await asyncio.sleep(_RESTART_S)
+
+        await keep_running("source_failed", {"source": source.name}, read, ended)
 
     async def _tick(self) -> None:
         while True:

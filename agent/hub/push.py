@@ -74,7 +74,7 @@ class Push:
 
     async def run(self) -> None:
         """Push until cancelled; a hub that is away is asked again, less and less often."""
-        wait = self._interval_s
+        wait, self._seq = self._interval_s, None
         while True:
             try:
                 more = await asyncio.to_thread(self.push)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from starlette.routing import Route
 from agent.config import AgentConfig, Role
 from agent.errors import ConfigError
 from agent.http_server import MAX_CONNECTIONS
+from agent.keeping import keep_running
 from agent.pipeline import Pipeline
 from metrics.exposition import SinkStats
 from metrics.sample import Scope
@@ -58,6 +60,7 @@ class HubSide:
         if config.samples.kafka is not None:
             self._senders.append(_topic_sink(config, pipeline))
         self._running: list[Running] = [*self._senders]
+        self._ended = Counter[str]()
         if config.hub.topic:
             self._running.append(self._feed(config))
 
@@ -84,11 +87,14 @@ class HubSide:
 
     def start(self) -> list[asyncio.Task[Any]]:
         """Begin to send, and to read a topic."""
-        return [asyncio.create_task(each.run(), name=each.name) for each in self._running]
+        return [asyncio.create_task(self._keep(each), name=each.name) for each in self._running]
 
     def stats(self) -> tuple[SinkStats, ...]:
         """Return what each sender says of itself."""
-        return tuple(sender.stats for sender in self._senders)
+        return tuple(
+            replace(each.stats, errors=each.stats.errors + self._ended[each.name])
+            for each in self._senders
+        )
 
     def added(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with what agents see."""
@@ -110,6 +116,12 @@ class HubSide:
     def awaits(self, agent: str, until: float) -> bool:
         """Tell whether an agent's records up to an instant may still be on their way."""
         return self._is_hub and self._intake().awaits(agent, until, self._clock())
+
+    async def _keep(self, each: Running) -> None:
+        def ended() -> None:
+            self._ended[each.name] += 1
+
+        await keep_running("sink_failed", {"sink": each.name}, each.run, ended)
 
     def _intake(self) -> "Intake":
         from agent.hub.intake import Intake  # noqa: PLC0415

@@ -1,4 +1,5 @@
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ import pytest
 from agent.app import Agent
 from agent.config import AgentConfig, load
 from agent.errors import ConfigError, SinkError, SourceError
+from agent.group_watch import GroupWatch
 from agent.pipeline import Positions
 from agent.sources.base import Source
 from metrics.sample import Sample
@@ -152,6 +154,55 @@ def test_a_source_that_breaks_stops_no_other(
     Bench(config_file, "broken", "sound").run(caplog, scenario)
 
     assert [r.levelname for r in caplog.records if r.msg == "source_failed"] == ["ERROR"]
+
+
+def test_a_sink_that_breaks_begins_again_and_stops_nothing(
+    config_file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = list[Path]()
+
+    def broken(folder: Path) -> str:
+        tries.append(folder)
+        raise ZeroDivisionError  # a bug
+
+    monkeypatch.setattr("agent.hub.push.identity", broken)
+    monkeypatch.setattr("agent.keeping.RESTART_S", 0.5)
+    with config_file.open("a") as file:
+        file.write('hub: {push_to: ["http://127.0.0.1:1"]}\n')
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until_shown('sink_errors_total{sink="hub:127.0.0.1:1"} 2.0')
+        bench.sources[0].say(raised(Status.STALE_MEMBER, time.time(), member("c2")))
+        await bench.until_shown('client_id="c2"')
+
+    Bench(config_file).run(caplog, scenario)
+
+    assert len(tries) >= 2
+    told = [record for record in caplog.records if record.msg == "sink_failed"]
+    assert [bool(record.exc_info) for record in told] == [True] + [False] * (len(told) - 1)
+
+
+def test_a_search_for_causes_that_breaks_begins_again_and_stops_nothing(
+    config_file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: GroupWatch) -> None:
+        raise ZeroDivisionError  # a bug
+
+    monkeypatch.setattr(GroupWatch, "check", broken)
+    monkeypatch.setattr("agent.group_watch._CHECK_S", 0.01)
+    monkeypatch.setattr("agent.keeping.RESTART_S", 0.01)
+    with config_file.open("a") as file:
+        file.write("role: standalone\n")
+
+    def told() -> list[logging.LogRecord]:
+        return [record for record in caplog.records if record.msg == "groups_failed"]
+
+    async def scenario(bench: Bench) -> None:
+        await bench.until(lambda: len(told()) > 1)
+        bench.sources[0].say(raised(Status.STALE_MEMBER, time.time(), member("c2")))
+        await bench.until_shown('client_id="c2"')
+
+    Bench(config_file).run(caplog, scenario)
 
 
 def test_reload_keeps_state_and_names_applications_anew(
