@@ -15,6 +15,7 @@ from agent.cli.replay_files import (
     told_apart,
 )
 from agent.config import AgentConfig, load
+from agent.errors import SourceError
 from agent.replay import as_text
 from agent.replay import replay as run_replay
 from agent.sources.base import Tick
@@ -105,9 +106,15 @@ def replay(  # noqa: PLR0913 - one argument an option
         for recording, parser in parsers.items():
             _explain(recording, parser)
         return
-    streams = logged(parsers) + counted(files[Kind.STATS], cluster, group)
-    streams += captured(files[Kind.PCAP], cluster)
+    faults = list[SourceError]()
+    streams = logged(parsers, faults.append)
+    streams += counted(files[Kind.STATS], cluster, group, faults.append)
+    streams += captured(files[Kind.PCAP], cluster, faults.append)
     _print(streams, _tracker(config), output, printed)
+    for fault in faults:
+        click.echo(f"Error: {fault}", err=True)
+    if faults:
+        raise SystemExit(1)
 
 
 def _dialects(names: tuple[str, ...], config: AgentConfig | None) -> Dialects:

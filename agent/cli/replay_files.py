@@ -4,7 +4,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import click
@@ -17,12 +17,17 @@ from agent.sources.broker_log_view import BrokerView
 from agent.sources.interpreter import Interpreter
 from agent.sources.librdkafka_stats_parser import StatsParser
 from agent.sources.librdkafka_stats_view import StatsView
-from agent.sources.log_files import UTF_16, Recording, recordings
+from agent.sources.log_files import UTF_16, Failed, Recording, recordings
 from agent.sources.log_parser import LogParser
 from agent.sources.reading import Dialects
 from metrics.signals import Signal
 
+Stream = Iterator[Signal | Tick]
+
 _PROGRESS_AFTER_S = 2.0
+_NO_CLIENT = "no line of a client's log that is known; rebalance-agent dialects lists them"
+_NO_BROKER = "no line of a broker's group coordinator"
+_NO_STATISTICS = "no statistics of librdkafka, which are JSON, an object a line"
 
 
 class Kind(StrEnum):
@@ -77,27 +82,24 @@ def log_parsers(
     return clients | brokers
 
 
-def logged(parsers: Mapping[Recording, LogParser]) -> list[Iterator[Signal | Tick]]:
-    return [in_order(parser, _watched(recording)) for recording, parser in parsers.items()]
+def logged(parsers: Mapping[Recording, LogParser], failed: Failed) -> list[Stream]:
+    """Return what logs tell; ``failed`` takes the files that cannot be read."""
+    return [_logged(recording, parser, failed) for recording, parser in parsers.items()]
 
 
-def counted(paths: Sequence[str], cluster: str, group: str | None) -> list[Iterator[Signal | Tick]]:
+def counted(paths: Sequence[str], cluster: str, group: str | None, failed: Failed) -> list[Stream]:
     """Return what librdkafka's statistics tell; ``group`` is of those that do not name theirs."""
     host = socket.gethostname()
-    return [
-        in_order(
-            StatsParser(
-                StatsView(
-                    stream=f"stats:{recording.stream}", group=group, cluster=cluster, host=host
-                )
-            ),
-            _watched(recording),
+    views = {
+        recording: StatsView(
+            stream=f"stats:{recording.stream}", group=group, cluster=cluster, host=host
         )
         for recording in recordings(paths)
-    ]
+    }
+    return [_counted(recording, view, failed) for recording, view in views.items()]
 
 
-def captured(paths: Sequence[str], cluster: str) -> list[Iterator[Signal | Tick]]:
+def captured(paths: Sequence[str], cluster: str, failed: Failed) -> list[Stream]:
     """Return what captures tell; all of them are one stream.
 
     Raises:
@@ -109,14 +111,32 @@ def captured(paths: Sequence[str], cluster: str) -> list[Iterator[Signal | Tick]
         from agent.sources.pcap_file import signals  # noqa: PLC0415 - needs the extra "wire"
     except ImportError as error:
         raise ConfigError(f"replay of captures: {error}; install the extra 'wire'") from error
-    return [_captured(signals(paths, cluster, counts := Counter[str]()), counts)]
+    return [_captured(signals(paths, cluster, counts := Counter[str](), failed), counts)]
 
 
-def _captured(signals: Iterator[Signal | Tick], counts: Counter[str]) -> Iterator[Signal | Tick]:
+def _logged(recording: Recording, parser: LogParser, failed: Failed) -> Stream:
+    """Yield what a log tells; say at the end if no line of it is known."""
+    oddities = list[str]()
+    yield from in_order(parser, _watched(recording, failed, oddities))
+    if not parser.counts.lines:
+        is_broker = isinstance(parser.interpreter, BrokerView)
+        _say(f"{recording.stream}: found {[*oddities, _NO_BROKER if is_broker else _NO_CLIENT][0]}")
+
+
+def _counted(recording: Recording, view: StatsView, failed: Failed) -> Stream:
+    """Yield what statistics tell; say at the end if there are none."""
+    oddities = list[str]()
+    yield from in_order(StatsParser(view), _watched(recording, failed, oddities))
+    if view.last_at is None:
+        _say(f"{recording.stream}: found {[*oddities, _NO_STATISTICS][0]}")
+
+
+def _captured(signals: Generator[Signal | Tick, None, int], counts: Counter[str]) -> Stream:
     """Yield signals; say at the end what in the captures could not be read."""
-    yield from signals
+    if not (yield from signals):
+        _say("found no request of a Kafka client in the captures")
     if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:
-        click.echo(f"not read: {', '.join(unread)}", err=True)
+        _say(f"not read: {', '.join(unread)}")
 
 
 def _is_capture(path: str) -> bool:
@@ -127,12 +147,18 @@ def _is_capture(path: str) -> bool:
     return is_capture(path)
 
 
-def _watched(recording: Recording) -> Iterator[tuple[bytes, float]]:
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _watched(
+    recording: Recording, failed: Failed, oddities: list[str]
+) -> Iterator[tuple[bytes, float]]:
     """Yield a recording's blocks; say how far it is where that takes a while and someone looks."""
     started_at, done = time.monotonic(), 0
-    for data, arrival_at in recording.blocks():
+    for data, arrival_at in recording.blocks(failed):
         if not done and data.startswith(UTF_16):
-            click.echo(f"{recording.stream}: found UTF-16, wanted UTF-8: not read", err=True)
+            oddities.append("UTF-16, wanted UTF-8: not read")
         yield data, arrival_at
         done += len(data)
         if time.monotonic() > started_at + _PROGRESS_AFTER_S and sys.stderr.isatty():

@@ -2,14 +2,14 @@
 
 import codecs
 import gzip
+import io
 import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from agent.errors import SourceError
 
@@ -32,6 +32,14 @@ _ROTATED = (
 )
 
 
+Failed = Callable[[SourceError], None]
+
+
+def fail(error: SourceError) -> None:
+    """Raise an error that nobody wants to collect."""
+    raise error
+
+
 @dataclass(frozen=True, slots=True)
 class Rotation:
     """A file's place in its rotated set: the stream's own path, and what sorts the oldest first."""
@@ -47,14 +55,21 @@ class Recording:
     stream: str
     files: tuple[Path, ...]
 
-    def blocks(self) -> Iterator[tuple[bytes, float]]:
+    def blocks(self, failed: Failed = fail) -> Iterator[tuple[bytes, float]]:
         """Yield pieces with the time that stands for their arrival: the file's last change.
 
-        Raises:
-            SourceError: a file that cannot be read or unpacked.
+        ``failed`` takes the SourceError of a file that cannot be read or unpacked; if it raises
+        none, what is left is yielded.
         """
         for path in self.files:
-            yield from _blocks(path)
+            arrival_at = None
+            try:
+                for data, arrival_at in _blocks(path):
+                    yield data, arrival_at
+            except SourceError as error:
+                failed(error)
+                if arrival_at is not None:  # it may have broken off within a line
+                    yield b"\n", arrival_at
 
 
 def rotation(path: Path) -> Rotation:
@@ -100,13 +115,13 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
     try:
         arrival_at = path.stat().st_mtime
         with _open(path) as file:
-            while data := file.read(_BLOCK_BYTES):
+            while data := file.read1(_BLOCK_BYTES):  # `read` loses what it has where it fails
                 yield data, arrival_at
     except (OSError, EOFError) as error:
         raise SourceError(f"{path}: {error}") from error
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
+    return gzip.open(path) if packed else path.open("rb")

@@ -12,7 +12,7 @@ import struct
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
 from operator import attrgetter
 from pathlib import Path
@@ -20,6 +20,8 @@ from typing import BinaryIO, NamedTuple, cast
 
 from agent.errors import SourceError
 from agent.sources.base import TICK_S, Tick
+from agent.sources.log_files import Failed, fail
+from agent.wire.connection import Request
 from agent.wire.fault import interpreted
 from agent.wire.interpret import Interpreter
 from agent.wire.packets import knows_link, read_segment
@@ -52,6 +54,10 @@ class Packet(NamedTuple):
     data: bytes
 
 
+Reads = Generator[Packet, None, bool]
+"""Packets, and whether the file ended where one does."""
+
+
 class Interface(NamedTuple):
     """What a pcapng section says of an interface."""
 
@@ -59,31 +65,34 @@ class Interface(NamedTuple):
     unit_s: float
 
 
-def signals(paths: Iterable[str], cluster: str, counts: Counter[str]) -> Iterator[Signal | Tick]:
-    """Yield what the captures tell, by time. Several files are one capture, cut or side by side.
+def signals(
+    paths: Iterable[str], cluster: str, counts: Counter[str], failed: Failed = fail
+) -> Generator[Signal | Tick, None, int]:
+    """Yield what the captures tell, by time; return how many requests they hold.
 
-    ``counts`` takes what could not be read, by a short reason.
-
-    Raises:
-        SourceError: a file that cannot be read, or is no capture.
-
+    Several files are one capture, cut or side by side. ``counts`` takes what could not be read, by
+    a short reason, ``failed`` the SourceError of a file that cannot be read or is no capture; if
+    it raises none, the others go on.
     """
     sessions = Sessions(counts, patience=_PATIENCE_PACKETS)
     interpreter = Interpreter(cluster, counts)
-    captures = [packets(path) for path in paths]
-    ticked_at = 0.0
+    captures = [_or_failed(packets(path, counts), failed) for path in paths]
+    ticked_at, requests = 0.0, 0
     for packet in heapq.merge(*captures, key=attrgetter("at")):
         segment = read_segment(packet.link_type, packet.data)
         if segment is None:
             counts["link_type"] += not knows_link(packet.link_type)
             continue
         for event in sessions.push(segment, packet.at):
+            requests += isinstance(event, Request)
             yield from interpreted(interpreter, event)
         if packet.at >= ticked_at + TICK_S:
             yield Tick(packet.at)
             ticked_at = packet.at
     for event in sessions.flush():
+        requests += isinstance(event, Request)
         yield from interpreted(interpreter, event)
+    return requests
 
 
 def is_capture(path: str) -> bool:
@@ -106,8 +115,8 @@ def is_capture(path: str) -> bool:
     return magic in _PCAP or magic == _PCAPNG
 
 
-def packets(path: str) -> Iterator[Packet]:
-    """Yield the packets of a file, or of stdin (``-``).
+def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
+    """Yield the packets of a file, or of stdin (``-``); one that ends within a packet is counted.
 
     Raises:
         SourceError: the file cannot be read, or is no capture.
@@ -121,7 +130,8 @@ def packets(path: str) -> Iterator[Packet]:
                 whole = cast("BinaryIO", _Rewound(file, magic))
                 file = cast("BinaryIO", stack.enter_context(gzip.open(whole)))
                 magic = file.read(4)
-            yield from _read(path, file, magic)
+            if not (yield from _read(path, file, magic)) and counts is not None:
+                counts["cut_short"] += 1
     except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{path}: {error}") from error
 
@@ -137,37 +147,46 @@ class _Rewound:
         return head or self._file.read(size)
 
 
-def _read(path: str, file: BinaryIO, magic: bytes) -> Iterator[Packet]:
+def _or_failed(read: Iterator[Packet], failed: Failed) -> Iterator[Packet]:
+    try:
+        yield from read
+    except SourceError as error:
+        failed(error)
+
+
+def _read(path: str, file: BinaryIO, magic: bytes) -> Reads:
     if magic in _PCAP:
-        yield from _pcap(file, *_PCAP[magic])
-    elif magic == _PCAPNG:
-        yield from _pcapng(file)
-    elif magic:
+        return (yield from _pcap(file, *_PCAP[magic]))
+    if magic == _PCAPNG:
+        return (yield from _pcapng(file))
+    if magic:
         raise SourceError(f"{path}: no pcap or pcapng file; it starts with {magic!r}")
+    return True
 
 
-def _pcap(file: BinaryIO, order: str, unit_s: float) -> Iterator[Packet]:
+def _pcap(file: BinaryIO, order: str, unit_s: float) -> Reads:
     head = file.read(20)
     if len(head) < 20:
-        return
+        return False
     link_type = struct.unpack(f"{order}I", head[16:])[0] & 0xFFFF
     record = struct.Struct(f"{order}IIII")
     while len(head := file.read(record.size)) == record.size:
         seconds, fraction, size, _ = record.unpack(head)
         data = file.read(min(size, _PACKET_BYTES_MAX))
         if len(data) < size:
-            return
+            return False
         yield Packet(seconds + fraction * unit_s, link_type, data)
+    return not head
 
 
-def _pcapng(file: BinaryIO) -> Iterator[Packet]:
+def _pcapng(file: BinaryIO) -> Reads:
     """Read blocks; the type of the first one was read already."""
     order, interfaces, kind = "<", list[Interface](), _SECTION
     while True:
         if kind == _SECTION:
             order, interfaces = _section(file), []
         elif (body := _body(file, order)) is None:
-            return
+            return False
         elif kind == _INTERFACE:
             interfaces.append(_interface(body, order))
         elif kind in {_ENHANCED, _SIMPLE} and interfaces:
@@ -176,7 +195,7 @@ def _pcapng(file: BinaryIO) -> Iterator[Packet]:
                 yield packet
         head = file.read(4)
         if len(head) < 4:
-            return
+            return not head
         kind = struct.unpack(f"{order}I", head)[0]
 
 

@@ -2,12 +2,17 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from agent.cli.replay import replay
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden" / "dialects"
 RECORDED = GOLDEN / "java-consumer-3.0-4.3" / "input.log"
+SEEN = (
+    "2026-11-21 06:00:01,000 INFO [Consumer clientId=c, groupId=g] "
+    "Request joining group due to: group is already rebalancing\n"
+)
 OURS = "2026-11-21 06:00:00,000 INFO [Consumer clientId=c, groupId=g] our wrapper kicks\n"
 
 
@@ -80,6 +85,50 @@ def test_a_path_that_is_no_file_is_one_sentence(tmp_path: Path) -> None:
     result = CliRunner().invoke(replay, ["--source", "logs", str(tmp_path / "none.log")])
 
     assert "none.log: found nothing, wanted a log file; - is stdin" in str(result.exception)
+
+
+def test_a_file_that_breaks_off_is_an_error_and_loses_nothing_else(tmp_path: Path) -> None:
+    """Neither what it held before, nor the files behind it, nor other logs."""
+    lines = RECORDED.read_bytes().splitlines(keepends=True)
+    packed = gzip.compress(b"".join(lines[:10]), mtime=0)
+    cut, rest, other = (tmp_path / name for name in ("app.log.1.gz", "app.log", "other.log"))
+    cut.write_bytes(packed[:-8])
+    rest.write_bytes(b"".join(lines[10:]))
+    other.write_text(OURS + SEEN.replace("clientId=c", "clientId=d"))
+
+    broken = run(cut, rest, other)
+    cut.write_bytes(packed)
+    sound = run(cut, rest, other)
+
+    assert broken.stdout == sound.stdout
+    assert (broken.exit_code, sound.exit_code) == (1, 0)
+    assert broken.stderr == (
+        f"Error: {cut}: Compressed file ended before the end-of-stream marker was reached\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("logs", "no line of a client's log that is known; rebalance-agent dialects lists them"),
+        ("broker_log", "no line of a broker's group coordinator"),
+        ("stats", "no statistics of librdkafka, which are JSON, an object a line"),
+    ],
+)
+def test_a_file_of_which_nothing_is_known_is_said_to_be_one(
+    tmp_path: Path, source: str, wanted: str
+) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("2026-11-21 06:00:00,000 INFO something else\n")
+
+    result = CliRunner().invoke(replay, ["--source", source, str(log)])
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{log}: found {wanted}\n"
+
+
+def test_of_what_is_known_nothing_is_said() -> None:
+    assert run(RECORDED).stderr == ""
 
 
 def test_a_log_in_utf_16_is_said_to_be_one(tmp_path: Path) -> None:

@@ -124,6 +124,49 @@ def test_a_cut_capture_tells_all_before_the_cut(tmp_path: Path, timed: list[Time
             assert list(packets(write(tmp_path, data[:-cut]))) == whole[:-1]
 
 
+def test_a_cut_capture_is_said_to_be_one(tmp_path: Path, timed: list[Timed]) -> None:
+    for data in (pcap(timed), pcapng(timed)):
+        for cut in (1, 9):
+            counts = Counter[str]()
+            told = _signals(write(tmp_path, data[:-cut]), counts)
+            assert len(told) > 0
+            assert counts == {"cut_short": 1}
+        counts = Counter[str]()
+        _signals(write(tmp_path, data), counts)
+        assert counts == {}
+
+
+def test_a_block_of_no_possible_length_is_the_end_and_said(
+    tmp_path: Path, timed: list[Timed]
+) -> None:
+    counts = Counter[str]()
+
+    _signals(write(tmp_path, pcapng(timed) + struct.pack("<II", 6, 1 << 30)), counts)
+
+    assert counts == {"cut_short": 1}
+
+
+def test_a_capture_without_kafka_is_said_to_be_one(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["replay", "--source", "pcap", write(tmp_path, pcap([]))])
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "found no request of a Kafka client in the captures\n"
+
+
+def test_a_capture_that_cannot_be_read_loses_no_other(tmp_path: Path, timed: list[Timed]) -> None:
+    wrong = write(tmp_path, b"hello world", "wrong.pcap")
+    cut = write(tmp_path, gzip.compress(pcap(timed))[:-8], "cut.pcap.gz")
+
+    result = CliRunner().invoke(main, ["replay", "--source", "pcap", wrong, cut])
+
+    assert [json.loads(line)["to"] for line in result.stdout.splitlines()] == CODES
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"Error: {wrong}: no pcap or pcapng file; it starts with b'hell'",
+        f"Error: {cut}: Compressed file ended before the end-of-stream marker was reached",
+    ]
+
+
 def test_files_of_one_capture_are_one(tmp_path: Path, timed: list[Timed]) -> None:
     middle = len(timed) // 2
     parts = [
@@ -164,7 +207,9 @@ def test_a_link_that_cannot_be_read_is_counted(tmp_path: Path, timed: list[Timed
     assert _signals(path, counts) == []
     assert counts == {"link_type": 3}
     result = CliRunner().invoke(main, ["replay", "--source", "pcap", path])
-    assert result.stderr == "not read: link_type 3\n"
+    assert result.stderr == (
+        "found no request of a Kafka client in the captures\nnot read: link_type 3\n"
+    )
 
 
 def test_the_cluster_is_the_configured_one(tmp_path: Path, timed: list[Timed]) -> None:
