@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from agent.errors import ConfigError, RecordsError
+from metrics.sample import MALFORMED
 
 DEFAULT_URL = "http://localhost:12472"
 _TIMEOUT_S = 10.0
@@ -47,7 +48,7 @@ def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
     except urllib.error.HTTPError as error:
         with error:
             raise RecordsError(f"{place}: {_complaint(error)}") from error
-    except (OSError, msgspec.MsgspecError, ValueError) as error:
+    except (OSError, *MALFORMED) as error:
         raise RecordsError(f"{place}: {error}; wanted a running agent or hub") from error
 
 
@@ -79,5 +80,5 @@ def _complaint(error: urllib.error.HTTPError) -> str:
         return "401: wanted a user and a password that it knows: https://USER:PASSWORD@HOST:PORT"
     try:
         return str(msgspec.json.decode(error.read())["error"])
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (*MALFORMED, KeyError, TypeError):
         return f"{error.code} {error.reason}"

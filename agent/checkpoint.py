@@ -15,6 +15,7 @@ import msgspec
 from agent.errors import SinkError
 from agent.sinks.jsonl_spool import SpoolMark
 from agent.sinks.spool_folder import sync_folder
+from metrics.sample import MALFORMED
 from metrics.tracker import TrackerState
 
 VERSION = 1
@@ -58,7 +59,7 @@ def load(path: Path) -> Checkpoint | None:
         if version == VERSION:
             return msgspec.json.decode(data, type=Checkpoint)
         fault = f"version is {version}, this agent knows {VERSION}"
-    except (msgspec.DecodeError, RecursionError) as error:
+    except MALFORMED as error:
         fault = str(error)
     aside = path.with_name(path.name + ".corrupt")
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from aggregation.episodes import GroupEpisode, ToldTo, group_episodes
-from metrics.sample import Sample, SampleKind
+from metrics.sample import MALFORMED, Sample, SampleKind
 
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 that rebalances hourly fills it in two weeks."""
@@ -102,6 +102,6 @@ def _decoded(data: bytes) -> list[Sample]:
     for line in data.splitlines():
         try:
             out.append(_decode(line))
-        except msgspec.MsgspecError:
+        except MALFORMED:
             continue
     return out

@@ -2,15 +2,15 @@
 
 import gzip
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, cast
 
 import msgspec
 
 from agent.errors import RecordsError
-from metrics.sample import Sample, SampleKind, format_time
+from metrics.sample import MALFORMED, Sample, SampleKind, format_time
 
 STDIN = "-"
 _LOOKS = 100
@@ -20,25 +20,30 @@ _decode = msgspec.json.Decoder(Sample).decode
 
 @dataclass(slots=True)
 class Found:
-    """The records of one group, the other groups that were met, and what was no record."""
+    """The records of one group, the other groups that were met, and what could not be read."""
 
     records: list[Sample]
     groups: set[str]
     malformed: int = 0
+    """Lines that are no record."""
+    faults: list[str] = field(default_factory=list)
+    """Of files: what was read before is among the records."""
 
 
 def read_records(place: str, group: str) -> Found:
     """Read all records of a group from a folder of a spool or of tables, a file, or ``-``.
 
     Raises:
-        RecordsError: nothing can be read there.
+        RecordsError: nothing is there.
 
     """
     if place == STDIN:
-        return _from_lines([sys.stdin.buffer], group)
+        found = Found([], set())
+        _take(sys.stdin.buffer, group, found)
+        return found
     path = Path(place)
     if path.is_file():
-        return _from_lines(_opened([path]), group)
+        return _from_files([path], group)
     if (path / "transitions").is_dir():
         return _from_tables(path, group)
     if not path.is_dir():
@@ -55,35 +60,36 @@ def _from_spool(path: Path, group: str) -> Found:
         if not files:
             break
         try:
-            return _from_lines(_opened(files), group)
-        except RecordsError as error:
-            if not (again and isinstance(error.__cause__, FileNotFoundError)):
-                raise
+            return _from_files(files, group)
+        except FileNotFoundError as error:
+            if not again:
+                raise RecordsError(f"{path}: {error}") from error
     raise RecordsError(f"{path}: found no *.jsonl of a spool and no tables in it")
 
 
-def _opened(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
+def _from_files(paths: Iterable[Path], group: str) -> Found:
+    found = Found([], set())
     for path in paths:
         try:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-                yield cast("IO[bytes]", stream)  # gzip's file reads bytes like any other
-        except (OSError, EOFError) as error:
-            raise RecordsError(f"{path}: {error}") from error
-
-
-def _from_lines(streams: Iterable[IO[bytes]], group: str) -> Found:
-    found = Found([], set())
-    for stream in streams:
-        for line in stream:
-            try:
-                record = _decode(line)
-            except (msgspec.MsgspecError, ValueError):
-                found.malformed += 1
-                continue
-            found.groups.add(record.group)
-            if record.group == group:
-                found.records.append(record)
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+                _take(lines, group, found)
+        except FileNotFoundError:
+            raise
+        except (OSError, EOFError, zlib.error) as error:
+            found.faults.append(f"{path}: {error}")
     return found
+
+
+def _take(lines: Iterable[bytes], group: str, found: Found) -> None:
+    for line in lines:
+        try:
+            record = _decode(line)
+        except MALFORMED:
+            found.malformed += 1
+            continue
+        found.groups.add(record.group)
+        if record.group == group:
+            found.records.append(record)
 
 
 def _from_tables(path: Path, group: str) -> Found:

@@ -107,6 +107,9 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
     members: int = 0
 
 
+MALFORMED = (ValueError, RecursionError)
+"""What msgspec raises of a line that is no record: its own errors, and that of bytes which are no
+UTF-8, are ValueErrors; of nesting without end it is the other."""
 _encoder = msgspec.json.Encoder()
 
 

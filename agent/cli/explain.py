@@ -42,15 +42,19 @@ Examples:
 def explain(group: str, place: str, last: int, at: str | None, output: str) -> None:
     """Say who began the last rebalances of GROUP, why, who was slow, and what it cost."""
     until = None if at is None else _instant(at)
+    faults = list[str]()
     if place.startswith(("http://", "https://")):
         answers = ask(place, "explain", list[Explanation], group=group, last=last, at=until)
     else:
-        answers = _found(read_records(place, group), group, last, until)
+        found = read_records(place, group)
+        answers, faults = _found(found, group, last, until), found.faults
     for answer in answers:
         if output == "json":
             click.echo(msgspec.json.encode(answer).decode())
         else:
             click.echo(as_text(answer))
+    if faults:
+        raise RecordsError("\n".join(faults))
 
 
 def as_text(answer: Explanation) -> str:

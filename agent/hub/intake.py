@@ -22,7 +22,7 @@ from starlette.routing import Route
 from agent.hub.members import HubMembers
 from agent.hub.push import MAX_BYTES, PATH
 from agent.sources.base import Detach, Emit, SourceHealth
-from metrics.sample import Sample, Scope, parse_time
+from metrics.sample import MALFORMED, Sample, Scope, parse_time
 from metrics.snapshot import GroupKey, MemberRow
 from metrics.track import StatusConfig
 
@@ -139,10 +139,10 @@ class Intake:
         for line in lines.splitlines():
             try:
                 record = _decode(line)
-            except (msgspec.MsgspecError, ValueError):
+                told_to = parse_time(record.ts)
+            except MALFORMED:
                 self.health.unparsed += 1
                 continue
-            told_to = parse_time(record.ts)
             if record.seq > seq:
                 seq = record.seq
                 taken.append(record)

@@ -20,6 +20,7 @@ from agent.errors import ConfigError, SinkError
 from agent.hub.config import HubConfig, read_token
 from agent.hub.spool_reader import Batch, batch_after, identity
 from metrics.exposition import SinkStats
+from metrics.sample import MALFORMED
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ _TIMEOUT_S = 30.0
 _MAX_WAIT_S = 60.0
 _NO_PASSWORD = b""
 """Without one OpenSSL asks the terminal for it."""
-_FAULTS = (OSError, HTTPException, SinkError, ConfigError, msgspec.MsgspecError)
+_FAULTS = (OSError, HTTPException, SinkError, ConfigError, *MALFORMED)
 
 
 class Progress(msgspec.Struct):
@@ -167,7 +168,7 @@ def _is_full(batch: Batch) -> bool:
 def _complaint(body: bytes) -> str:
     try:
         return str(msgspec.json.decode(body)["error"])
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (*MALFORMED, KeyError, TypeError):
         return body[:200].decode(errors="replace")
 
 

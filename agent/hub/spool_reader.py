@@ -13,6 +13,7 @@ import msgspec
 
 from agent.errors import SinkError
 from agent.sinks.spool_folder import SpoolLine
+from metrics.sample import MALFORMED
 
 _SEQ = re.compile(r"-(?P<seq>\d{12,})\.jsonl")
 _decode = msgspec.json.Decoder(SpoolLine).decode
@@ -82,7 +83,7 @@ def _lines(folder: Path, name: str, seq: int) -> Iterator[tuple[int, bytes]]:
                     return
                 try:
                     number = _decode(line).seq
-                except msgspec.DecodeError:
+                except MALFORMED:
                     continue
                 if number > seq:
                     yield number, line

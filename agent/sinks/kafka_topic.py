@@ -25,6 +25,7 @@ from agent.hub.spool_reader import Batch, batch_after, identity
 from agent.sinks.kafka_client import client_properties
 from agent.sinks.kafka_config import KafkaAccess
 from metrics.exposition import SinkStats
+from metrics.sample import MALFORMED
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,14 @@ class _Line(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Line).decode
+
+
+def _key(line: bytes) -> str | None:
+    """Return what keeps a group's records in one partition; what is no record has none."""
+    try:
+        return _decode(line).key
+    except MALFORMED:
+        return None
 
 
 class _Progress(msgspec.Struct):
@@ -177,7 +186,7 @@ class TopicSink:
             producer.produce(
                 self._topic,
                 line.rstrip(b"\n"),
-                _decode(line).key,
+                _key(line),
                 headers=headers,
                 on_delivery=flight.delivered,
             )
@@ -216,7 +225,7 @@ def _read(path: Path, spool: str) -> int:
     """Return how far a spool is; another spool, or a file that says nothing, begins anew."""
     try:
         progress = msgspec.json.decode(path.read_bytes(), type=_Progress)
-    except (FileNotFoundError, msgspec.MsgspecError):
+    except (FileNotFoundError, *MALFORMED):
         return 0
     except OSError as error:
         raise SinkError(f"{path}: {error.strerror}") from error

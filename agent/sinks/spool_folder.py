@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from agent.errors import SinkError
+from metrics.sample import MALFORMED
 
 _LOCK = ".lock"
 _NAME = re.compile(r"(?P<stamp>\d{8}T\d{9}Z)-.*-(?P<seq>\d{12,})\.jsonl", re.ASCII)
@@ -140,5 +141,5 @@ def _lines(path: Path) -> Iterator[tuple[bytes, SpoolLine]]:
                 return
             try:
                 yield raw, _decode(raw)
-            except msgspec.DecodeError:  # the loss of power can leave a hole
+            except MALFORMED:  # the loss of power can leave a hole
                 return

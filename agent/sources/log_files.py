@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,7 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
         with _open(path) as file:
             while data := file.read1(_BLOCK_BYTES):  # `read` loses what it has where it fails
                 yield data, arrival_at
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{path}: {error}") from error
 
 

@@ -111,6 +111,7 @@ def test_a_new_one_replaces_the_old_and_leaves_nothing_beside_it(tmp_path: Path)
         (b'{"version":1,"spool":{"seq":"x"}}', "Expected `int`"),
         (b"[" * 100_000, "Expected `object`"),
         (b'{"version":1,"sources":{"a":' + b"[" * 100_000, "recursion"),
+        (b'{"version":1,"sources":{"a":{"b":"\xff"}}}', "'utf-8' codec can't decode byte 0xff"),
         (b'{"version":99}', "version is 99, this agent knows 1"),
     ],
 )

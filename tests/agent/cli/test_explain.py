@@ -80,6 +80,37 @@ def test_a_spool_that_is_written_meanwhile_is_read_whole(tmp_path: Path) -> None
     assert len(read_records(str(tmp_path), "g").records) == 1_000
 
 
+@pytest.mark.parametrize("line", [b"{torn", b'{"id":"\xff"}', b'{"x":' + b"[" * 100_000])
+def test_a_line_that_is_no_record_is_told_and_left_out(spool: Path, line: bytes) -> None:
+    (spool / "0.jsonl").write_bytes(line + b"\n")
+
+    found = explain("g", "--from", str(spool))
+
+    assert (found.exit_code, found.stderr) == (0, "1 lines were no record and were left out\n")
+    assert LAST in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(LINES, mtime=0)[:-9], "Compressed file ended before the end-of-stream"),
+        (b"no gzip", "Not a gzipped file (b'no')"),
+        (gzip.compress(LINES, mtime=0)[:10] + b"\xff" * 99, "Error -3 while decompressing data"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error_and_loses_no_other(
+    spool: Path, data: bytes, said: str
+) -> None:
+    broken = spool / "0.jsonl.gz"
+    broken.write_bytes(data)
+
+    found = explain("g", "--from", str(spool))
+
+    assert LAST in found.stdout
+    assert found.exit_code == 1
+    assert found.stderr.startswith(f"Error: {broken}: {said}")
+
+
 def test_lines_on_stdin() -> None:
     assert LAST in explain("g", "--from", "-", stdin=LINES).stdout
 

@@ -107,6 +107,16 @@ def test_a_file_that_breaks_off_is_an_error_and_loses_nothing_else(tmp_path: Pat
     )
 
 
+def test_a_file_that_does_not_unpack_is_an_error(tmp_path: Path) -> None:
+    log = tmp_path / "app.log.gz"
+    log.write_bytes(gzip.compress(OURS.encode(), mtime=0)[:10] + b"\xff" * 99)
+
+    found = run(log)
+
+    assert found.exit_code == 1
+    assert f"Error: {log}: Error -3 while decompressing data" in found.stderr
+
+
 @pytest.mark.parametrize(
     ("source", "wanted"),
     [

@@ -110,8 +110,18 @@ def test_goes_on_from_its_checkpoint(hub: Hub) -> None:
     assert again.seqs == [4, 5]
 
 
-def test_malformed_line_is_counted_and_the_rest_taken(hub: Hub) -> None:
-    hub.ask("POST", encode(RECORDS[0]) + b"{torn\n" + encode(RECORDS[1]))
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        b"{torn",
+        b'{"id":"\xff"}',
+        b'{"x":' + b"[" * 100_000,
+        encode(msgspec.structs.replace(RECORDS[1], ts="yesterday")).strip(),
+    ],
+    ids=["torn", "not utf-8", "deep", "no time"],
+)
+def test_malformed_line_is_counted_and_the_rest_taken(hub: Hub, malformed: bytes) -> None:
+    hub.ask("POST", encode(RECORDS[0]) + malformed + b"\n" + encode(RECORDS[1]))
 
     assert hub.seqs == [1, 2]
     assert hub.intake.health.unparsed == 1

@@ -54,6 +54,17 @@ def test_torn_line_waits_for_its_end(folder: Path) -> None:
     assert numbers(folder, 0) == [1, 9, 9]
 
 
+@pytest.mark.parametrize(
+    "malformed", [b"\0" * 9, b'{"seq":2,"id":"\xff"}', b'{"x":' + b"[" * 100_000]
+)
+def test_what_is_no_line_is_passed_over(folder: Path, malformed: bytes) -> None:
+    first = min(folder.glob("*.jsonl"))
+    lines = first.read_bytes().splitlines()
+    first.write_bytes(b"\n".join([lines[0], malformed, *lines[2:], b""]))
+
+    assert numbers(folder, 0) == [1, 10, 9]
+
+
 def test_oldest_file_gone_shows_as_a_later_first_number(folder: Path) -> None:
     min(folder.glob("*.jsonl")).unlink()
 

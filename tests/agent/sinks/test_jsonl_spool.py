@@ -219,7 +219,18 @@ def test_kill_9_loses_nothing_that_was_committed(config: SpoolConfig) -> None:
     assert len(found) >= acknowledged[-1]
 
 
-@pytest.mark.parametrize("torn", [b'{"seq":3,"id":"', b"\0" * 50, b"\0" * 50 + b"\n", b""])
+@pytest.mark.parametrize(
+    "torn",
+    [
+        b'{"seq":3,"id":"',
+        b"\0" * 50,
+        b"\0" * 50 + b"\n",
+        b'{"seq":3,"id":"\xff"}\n',
+        b'{"seq":3,"x":' + b"[" * 100_000 + b"\n",
+        b"",
+    ],
+    ids=["cut", "zeros", "line of zeros", "not utf-8", "deep", "whole"],
+)
 def test_a_leftover_is_cut_to_its_last_whole_line(config: SpoolConfig, torn: bytes) -> None:
     spool = a_spool(config)
     spool.write([a_sample(1), a_sample(2)])

@@ -134,6 +134,19 @@ def test_goes_on_where_it_was_and_sends_again_what_was_not_written_down(place: P
     assert sorted(seqs(place.read())) == sorted([1, 2, 3, 4, 5] * 2)
 
 
+def test_what_is_no_record_goes_too_and_stops_nothing(place: Place) -> None:
+    """Whoever reads the topic tells what is malformed; Spark keeps it."""
+    place.write(3)
+    (part,) = place.folder.glob(".*.part")
+    lines = part.read_bytes().splitlines()
+    lines[1] = msgspec.json.encode(msgspec.json.decode(lines[1]) | {"cluster": 7})
+    part.write_bytes(b"".join(line + b"\n" for line in lines))
+
+    drain(place.sink())
+
+    assert sorted(record.line for record in place.read()) == sorted(lines)
+
+
 def test_another_spool_begins_anew(place: Place) -> None:
     place.write(3)
     drain(place.sink())

@@ -1,0 +1,18 @@
+"""What an agent knows again of its spool."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.history import spooled
+from metrics.sample import encode
+from tests.aggregation.test_episodes import START, records
+
+
+@pytest.mark.parametrize("malformed", [b"\0" * 9, b'{"id":"\xff"}', b'{"x":' + b"[" * 100_000])
+def test_what_is_no_record_is_left_out(tmp_path: Path, malformed: bytes) -> None:
+    known = records(*START)
+    lines = [encode(record).strip() for record in known]
+    (tmp_path / "1.jsonl").write_bytes(b"\n".join([malformed, *lines, b""]))
+
+    assert sorted(each.id for each in spooled(tmp_path)) == sorted(each.id for each in known)
