@@ -8,6 +8,7 @@ from agent.errors import ConfigError
 
 _BRACKETED = re.compile(r"\[([^\[\]]*:[^\[\]]*)\]")
 _NOT_IN_A_HOST = re.compile(r"[\[\]/@\s\0]")
+_PORT = re.compile(r"\d{1,5}", re.ASCII)
 _USER = re.compile(r"(?<=//)[^/]*@")
 
 
@@ -28,7 +29,7 @@ def parse_address(text: str, where: str, example: str = "kafka-1:9093") -> Addre
     host, colon, port = text.rpartition(":")
     bracketed = _BRACKETED.fullmatch(host)
     host = bracketed[1] if bracketed else host
-    is_port = colon and port.isascii() and port.isdigit() and int(port) <= 65535
+    is_port = colon and _PORT.fullmatch(port) and int(port) <= 65535
     if not is_port or not _is_host(host):
         raise ConfigError(f"{where}: found {text!r}, wanted host:port such as {example}")
     return Address(host, int(port))

@@ -1,6 +1,8 @@
 """``/api/v1``: what the agent knows, as JSON; ``openapi.json`` describes it. Read-only."""
 
 import asyncio
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +25,7 @@ from metrics.status import RebalanceStatus
 
 PREFIX = "/api/v1"
 MAX_LAST = 1000
+_LAST = re.compile(r"\d{1,4}", re.ASCII)
 _DEFAULT_LAST = 20
 
 
@@ -98,15 +101,20 @@ def _route(queries: Queries, answer: _Answer) -> Callable[[Request], Any]:
 def _query(request: Request) -> _Query:
     given = request.query_params
     last = given.get("last", str(_DEFAULT_LAST))
-    if not last.isascii() or not last.isdigit() or not 1 <= int(last[:9]) <= MAX_LAST:
+    if not _LAST.fullmatch(last) or not 1 <= int(last) <= MAX_LAST:
         raise _WrongQueryError(f"last: found {last[:20]!r}, wanted 1 to {MAX_LAST}")
     at = given.get("at")
+    return _Query(given.get("group"), int(last), None if at is None else _instant(at))
+
+
+def _instant(text: str) -> float:
     try:
-        instant = None if at is None else float(at)
-    except ValueError as error:
-        wanted = "Unix seconds"
-        raise _WrongQueryError(f"at: found {(at or '')[:40]!r}, wanted {wanted}") from error
-    return _Query(given.get("group"), int(last), instant)
+        at = float(text)
+    except ValueError:
+        at = math.nan
+    if not math.isfinite(at):
+        raise _WrongQueryError(f"at: found {text[:40]!r}, wanted Unix seconds")
+    return at
 
 
 def _groups(seen: _Seen, query: _Query) -> list[dict[str, Any]]:

@@ -146,7 +146,7 @@ class StreamsThread(NamedTuple):
 
 # StreamThread.getConsumerClientId / ClientUtils: "<client>-StreamThread-<n>" + "-consumer";
 # https://github.com/apache/kafka/blob/3.9.0/streams/src/main/java/org/apache/kafka/streams/processor/internals/ClientUtils.java
-_THREAD = re.compile(r"(?P<instance>.+)-StreamThread-(?P<thread>\d+)-consumer")
+_THREAD = re.compile(r"(?P<instance>.+)-StreamThread-(?P<thread>\d{1,9})-consumer")
 
 
 def streams_thread(client_id: str) -> StreamsThread | None:

@@ -9,6 +9,7 @@ agent send again; the same records have the same ids, and the spool takes none t
 import asyncio
 import gzip
 import hmac
+import re
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ push is tried again every minute.
 _NAME_CHARS = 8
 """Of a spool's name, behind its agent's."""
 _SPOOL_CHARS = range(1, 65)
+_AFTER = re.compile(r"\d{1,18}", re.ASCII)
 
 _decode = msgspec.json.Decoder(Sample).decode
 Take = Callable[[Sequence[Sample]], None]
@@ -203,7 +205,7 @@ class _Desk:
 
     async def _receive(self, request: Request, spool: str) -> None:
         after = request.headers.get("x-after", "0")
-        if not (after.isascii() and after.isdigit()):
+        if not _AFTER.fullmatch(after):
             raise _RefusedError(400, f"X-After: found {after[:40]!r}, wanted a sequence number")
         if int(after) > self.intake.taken(spool):  # a restart has forgotten what was not saved
             raise _RefusedError(409, f"wanted what comes after {self.intake.taken(spool)}")

@@ -13,6 +13,7 @@ global consumers have no group, one before 2.5 has no client id where none was c
 import re
 from typing import NamedTuple
 
+_INT_DIGITS = 10
 KEPT_BYTES = 1 << 16
 """How far it is looked back: a list takes 4 to 6 KiB."""
 
@@ -42,7 +43,7 @@ def max_poll_interval_s(client: Client, log: bytes, begin: int, end: int) -> flo
             and _value(_INSTANCE_ID, log, start, end) == instance_id
         ):
             found = _value(_MAX_POLL_MS, log, start, end)
-            return int(found) / 1000 if found.isdigit() else None
+            return int(found) / 1000 if found.isdigit() and len(found) <= _INT_DIGITS else None
         end = start
     return None
 

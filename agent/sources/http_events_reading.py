@@ -20,6 +20,7 @@ MAX_AHEAD_S = 86_400.0
 """An event further in the future has a wrong clock or a wrong zone."""
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Generation = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 _FIELD = re.compile(r" - at `\$\.?(?P<field>[^`]*)`")
 
 # Kafka's error names, and librdkafka's own for the poll interval
@@ -72,7 +73,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """What tells this consumer from others of the same client id; without it, the sender's host."""
     member_id: _Name | None = None
     group_instance_id: _Name | None = None
-    generation: int | None = None
+    generation: _Generation | None = None
     group_type: Literal["classic", "consumer", "share", "streams"] = "classic"
     protocol: Literal["eager", "cooperative"] | None = None
     partitions: list[_Name] | None = None

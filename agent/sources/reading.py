@@ -104,14 +104,16 @@ class _Texts:
             for i, rule in enumerate(rules)
         }
 
-    def event(self, match: re.Match[str], who: dict[str, str]) -> Event:
-        """Return what a match says, beside what the prefix told."""
+    def event(self, match: re.Match[str], who: dict[str, str]) -> Event | None:
+        """Return what a match says, beside what the prefix told; None where that cannot be."""
         rule, places = self._by_mark[match.lastindex or 0]
         captures = who.copy() if places else who
         for name, place in places:
             text = match[place]
             if text:
                 captures[name] = text
+        if rule.numbers and not rule.fits(captures):
+            return None
         return Event(rule=rule, captures=captures)
 
 

@@ -17,6 +17,10 @@ USERS = "config"
 
 _ATTRIBUTES = ("member_id", "assignor", "cluster", "state")
 _SCHEDULES = ("due_ms", "due")
+_NUMBERS = ("generation", "sent_generation", "members", "due_ms")
+_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
+"""That many digits are 64 bits, and more than Kafka prints; Python takes thousands of them for an
+error."""
 _ANSWERS = {
     RebalanceStatus.COORDINATOR_REQUESTED,
     RebalanceStatus.UNKNOWN_MEMBER,
@@ -80,6 +84,8 @@ class Rule:
     """It may tell for when a rebalance is scheduled."""
     assigns: bool = field(init=False)
     """It tells all that the member is to have."""
+    numbers: tuple[str, ...] = field(init=False)
+    """Its captures that are whole numbers."""
 
     def __post_init__(self) -> None:
         """Work out what follows."""
@@ -96,6 +102,11 @@ class Rule:
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)
         self.assigns = "assignment" in captures
+        self.numbers = tuple(name for name in _NUMBERS if name in captures)
+
+    def fits(self, captures: Mapping[str, str]) -> bool:
+        """Tell whether what a line has shown can be what it stands for."""
+        return all(_NUMBER.fullmatch(captures.get(name, "0")) for name in self.numbers)
 
     @property
     def shows(self) -> RebalanceStatus:

@@ -23,7 +23,7 @@ class Cause:
     """When Streams had scheduled this follow-up (Unix milliseconds; 0 is at once)."""
 
 
-_FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for (?P<due_ms>\d+)")
+_FOLLOW_UP = re.compile(r"triggered followup rebalance scheduled for (?P<due_ms>\d{1,18})")
 _FIXED = [
     (re.compile(pattern), status)
     for pattern, status in (

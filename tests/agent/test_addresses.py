@@ -31,6 +31,7 @@ def test_host_and_port(text: str, host: str, port: int) -> None:
         "kafka:",
         "kafka:x",
         "kafka:99999",
+        f"kafka:{'9' * 5000}",
         "kafka:\u0661",
         "a..b:9092",
         f"{LONG}:9092",

@@ -120,7 +120,15 @@ def test_quiet_group_is_explained_too(running: Running) -> None:
         ("explain?group=h", 404, "no record of group 'h'; groups that were seen: g"),
         ("episodes?last=0", 400, "last: found '0', wanted 1 to 1000"),
         ("episodes?last=many", 400, "last: found 'many', wanted 1 to 1000"),
+        (f"episodes?last={'0' * 9}9", 400, "last: found '0000000009', wanted 1 to 1000"),
+        (
+            f"episodes?last=000000001{'9' * 5000}",
+            400,
+            "last: found '00000000199999999999', wanted 1 to 1000",
+        ),
         ("episodes?at=noon", 400, "at: found 'noon', wanted Unix seconds"),
+        ("explain?group=g&at=nan", 400, "at: found 'nan', wanted Unix seconds"),
+        ("explain?group=g&at=-inf", 400, "at: found '-inf', wanted Unix seconds"),
     ],
 )
 def test_wrong_query_is_told(running: Running, path: str, status_code: int, error: str) -> None:

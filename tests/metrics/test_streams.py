@@ -487,6 +487,7 @@ class TestIdentity:
             "s-StreamThread-1-producer",
             "s-StateUpdater-1-restore-consumer",
             "s-StreamThread-x-consumer",
+            f"s-StreamThread-{'9' * 5000}-consumer",
             "-StreamThread-1-consumer",
             "s-StreamThread-1-consumer-2",
             "s-admin",

@@ -142,6 +142,7 @@ def test_without_the_token_nobody_writes(shown: str) -> None:
     [
         (b"", {"X_Spool": "../x"}, 400, "X-Spool: found '../x'"),
         (b"", {"X_After": "many"}, 400, "X-After: found 'many'"),
+        (b"", {"X_After": "9" * 5000}, 400, "X-After: found '999"),
         (b"no gzip", {"Content_Encoding": "gzip"}, 400, "the body is no gzip"),
         (b"x" * (MAX_BODY_BYTES + 1), {}, 413, "bytes or less"),
         (

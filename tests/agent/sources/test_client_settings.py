@@ -96,5 +96,6 @@ def test_it_is_not_looked_back_further_than_what_is_kept(piece_bytes: int) -> No
     assert told(LIST + others + SUBSCRIBED, piece_bytes) == [None]
 
 
-def test_a_number_that_is_none_is_not_taken() -> None:
-    assert told(PLAIN.replace(b"interval.ms = 3000", b"interval.ms = soon")) == [None]
+@pytest.mark.parametrize("number", [b"soon", b"-1", b"9" * 19, b"9" * 5000])
+def test_a_number_that_is_none_is_not_taken(number: bytes) -> None:
+    assert told(PLAIN.replace(b"interval.ms = 3000", b"interval.ms = " + number)) == [None]

@@ -94,6 +94,23 @@ def test_a_rule_of_the_configuration_may_catch_all() -> None:
     assert (event.rule.name, event.rule.dialect) == ("mine", "config")
 
 
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 5000, "-", "many", "1.5", "\u0661"])
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("round (?P<generation>.*)", "round {}"),
+        ("of (?P<sent_generation>.*)", "of {}"),
+        ("for (?P<due_ms>.*)", "for {}"),
+    ],
+)
+def test_a_number_that_is_none_leaves_its_line_unread(number: str, text: str, numbers: str) -> None:
+    """Neither a hostile log nor a careless rule may end the reading."""
+    mine = {"text": text, "raise": "UserRequested"}
+
+    assert read(LINE + numbers.format(number), [mine]) is None
+    assert read(LINE + numbers.format("17"), [mine]) is not None
+
+
 def test_a_rule_of_the_configuration_belongs_to_the_dialect_that_it_names() -> None:
     mine = {"dialect": "java-share-consumer-4.0-4.3", "text": "Hello", "raise": "RetryOnError"}
 

@@ -141,6 +141,8 @@ def test_what_an_event_means(
         (event("assign"), "line 2: event: Invalid enum value 'assign'"),
         (event("assigned", group=7), "line 2: group: Expected `str`, got `int`"),
         (event("assigned", group=""), "line 2: group: Expected `str` of length >= 1"),
+        (event("assigned", generation=1 << 31), "line 2: generation: Expected `int` <= 2147483647"),
+        (event("assigned", generation=-2), "line 2: generation: Expected `int` >= -1"),
         (event("assigned", ts="noon"), "line 2: ts: Invalid RFC3339 encoded datetime"),
         (event("assigned", ts="2026-11-19T11:06:39"), "line 2: ts: Expected `datetime` with a "),
         (event("assigned", ts="2036-11-19T11:06:39Z"), "line 2: ts: found 2036-11-19T11:06:39+00"),

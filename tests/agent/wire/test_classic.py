@@ -121,6 +121,7 @@ class TestReasons:
             ("the night shift wants it", 6),
             # Streams' own; 10, 12 or 13 of the instance stood in the assignment, if that was seen
             ("triggered followup rebalance scheduled for 0", 6),
+            (f"triggered followup rebalance scheduled for {'9' * 5000}", 6),
             ("cooperative rejoin after revoking what we lost from a rebalance", 10),
             ("rejoining because we are the leader and noticed some topics have new partitions", 7),
         ],
