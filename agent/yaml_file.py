@@ -95,4 +95,8 @@ def _variable(match: re.Match[str], where: str, environ: Mapping[str, str]) -> s
         return f"${{{name}}}"
     if name not in environ:
         raise ConfigError(f"{where}: the environment variable {name!r} is not set")
+    try:
+        environ[name].encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{where}: the environment variable {name!r} is no UTF-8") from error
     return environ[name]

@@ -2,7 +2,9 @@
 
 import importlib
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -53,6 +55,7 @@ class Commands(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and turn what can go wrong into one line on stderr and an exit code."""
         try:
+            _refuse_odd(args[0] if args else kwargs.get("args"))
             return super().main(*args, **kwargs)
         except RebalanceAgentError as error:
             click.echo(f"Error: {error}", err=True)
@@ -64,6 +67,16 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(_EXIT_INTERRUPTED)
+
+
+def _refuse_odd(arguments: Sequence[str] | None) -> None:
+    """Refuse what is no text; files alone may be called so."""
+    for each in sys.argv[1:] if arguments is None else arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError as error:
+            if not Path(each).exists():
+                raise ConfigError(f"found {each!r}, wanted UTF-8") from error
 
 
 def _module(command: str) -> str:

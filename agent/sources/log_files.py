@@ -73,6 +73,11 @@ class Recording:
                     yield b"\n", arrival_at
 
 
+def stream_of(path: Path) -> str:
+    r"""Return a path as text that can be written anywhere: bytes that are no UTF-8 as ``\xff``."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def rotation(path: Path) -> Rotation:
     """Take a rotation's suffix off a path."""
     name = path.name.removesuffix(".gz")
@@ -101,7 +106,7 @@ def recordings(paths: Sequence[str]) -> list[Recording]:
         if not path.is_file() and not path.is_fifo():
             found = "a folder" if path.is_dir() else "nothing"
             raise SourceError(f"{text}: found {found}, wanted a log file; - is stdin")
-        streams.setdefault(str(rotation(path).base), []).append(path)
+        streams.setdefault(stream_of(rotation(path).base), []).append(path)
     return [
         Recording(stream, tuple(sorted(files, key=lambda file: rotation(file).order)))
         for stream, files in streams.items()

@@ -23,7 +23,7 @@ from agent.sources.base import Detach, Emit, SourceHealth, StreamParser
 from agent.sources.dialect import choose
 from agent.sources.interpreter import Interpreter
 from agent.sources.log_config import LogConfig, ReadFrom
-from agent.sources.log_files import UTF_16, rotation
+from agent.sources.log_files import UTF_16, rotation, stream_of
 from agent.sources.log_follower import Follower
 from agent.sources.log_parser import LogParser
 from agent.sources.open_log import Chunk, NotAFileError, Place
@@ -253,9 +253,10 @@ def _newest(patterns: Sequence[str]) -> dict[str, Path]:
             if path.suffix == ".gz" or os.path.isdir(path):  # noqa: PTH112 - Path's raises
                 continue
             found = rotation(path)
-            known = streams.get(str(found.base))
+            stream = stream_of(found.base)
+            known = streams.get(stream)
             if known is None or rotation(known).order < found.order:
-                streams[str(found.base)] = path
+                streams[stream] = path
     once = {os.path.realpath(streams[stream]): stream for stream in sorted(streams, reverse=True)}
     return {stream: streams[stream] for stream in sorted(once.values())}
 

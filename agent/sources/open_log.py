@@ -67,8 +67,10 @@ class OpenLog:
         self.offset = 0
         self._head = b""
         self._raw = io.FileIO(self._fd)
-        self._packed = os.pread(self._fd, 2, 0) == _GZIP_MAGIC
-        self._file = gzip.GzipFile(fileobj=self._raw) if self._packed else self._raw
+        self._gzip = None
+        if os.pread(self._fd, 2, 0) == _GZIP_MAGIC:
+            self._gzip = gzip.GzipFile(fileobj=self._raw)
+        self._packed, self._file = self._gzip is not None, self._gzip or self._raw
 
     def skip_to(self, offset: int) -> None:
         """Go on at ``offset``, as if all before it had been read.
@@ -89,8 +91,7 @@ class OpenLog:
             OSError: the file cannot be read on.
 
         """
-        with _damaged():
-            data = self._file.read(BLOCK_BYTES)
+        data = self._raw.read(BLOCK_BYTES) if self._gzip is None else _unpack(self._gzip)
         if not data:
             return None
         chunk = Chunk(data, min(now, os.fstat(self._fd).st_mtime), self.offset == 0)
@@ -151,6 +152,21 @@ class OpenLog:
             return os.pread(self._fd, count, 0)
         self._file.seek(0)
         return self._file.read(count)
+
+
+def _unpack(file: gzip.GzipFile) -> bytes:
+    """Read a block; what stands before damage comes first, the damage with the next read."""
+    pieces: list[bytes] = []
+    left = BLOCK_BYTES
+    try:
+        with _damaged():
+            while left and (piece := file.read1(left)):
+                pieces.append(piece)
+                left -= len(piece)
+    except DamagedError:
+        if not pieces:
+            raise
+    return b"".join(pieces)
 
 
 @contextlib.contextmanager

@@ -79,6 +79,20 @@ def test_a_wrong_log_rule_is_the_operators(tmp_path: Path) -> None:
     assert "'klingon'" in done.stderr
 
 
+@pytest.mark.process
+def test_an_argument_that_is_no_text_is_exit_2(tmp_path: Path) -> None:
+    """A file may be called so."""
+    (tmp_path / os.fsdecode(b"\xfe.log")).touch()
+
+    def run(cluster: bytes) -> subprocess.CompletedProcess[bytes]:
+        command = [*AGENT, "replay", "--source", "logs", "--cluster", cluster, b"\xfe.log"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+
+    wrong, right = run(b"\xff"), run(b"c")
+    assert (wrong.returncode, right.returncode) == (2, 0)
+    assert wrong.stderr == b"Error: found '\\udcff', wanted UTF-8\n"
+
+
 def test_an_unknown_command_is_exit_2() -> None:
     assert call("runn").exit_code == 2
 

@@ -1,3 +1,4 @@
+import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -390,3 +391,10 @@ def test_inspection_has_its_cluster_and_its_interval(file: Path) -> None:
 )
 def test_inspection_that_cannot_be_is_refused(file: Path, text: str, said: str) -> None:
     assert refusal(file, text) == f"agent.yaml: {said}"
+
+
+def test_an_environment_variable_that_is_no_text_is_refused(file: Path) -> None:
+    file.write_text(LEAST + "host: ${ODD}")
+
+    with pytest.raises(ConfigError, match="host: the environment variable 'ODD' is no UTF-8"):
+        load(file, environ={"ODD": os.fsdecode(b"\xff")})

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,13 @@ def test_a_file_that_breaks_off_is_an_error_and_loses_nothing_else(tmp_path: Pat
     assert broken.stderr == (
         f"Error: {cut}: Compressed file ended before the end-of-stream marker was reached\n"
     )
+
+
+def test_a_name_that_is_no_text_is_written_as_one(tmp_path: Path) -> None:
+    log = tmp_path / os.fsdecode(b"\xff.log")
+    log.write_bytes(RECORDED.read_bytes())
+
+    assert len(rows(run(log))) == len(rows(run(RECORDED)))
 
 
 def test_a_file_that_does_not_unpack_is_an_error(tmp_path: Path) -> None:

@@ -324,6 +324,38 @@ def test_rotated_and_packed_while_down(bench: Bench) -> None:
     assert bench.read() == [2, 3]
 
 
+def test_what_stands_before_the_damage_is_read(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    bench.append(lines(2, 3))
+    packed = gzip.compress(bench.path.read_bytes())
+    bench.rotate()
+    (bench.folder / "app.log.1").unlink()
+    (bench.folder / "app.log.1.gz").write_bytes(packed[:-8])
+    bench.append(lines(4))
+    bench.restart(position)
+
+    assert bench.read() == [2, 3, 4]
+    assert bench.errors == {"unreadable": 1}
+
+
+def test_a_name_that_is_no_text_is_written_as_one(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.log")).write_bytes(lines(1))
+    (tmp_path / os.fsdecode(b"\xfe.log")).write_bytes(lines(2))
+    bench = Bench(tmp_path, "*.log", read_from=ReadFrom.BEGINNING)
+
+    assert sorted(bench.read()) == [1, 2]
+    streams = {signal.member.stream for signal in bench.signals}
+    assert streams == {f"{tmp_path}/\\xff.log", f"{tmp_path}/\\xfe.log"}
+
+    again = Bench(tmp_path, "*.log", read_from=ReadFrom.BEGINNING)
+    again.source = again._source(bench.stop())
+    (tmp_path / os.fsdecode(b"\xff.log")).write_bytes(lines(1, 3))
+    assert again.read() == [3]
+    again.close()
+
+
 def test_a_damaged_rotated_file_is_counted_and_passed_over(bench: Bench) -> None:
     bench.append(lines(1))
     bench.read()
