@@ -85,7 +85,8 @@ def test_an_argument_that_is_no_text_is_exit_2(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"\xfe.log")).touch()
 
     def run(cluster: bytes) -> subprocess.CompletedProcess[bytes]:
-        command = [*AGENT, "replay", "--source", "logs", "--cluster", cluster, b"\xfe.log"]
+        command: list[str | bytes] = [*AGENT, "replay", "--source", "logs"]
+        command += ["--cluster", cluster, b"\xfe.log"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
 
     wrong, right = run(b"\xff"), run(b"c")
