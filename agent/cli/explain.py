@@ -97,7 +97,7 @@ def _instant(text: str) -> float:
         pass
     try:
         return datetime.fromisoformat(text).astimezone().timestamp()
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:  # the latter of the years 1 and 9999
         wanted = "an ISO time such as 2026-11-21T06:30:00Z"
         raise click.BadParameter(f"found {text!r}, wanted {wanted}", param_hint="--at") from error
 

@@ -97,6 +97,14 @@ _FORMS = (
 )
 
 
+def arrived_at(changed_at: float, now: float) -> float:
+    """Return the Unix seconds that stand for the arrival of what a file holds: its last change.
+
+    Archives that keep no times say 1970 or 1980, before any log: then it is ``now``.
+    """
+    return changed_at if changed_at >= _EPOCH_MIN_S else now
+
+
 def from_epoch(value: float) -> float | None:
     """Return Unix seconds, None for what is no time of a log.
 

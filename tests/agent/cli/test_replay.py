@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,18 @@ def test_a_file_that_breaks_off_is_an_error_and_loses_nothing_else(tmp_path: Pat
     assert broken.stderr == (
         f"Error: {cut}: Compressed file ended before the end-of-stream marker was reached\n"
     )
+
+
+@pytest.mark.parametrize("year", [1970, 1980])
+def test_a_file_whose_time_an_archive_did_not_keep_is_read_by_its_stamps(
+    tmp_path: Path, year: int
+) -> None:
+    log = tmp_path / "app.log"
+    log.write_bytes(RECORDED.read_bytes())
+    at = datetime(year, 1, 1, tzinfo=UTC).timestamp()
+    os.utime(log, (at, at))
+
+    assert [row["ts"] for row in rows(run(log))] == [row["ts"] for row in rows(run(RECORDED))]
 
 
 def test_a_name_that_is_no_text_is_written_as_one(tmp_path: Path) -> None:

@@ -324,6 +324,15 @@ def test_rotated_and_packed_while_down(bench: Bench) -> None:
     assert bench.read() == [2, 3]
 
 
+def test_a_file_whose_time_an_archive_did_not_keep_is_read_by_its_stamps(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, read_from=ReadFrom.BEGINNING)
+    bench.path.write_bytes(lines(1))
+    os.utime(bench.path, (0, 0))
+
+    assert bench.read() == [1]
+    bench.close()
+
+
 def test_what_stands_before_the_damage_is_read(bench: Bench) -> None:
     bench.append(lines(1))
     bench.read()
