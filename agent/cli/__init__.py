@@ -1,6 +1,7 @@
 """The command line: one module per command, imported when it is called."""
 
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -54,6 +55,9 @@ class Commands(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and turn what can go wrong into one line on stderr and an exit code."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every name's letters
+                stream.reconfigure(errors="backslashreplace")
         try:
             _refuse_odd(args[0] if args else kwargs.get("args"))
             return super().main(*args, **kwargs)

@@ -39,7 +39,7 @@ def dialects(output: str) -> None:
         rows = [_row("logs", dialect, codes(dialect, known)) for dialect in clients]
         rows += [_row("broker_log", dialect, codes(dialect, known)) for dialect in brokers]
         rows += map(_other, OTHERS)
-        click.echo(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        click.echo(msgspec.json.format(msgspec.json.encode(rows)))
         return
     shown = [(dialect.name, codes(dialect, known)) for dialect in known]
     for line in _table(shown + [(other.name, other.codes) for other in OTHERS]):

@@ -50,7 +50,7 @@ def explain(group: str, place: str, last: int, at: str | None, output: str) -> N
         answers, faults = _found(found, group, last, until), found.faults
     for answer in answers:
         if output == "json":
-            click.echo(msgspec.json.encode(answer).decode())
+            click.echo(msgspec.json.encode(answer))
         else:
             click.echo(as_text(answer))
     if faults:

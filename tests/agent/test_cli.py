@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -92,6 +93,33 @@ def test_an_argument_that_is_no_text_is_exit_2(tmp_path: Path) -> None:
     wrong, right = run(b"\xff"), run(b"c")
     assert (wrong.returncode, right.returncode) == (2, 0)
     assert wrong.stderr == b"Error: found '\\udcff', wanted UTF-8\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8"])
+def test_a_terminal_that_cannot_show_a_name_ends_nothing(tmp_path: Path, encoding: str) -> None:
+    log = tmp_path / "app.log"
+    joining = "Request joining group due to: need to re-join with the given member-id: m"
+    text = f"2026-11-21 06:00:00,000 INFO [Consumer clientId=\u65e5\xe9, groupId=g] {joining}\n"
+    log.write_text(text, encoding="utf-8")
+
+    def run(*args: str, given: bytes = b"") -> bytes:
+        environ = os.environ | {"PYTHONIOENCODING": encoding}
+        command = [*AGENT, *args]
+        return subprocess.run(
+            command, input=given, env=environ, capture_output=True, check=True
+        ).stdout
+
+    # click takes ASCII for a mistake, and writes UTF-8
+    is_utf_8 = encoding != "latin-1"
+    shown = run("replay", "--source", "logs", "--format", "text", str(log))
+    records = run("replay", "--source", "logs", str(log))
+    told = run("explain", "g", "--from", "-", "--output", "json", given=records)
+
+    wanted = "\u65e5\xe9".encode() if is_utf_8 else b"\\u65e5\xe9"
+    assert wanted in shown
+    assert json.loads(records)["client_id"] == "\u65e5\xe9"
+    assert "\u65e5\xe9" in json.dumps(json.loads(told), ensure_ascii=False)
 
 
 def test_an_unknown_command_is_exit_2() -> None:
