@@ -1,5 +1,6 @@
 """The command line: one module per command, imported when it is called."""
 
+import errno
 import importlib
 import io
 import sys
@@ -31,6 +32,8 @@ _HELP = {
 
 _OPERATORS = (ConfigError, DialectError)
 """What the configuration can be blamed for: log rules stand in it, too."""
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What keeps output from being written, and is no bug."""
 _EXIT_FAULT, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 
 
@@ -64,6 +67,11 @@ class Commands(click.Group):
         except RebalanceAgentError as error:
             click.echo(f"Error: {error}", err=True)
             sys.exit(_EXIT_USAGE if isinstance(error, _OPERATORS) else _EXIT_FAULT)
+        except OSError as error:
+            if error.errno not in _DISK:
+                raise
+            click.echo(f"Error: {error.strerror}", err=True)
+            sys.exit(_EXIT_FAULT)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke the command; Ctrl-C ends it as a shell expects."""

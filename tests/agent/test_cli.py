@@ -122,6 +122,21 @@ def test_a_terminal_that_cannot_show_a_name_ends_nothing(tmp_path: Path, encodin
     assert "\u65e5\xe9" in json.dumps(json.loads(told), ensure_ascii=False)
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("command", [["dialects"], ["replay", "--source", "logs", "app.log"]])
+def test_a_disk_that_is_full_is_one_line_and_exit_1(tmp_path: Path, command: list[str]) -> None:
+    joining = "Request joining group due to: need to re-join with the given member-id: m"
+    text = f"2026-11-21 06:00:00,000 INFO [Consumer clientId=c, groupId=g] {joining}\n"
+    (tmp_path / "app.log").write_text(text)
+
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*AGENT, *command], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+
+    assert (done.returncode, done.stderr) == (1, b"Error: No space left on device\n")
+
+
 def test_an_unknown_command_is_exit_2() -> None:
     assert call("runn").exit_code == 2
 
