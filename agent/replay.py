@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from agent.sources.base import TICK_S, StreamParser, Tick
+from metrics.exporters.points import printable
 from metrics.merging import MEET_S
 from metrics.sample import Sample, SampleKind, format_time
 from metrics.signals import Signal
@@ -70,7 +71,7 @@ def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iter
 def as_text(sample: Sample) -> str:
     """Write one line for people."""
     reason = f"  {sample.reason}" if sample.reason else ""
-    return (
+    return printable(
         f"{sample.ts}  {sample.scope:<8}  {sample.group}  {sample.client_id}  "
         f"{_what(sample)}{reason}"
     )

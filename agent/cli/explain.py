@@ -12,6 +12,7 @@ from agent.records import Found, read_records
 from aggregation.episodes import group_episodes
 from aggregation.explanation import Explanation, Happening, explanations, partitions, records, span
 from aggregation.explanation import explain as explained
+from metrics.exporters.points import printable
 from metrics.sample import parse_time
 
 _EXAMPLES = """\b
@@ -64,7 +65,7 @@ def as_text(answer: Explanation) -> str:
         lines += ["", "Timeline (UTC)", *(_line(each) for each in answer.happened)]
     if answer.advice:
         lines += ["", "What to do", *(f"  - {each}" for each in answer.advice)]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _line(happened: Happening) -> str:

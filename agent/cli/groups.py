@@ -10,6 +10,7 @@ import click
 
 from agent.addresses import parse_address
 from agent.errors import ConfigError, RebalanceAgentError
+from metrics.exporters.points import printable
 
 if TYPE_CHECKING:
     from agent.groups.asking import Access
@@ -237,7 +238,7 @@ def _down(down: "Down") -> str:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
 
 
 def _end(faults: list[Any]) -> None:

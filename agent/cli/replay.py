@@ -24,6 +24,7 @@ from agent.sources.log_config import LogConfig
 from agent.sources.log_files import Recording
 from agent.sources.log_parser import Line, LogParser
 from agent.sources.reading import Dialects
+from metrics.exporters.points import printable
 from metrics.sample import SampleKind, encode, format_time
 from metrics.signals import Signal
 from metrics.track import StatusConfig
@@ -112,7 +113,7 @@ def replay(  # noqa: PLR0913 - one argument an option
     streams += captured(files[Kind.PCAP], cluster, faults.append)
     _print(streams, _tracker(config), output, printed)
     for fault in faults:
-        click.echo(f"Error: {fault}", err=True)
+        click.echo(printable(f"Error: {fault}"), err=True)
     if faults:
         raise SystemExit(1)
 
@@ -154,15 +155,14 @@ def _explain(recording: Recording, parser: LogParser) -> None:
 
 def _explain_line(raw: bytes, parser: LogParser, arrival_at: float) -> None:
     read = [line for line in parser.lines(raw + b"\n", arrival_at) if line.event is not None]
-    click.echo(_explanation(read[0]) if read else f"no rule\n    {raw.decode(errors='replace')}")
+    told = _explanation(read[0]) if read else ["no rule", f"    {raw.decode(errors='replace')}"]
+    click.echo("\n".join(map(printable, told)))
 
 
-def _explanation(line: Line) -> str:
+def _explanation(line: Line) -> list[str]:
     assert line.event is not None  # noqa: S101 - the caller has looked
     rule, seen = line.event.rule, line.event.captures
     does = f"{rule.action} {rule.status.label}" if rule.status else str(rule.action)
     who = seen.get("client_id") or seen.get("thread") or seen.get("member_id")
-    return (
-        f"{rule.dialect}/{rule.name}: {does}, {format_time(line.at)}, {who} "
-        f"({rule.cites})\n    {line.text.rstrip()}"
-    )
+    head = f"{rule.dialect}/{rule.name}: {does}, {format_time(line.at)}, {who} ({rule.cites})"
+    return [head, f"    {line.text.rstrip()}"]

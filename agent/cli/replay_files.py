@@ -20,6 +20,7 @@ from agent.sources.librdkafka_stats_view import StatsView
 from agent.sources.log_files import UTF_16, Failed, Recording, recordings
 from agent.sources.log_parser import LogParser
 from agent.sources.reading import Dialects
+from metrics.exporters.points import printable
 from metrics.signals import Signal
 
 Stream = Iterator[Signal | Tick]
@@ -148,7 +149,7 @@ def _is_capture(path: str) -> bool:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)
 
 
 def _watched(

@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from agent.groups.model import Assigned, Description, Down, Listing, Member
+from metrics.exporters.points import printable
 
 _Row = tuple[str, ...]
 
@@ -27,7 +28,7 @@ def render_listings(listings: Sequence[Listing], down: Sequence[Down], output: O
         return _document(listings, (), down, output)
     header = ("GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR")
     rows = [
-        (each.group, each.type or "", each.protocol, each.state or "", str(each.coordinator))
+        tuple(map(_cell, (each.group, each.type, each.protocol, each.state, each.coordinator)))
         for each in listings
     ]
     return _table(header, rows)
@@ -102,7 +103,7 @@ def _of(
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))
 
 
 def _flat(assigned: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -145,6 +145,17 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
     ]
 
 
+def test_no_control_character_reaches_the_terminal() -> None:
+    odd = "g\x1b[2J\n"
+    with Simulated({odd: Group(members={"m\x07-a": {"t": [0]}})}) as cluster:
+        listed = call(cluster, "list").stdout
+        told = call(cluster, "describe", odd, "--members").stdout
+
+    assert [line.split()[0] for line in listed.splitlines()] == ["GROUP", r"g\x1b[2J\n"]
+    assert r"m\x07-a" in told
+    assert not {"\x1b", "\x07"} & set(listed + told)
+
+
 def test_members_are_described_as_a_table_of_their_own() -> None:
     with Simulated(GROUPS) as cluster:
         result = call(cluster, "describe", "orders", "views", "--members", "--verbose")

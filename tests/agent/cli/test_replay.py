@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from agent.cli import main
+from agent.cli.explain import explain
 from agent.cli.replay import replay
 
 GOLDEN = Path(__file__).parent.parent.parent / "golden" / "dialects"
@@ -56,6 +58,22 @@ def test_text_is_a_line_for_people() -> None:
 
     assert len(lines) == len(rows(run(RECORDED)))
     assert "0 -> 2 NewMember" in lines[0]
+
+
+def test_no_control_character_reaches_the_terminal(tmp_path: Path) -> None:
+    """Names and reasons come from outside: they may not write there what they want."""
+    log = tmp_path / "app.log"
+    text = RECORDED.read_text().replace("groupId=g-join-3.0.2", "groupId=g\x1b]0;owned\x07\u202e")
+    log.write_text(text)
+
+    printed = run("--format", "text", log).stdout + run("--explain-line", log).stdout
+    records = run(log).stdout.encode()
+    told = CliRunner().invoke(explain, ["g\x1b]0;owned\x07\u202e", "--from", "-"], input=records)
+    unknown = CliRunner().invoke(main, ["explain", "h", "--from", "-"], input=records)
+
+    for shown in (printed, told.stdout, unknown.stderr):
+        assert r"g\x1b]0;owned\x07\u202e" in shown
+        assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
 def test_explain_line_names_the_rule_and_shows_what_none_reads(tmp_path: Path) -> None:
