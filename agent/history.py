@@ -4,10 +4,8 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
-
 from aggregation.episodes import GroupEpisode, ToldTo, group_episodes
-from metrics.sample import MALFORMED, Sample, SampleKind
+from metrics.sample import Sample, SampleKind, decode
 
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 that rebalances hourly fills it in two weeks."""
@@ -15,7 +13,6 @@ _SEED_BYTES = 4 << 20
 _FEW = 1_000
 
 _NO_CAUSES = {SampleKind.SAMPLE, SampleKind.EPISODE}
-_decode = msgspec.json.Decoder(Sample).decode
 
 
 class History:
@@ -101,7 +98,7 @@ def _decoded(data: bytes) -> list[Sample]:
     out = []
     for line in data.splitlines():
         try:
-            out.append(_decode(line))
-        except MALFORMED:
+            out.append(decode(line))
+        except ValueError:
             continue
     return out

@@ -10,12 +10,11 @@ from pathlib import Path
 import msgspec
 
 from agent.errors import RecordsError
-from metrics.sample import MALFORMED, Sample, SampleKind, format_time
+from metrics.sample import Sample, SampleKind, decode, format_time
 
 STDIN = "-"
 _LOOKS = 100
 """At a spool that is written meanwhile; files come and go once a second at most."""
-_decode = msgspec.json.Decoder(Sample).decode
 
 
 @dataclass(slots=True)
@@ -83,8 +82,8 @@ def _from_files(paths: Iterable[Path], group: str) -> Found:
 def _take(lines: Iterable[bytes], group: str, found: Found) -> None:
     for line in lines:
         try:
-            record = _decode(line)
-        except MALFORMED:
+            record = decode(line)
+        except ValueError:
             found.malformed += 1
             continue
         found.groups.add(record.group)

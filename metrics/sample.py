@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import msgspec
 
+from metrics.status import RebalanceStatus
+
 SCHEMA_VERSION = 1
 REASON_MAX_CHARS = 255
 _ID_HEX_DIGITS = 32
@@ -110,12 +112,33 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
 MALFORMED = (ValueError, RecursionError)
 """What msgspec raises of a line that is no record: its own errors, and that of bytes which are no
 UTF-8, are ValueErrors; of nesting without end it is the other."""
-_encoder = msgspec.json.Encoder()
+_CODES = range(len(RebalanceStatus))
+_encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Sample)
 
 
 def encode(sample: Sample) -> bytes:
     """Return the sample as one line of JSON, its newline included."""
     return _encoder.encode(sample) + b"\n"
+
+
+def decode(line: bytes) -> Sample:
+    """Return the record of a line, whoever wrote it.
+
+    Raises:
+        ValueError: it is none; the text says why.
+
+    """
+    try:
+        sample = _decoder.decode(line)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    for code in (sample.from_, sample.to, sample.peak):
+        if code is not None and code not in _CODES:
+            raise ValueError(f"{code} is no status code (0 to {_CODES[-1]})")
+    for ts in (sample.ts, sample.joined_ts):
+        if ts is not None:
+            parse_time(ts)
+    return sample
 
 
 @lru_cache(maxsize=8)  # a record has its instant in its columns and its ids

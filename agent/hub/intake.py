@@ -23,7 +23,7 @@ from starlette.routing import Route
 from agent.hub.members import HubMembers
 from agent.hub.push import MAX_BYTES, PATH
 from agent.sources.base import Detach, Emit, SourceHealth
-from metrics.sample import MALFORMED, Sample, Scope, parse_time
+from metrics.sample import Sample, Scope, decode, parse_time
 from metrics.snapshot import GroupKey, MemberRow
 from metrics.track import StatusConfig
 
@@ -38,7 +38,6 @@ _NAME_CHARS = 8
 _SPOOL_CHARS = range(1, 65)
 _AFTER = re.compile(r"\d{1,18}", re.ASCII)
 
-_decode = msgspec.json.Decoder(Sample).decode
 Take = Callable[[Sequence[Sample]], None]
 Safe = Callable[[], Awaitable[bool]]
 """Returns once all that was taken is safe; False: it is not."""
@@ -140,11 +139,11 @@ class Intake:
         told_to = 0.0 if lines else now  # who has no more to tell has told all
         for line in lines.splitlines():
             try:
-                record = _decode(line)
-                told_to = parse_time(record.ts)
-            except MALFORMED:
+                record = decode(line)
+            except ValueError:
                 self.health.unparsed += 1
                 continue
+            told_to = parse_time(record.ts)
             if record.seq > seq:
                 seq = record.seq
                 taken.append(record)

@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent.history import spooled
 from metrics.sample import encode
 from tests.aggregation.test_episodes import START, records
 
+NO_CODE = encode(msgspec.structs.replace(records(*START)[0], to=14)).strip()
 
-@pytest.mark.parametrize("malformed", [b"\0" * 9, b'{"id":"\xff"}', b'{"x":' + b"[" * 100_000])
+
+@pytest.mark.parametrize(
+    "malformed", [b"\0" * 9, b'{"id":"\xff"}', b'{"x":' + b"[" * 100_000, NO_CODE]
+)
 def test_what_is_no_record_is_left_out(tmp_path: Path, malformed: bytes) -> None:
     known = records(*START)
     lines = [encode(record).strip() for record in known]

@@ -1,5 +1,6 @@
 import time
 from dataclasses import fields, replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from metrics.sample import (
     SampleKind,
     Scope,
     clip,
+    decode,
     digest,
     encode,
     format_time,
@@ -79,20 +81,44 @@ class TestCodec:
 
         line = encode(sample)
 
-        assert msgspec.json.decode(line, type=Sample) == sample
+        assert decode(line) == sample
         assert line.count(b"\n") == 1
+
+    @pytest.mark.parametrize(
+        ("changed", "why"),
+        [
+            ({"to": 14}, "14 is no status code (0 to 13)"),
+            ({"from_": -1}, "-1 is no status code (0 to 13)"),
+            ({"peak": 99}, "99 is no status code (0 to 13)"),
+            ({"ts": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
+            ({"joined_ts": "2026-11-21T06:31:51"}, "no zone in '2026-11-21T06:31:51'"),
+        ],
+    )
+    def test_what_cannot_be_is_no_record(self, changed: dict[str, Any], why: str) -> None:
+        with pytest.raises(ValueError) as refused:  # noqa: PT011 - looked at below
+            decode(encode(msgspec.structs.replace(SAMPLE, **changed)))
+        assert str(refused.value) == why
+
+    @pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"id":"\xff"}', b"[" * 100_000])
+    def test_what_is_no_json_of_ours_is_no_record(self, line: bytes) -> None:
+        with pytest.raises(ValueError):  # noqa: PT011 - msgspec's own words
+            decode(line)
+
+    def test_nesting_without_end_is_no_record(self) -> None:
+        with pytest.raises(ValueError, match="nested too deeply"):
+            decode(b'{"x":' + b"[" * 100_000)
 
     def test_field_of_a_later_version_does_not_disturb_a_reader(self) -> None:
         line = encode(SAMPLE).replace(b'{"schema":1,', b'{"schema":2,"color":{"a":[1]},')
 
-        read = msgspec.json.decode(line, type=Sample)
+        read = decode(line)
 
         assert read == msgspec.structs.replace(SAMPLE, schema=2)
 
     def test_field_that_was_left_out_is_read_as_its_default(self) -> None:
         line = encode(SAMPLE).replace(b'"agent":"a-1","seq":17,', b"")
 
-        read = msgspec.json.decode(line, type=Sample)
+        read = decode(line)
 
         assert (read.agent, read.seq) == ("", 0)
 

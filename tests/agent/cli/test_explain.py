@@ -80,7 +80,10 @@ def test_a_spool_that_is_written_meanwhile_is_read_whole(tmp_path: Path) -> None
     assert len(read_records(str(tmp_path), "g").records) == 1_000
 
 
-@pytest.mark.parametrize("line", [b"{torn", b'{"id":"\xff"}', b'{"x":' + b"[" * 100_000])
+NO_CODE = LINES.splitlines()[0].replace(b'"to":', b'"to":9')
+
+
+@pytest.mark.parametrize("line", [b"{torn", b'{"id":"\xff"}', b'{"x":' + b"[" * 100_000, NO_CODE])
 def test_a_line_that_is_no_record_is_told_and_left_out(spool: Path, line: bytes) -> None:
     (spool / "0.jsonl").write_bytes(line + b"\n")
 

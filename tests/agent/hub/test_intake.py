@@ -117,8 +117,12 @@ def test_goes_on_from_its_checkpoint(hub: Hub) -> None:
         b'{"id":"\xff"}',
         b'{"x":' + b"[" * 100_000,
         encode(msgspec.structs.replace(RECORDS[1], ts="yesterday")).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], joined_ts="yesterday")).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], to=14)).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], from_=-1)).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], peak=99)).strip(),
     ],
-    ids=["torn", "not utf-8", "deep", "no time"],
+    ids=["torn", "not utf-8", "deep", "no time", "no time of a join", "to", "from", "peak"],
 )
 def test_malformed_line_is_counted_and_the_rest_taken(hub: Hub, malformed: bytes) -> None:
     hub.ask("POST", encode(RECORDS[0]) + malformed + b"\n" + encode(RECORDS[1]))
