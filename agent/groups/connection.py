@@ -81,7 +81,7 @@ class Connection:
         try:
             async with asyncio.timeout(timeout_s):
                 streams = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
-        except (OSError, EOFError, UnicodeError) as error:  # the last of a name that cannot be
+        except (OSError, EOFError, ValueError, OverflowError) as error:  # an address that cannot be
             raise faults.of_connecting(address, error, tls=tls is not None) from error
         connection = cls(address, streams, security, timeout_s)
         try:

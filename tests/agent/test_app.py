@@ -166,7 +166,7 @@ def test_a_sink_that_breaks_begins_again_and_stops_nothing(
         raise ZeroDivisionError  # a bug
 
     monkeypatch.setattr("agent.hub.push.identity", broken)
-    monkeypatch.setattr("agent.keeping.RESTART_S", 0.5)
+    monkeypatch.setattr("agent.keeping.RESTART_S", 0.2)
     with config_file.open("a") as file:
         file.write('hub: {push_to: ["http://127.0.0.1:1"]}\n')
 

@@ -1,4 +1,5 @@
 import json
+import random
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,6 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from agent.cli import main
+from agent.groups.connection import Connection
 from agent.groups.requests import Api
 from metrics.sample import encode
 from metrics.signals import Member, SignalKind
@@ -143,6 +145,27 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
             ],
         }
     ]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_with_wrong_bytes_end_in_a_sentence(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, sound = random.Random(seed), Connection._frame
+
+    async def changed(connection: Connection) -> bytes:
+        frame = bytearray(await sound(connection))
+        if drawn.random() < 0.35:
+            for _ in range(drawn.randint(1, 4)):
+                frame[drawn.randrange(4, len(frame))] = drawn.choice([0, 1, 0x7F, 0x80, 0xFF])
+        return bytes(frame)
+
+    monkeypatch.setattr(Connection, "_frame", changed)
+    monkeypatch.setattr("agent.groups.asking.PATIENCE_S", 0.1)
+    with Simulated(GROUPS) as cluster:
+        for arguments in (["list"], ["describe", *GROUPS, "--members", "--verbose"]) * 60:
+            result = call(cluster, *arguments, "--timeout", "0.3")
+            assert isinstance(result.exception, SystemExit | None), result.exception
 
 
 def test_no_control_character_reaches_the_terminal() -> None:

@@ -100,11 +100,14 @@ def test_nobody_listens() -> None:
     assert opened(closed_port()).startswith("UnreachableError unreachable: broker: cannot be")
 
 
-@pytest.mark.parametrize("host", ["a..b", "x" * 64])
-def test_a_name_that_cannot_be(host: str) -> None:
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("a..b", 9092), ("x" * 64, 9092), ("a\0b", 9092), (HOST, 1 << 16), (HOST, -1)],
+)
+def test_an_address_that_cannot_be(host: str, port: int) -> None:
     """As a broker may call itself."""
     with pytest.raises(UnreachableError, match="cannot be reached"):
-        asyncio.run(Connection.open(host, 9092, Security()))
+        asyncio.run(Connection.open(host, port, Security()))
 
 
 @pytest.mark.parametrize(
