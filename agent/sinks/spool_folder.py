@@ -16,6 +16,8 @@ from agent.errors import SinkError
 from metrics.sample import MALFORMED
 
 _LOCK = ".lock"
+_AGENT_CHARS = 128
+"""Of an agent's name in that of a file, which may have 255 bytes."""
 _NAME = re.compile(r"(?P<stamp>\d{8}T\d{9}Z)-.*-(?P<seq>\d{12,})\.jsonl", re.ASCII)
 
 
@@ -37,7 +39,7 @@ def file_stamp(now: float) -> str:
 
 def file_name(stamp: str, agent: str, seq: int) -> str:
     """Return a name that sorts by time; ``seq`` is the first in the file."""
-    return f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', agent)}-{seq:012d}.jsonl"
+    return f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', agent[:_AGENT_CHARS])}-{seq:012d}.jsonl"
 
 
 def part_path(final: Path) -> Path:

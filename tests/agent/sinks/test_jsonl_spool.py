@@ -113,6 +113,15 @@ def test_names_sort_by_time_though_the_clock_steps_back(
     assert ids(config) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("agent", ["../x", "", "h\u00fc st", "h" * 300])
+def test_any_agent_has_a_file_of_its_own(config: SpoolConfig, agent: str) -> None:
+    spool = JsonlSpool(config, agent=agent, now=NOW, mark=START)
+    spool.write([a_sample(1)])
+    spool.commit()
+    spool.close()
+    assert ids(config) == [1]
+
+
 def test_a_file_rolls_by_size(tmp_path: Path) -> None:
     config = SpoolConfig(dir=tmp_path, file_bytes=4096, max_bytes=1 << 20)
     spool = a_spool(config)
