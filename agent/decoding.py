@@ -23,7 +23,11 @@ _DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 SIZE = {"is": "size"}
 """A field's metadata: it is a size, though its name does not end with ``_bytes``."""
 _BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_SIZE = re.compile(r"(\d+) ?([KMGT]iB|B|)")
+_SIZE = re.compile(r"(\d{1,18}) ?([KMGT]iB|B|)")
+_WHOLE = re.compile(r"\d{1,18}")
+"""As 64 bits hold; Python takes thousands of digits for an error."""
+_LONGEST_S = 10 * 365 * 86_400.0
+"""Longer than any setting means, and within what every clock can wait for."""
 
 
 def suggest(wrong: object, known: Iterable[str]) -> str:
@@ -141,7 +145,7 @@ def _member(hint: type[Enum], value: object, where: str) -> Enum:
 def _scalar(hint: type, value: object, where: str) -> Any:
     if hint is bool and isinstance(value, bool):
         return value
-    if hint is int and not isinstance(value, bool) and re.fullmatch(r"\d+", str(value)):
+    if hint is int and not isinstance(value, bool) and _WHOLE.fullmatch(str(value)):
         return int(str(value))  # text, too: ${NAME} gives text
     if hint is str and isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
@@ -171,14 +175,17 @@ def parse_duration(value: object, where: str) -> float:
     """Return seconds of ``30s``, ``1h30m`` or 0.
 
     Raises:
-        ConfigError: anything else, a bare number too: its unit would be a guess.
+        ConfigError: anything else, a bare number too: its unit would be a guess; above ten years.
 
     """
     if value in (0, "0"):
         return 0.0
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         raise _wrong(value, where, "a duration such as 30s, 5m or 1h30m")
-    return sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(value))
+    seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(value))
+    if seconds > _LONGEST_S:
+        raise _wrong(value, where, "at most ten years")
+    return seconds
 
 
 def parse_size(value: object, where: str) -> int:

@@ -289,6 +289,23 @@ def test_any_value_is_a_size_or_a_configuration_error(value: object) -> None:
         assert parse_size(value, "here") >= 0
 
 
+NINES = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("status: {linger: 3651d}", "status.linger: found '3651d', wanted at most ten years"),
+        (f"status: {{linger: {NINES}h}}", "status.linger: found '99999"),
+        (f"limits: {{series: '{NINES}'}}", "limits.series: found '99999"),
+        (f"limits: {{memory: {NINES}B}}", "limits.memory: found '99999"),
+        (f"samples: {{spool: {{max_bytes: {NINES}TiB}}}}", "samples.spool.max_bytes: found '999"),
+    ],
+)
+def test_a_number_without_end_is_refused(file: Path, text: str, said: str) -> None:
+    assert refusal(file, LEAST + text).startswith(f"agent.yaml: {said}")
+
+
 def test_the_example_that_run_shows_is_a_configuration(file: Path) -> None:
     file.write_text(EXAMPLE)
 
