@@ -7,8 +7,11 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from agent.config import load
+import msgspec
+
+from agent.config import effective, load
 from agent.errors import ConfigError, DialectError, SourceError
+from agent.hub.intake import Intake
 from agent.replay import replay
 from agent.sources.base import Tick
 from agent.sources.broker_log import broker_dialects
@@ -22,8 +25,10 @@ from agent.sources.log_parser import LogParser
 from agent.sources.pcap_file import signals
 from agent.web_auth import Users, credentials
 from agent.web_config import read_web_config
+from aggregation.episodes import group_episodes
+from aggregation.explanation import explanations
 from aggregation.spark.lines import read_line
-from metrics.sample import encode
+from metrics.sample import decode, encode
 from metrics.signals import Signal
 from metrics.track import StatusConfig
 from metrics.tracker import Tracker
@@ -99,7 +104,7 @@ def events(data: bytes) -> None:
 def configurations(data: bytes) -> None:
     """A configuration file."""
     with _file(data) as path, suppress(ConfigError):
-        load(path, environ={})
+        effective(load(path, environ={}))
 
 
 def web_configurations(data: bytes) -> None:
@@ -122,6 +127,15 @@ def rules(data: bytes) -> None:
 
 
 def samples(data: bytes) -> None:
-    """A line of a spool file."""
+    """A line of a spool file, as Spark, a hub and `explain` take it."""
     with suppress(ValueError):
         read_line(data)
+    msgspec.json.encode(_taken(data).checkpoint())
+    with suppress(ValueError):
+        explanations(group_episodes([decode(data)]), 1, None)
+
+
+def _taken(data: bytes) -> Intake:
+    intake = Intake("", StatusConfig())
+    intake.take("spool", data, _ARRIVAL_AT)
+    return intake
