@@ -41,6 +41,15 @@ def connect_worker(
     return Child(client_id, [*command(_MAIN, log, cache), config], folder / f"{client_id}.out")
 
 
+def has_stopped(worker: Child) -> bool:
+    """Tell whether a worker has stopped by itself, and left its group.
+
+    4.3.0's may not: Connect and its Jetty each stop the REST server at SIGTERM, side by side, and
+    can wait for each other for ever. Then it is killed, and its group waits for its session to end.
+    """
+    return "Kafka Connect stopped" in worker.log.with_suffix(".log").read_text(errors="replace")
+
+
 def run_connector(rest_port: int, name: str, tasks: int) -> None:
     """Have a group run a connector whose tasks write to nowhere what a topic has; wait for them."""
     url = f"http://127.0.0.1:{rest_port}/connectors/{name}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.lab.broker import free_port
-from tests.system.connect_worker import connect_worker, run_connector
+from tests.system.connect_worker import connect_worker, has_stopped, run_connector
 from tests.system.observer import STREAMS
 from tests.system.proxy_scene import BROKERS, WITHIN_S, Scene, drain
 
@@ -95,13 +95,20 @@ def test_wire_and_logs_tell_the_same_of_a_streams_group(scene: Scene) -> None:
 
 def test_connect_workers_are_members_of_a_classic_group(scene: Scene) -> None:
     where = (scene.bootstrap, scene.folder / "connect", scene.cache)
+    rounds = [2, 0]
     with connect_worker("w1", "connect", *where):
-        assert scene.wire.codes("w1", [2, 0]) == [2, 0]
-        with connect_worker("w2", "connect", *where):
-            assert scene.wire.codes("w1", [2, 0, 1, 0]) == [2, 0, 1, 0]
-
-        assert scene.wire.codes("w1", [2, 0, 1, 0, 1, 0]) == [2, 0, 1, 0, 1, 0]
-    assert scene.wire.codes("w2", [2, 0, 6, 0]) == [2, 0, 6, 0]
+        assert scene.wire.codes("w1", rounds) == rounds
+        for name in ("w2", "w3", "w4"):
+            with connect_worker(name, "connect", *where) as worker:
+                rounds += [1, 0]
+                assert scene.wire.codes("w1", rounds) == rounds
+            rounds += [1, 0]
+            assert scene.wire.codes("w1", rounds) == rounds
+            left = [6, 0] if has_stopped(worker) else []
+            assert scene.wire.codes(name, [2, 0, *left]) == [2, 0, *left]
+            if left:
+                break
+    assert left
     assert scene.wire.kinds("connect") == {("classic", "connect")}
 
 
