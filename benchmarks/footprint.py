@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +61,8 @@ def running(folder: Path) -> Iterator[tuple[psutil.Process, Path]]:
 
 
 def address(messages: Path) -> str | None:
-    for line in messages.read_text().splitlines():
+    whole, _, _ = messages.read_text().rpartition("\n")  # the last line may still be written
+    for line in whole.splitlines():
         if line.startswith("{") and "address" in (found := json.loads(line)):
             return str(found["address"])
     return None
@@ -72,7 +72,7 @@ def get(url: str) -> str | None:
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return str(answer.read().decode())
-    except (urllib.error.URLError, ConnectionError):
+    except OSError:
         return None
 
 

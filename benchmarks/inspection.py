@@ -27,11 +27,11 @@ sys.path.insert(0, str(ROOT))
 from kio.index import load_response_schema  # noqa: E402 - the path comes first
 from kio.serial import entity_reader  # noqa: E402
 
+from agent.addresses import parse_address  # noqa: E402
 from agent.groups.brokers import Brokers  # noqa: E402
 from agent.groups.poll import Poller  # noqa: E402
 from agent.groups.requests import Api, decode  # noqa: E402
 from agent.groups.security import Security  # noqa: E402
-from agent.sources.proxy_config import parse_node  # noqa: E402
 from tests.agent.groups.simulated import Group, Simulated  # noqa: E402
 
 GROUPS, MEMBERS, BATCH, BROKERS = 5_000, 20, 50, 3
@@ -93,7 +93,7 @@ def brokers(count: int) -> Iterator[str]:
 
 async def recorded(bootstrap: str) -> None:
     """Have every answer asked for once, so that the brokers have its bytes."""
-    nodes = [parse_node(address, "bootstrap") for address in bootstrap.split(",")]
+    nodes = [parse_address(address, "bootstrap") for address in bootstrap.split(",")]
     asking = Brokers(nodes, Security, timeout_s=WITHIN_S)
     await Poller(asking, lambda _: True).poll(())
     await asking.close()
