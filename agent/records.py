@@ -4,6 +4,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def read_records(place: str, group: str) -> Found:
         return found
     path = Path(place)
     if path.is_file():
-        return _from_files([path], group)
+        with suppress(FileNotFoundError):  # gone just now
+            return _from_files([path], group)
     if (path / "transitions").is_dir():
         return _from_tables(path, group)
     if not path.is_dir():

@@ -3,10 +3,10 @@
 import errno
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import click
@@ -89,7 +89,7 @@ def _refuse_odd(arguments: Sequence[str] | None) -> None:
         try:
             each.encode()
         except UnicodeEncodeError as error:
-            if not Path(each).exists():
+            if not os.path.exists(each):  # noqa: PTH110 - Path's raises where the name is too long
                 raise ConfigError(f"found {each!r}, wanted UTF-8") from error
 
 

@@ -109,5 +109,6 @@ def _found(found: Found, group: str, last: int, until: float | None) -> list[Exp
     if not found.records:
         near = get_close_matches(group, found.groups)
         known = ", ".join(near or sorted(found.groups)[:5]) or "none"
-        raise RecordsError(f"no record of group {group!r}; groups that were seen: {known}")
+        nothing = f"no record of group {group!r}; groups that were seen: {known}"
+        raise RecordsError("\n".join([*found.faults, nothing]))
     return explanations(group_episodes(found.records), last, until) or [explained("", group, [])]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from agent.api_client import ask
+from agent.errors import RecordsError
 from agent.groups.model import Description, Failure, GroupType
 from agent.records import read_records
 
@@ -39,8 +40,10 @@ def observed(answers: Sequence[Description | Failure], place: str) -> list[Descr
 def _seen(place: str, group: str) -> Sequence[_Seen]:
     if place.startswith(("http://", "https://")):
         return list(ask(place, "members", list[_Seen], group=group))
-    records = read_records(place, group).records
-    return [_Seen(each.member_id, each.generation) for each in records]
+    found = read_records(place, group)
+    if found.faults:
+        raise RecordsError("; ".join(found.faults))
+    return [_Seen(each.member_id, each.generation) for each in found.records]
 
 
 def _told(described: Description, seen: Iterable[_Seen]) -> Description:

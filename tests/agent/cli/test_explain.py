@@ -114,6 +114,19 @@ def test_a_file_that_cannot_be_read_is_an_error_and_loses_no_other(
     assert found.stderr.startswith(f"Error: {broken}: {said}")
 
 
+def test_where_nothing_is_known_what_could_not_be_read_is_told_too(tmp_path: Path) -> None:
+    broken = tmp_path / "0.jsonl.gz"
+    broken.write_bytes(b"no gzip")
+
+    found = explain("g", "--from", str(broken))
+
+    assert found.exit_code == 1
+    assert found.stderr.splitlines() == [
+        f"Error: {broken}: Not a gzipped file (b'no')",
+        "no record of group 'g'; groups that were seen: none",
+    ]
+
+
 def test_lines_on_stdin() -> None:
     assert LAST in explain("g", "--from", "-", stdin=LINES).stdout
 

@@ -250,6 +250,16 @@ def test_generation_comes_from_a_spool_too(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["groups"][0]["generation"] == 7
 
 
+def test_spool_that_cannot_be_read_is_told_and_the_group_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl.gz").write_bytes(b"no gzip")
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", "orders", "--from", str(tmp_path))
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].startswith("orders ")
+    assert result.stderr.startswith(f"Warning: no generation and leader: {tmp_path}/1.jsonl.gz: ")
+
+
 def test_place_that_does_not_answer_is_told_and_the_group_is_shown() -> None:
     with Simulated(GROUPS) as cluster:
         result = call(cluster, "describe", "orders", "--from", "http://127.0.0.1:9")
