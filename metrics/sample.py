@@ -112,7 +112,7 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
 MALFORMED = (ValueError, RecursionError)
 """What msgspec raises of a line that is no record: its own errors, and that of bytes which are no
 UTF-8, are ValueErrors; of nesting without end it is the other."""
-_CODES = range(len(RebalanceStatus))
+_CODES = {None, *range(len(RebalanceStatus))}
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Sample)
 
 
@@ -132,12 +132,13 @@ def decode(line: bytes) -> Sample:
         sample = _decoder.decode(line)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    for code in (sample.from_, sample.to, sample.peak):
-        if code is not None and code not in _CODES:
-            raise ValueError(f"{code} is no status code (0 to {_CODES[-1]})")
-    for ts in (sample.ts, sample.joined_ts):
-        if ts is not None:
-            parse_time(ts)
+    codes = (sample.from_, sample.to, sample.peak)
+    if not _CODES.issuperset(codes):
+        (wrong, *_) = (code for code in codes if code not in _CODES)
+        raise ValueError(f"{wrong} is no status code (0 to {max(RebalanceStatus):d})")
+    parse_time(sample.ts)
+    if sample.joined_ts is not None:
+        parse_time(sample.joined_ts)
     return sample
 
 
