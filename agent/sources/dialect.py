@@ -45,6 +45,14 @@ from agent.sources.rule import USERS, Action, Dialect, Rule
 from agent.wire import reasons
 from metrics.status import BY_LABEL, CONSUMER_MAX, STREAMS_CODES, RebalanceStatus
 
+_NAME_CHARS = 300
+"""Of a name within a text: a member id is a client id, which has 255 at most, and a UUID."""
+_NAME = re.compile(
+    r"(?P<begin>\(\?P<(?:group|member_id|instance_id|client_id|assignor|due|thread)>)\.(?P<repeat>[+*])"
+)
+_INNER_CHARS = 1_024
+"""Of anything else within a text. Lists say their own bound, what ends a text has none."""
+_INNER = re.compile(r"(?P<begin>)(?<!\\)\.(?P<repeat>[+*])(?!\??[)?$]*$)")
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", "joined_only", *_WITH_STATUS}
@@ -217,8 +225,19 @@ def _known_keys(data: Mapping[Any, Any], known: set[str], where: str) -> None:
         )
 
 
+def _bounded(text: str) -> str:
+    """Return an expression in which nothing but the end may be of any length.
+
+    Else, in a line that says the same again and again, it takes the cube of the line's length to
+    find out that nothing fits, and no other line is read meanwhile.
+    """
+    for found, most in ((_NAME, _NAME_CHARS), (_INNER, _INNER_CHARS)):
+        text = found.sub(rf"\g<begin>.{{_\g<repeat>,{most}}}", text)
+    return text.replace("{_+,", "{1,").replace("{_*,", "{0,")
+
+
 def _compile(text: Any, where: str) -> re.Pattern[str]:
     try:
-        return re.compile(str(text))
+        return re.compile(_bounded(str(text)))
     except re.error as error:
         raise DialectError(f"{where}: {error} in {text!r}") from error

@@ -1,9 +1,10 @@
+import re
 from typing import Any
 
 import pytest
 
 from agent.errors import DialectError
-from agent.sources.dialect import built_in, choose, codes, parse
+from agent.sources.dialect import built_in, choose, codes, of_brokers, parse
 from agent.sources.reading import Dialects
 from agent.sources.rule import Action, Event
 from metrics.status import RebalanceStatus
@@ -233,6 +234,16 @@ def test_all_shipped_dialects_are_loaded_in_the_order_of_their_names() -> None:
 
     assert names == sorted(names)
     assert "java-consumer-3.0-4.3" in names
+
+
+def test_nothing_but_the_end_of_a_text_may_be_any_text_of_any_length() -> None:
+    anything = re.compile(r"(?<!\\)\.[+*](?!\??[)?$]*$)")
+    for dialect in (*choose("auto").all, *of_brokers()):
+        assert not re.search(r"(?<!\\)(?:\.|\[\^[^\]]*\])[+*]", dialect.prefix.pattern), (
+            dialect.name
+        )
+        for rule in dialect.rules:
+            assert not anything.search(rule.text.pattern), (dialect.name, rule.name)
 
 
 def test_every_rule_of_a_dialect_has_a_name_of_its_own() -> None:

@@ -333,3 +333,23 @@ def test_a_reader_starts_without_a_horizon() -> None:
 
     assert reader.horizon() is None
     assert datetime.fromtimestamp(FIRST_AT, UTC).isoformat() == "2026-11-21T06:33:44+00:00"
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "again",
+    [
+        "[Consumer clientId=m1",
+        "[Consumer clientId=m1, groupId=g] ",
+        "[Consumer clientId=m, groupId=g] Member m sending LeaveGroup request to coordinator 127.0",
+        "[Consumer clientId=m, groupId=g] Successfully joined group with generation Generation{'",
+        "stream-thread [s-StreamThread-",
+        "Join group failed for group ",
+        '%7|1|JOIN|c#consumer-1| [thrd:main]: Group "g": ',
+    ],
+)
+def test_a_line_that_says_the_same_again_and_again_is_read_through(again: str) -> None:
+    """Without bounds it takes its length's cube: this one days, and no other is read meanwhile."""
+    again *= 150_000 // len(again)
+
+    assert told(signals(again, says(JOINING), says(synced(1))))[-2:] == ["join", "sync"]
