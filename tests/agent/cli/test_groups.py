@@ -147,6 +147,7 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_with_wrong_bytes_end_in_a_sentence(
     seed: int, monkeypatch: pytest.MonkeyPatch
