@@ -10,7 +10,7 @@ from agent.groups.sasl import Mechanism
 
 _PLACE = "cluster.security."
 ISSUER_EXAMPLE = "https://idp/token"
-"""An example."""
+"""A token endpoint, for messages."""
 
 
 class Protocol(StrEnum):

@@ -14,6 +14,7 @@ import re
 from typing import NamedTuple
 
 _INT_DIGITS = 10
+"""Of Java's largest int; Python takes thousands of digits for an error."""
 KEPT_BYTES = 1 << 16
 """How far it is looked back: a list takes 4 to 6 KiB."""
 

@@ -47,12 +47,13 @@ from metrics.status import BY_LABEL, CONSUMER_MAX, STREAMS_CODES, RebalanceStatu
 
 _NAME_CHARS = 300
 """Of a name within a text: a member id is a client id, which has 255 at most, and a UUID."""
-_NAME = re.compile(
-    r"(?P<begin>\(\?P<(?:group|member_id|instance_id|client_id|assignor|due|thread)>)\.(?P<repeat>[+*])"
-)
 _INNER_CHARS = 1_024
 """Of anything else within a text. Lists say their own bound, what ends a text has none."""
-_INNER = re.compile(r"(?P<begin>)(?<!\\)\.(?P<repeat>[+*])(?!\??[)?$]*$)")
+_ANYTHING = re.compile(
+    r"\\.|\[\^?(?:\\.|[^\]\\])+\]|"  # an escape or a class, in which a dot is a dot
+    r"(?P<name>\(\?P<(?:group|member_id|instance_id|client_id|assignor|due|thread)>)?"
+    r"\.(?P<repeat>[+*])(?P<tail>\??[)?$]*$)?"
+)
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", "joined_only", *_WITH_STATUS}
@@ -231,9 +232,15 @@ def _bounded(text: str) -> str:
     Else, in a line that says the same again and again, it takes the cube of the line's length to
     find out that nothing fits, and no other line is read meanwhile.
     """
-    for found, most in ((_NAME, _NAME_CHARS), (_INNER, _INNER_CHARS)):
-        text = found.sub(rf"\g<begin>.{{_\g<repeat>,{most}}}", text)
-    return text.replace("{_+,", "{1,").replace("{_*,", "{0,")
+
+    def bound(found: re.Match[str]) -> str:
+        name, repeat, tail = found["name"], found["repeat"], found["tail"]
+        if repeat is None or (tail is not None and name is None):
+            return found[0]
+        most = _INNER_CHARS if name is None else _NAME_CHARS
+        return f"{name or ''}.{{{int(repeat == '+')},{most}}}{tail or ''}"
+
+    return _ANYTHING.sub(bound, text)
 
 
 def _compile(text: Any, where: str) -> re.Pattern[str]:

@@ -246,6 +246,13 @@ def test_nothing_but_the_end_of_a_text_may_be_any_text_of_any_length() -> None:
             assert not anything.search(rule.text.pattern), (dialect.name, rule.name)
 
 
+def test_a_dot_in_a_class_or_behind_a_backslash_is_a_dot() -> None:
+    event = read(LINE + "at a.*+ b", [{"text": r"at a[.*]+\.?\+ (?P<reason>b.*)", "does": "leave"}])
+
+    assert event is not None
+    assert event.captures["reason"] == "b"
+
+
 def test_every_rule_of_a_dialect_has_a_name_of_its_own() -> None:
     for dialect in built_in():
         names = [rule.name for rule in dialect.rules]
