@@ -10,13 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from os.path import commonprefix
 
+from agent.sources.book import Book, any_of, without_captures
 from agent.sources.rule import USERS, Dialect, Event, Rule
-
-_LITERAL = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s\\])*(?![*+?{])")
-_CHOICE = re.compile(r"\(\?:([\w |]+)\)(?![*+?{])")
-_CAPTURE = re.compile(r"\(\?P<(\w+)>")
 
 _CLIENTS = 1_000
 """Prefixes remembered per voice; one that is forgotten is only read again."""
@@ -24,8 +20,8 @@ _CLIENTS = 1_000
 _TOLD, _TOLD_CHARS = 1_000, 512
 """Texts remembered per reading, and how long one may be: half a megabyte at most."""
 
-_HEAD_CHARS = 6
-"""Of a rule's text, to tell which rules can read a line at all."""
+_THREAD = r"(?: \[[^\]\n]{0,256}\])?\s{0,256}$"
+"""What may stand behind the class that logs a message, in Strimzi's layout."""
 
 _LOOK_BACK = 1
 """Characters before its start that a prefix may look at: what tells ``[Consumer`` from
@@ -41,20 +37,26 @@ class Voice:
     _clients: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
     """What prefixes told: a client's own is the same in all its lines."""
 
-    def read(self, entry: str, start: int, end: int) -> Event | None:
-        """Return what an entry says from ``start`` to ``end``, or None where no rule knows it."""
+    def read(self, entry: str, start: int, end: int, *, is_end: bool) -> Event | None:
+        """Return what an entry says from ``start`` to ``end``, or None where no rule knows it.
+
+        ``is_end``: the message is known to end there; else a layout may have put more behind it.
+        """
+        book = self._exact if is_end else self._open
         behind = entry.find("] ", start, end) + 2
         who = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
         if who is not None:
-            texts = self._texts(entry, behind)
+            texts = book.texts(entry, behind)
             match = texts.match(entry, behind, end)
             if match is not None:
                 return texts.event(match, who)
-        return self._read_afresh(entry, start, behind, end)
+        return self._read_afresh(book, entry, start, behind, end)
 
-    def _read_afresh(self, entry: str, start: int, behind: int, end: int) -> Event | None:
+    def _read_afresh(
+        self, book: Book, entry: str, start: int, behind: int, end: int
+    ) -> Event | None:
         for prefix in self.prefix.finditer(entry, start, end):
-            texts = self._texts(entry, prefix.end())
+            texts = book.texts(entry, prefix.end())
             match = texts.match(entry, prefix.end(), end)
             if match is None:
                 continue
@@ -66,98 +68,13 @@ class Voice:
             return texts.event(match, who)
         return None
 
-    def _texts(self, entry: str, behind: int) -> "_Texts":
-        """Return the rules that a text can match which begins as the entry does there."""
-        return self._by_head.get(entry[behind : behind + _HEAD_CHARS]) or self._others
+    @cached_property
+    def _exact(self) -> Book:
+        return Book(self.rules, is_exact=True)
 
     @cached_property
-    def _by_head(self) -> "dict[str, _Texts]":
-        """The rules by a text's first characters: most lines are tried against a few of them."""
-        heads = {rule: _heads_of(rule.text.pattern) for rule in self.rules}
-        return {
-            head: _Texts([rule for rule in self.rules if not heads[rule] or head in heads[rule]])
-            for head in set().union(*heads.values())
-        }
-
-    @cached_property
-    def _others(self) -> "_Texts":
-        return _Texts([rule for rule in self.rules if not _heads_of(rule.text.pattern)])
-
-
-class _Texts:
-    """Some rules as one expression, and where it keeps each one's captures.
-
-    A rule's mark stands at its end: `re` passes quickly over a branch that begins with a literal
-    and slowly over one that begins with a group.
-    """
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        texts = (
-            f"{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', rule.text.pattern)}(?P<r{i}>)"
-            for i, rule in enumerate(rules)
-        )
-        one = re.compile("|".join(texts) or "(?!)")
-        self.match = one.match
-        groups = one.groupindex
-        self._by_mark = {
-            groups[f"r{i}"]: (rule, [(n, groups[f"r{i}_{n}"]) for n in rule.text.groupindex])
-            for i, rule in enumerate(rules)
-        }
-
-    def event(self, match: re.Match[str], who: dict[str, str]) -> Event | None:
-        """Return what a match says, beside what the prefix told; None where that cannot be."""
-        rule, places = self._by_mark[match.lastindex or 0]
-        captures = who.copy() if places else who
-        for name, place in places:
-            text = match[place]
-            if text:
-                captures[name] = text
-        if rule.numbers and not rule.fits(captures):
-            return None
-        return Event(rule=rule, captures=captures)
-
-
-def _heads_of(pattern: str) -> set[str]:
-    """Return how a text begins, in literal characters; nothing where that varies."""
-    text = _CAPTURE.sub("", pattern, count=1) if _CAPTURE.match(pattern) else pattern
-    choice = _CHOICE.match(text)
-    texts = [text]
-    if choice is not None:
-        texts = [word + text[choice.end() :] for word in choice[1].split("|")]
-        pattern = pattern.replace(choice[0], "", 1)
-    heads = {_literal_of(text).replace("\\", "")[:_HEAD_CHARS] for text in texts}
-    varies = any(len(head) < _HEAD_CHARS for head in heads) or _branches(pattern)
-    return set() if varies else heads
-
-
-def _any_of(patterns: Sequence[str]) -> str:
-    """Return an expression for any of them; what several begin with is looked for once."""
-    alike: dict[str, list[str]] = {}
-    for pattern in patterns:
-        alike.setdefault(_literal_of(pattern)[:_HEAD_CHARS].rstrip("\\"), []).append(pattern)
-    texts = []
-    for some in alike.values():
-        begins = [_literal_of(pattern) for pattern in some]
-        begin = commonprefix(begins).rstrip("\\")  # noqa: RUF071 - by characters is meant
-        texts.append(f"{begin}(?:{'|'.join(pattern[len(begin) :] for pattern in some)})")
-    return f"(?:{'|'.join(texts)})"
-
-
-def _literal_of(pattern: str) -> str:
-    """Return the part of a pattern that is literal and stands at the start of all its texts."""
-    found = None if _branches(pattern) else _LITERAL.match(pattern)
-    return "" if found is None else found[0]
-
-
-def _branches(pattern: str) -> bool:
-    """Tell whether a pattern has alternatives from its very start on."""
-    bare = re.sub(r"\\.|\[\^?.[^\]]*\]", "", pattern)
-    depth, outermost = 0, int(pattern.startswith("("))
-    for character in bare:
-        depth += (character == "(") - (character == ")")
-        if character == "|" and depth <= outermost:
-            return True
-    return False
+    def _open(self) -> Book:
+        return Book(self.rules, is_exact=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,11 +102,16 @@ class Reading:
         if not head:
             return re.compile(re.escape(self.anchor.encode()))
         voices = (
-            voice.prefix.pattern.removeprefix(head)
-            + _any_of([rule.text.pattern.removesuffix("$") for rule in voice.rules])
+            without_captures(voice.prefix.pattern.removeprefix(head)) + any_of(voice.rules)
             for voice in self.voices
         )
-        return re.compile(_CAPTURE.sub("(?:", f"{head}(?:{'|'.join(voices)})").encode())
+        return re.compile(f"{head}(?:{'|'.join(voices)})".encode())
+
+    @cached_property
+    def _suffix(self) -> re.Pattern[str] | None:
+        """What is cut off: the class that logs, and what stands behind it."""
+        suffix = self.suffix
+        return None if suffix is None else re.compile(suffix.pattern + _THREAD)
 
     @cached_property
     def _head(self) -> str:
@@ -213,13 +135,11 @@ class Reading:
         return event
 
     def _read(self, entry: str, start: int) -> Event | None:
-        end = len(entry)
-        if self.suffix is not None and entry.endswith(")"):
-            cut = entry.rfind(" (")
-            if cut >= 0 and self.suffix.fullmatch(entry, cut):
-                end = cut
+        start = start if self._head else 0
+        suffix = None if self._suffix is None else self._suffix.search(entry, start)
+        end = len(entry) if suffix is None else suffix.start()
         for voice in self.voices:
-            event = voice.read(entry, start if self._head else 0, end)
+            event = voice.read(entry, start, end, is_end=suffix is not None)
             if event is not None:
                 return event
         return None

@@ -19,6 +19,7 @@ from agent.sources.dialect import codes, of_brokers
 from agent.sources.log_parser import LogParser
 from metrics.signals import Signal, SignalKind
 from metrics.status import RebalanceStatus
+from tests.agent.sources import layouts
 from tests.agent.sources.broker_lines import Broker
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "broker_log"
@@ -71,9 +72,18 @@ class TestRecordedBrokers:
 
     def test_a_layout_that_ends_with_the_thread_changes_nothing(self, folder: Path) -> None:
         data = (folder / "input.log").read_bytes()
-        by_strimzi = data.replace(b"\n", b" [data-plane-kafka-request-handler-3]\n")
 
-        assert _read(by_strimzi) == _read(data)
+        assert _read(layouts.as_strimzi(data)) == _read(data)
+
+    @pytest.mark.parametrize("behind", layouts.BEHIND.values(), ids=layouts.BEHIND)
+    def test_what_a_layout_puts_behind_changes_no_more_than_a_reasons_end(
+        self, folder: Path, behind: bytes
+    ) -> None:
+        data = (folder / "input.log").read_bytes()
+
+        found, wanted = _read(layouts.with_behind(data, behind)), _read(data)
+
+        layouts.assert_same_but_for_the_ends_of_reasons(found, wanted)
 
     def test_json_lines_change_nothing(self, folder: Path) -> None:
         data = (folder / "input.log").read_bytes()

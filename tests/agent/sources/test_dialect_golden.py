@@ -13,6 +13,7 @@ from agent.sources.interpreter import Interpreter
 from agent.sources.log_parser import LogParser
 from metrics.signals import FollowUp, Signal, SignalKind
 from metrics.status import RebalanceStatus
+from tests.agent.sources import layouts
 from tests.system.corpus.scenes import SCENES
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
@@ -20,7 +21,6 @@ _PLANS = Path(__file__).parents[2] / "system" / "corpus" / "versions.yaml"
 _FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.log"))
 _DIALECTS = choose("auto")
 _ARRIVAL_AT = 1_900_000_000.0
-
 _READ_IN_THE_SOURCE_ALONE = {
     ("aiokafka-0.8-0.14", 4),
     ("java-consumer-2.5", 3),  # by a failed join; a heartbeat's is recorded
@@ -112,6 +112,17 @@ class TestDialectContract:
         data = _log(folder)
 
         assert _read(data, piece_bytes=997) == _read(data)
+
+    def test_a_thread_behind_the_class_changes_nothing(self, folder: Path) -> None:
+        assert _read(layouts.as_strimzi(_log(folder))) == _read(_log(folder))
+
+    @pytest.mark.parametrize("behind", layouts.BEHIND.values(), ids=layouts.BEHIND)
+    def test_what_a_layout_puts_behind_changes_no_more_than_a_reasons_end(
+        self, folder: Path, behind: bytes
+    ) -> None:
+        found, wanted = _read(layouts.with_behind(_log(folder), behind)), _read(_log(folder))
+
+        layouts.assert_same_but_for_the_ends_of_reasons(found, wanted)
 
     def test_junk_between_the_lines_changes_nothing(self, folder: Path) -> None:
         junk = b"\n\xff\xfe\x00 [Consumer clientId=, roup \xe6\x97\n{\n"

@@ -353,3 +353,22 @@ def test_a_line_that_says_the_same_again_and_again_is_read_through(again: str) -
     again *= 150_000 // len(again)
 
     assert told(signals(again, says(JOINING), says(synced(1))))[-2:] == ["join", "sync"]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "message",
+    ["Cluster ID: m", "Request joining group due to: need to re-join with the given member-id: m"],
+)
+@pytest.mark.parametrize(
+    "again", [" ", '" ', " [a", " x.y", " (org.apache.kafka.C) [", " (org.apache.kafka.C) [a] "]
+)
+def test_what_a_layout_may_put_behind_again_and_again_is_read_through(
+    message: str, again: str
+) -> None:
+    """Where a message ends is asked at each character: no answer may take the line's length."""
+    behind = again * (150_000 // len(again))
+
+    found = signals(says(f"{message}{behind}x"), says(JOINING), says(synced(1)))
+
+    assert told(found)[-2:] == ["join", "sync"]
