@@ -30,13 +30,20 @@ _CRI = re.compile(
 )
 _MESSAGES = ("message", "msg", "short_message", "log", "event")
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog."""
-_TIMES = ("@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime")
+_STORED = ("MESSAGE", "textPayload", "line", "@message")
+"""A line as a store of logs kept it: journald, Google Cloud, Loki, CloudWatch."""
+_FIELDS = ("jsonPayload", "content")
+"""A line's own fields, as Google Cloud and Datadog keep them."""
+_TIMES = (
+    "@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime", "__REALTIME_TIMESTAMP",
+)  # fmt: skip
 _INSTANTS = (
     ("instant", "epochSecond", "nanoOfSecond"),  # log4j2's JsonLayout
     ("timestamp", "seconds", "nanos"),  # Google Cloud's agent
     (None, "timestampSeconds", "timestampNanos"),  # and its layouts for Logback and log4j2
 )
 """A field that holds seconds and nanoseconds, if it is not the entry itself, and their names."""
+_EPOCH = re.compile(r"\d{10,19}", re.ASCII)
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger")
 
 
@@ -94,7 +101,17 @@ class Unwrapper:
             at = self._time(found, arrival_at)
             last = log.endswith("\n") or len(log) < _DOCKER_PIECE_MIN_CHARS
             return self._piece(stream, log.rstrip("\r\n"), at, arrival_at, last=last)
-        return self._application(found, text, None, arrival_at)
+        return self._application(found, None, arrival_at) or self._stored(found, text, arrival_at)
+
+    def _stored(self, found: dict[str, Any], text: str, arrival_at: float) -> Entry:
+        """Unwrap what a store of logs has written; a plain line where none has."""
+        line, at = _first_text(found, _STORED), self._time(found, arrival_at)
+        inner: Any = next((found[key] for key in _FIELDS if key in found), None)
+        if line is not None and line.startswith("{"):
+            inner = _decode(line)
+        entry = self._application(inner, at, arrival_at) if isinstance(inner, dict) else None
+        plain = Entry(text, None) if line is None else Entry(line, at)
+        return entry or plain
 
     def _piece(
         self, stream: str, text: str, at: float | None, arrival_at: float, *, last: bool
@@ -107,14 +124,16 @@ class Unwrapper:
             self.pieces[stream] = Pieces(text[:JOINED_MAX_CHARS], at)
             return None
         found = _decode(text) if text.startswith("{") else None
-        return Entry(text, at) if found is None else self._application(found, text, at, arrival_at)
+        entry = None if found is None else self._application(found, at, arrival_at)
+        return entry or Entry(text, at)
 
     def _application(
-        self, found: dict[str, Any], text: str, at: float | None, arrival_at: float
-    ) -> Entry:
+        self, found: dict[str, Any], at: float | None, arrival_at: float
+    ) -> Entry | None:
+        """Return what a layout's JSON says; None where there is no message in it."""
         message = _first_text(found, _MESSAGES)
         if message is None:
-            return Entry(text, at)
+            return None
         own = self._time(found, arrival_at)
         return Entry(message, at if own is None else own, _logger(found))
 
@@ -126,7 +145,8 @@ class Unwrapper:
         for key in _TIMES:
             value = found.get(key)
             if isinstance(value, str):
-                return self._stamper.find(value, arrival_at)
+                whole = _EPOCH.fullmatch(value) and from_epoch(int(value))
+                return whole or self._stamper.find(value, arrival_at)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return from_epoch(value)
         return None

@@ -96,6 +96,45 @@ def test_json_inside_docker_keeps_the_applications_time(name: str) -> None:
     assert unwrap(raw) == Entry(TEXT, SECOND_AT + 0.25, LOGGER)
 
 
+STORED: dict[str, tuple[str, dict[str, object]]] = {
+    "journalctl -o json": ("MESSAGE", {"__REALTIME_TIMESTAMP": "1795242824500000"}),
+    "gcloud logging read": ("textPayload", {"timestamp": "2026-11-21T06:33:44.5Z"}),
+    "logcli -o jsonl": ("line", {"timestamp": "2026-11-21T06:33:44.5Z", "labels": {"app": "a"}}),
+    "CloudWatch Insights": ("@message", {"@timestamp": "2026-11-21 06:33:44.500"}),
+}
+"""How stores of logs write a line that they have kept: its key, and the rest."""
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_line_out_of_a_store_of_logs_has_the_stores_time(name: str) -> None:
+    key, rest = STORED[name]
+
+    assert unwrap(as_json(**{key: TEXT, **rest})) == Entry(TEXT, SECOND_AT + 0.5)
+
+
+@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("layout", APPLICATIONS)
+def test_json_out_of_a_store_of_logs_keeps_the_applications_time(name: str, layout: str) -> None:
+    key, rest = STORED[name]
+    inner = json.dumps(APPLICATIONS[layout])
+
+    assert unwrap(as_json(**{key: inner, **rest})) == Entry(TEXT, SECOND_AT + 0.25, LOGGER)
+
+
+@pytest.mark.parametrize("key", ["jsonPayload", "content"])
+def test_fields_out_of_a_store_of_logs_are_read(key: str) -> None:
+    outer = {"timestamp": "2026-11-21T06:33:44.5Z", "severity": "INFO"}
+    inner = {"message": TEXT, "logger": LOGGER}
+
+    assert unwrap(as_json(**{key: inner, **outer})) == Entry(TEXT, SECOND_AT + 0.5, LOGGER)
+
+
+def test_fields_within_fields_without_end_are_a_plain_line() -> None:
+    deep = b'{"content":' * 600 + b"{}" + b"}" * 600
+
+    assert unwrap(deep) == Entry(deep.decode(), None)
+
+
 def test_cri_gives_the_runtimes_time() -> None:
     raw = b"2026-11-21T06:33:44.500000000Z stderr F " + TEXT.encode()
     assert unwrap(raw) == Entry(TEXT, SECOND_AT + 0.5)
