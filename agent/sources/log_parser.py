@@ -24,6 +24,9 @@ from metrics.signals import Signal
 LINE_LIMIT = 1 << 20
 """Bytes of a line that are kept while its end has not come; the rest is passed over, counted."""
 
+_HEAD_BYTES = 1_024
+"""Of the line above, which is looked at for a stamp alone."""
+
 _CLOCK_AHEAD_S = 86_400.0
 """A stamp further ahead of its arrival than any zone can explain is no time of this line."""
 
@@ -165,6 +168,13 @@ class LogParser:
             found = max_poll_interval_s(client, kept, 0, len(kept))
         return found
 
+    def _line_before(self) -> str:
+        """Return the line above, where java.util.logging and Payara put the head of this one."""
+        block, begin, start = self._place
+        near, end = (block, start - 1) if start > begin else (self._before, len(self._before) - 1)
+        above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
+        return above[:_HEAD_BYTES].decode("utf-8", "replace")
+
     def _kept_before(self, block: bytes, begin: int, end: int) -> bytes:
         """Return the last bytes before ``end`` of a block that begins at ``begin``."""
         near = block[max(begin, end - KEPT_BYTES) : end]
@@ -221,6 +231,8 @@ class LogParser:
             if event is not None:
                 self._bind(reading, event)
                 stamp = self.stamper.find(entry.text, arrival_at)
+                if stamp is None and entry.at is None:
+                    stamp = self.stamper.find(self._line_before(), arrival_at)
                 at = self._date(entry.at if stamp is None else stamp, arrival_at)
                 return Line(text=entry.text, at=at, event=event)
         self.counts.unread += 1

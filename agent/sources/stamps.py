@@ -36,7 +36,7 @@ _BEFORE = (
     r"|[a-z_]{1,16}=\S{0,64}(?=\s)"
     rf"|{_SYSLOG}"
 )
-_HEAD = rf"\s*(?:(?:{_BEFORE})\s*){{0,5}}?(?:(?:time|ts|timestamp|t)=)?[\[(\"]{{0,2}}"
+_HEAD = rf"\s*(?:(?:{_BEFORE})\s*){{0,5}}?(?:(?:time|ts|timestamp|t)=)?[\[(<\"]{{0,2}}"
 _SECOND = r"(?P<second>[0-5]\d|60)(?:[.,:](?P<fraction>\d+))?"
 _ZONE = r"(?P<tail>\s?(?:[Zz]|UTC|GMT|[+-]\d\d:?\d\d)(?!\w)|[+-]\d\d(?!\w))?"
 

@@ -19,6 +19,7 @@ BEHIND = {
     "dash": b" - ConsumerCoordinator",
     "context": b" {traceId=8c1, spanId=2}",
     "pairs": b" traceId=8c1 spanId=2",
+    "tab": b"\tmain",
     "quote": b'"',
     "quote-and-pairs": b'" thread=main',
     "colours": b"\x1b[0;39m",

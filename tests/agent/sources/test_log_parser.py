@@ -56,6 +56,22 @@ CRI_PIECES = (
 )
 
 
+MESSAGES = (JOINING, synced(1), ASSIGNED, REBALANCING, synced(2), ASSIGNED, CLOSED)
+JAVA_UTIL_LOGGING = "".join(
+    f"Nov 21, 2026 6:33:{44 + i} AM org.apache.kafka.C m\nINFO: {says(message)}\n"
+    for i, message in enumerate(MESSAGES)
+).encode()
+PAYARA = "".join(
+    f"[2026-11-21T06:33:{44 + i}.000+0000] [Payara 5.2] [INFO] [] [org.apache.kafka.C] [[\n"
+    f"  {says(message)}]]\n\n"
+    for i, message in enumerate(MESSAGES)
+).encode()
+WEBLOGIC = "".join(
+    f"<Nov 21, 2026 6:33:{44 + i} AM UTC> <Info> <Kafka> <BEA-000000> <{says(message)}> \n"
+    for i, message in enumerate(MESSAGES)
+).encode()
+
+
 def fed(data: bytes, cuts: list[int]) -> list[Signal]:
     reader, found, start = parser(), list[Signal](), 0
     for cut in [*sorted(cuts), len(data)]:
@@ -68,7 +84,20 @@ def test_a_log_is_read_in_one_piece() -> None:
     assert told(fed(STORY, [])) == TOLD
 
 
-@pytest.mark.parametrize("data", [STORY, CRI, CRI_PIECES, STORY.rstrip(b"\n")])
+@pytest.mark.parametrize("data", [JAVA_UTIL_LOGGING, PAYARA, WEBLOGIC])
+def test_layouts_of_servers_are_read_as_any_other(data: bytes) -> None:
+    plain = fed(log(*map(says, MESSAGES)), [])
+
+    found = fed(data, [])
+
+    assert told(found) == told(plain)
+    assert [signal.at for signal in found] == [signal.at for signal in plain]
+
+
+STORIES = [STORY, CRI, CRI_PIECES, STORY.rstrip(b"\n"), JAVA_UTIL_LOGGING, PAYARA]
+
+
+@pytest.mark.parametrize("data", STORIES)
 def test_byte_by_byte_is_the_same(data: bytes) -> None:
     assert fed(data, list(range(len(data)))) == fed(data, [])
 
