@@ -19,11 +19,11 @@ _END = re.compile(r"(?<!\\)\$\Z")
 _HEAD_CHARS = 6
 """Of a rule's text, to tell which rules can read a line at all."""
 
-_BEHIND = r"(?=$|[\"\x1b\t>]|\]\]|\s{1,256}(?:$|[^\w\s]|[\w.]{1,64}[=:]))"
+_BEHIND = r"(?=$|[\"\t>]|\]\]|\s{1,256}(?:$|[^\w\s]|[\w.]{1,64}[=:]))"
 """What may stand behind a message in an unknown layout: a class in parentheses, a thread in
-brackets, ``key=value``, what ends logfmt's, WebLogic's, Payara's or a colour, or nothing; no
-further word, so a longer text of the client's own is another one. Asked for at each character of
-some messages, it is bounded."""
+brackets, ``key=value``, what ends logfmt's, WebLogic's or Payara's, or nothing; no further word, so
+a longer text of the client's own is another one. Asked for at each character of some messages, it
+is bounded."""
 
 
 class Book:

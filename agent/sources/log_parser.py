@@ -6,6 +6,7 @@ unwrapped (CRI, Docker, JSON), dated and read. A stream that has spoken one fami
 bound to it: the anchors of other families are not searched any more.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ from metrics.signals import Signal
 
 LINE_LIMIT = 1 << 20
 """Bytes of a line that are kept while its end has not come; the rest is passed over, counted."""
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 _HEAD_BYTES = 1_024
 """Of the line above, which is looked at for a stamp alone."""
@@ -226,17 +229,18 @@ class LogParser:
         if entry is None:
             return None
         self.counts.lines += 1
+        text = entry.text if "\x1b" not in entry.text else _COLOUR.sub("", entry.text)
         for reading in self._searched:
-            event = reading.read(entry.text)
+            event = reading.read(text)
             if event is not None:
                 self._bind(reading, event)
-                stamp = self.stamper.find(entry.text, arrival_at)
+                stamp = self.stamper.find(text, arrival_at)
                 if stamp is None and entry.at is None:
                     stamp = self.stamper.find(self._line_before(), arrival_at)
                 at = self._date(entry.at if stamp is None else stamp, arrival_at)
-                return Line(text=entry.text, at=at, event=event)
+                return Line(text=text, at=at, event=event)
         self.counts.unread += 1
-        return Line(text=entry.text, at=self.last_at or arrival_at, event=None)
+        return Line(text=text, at=self.last_at or arrival_at, event=None)
 
     def _bind(self, reading: Reading, event: Event) -> None:
         """Remember what the line says of the stream: its family, and whose names it shows."""

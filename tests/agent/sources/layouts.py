@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle, islice
 
 import msgspec
 
@@ -10,21 +11,33 @@ from metrics.signals import Signal
 
 _LOGGER = re.compile(rb" \((?:org\.apache\.|aio)?kafka\.[\w.$]+(?::\d+)?\)$", re.MULTILINE)
 
-BEHIND = {
-    "nothing": b"",
-    "blank": b" ",
-    "thread": b" [http-nio (q) #1]",
-    "short-logger": b" (o.a.k.c.c.i.ConsumerCoordinator)",
-    "file-and-line": b" (ConsumerCoordinator.java:1082)",
-    "dash": b" - ConsumerCoordinator",
-    "context": b" {traceId=8c1, spanId=2}",
-    "pairs": b" traceId=8c1 spanId=2",
-    "tab": b"\tmain",
-    "quote": b'"',
-    "quote-and-pairs": b'" thread=main',
-    "colours": b"\x1b[0;39m",
-}
+_BEHIND = (
+    b"",
+    b" ",
+    b" [http-nio (q) #1]",
+    b" (o.a.k.c.c.i.ConsumerCoordinator)",
+    b" (ConsumerCoordinator.java:1082)",
+    b" - ConsumerCoordinator",
+    b" {traceId=8c1, spanId=2}",
+    b" traceId=8c1 spanId=2",
+    b"\tmain",
+    b'"',
+    b'" thread=main',
+    b"\x1b[0;39m",
+)
 """What layouts put behind the message, where Kafka's own puts the logger's class."""
+BEHIND_SHIFTS = range(0, len(_BEHIND), 4)
+_AS_KAFKA = re.compile(
+    rb"^\[(?P<day>\S+) (?P<clock>[\d:]+),(?P<ms>\d+)\] (?P<level>\w+) (?P<message>.*?)"
+    rb"(?: \((?P<logger>(?:org\.apache\.|aio)?kafka\.[\w.$]+)(?::\d+)?\))?$",
+    re.MULTILINE,
+)
+LAYOUTS = {
+    "logfmt": rb'time=\g<day>T\g<clock>.\g<ms>Z msg="\g<message>" logger=\g<logger>',
+    "loguru": b"\x1b[32m\\g<day> \\g<clock>.\\g<ms>\x1b[0m | \x1b[1m\\g<message>\x1b[0m",
+    "Quarkus": rb"\g<day> \g<clock>,\g<ms> \g<level>  [\g<logger>] (main) \g<message>",
+    "rich": rb"[\g<day> \g<clock>.\g<ms>] \g<level>     \g<message>      base.py:123",
+}
 
 
 def as_strimzi(log: bytes) -> bytes:
@@ -32,9 +45,15 @@ def as_strimzi(log: bytes) -> bytes:
     return _LOGGER.sub(rb"\g<0> [data-plane-kafka-request-handler-3]", log)
 
 
-def with_behind(log: bytes, behind: bytes) -> bytes:
-    """Put something else where the class stands."""
-    return _LOGGER.sub(lambda _: behind, log)
+def with_behind(log: bytes, shift: int) -> bytes:
+    """Put something else where the class stands, in each line another thing."""
+    behind = islice(cycle(_BEHIND), shift, None)
+    return _LOGGER.sub(lambda _: next(behind), log)
+
+
+def in_layout(log: bytes, name: str) -> bytes:
+    """Print a log in Kafka's layout in another one."""
+    return _AS_KAFKA.sub(LAYOUTS[name], log)
 
 
 def assert_same_but_for_the_ends_of_reasons(

@@ -116,11 +116,19 @@ class TestDialectContract:
     def test_a_thread_behind_the_class_changes_nothing(self, folder: Path) -> None:
         assert _read(layouts.as_strimzi(_log(folder))) == _read(_log(folder))
 
-    @pytest.mark.parametrize("behind", layouts.BEHIND.values(), ids=layouts.BEHIND)
+    @pytest.mark.parametrize("shift", layouts.BEHIND_SHIFTS)
     def test_what_a_layout_puts_behind_changes_no_more_than_a_reasons_end(
-        self, folder: Path, behind: bytes
+        self, folder: Path, shift: int
     ) -> None:
-        found, wanted = _read(layouts.with_behind(_log(folder), behind)), _read(_log(folder))
+        found, wanted = _read(layouts.with_behind(_log(folder), shift)), _read(_log(folder))
+
+        layouts.assert_same_but_for_the_ends_of_reasons(found, wanted)
+
+    @pytest.mark.parametrize("name", layouts.LAYOUTS)
+    def test_another_layout_changes_no_more_than_a_reasons_end(
+        self, folder: Path, name: str
+    ) -> None:
+        found, wanted = _read(layouts.in_layout(_log(folder), name)), _read(_log(folder))
 
         layouts.assert_same_but_for_the_ends_of_reasons(found, wanted)
 
