@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -33,18 +33,17 @@ import psutil
 
 from agent.lab.broker import HOST, free_port
 from agent.lab.errors import LabError
-from agent.lab.lab import Lab, fetch_artifacts, open_lab
+from agent.lab.lab import fetch_artifacts, open_lab
 from tests.faults.agent_process import AGENT, AgentProcess, spooled, until
 from tests.faults.loaded_log import a_round
 from tests.soak.comparing import compared, replayed
 from tests.soak.members import (
-    APPLICATION_SIZE,
-    GROUP_SIZE,
-    PARTITIONS,
-    Consumer,
+    VERSIONS,
     Fleet,
-    Instance,
     Member,
+    Population,
+    begin,
+    make_topics,
 )
 from tests.soak.nearby import about
 from tests.soak.tape import read, retold
@@ -67,7 +66,6 @@ _QUIET_LINE = "[2026-01-01 00:00:00,000] INFO nothing that matters (soak)\n"
 _QUIET_LINES = 2000
 """The agent keeps 64 KiB of each log, for settings (agent/sources/client_settings.py)."""
 _REBALANCES = "kafka_consumer_rebalances_total"
-_RECORDS = 200
 _LOOK_S = 1.0
 _TOLD_ABOUT = 3
 _NEARLY = 0.999
@@ -83,6 +81,14 @@ Found = dict[str, Any]
 @click.option("--minutes", default=60.0, show_default=True)
 @click.option("--consumers", default=44, show_default=True)
 @click.option("--instances", default=6, show_default=True, help="Of Streams applications.")
+@click.option(
+    "--version",
+    "versions",
+    multiple=True,
+    default=VERSIONS,
+    show_default=True,
+    help="Of the clients, which take them in turn; again for more than one, from 3.2 on.",
+)
 @click.option("--seed", default=12472, show_default=True)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep logs, records and tape there.")
 @click.option("--again", type=_FOLDER, help="Only compare anew what --keep has kept there.")
@@ -92,6 +98,7 @@ def main(
     minutes: float,
     consumers: int,
     instances: int,
+    versions: tuple[str, ...],
     seed: int,
     keep: Path | None,
     again: Path | None,
@@ -106,8 +113,8 @@ def main(
         with ExitStack() as stack:
             folder = again or keep or _temporary(stack)
             if again is None:
-                sizes = consumers, instances
-                _soak(folder, minutes, sizes, seed + trial, is_taped=keep is not None)
+                population = Population(consumers, instances, versions)
+                _soak(folder, minutes, population, seed + trial, is_taped=keep is not None)
             found = _found(folder, orders)
             _tell(found, folder, stack)
         if _holds(found):
@@ -153,13 +160,13 @@ def _is_exact(found: Found, least: float = 1.0) -> bool:
 
 
 def _soak(
-    folder: Path, minutes: float, sizes: tuple[int, int], seed: int, *, is_taped: bool
+    folder: Path, minutes: float, population: Population, seed: int, *, is_taped: bool
 ) -> None:
     cache, logs, past = fetch_artifacts(), folder / _CLIENTS, folder / "past.log"
     logs.mkdir(parents=True)
     with ExitStack() as stack:
         lab = stack.enter_context(open_lab(folder / "lab", cache))
-        _make_topics(lab, *sizes)
+        make_topics(lab, population)
         port = free_port()
         upstream = json.dumps(lab.cluster.bootstrap.split(","))
         agent = stack.enter_context(
@@ -175,9 +182,15 @@ def _soak(
         if is_filled:
             _fill(agent, past)
         fleet = stack.enter_context(
-            Fleet(f"{HOST}:{port}", logs, cache, _QUIET_LINE * (_QUIET_LINES * is_filled))
+            Fleet(
+                f"{HOST}:{port}",
+                logs,
+                cache,
+                _QUIET_LINE * (_QUIET_LINES * is_filled),
+                population.versions,
+            )
         )
-        members = _begin(fleet, *sizes)
+        members = begin(fleet, population)
         memory, faults = _live(members, agent, minutes, seed)
         Event().wait(_SETTLE_S)
         for member in members:
@@ -228,24 +241,6 @@ def _fill(agent: AgentProcess, past: Path) -> None:
 
 def _has_told(agent: AgentProcess, rounds: int) -> bool:
     return agent.total(_REBALANCES) == rounds
-
-
-def _make_topics(lab: Lab, consumers: int, instances: int) -> None:
-    for number in range(-(-consumers // GROUP_SIZE)):
-        lab.admin.do(f"create-topic soak-{number} {PARTITIONS}")
-    lab.admin.do("create-topic soak-more 2")
-    for number in range(-(-instances // APPLICATION_SIZE)):
-        lab.admin.do(f"create-topic streams-{number} {PARTITIONS}")
-        lab.admin.do(f"produce streams-{number} {_RECORDS}")
-
-
-def _begin(fleet: Fleet, consumers: int, instances: int) -> list[Member]:
-    """Start all, two at a time."""
-    makers: list[Callable[[], Member]] = []
-    makers += [lambda n=n: Consumer(fleet, n) for n in range(consumers)]  # type: ignore[misc]
-    makers += [lambda n=n: Instance(fleet, n) for n in range(instances)]  # type: ignore[misc]
-    with ThreadPoolExecutor(2) as starters:
-        return list(starters.map(lambda make: make(), makers))
 
 
 def _live(

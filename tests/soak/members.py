@@ -1,21 +1,24 @@
 """Who lives in a soak, and what may befall them: consumers, instances of Streams applications."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Lock
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from agent.lab.artifacts import clients as client_artifacts
 from agent.lab.artifacts import fetch
 from agent.lab.clients import Clients
 from agent.lab.drivers import java_command
+from agent.lab.lab import Lab
 from agent.lab.process import Driver
 from tests.soak.debug_log import BEGINNING
 
 GROUP_SIZE, APPLICATION_SIZE = 5, 3
 PARTITIONS = 5
-_VERSIONS = ("3.9.1", "4.3.0")
+_RECORDS = 200
+VERSIONS = ("3.9.1", "4.3.0")
 _POLL_MS = 8000
 _START_S = 240.0
 _DONE_S = 120.0
@@ -31,13 +34,31 @@ _APPLICATIONS: tuple[Mapping[str, str], ...] = (
 )
 
 
+class Population(NamedTuple):
+    """How many live in a soak: consumers, and instances of Streams applications."""
+
+    consumers: int
+    instances: int
+    versions: Sequence[str]
+
+
 class Fleet(Clients):
     """Clients that print every request and answer into a second log."""
 
-    def __init__(self, bootstrap: str, folder: Path, cache: Path, past: str = "") -> None:
-        """Start nothing yet; every log begins with ``past``."""
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        cache: Path,
+        past: str = "",
+        versions: Sequence[str] = VERSIONS,
+    ) -> None:
+        """Start nothing yet; every log begins with ``past``, clients take the versions in turn."""
         super().__init__(bootstrap, folder, cache)
-        self._past, self._lock = past, Lock()
+        self._past, self._versions, self._lock = past, versions, Lock()
+
+    def version(self, number: int) -> str:
+        return self._versions[number % len(self._versions)]
 
     def debug_log(self, client_id: str) -> Path:
         return self._log(client_id).with_suffix(".log.debug")
@@ -77,7 +98,7 @@ class Consumer:
     def __init__(self, fleet: Fleet, number: int) -> None:
         group = number // GROUP_SIZE
         self.client_id, self._group = f"c{number}", f"soak-{group}"
-        self._version = _VERSIONS[number % len(_VERSIONS)]
+        self._version = fleet.version(number)
         assignor = {"partition.assignment.strategy": _COOPERATIVE} if group % 2 else {}
         self._settings, self._fleet = _CONSUMER | assignor, fleet
         self._has_more = False
@@ -118,7 +139,7 @@ class Instance:
     def __init__(self, fleet: Fleet, number: int) -> None:
         application = number // APPLICATION_SIZE
         self.client_id, self._group = f"s{number}", f"streams-{application}"
-        self._version = _VERSIONS[application % len(_VERSIONS)]
+        self._version = fleet.version(application)
         self._settings = _APPLICATIONS[application % len(_APPLICATIONS)]
         self._fleet = fleet
         self.driver = self._start()
@@ -154,3 +175,21 @@ def _freeze(driver: Driver) -> None:
     driver.pause()
     Event().wait(_FROZEN_S)
     driver.resume()
+
+
+def make_topics(lab: Lab, population: Population) -> None:
+    for number in range(-(-population.consumers // GROUP_SIZE)):
+        lab.admin.do(f"create-topic soak-{number} {PARTITIONS}")
+    lab.admin.do("create-topic soak-more 2")
+    for number in range(-(-population.instances // APPLICATION_SIZE)):
+        lab.admin.do(f"create-topic streams-{number} {PARTITIONS}")
+        lab.admin.do(f"produce streams-{number} {_RECORDS}")
+
+
+def begin(fleet: Fleet, population: Population) -> list[Member]:
+    """Start all, two at a time."""
+    makers: list[Callable[[], Member]] = []
+    makers += [lambda n=n: Consumer(fleet, n) for n in range(population.consumers)]  # type: ignore[misc]
+    makers += [lambda n=n: Instance(fleet, n) for n in range(population.instances)]  # type: ignore[misc]
+    with ThreadPoolExecutor(2) as starters:
+        return list(starters.map(lambda make: make(), makers))
