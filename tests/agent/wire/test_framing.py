@@ -64,7 +64,7 @@ def test_an_opaque_body_of_two_gibibytes_costs_nothing() -> None:
     tracemalloc.stop()
     feed(reader, piece[: 2**31 - 1 - 2 - len(piece) * (2**31 // len(piece) - 1)])
 
-    assert peak < 10_000
+    assert peak < len(piece)  # other threads of the test run are counted too
     assert feed(reader, frame(WANTED)) == [WANTED]
 
 
