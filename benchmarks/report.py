@@ -185,12 +185,14 @@ def measure(engine: str, tables: Path, out: Path) -> Cost:
 
 
 def _watch(child: psutil.Popen, peak: list[float]) -> None:
-    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+    while child.is_running():
         try:
+            if child.status() == psutil.STATUS_ZOMBIE:
+                return
             family = [child, *child.children(recursive=True)]
             peak[0] = max(peak[0], sum(each.memory_info().rss for each in family))
             peak[1] = max(peak[1], sum(sum(each.cpu_times()[:4]) for each in family))
-        except psutil.NoSuchProcess:
+        except psutil.NoSuchProcess:  # one of them has ended meanwhile
             continue
         time.sleep(0.2)
 

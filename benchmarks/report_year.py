@@ -122,8 +122,8 @@ def report(tables: Path, output: Path, *options: str) -> Cost:
     began, peak, before = time.perf_counter(), 0, getrusage(RUSAGE_CHILDREN)
     with psutil.Popen([sys.executable, *map(str, command)], stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            family = [process, *process.children(recursive=True)]
             with suppress(psutil.NoSuchProcess):
+                family = [process, *process.children(recursive=True)]
                 peak = max(peak, sum(each.memory_info().rss for each in family))
             time.sleep(0.2)
     if process.returncode != 0:

@@ -1,10 +1,11 @@
-"""Engines' rows are held to each other one by one."""
+"""Engines' rows are held to each other one by one, and each engine is watched to its end."""
 
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -71,3 +72,23 @@ def test_a_row_that_differs_is_shown(
     for count, example in (differences(one, other), differences(other, one)):
         assert count == 1
         assert example is not None
+
+
+class _Ending:
+    """A process that ends, and is waited for, between two questions of who watches it."""
+
+    def is_running(self) -> bool:
+        self.asked = not getattr(self, "asked", False)
+        return self.asked
+
+    def status(self) -> str:
+        raise psutil.NoSuchProcess(1)
+
+
+def test_an_engine_may_end_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    peak = [1.0, 2.0]
+
+    import_module("report")._watch(_Ending(), peak)
+
+    assert peak == [1.0, 2.0]
