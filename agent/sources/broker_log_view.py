@@ -14,6 +14,7 @@ A member that was removed has failed as soon as the group has settled without it
 interval expired holds its 5 until it is back, `DROPPED_S` at most: nobody tells when it dies.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -45,6 +46,8 @@ _PARTY_LIMIT = 20_000
 """Members remembered of one log, in all groups: a removed one waits for its group's next round."""
 _TELLS_ENDS = {"share", "streams"}
 """Group types whose members' assignment states are always printed."""
+_ASSIGNED_IN = re.compile(r"@\d+")
+"""The epoch in which a task was assigned (4.4); it is 0 where a static member is back."""
 # AbstractCoordinator.maybeLeaveGroup's callers in Kafka 3.2 to 4.3; franz-go's consumer_group.go
 _OWN_LEAVES = {
     "the consumer is being closed",
@@ -223,7 +226,7 @@ class BrokerView:
 
     def _settle(self, group: Group, party: Party, event: Event, at: float) -> list[Signal]:
         self.tells_ends.add(group.group_type)
-        assigned = event.captures.get("assigned", "")
+        assigned = _ASSIGNED_IN.sub("", event.captures.get("assigned", ""))
         changed = party.assigned and party.assigned != assigned and party.status is NONE
         party.assigned = assigned
         moved = raise_(party, COORDINATOR_REQUESTED, at, None) if changed else []

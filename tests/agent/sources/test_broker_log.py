@@ -494,3 +494,36 @@ def test_a_live_log_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert before.gone + after.gone
     assert after.source.health.up
     assert after.source.caught_up_to(1.0) == 1.0
+
+
+def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broker) -> None:
+    """Kafka 4.4; its tasks are the same, only the epochs in which they were assigned are not."""
+    left, back = "BtXIDTjQSCyCiTCE40vplw", "sNQABUw8RaqIf4VFo3CFgQ"
+    state = (
+        "Member's new assignment state: epoch={}, previousEpoch=0, state=STABLE, "
+        "assignedTasks=(active=[0-0@{}], standby=[], warmup=[]) and"
+    )
+    broker.prints(
+        f"[GroupId g][MemberId {left}] Member updated its member metadata to StreamsGroupMember["
+        f"memberId={left}, memberEpoch=0, previousMemberEpoch=0, state=STABLE, "
+        "instanceId=Optional[i1-1], rackId=Optional.empty, clientId=s1-StreamThread-1-consumer, "
+        "clientHost=/127.0.0.1, rebalanceTimeoutMs=300000",
+        f"[GroupId g][MemberId {left}] {state.format(3, 3)}",
+    )
+
+    told = broker.prints(
+        f"[GroupId g][MemberId {left}] Static member {left} with instance id i1-1 temporarily left "
+        "the streams group.",
+        f"[GroupId g][MemberId {back}] Static member with instance id i1-1 re-joins the streams "
+        f"group using the streams protocol. Created a new member {back} to replace the existing "
+        f"member {left}.",
+        f"[GroupId g][MemberId {back}] {state.format(3, 0)}",
+        f"[GroupId g][MemberId {back}] Static member {back} with instance id i1-1 left the streams "
+        "group.",
+    )
+
+    assert _told(told) == [
+        ("sync", "s1-StreamThread-1-consumer", 0),
+        ("leave", "s1-StreamThread-1-consumer", 0),
+    ]
+    assert {signal.member.group_instance_id for signal in told} == {"i1-1"}
