@@ -33,6 +33,7 @@ _BEFORE = (
     r"|%\d\|"  # librdkafka's level
     r"|\d{1,7}(?=\s)"
     r"|[\w.-]{1,64}\s+\|"  # docker compose logs
+    r"|(?:[a-z\d-]{1,63} )?(?=[a-z\d.]+-)[a-z\d.-]{3,100} [a-z\d-]{1,63}(?= )"  # stern
     r"|[a-z_]{1,16}=\S{0,64}(?=\s)"
     rf"|{_SYSLOG}"
 )

@@ -48,6 +48,8 @@ FORMS = [
     ("06:33:44.209 [main] INFO o.a.k.C -- x", 0.209),
     ("[kafka-coordinator-heartbeat-thread | g] INFO 2026-11-21 06:33:44.209 x", 0.209),
     ("consumer-1  | [2026-11-21 06:33:44,209] INFO x", 0.209),
+    ("orders-7c9d8-x2k4j app [2026-11-21 06:33:44,209] INFO x", 0.209),
+    ("shop orders-0 app 2026-11-21T06:33:44.209000000Z INFO x", 0.209),
 ]
 
 
@@ -72,6 +74,7 @@ def test_what_was_learned_from_one_line_does_not_mislead_the_next(
         "\tat org.apache.kafka.clients.consumer.KafkaConsumer.poll(KafkaConsumer.java:1220)",
         "[Consumer clientId=m1, groupId=g] poll deadline 2026-11-21 06:33:44,209 has passed",
         "metadata expires 2026-11-21 06:33:44,209",
+        "orders-0 of app expires 2026-11-21 06:33:44,209",
         "2026-13-21 06:33:44,209 no such month",
         "2026-11-21 25:33:44,209 no such hour",
         "2026-11-21 06:33:44+99:00 no such zone",
