@@ -9,12 +9,13 @@ PM), so a line that begins as the line before did, up to the minute, costs a sho
 
 What a stamp leaves out is taken from the arrival: the latest year or day that does not lie in its
 future. A log with times of day alone that spans more than a day before its arrival cannot be dated.
+So is, of 06/03, whether the day or the month comes first, until a number above 12 has told it.
 A local time that exists twice is the second one where the first would run back, or where the second
 is now; one that a clock jumped over is read with the offset from before the jump, as clocks do.
 """
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -42,6 +43,7 @@ _SECOND = r"(?P<second>[0-5]\d|60)(?:[.,:](?P<fraction>\d+))?"
 _ZONE = r"(?P<tail>\s?(?:[Zz]|UTC|GMT|[+-]\d\d:?\d\d)(?!\w)|[+-]\d\d(?!\w))?"
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
+_MONTHS_A_YEAR = 12
 _RAN_BACK_S = 120.0
 """Threads write a little out of order, minutes are compared; a repeated hour runs back by more."""
 _EPOCH_MIN_S, _EPOCH_MAX_S = 1_000_000_000, 4_102_444_800
@@ -82,8 +84,9 @@ _FORMS = (
     _form(rf"(?P<day>\d\d)[ /-]{_MONTH}[ /-](?P<year>(?:19|20)\d\d)[ :]{_CLOCK}"),
     # Spark's and Hadoop's default
     _form(rf"(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),
-    # with a slash, day and month could not be told apart
     _form(rf"(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
+    # day and month, or month and day
+    _form(rf"(?P<one>\d\d)/(?P<two>\d\d)/(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
     # java.util.logging; since JDK 20 with a narrow no-break space
     _form(
         rf"{_MONTH} (?P<day>\d\d?), (?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
@@ -136,6 +139,7 @@ class Stamper:
         self._minute_at = 0.0
         self._valid_until = 0.0
         self._last_at: float | None = None
+        self._day_first: bool | None = None
 
     def find(self, text: str, arrival_at: float) -> float | None:
         """Return the stamp in the head of ``text`` as Unix seconds, None if there is none."""
@@ -178,9 +182,12 @@ class Stamper:
             hour = hour % 12 + (12 if tail == "PM" else 0)
             tail = None
         offset_s = None if not tail else _offset(tail.strip())
-        if "day" not in found:
+        if "one" in found:
+            day, month = self._in_order(int(found["year"]), found["one"], found["two"], arrival_at)
+        elif "day" in found:
+            day, month = int(found["day"]), _month(found["month"])
+        else:
             return self._latest_day(hour, minute, arrival_at)
-        month, day = _month(found["month"]), int(found["day"])
         if "year" not in found:
             return self._latest_year(month, day, hour, minute, arrival_at)
         year = int(found["year"]) + (2000 if len(found["year"]) == 2 else 0)
@@ -206,6 +213,18 @@ class Stamper:
         was_second = datetime.fromtimestamp(self._last_at, self._zone).fold == 1
         ran_back = at + _RAN_BACK_S < self._last_at
         return ran_back or (was_second and at < self._last_at + _HOUR_S)
+
+    def _in_order(self, year: int, one: str, two: str, arrival_at: float) -> tuple[int, int]:
+        """Return day and month: as told before, else the later date that is not in the future."""
+        first, second = int(one), int(two)
+        if (first > _MONTHS_A_YEAR) != (second > _MONTHS_A_YEAR):
+            self._day_first = first > second
+        day_first = self._day_first
+        if day_first is None:  # either may be a month
+            today = datetime.fromtimestamp(arrival_at + _DAY_S, self._zone).date()
+            earlier, later = sorted((date(year, second, first), date(year, first, second)))
+            day_first = (later if later <= today else earlier).day == first
+        return (first, second) if day_first else (second, first)
 
     def _latest_day(self, hour: int, minute: int, arrival_at: float) -> float:
         limit_at = arrival_at + _HOUR_S

@@ -29,6 +29,7 @@ FORMS = [
     ("26/11/21 06:33:44.209 INFO x", 0.209),
     ("21.11.2026 06:33:44,209 INFO x", 0.209),
     ("[21.11.2026, 06:33:44.209] INFO x", 0.209),
+    ("21/11/2026 06:33:44,209 INFO x", 0.209),
     ("2026-11-21T06:33:44.209Z  INFO 1234 --- [app] [main] o.a.k.C : x", 0.209),
     ("\x1b[2m2026-11-21T06:33:44.209Z\x1b[0;39m \x1b[32m INFO\x1b[0;39m x", 0.209),
     ("time=2026-11-21T06:33:44.209Z level=INFO msg=x", 0.209),
@@ -84,6 +85,33 @@ def test_what_was_learned_from_one_line_does_not_mislead_the_next(
 )
 def test_no_stamp_in_the_head_is_none(line: str) -> None:
     assert Stamper("UTC").find(line, ARRIVAL_AT) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "days"),
+    [
+        (["11/21/2026", "11/22/2026"], ["2026-11-21", "2026-11-22"]),
+        (["21/11/2026", "22/11/2026"], ["2026-11-21", "2026-11-22"]),
+        # both can be: the later one of those that have been
+        (["10/11/2026"], ["2026-11-10"]),
+        (["11/10/2026"], ["2026-11-10"]),
+        (["11/12/2026"], ["2026-11-12"]),
+        (["12/11/2026"], ["2026-11-12"]),
+        (["01/02/2027"], ["2027-01-02"]),
+        # what one line tells holds for the next
+        (["10/31/2026", "10/11/2026", "11/10/2026"], ["2026-10-31", "2026-10-11", "2026-11-10"]),
+        (["31/10/2026", "10/11/2026", "11/10/2026"], ["2026-10-31", "2026-11-10", "2026-10-11"]),
+    ],
+)
+def test_whether_day_or_month_comes_first_is_found(lines: list[str], days: list[str]) -> None:
+    stamper = Stamper("UTC")
+    found = [stamper.find(f"[{line} 06:33:44] x", ARRIVAL_AT + 86_400) for line in lines]
+    assert found == [datetime.fromisoformat(f"{day}T06:33:44Z").timestamp() for day in days]
+
+
+def test_a_date_that_is_none_in_either_order_is_none() -> None:
+    assert Stamper("UTC").find("31/31/2026 06:33:44 x", ARRIVAL_AT) is None
+    assert Stamper("UTC").find("02/30/2026 06:33:44 x", ARRIVAL_AT) is None
 
 
 def test_a_bad_stamp_leaves_the_next_line_alone() -> None:
