@@ -40,7 +40,9 @@ _BEFORE = (
 )
 _HEAD = rf"\s*(?:(?:{_BEFORE})\s*){{0,5}}?(?:(?:time|ts|timestamp|t)=)?[\[(<\"]{{0,2}}"
 _SECOND = r"(?P<second>[0-5]\d|60)(?:[.,:](?P<fraction>\d+))?"
-_ZONE = r"(?P<tail>\s?(?:[Zz]|UTC|GMT|[+-]\d\d:?\d\d)(?!\w)|[+-]\d\d(?!\w))?"
+_A_ZONE = r"\s?(?:[Zz]|UTC|GMT|[+-]\d\d:?\d\d)(?!\w)|[+-]\d\d(?!\w)"
+_ZONE = rf"(?P<tail>{_A_ZONE})?"
+_HALF = r"[\s\u202f][AP]M"  # since JDK 20 with a narrow no-break space
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _MONTHS_A_YEAR = 12
@@ -85,12 +87,15 @@ _FORMS = (
     # Spark's and Hadoop's default
     _form(rf"(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),
     _form(rf"(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
-    # day and month, or month and day
-    _form(rf"(?P<one>\d\d)/(?P<two>\d\d)/(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
-    # java.util.logging; since JDK 20 with a narrow no-break space
+    # day and month, or month and day; .NET
+    _form(
+        r"(?P<one>\d\d?)/(?P<two>\d\d?)/(?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
+        tail=rf"(?P<tail>{_HALF}|{_A_ZONE})?",
+    ),
+    # java.util.logging
     _form(
         rf"{_MONTH} (?P<day>\d\d?), (?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
-        tail=r"[ \u202f](?P<tail>[AP]M)",
+        tail=rf"(?P<tail>{_HALF})",
     ),
     # syslog, where its text has no better stamp
     _form(rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=_NO_TAIL)._replace(
@@ -178,10 +183,11 @@ class Stamper:
         self._valid_until = arrival_at + _HOUR_S
         found = match.groupdict()
         hour, minute = int(found["hour"]), int(found["minute"])
+        tail = (tail or "").strip()
         if tail in {"AM", "PM"}:
             hour = hour % 12 + (12 if tail == "PM" else 0)
-            tail = None
-        offset_s = None if not tail else _offset(tail.strip())
+            tail = ""
+        offset_s = _offset(tail) if tail else None
         if "one" in found:
             day, month = self._in_order(int(found["year"]), found["one"], found["two"], arrival_at)
         elif "day" in found:

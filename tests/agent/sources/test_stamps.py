@@ -30,6 +30,8 @@ FORMS = [
     ("21.11.2026 06:33:44,209 INFO x", 0.209),
     ("[21.11.2026, 06:33:44.209] INFO x", 0.209),
     ("21/11/2026 06:33:44,209 INFO x", 0.209),
+    ("11/21/2026 6:33:44 AM INFO x", 0.0),
+    ("11/21/2026 07:33:44.209 +01:00 INFO x", 0.209),
     ("2026-11-21T06:33:44.209Z  INFO 1234 --- [app] [main] o.a.k.C : x", 0.209),
     ("\x1b[2m2026-11-21T06:33:44.209Z\x1b[0;39m \x1b[32m INFO\x1b[0;39m x", 0.209),
     ("time=2026-11-21T06:33:44.209Z level=INFO msg=x", 0.209),
@@ -107,6 +109,12 @@ def test_whether_day_or_month_comes_first_is_found(lines: list[str], days: list[
     stamper = Stamper("UTC")
     found = [stamper.find(f"[{line} 06:33:44] x", ARRIVAL_AT + 86_400) for line in lines]
     assert found == [datetime.fromisoformat(f"{day}T06:33:44Z").timestamp() for day in days]
+
+
+def test_half_a_day_is_told_by_its_letters() -> None:
+    stamper = Stamper("UTC")
+    found = [stamper.find(f"11/20/2026 6:33:44 {half} x", ARRIVAL_AT) for half in ("AM", "PM")]
+    assert found == [SECOND_AT - 86_400, SECOND_AT - 43_200]
 
 
 def test_a_date_that_is_none_in_either_order_is_none() -> None:
