@@ -145,6 +145,12 @@ def _wait_for_share(client: Driver, partitions: int) -> None:
         continue
 
 
+def _wait_for_shares(*clients: Driver) -> None:
+    """Wait until each of two has its half: who asks for a rebalance within one asks for none."""
+    for client in clients:
+        _wait_for_share(client, 2)
+
+
 def test_both_name_who_joined_froze_changed_stalled_and_left(scene: Scene) -> None:
     topic, more = scene.topic("pay-in"), scene.topic("pay-more")
     first = scene.join("3.9.1", "p1", "pay", **_STALLING)
@@ -153,11 +159,11 @@ def test_both_name_who_joined_froze_changed_stalled_and_left(scene: Scene) -> No
     first.pause()
     _wait_for_share(second, 4)
     first.resume()
-    _wait_for_share(second, 2)
+    _wait_for_shares(first, second)
     first.do("enforce new fraud rules")
-    _wait_for_share(second, 2)
+    _wait_for_shares(first, second)
     first.do("stall 5000")
-    _wait_for_share(second, 2)
+    _wait_for_shares(first, second)
     first.do("unsubscribe")
     _wait_for_share(second, 4)
     second.do(f"subscribe {topic} {more}")
