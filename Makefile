@@ -8,7 +8,7 @@ EXTRAS := wire,kafka,otel,spark,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit row truth coverage-core coverage check lint types imports format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test unit row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,7 +54,7 @@ coverage: coverage-core ## and 95 % of the rest, in all processes that tests sta
 	$(BIN)/pytest --quiet -n $(WORKERS) tests/agent tests/aggregation tests/system tests/faults \
 	  --cov=agent --cov=aggregation --cov-report=term-missing:skip-covered --cov-fail-under=95
 
-check: test coverage-core lint types imports ## what CI runs: make test, the core's coverage, ruff, mypy and import-linter
+check: test coverage-core lint types imports language ## what CI runs: make test, the core's coverage, ruff, mypy, import-linter and the language
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -65,6 +65,9 @@ types: $(READY) ## mypy, strict
 
 imports: $(READY) ## the layers: agent -> aggregation -> metrics
 	$(BIN)/lint-imports --no-cache
+
+language: $(READY) ## plain words: docstrings and names against the limits in pyproject.toml
+	$(BIN)/python -m tools.check_language
 
 format: $(READY) ## bring the code into ruff's format
 	$(BIN)/ruff check --fix-only --quiet .

@@ -1,0 +1,1 @@
+"""Checks and generators for developers; none of it is part of the wheel."""
