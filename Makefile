@@ -35,7 +35,7 @@ test: $(READY) ## all tests, with real brokers and real Java clients, WORKERS si
 	$(BIN)/pytest -n $(WORKERS) || { [ $$? = 1 ] && [ "$$CI" = true ] && $(BIN)/python -m tests.again; }
 
 # not even read: what they import costs each worker a second
-SPARKS = $(shell grep -l '^pytestmark = .*\.spark\b' tests/aggregation/spark/test_*.py)
+SPARKS = $(shell grep -rl --include=test_*.py '^pytestmark = .*\.spark\b' tests/aggregation/spark)
 unit: $(READY) ## what starts no other program, with a tenth of hypothesis's examples: 20 seconds
 	HYPOTHESIS_PROFILE=unit $(BIN)/pytest --quiet -n 3 $(SPARKS:%=--ignore=%) \
 	  -m 'not (spark or kafka or jvm or process or slow)' tests/metrics tests/aggregation tests/agent
@@ -111,7 +111,7 @@ collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one
 
 corpus: $(READY) ## record the golden logs again from real clients of all versions (long; needs Go)
 	$(BIN)/python -m tests.system.corpus $(DIALECTS)
-	$(BIN)/pytest --quiet tests/agent/sources/test_dialect_golden.py --update-golden
+	$(BIN)/pytest --quiet tests/agent/sources/logs/test_dialect_golden.py --update-golden
 
 dashboards: $(READY) ## write Grafana's dashboards, which are code, as JSON
 	$(BIN)/python -m dashboards

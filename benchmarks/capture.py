@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import psutil
 
-from agent.sources import packet_socket
-from agent.sources.capture import CaptureSource
-from agent.sources.capture_config import CaptureConfig
-from metrics.signals import Signal
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.sources.capture import packet_socket
+from agent.sources.capture.config import CaptureConfig
+from agent.sources.capture.source import CaptureSource
+from metrics.model.signals import Signal
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized

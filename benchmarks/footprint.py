@@ -100,7 +100,7 @@ def imported(messages: Path) -> set[str]:
 
 
 def requests(rss_mib: float, percent: float) -> str:
-    """Return what a container is to request, rounded up; `agent.inject_sidecar` has it."""
+    """Return what a container is to request, rounded up; `agent.kubernetes.sidecar` has it."""
     return f"cpu {math.ceil(1.3 * percent * 10)}m, memory {math.ceil(1.3 * rss_mib)}Mi"
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from metrics.sample import Outcome, Sample, SampleKind, Scope, digest, encode, format_time
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, encode, format_time
 
 MEMBERS, INTERVAL_S = 10, 2.0
 CPU_MAX_PERCENT = 100.0

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from metrics.sample import Outcome, Sample, SampleKind, Scope, digest, encode, format_time
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, encode, format_time
 
 ROLL_S, LOOK_S = 2.0, 10.0
 GROUPS, MEMBERS = 200, 20

@@ -27,12 +27,12 @@ sys.path.insert(0, str(ROOT))
 from kio.index import load_response_schema  # noqa: E402 - the path comes first
 from kio.serial import entity_reader  # noqa: E402
 
-from agent.addresses import parse_address  # noqa: E402
-from agent.groups.brokers import Brokers  # noqa: E402
-from agent.groups.poll import Poller  # noqa: E402
-from agent.groups.requests import Api, decode  # noqa: E402
-from agent.groups.security import Security  # noqa: E402
-from tests.agent.groups.simulated import Group, Simulated  # noqa: E402
+from agent.config.addresses import parse_address  # noqa: E402
+from agent.inspection.admin_requests import Api, decode  # noqa: E402
+from agent.inspection.broker_pool import Brokers  # noqa: E402
+from agent.inspection.poller import Poller  # noqa: E402
+from agent.inspection.security import Security  # noqa: E402
+from tests.agent.inspection.simulated import Group, Simulated  # noqa: E402
 
 GROUPS, MEMBERS, BATCH, BROKERS = 5_000, 20, 50, 3
 POLL_MAX_S, RSS_MAX_MIB = 10.0, 150.0

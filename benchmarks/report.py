@@ -90,8 +90,8 @@ def generate(folder: Path, transitions: int, groups: int, members: int, days: in
 
 
 def ask_spark(tables: Path, out: Path) -> float:
-    from aggregation.spark.schema import Table, read_table  # noqa: PLC0415 - of the extra [spark]
-    from aggregation.spark.span import all_member_rollups  # noqa: PLC0415
+    from aggregation.spark.rollups.rollup_job import all_member_rollups  # noqa: PLC0415
+    from aggregation.spark.tables.schema import Table, read_table  # noqa: PLC0415 - of the extra [spark]
 
     with _session() as spark:
         began = time.perf_counter()
@@ -102,8 +102,8 @@ def ask_spark(tables: Path, out: Path) -> float:
 
 def ask_causes(tables: Path, out: Path) -> float:
     """Explain every rebalance by the live rules."""
-    from aggregation.spark.functions import group_rebalances  # noqa: PLC0415
-    from aggregation.spark.schema import Table, read_table  # noqa: PLC0415
+    from aggregation.spark.api import group_rebalances  # noqa: PLC0415
+    from aggregation.spark.tables.schema import Table, read_table  # noqa: PLC0415
 
     with _session() as spark:
         began = time.perf_counter()
@@ -113,7 +113,7 @@ def ask_causes(tables: Path, out: Path) -> float:
 
 
 def _session() -> Any:
-    from aggregation.spark.session import spark_session  # noqa: PLC0415
+    from aggregation.spark.session.session import spark_session  # noqa: PLC0415
 
     settings = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "16"}
     return spark_session("benchmark", lambda _: None, settings=settings)

@@ -60,8 +60,8 @@ def make(tables: Path, size: Size, days: int) -> None:
 
 def update(tables: Path) -> Cost:
     """Compute what is missing; return wall and CPU seconds after Spark's start."""
-    from aggregation.spark.rollup_store import RollupStore  # noqa: PLC0415 - of the extra [spark]
-    from aggregation.spark.session import spark_session  # noqa: PLC0415
+    from aggregation.spark.rollups.rollup_store import RollupStore  # noqa: PLC0415 - of the extra [spark]
+    from aggregation.spark.session.session import spark_session  # noqa: PLC0415
 
     with spark_session("benchmark", lambda _: None) as spark:
         began, spent_s = time.perf_counter(), _cpu_s()
@@ -152,7 +152,7 @@ def main() -> None:
 
 def run_short(folder: Path) -> bool:
     """Show that it works: what one process does first takes it longer."""
-    from aggregation.spark.session import spark_session  # noqa: PLC0415 - of the extra [spark]
+    from aggregation.spark.session.session import spark_session  # noqa: PLC0415 - of the extra [spark]
 
     with spark_session("benchmark", lambda _: None, settings=_INTERPRETED, quick=True):
         return run(SHORT, update, folder)

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import psutil
 
-from aggregation.spark.batches import Batch, Batches
-from aggregation.spark.contents import digests
+from aggregation.spark.rollups.rollup_manifest import Batch, Batches
+from aggregation.spark.tables.table_fingerprint import digests
 
 YEAR_MAX_S = 25.0
 FIRST = date(2026, 1, 1)

@@ -23,14 +23,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent.config import WebConfig
-from agent.http_server import Answers, listen, make_app
-from agent.http_server import serve as serve_app
-from metrics.exposition import AgentStats
-from metrics.signals import Member, Signal, SignalKind, SourceKind
-from metrics.status import RebalanceStatus
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.config.web import WebConfig
+from agent.web.server import Answers, listen, make_app
+from agent.web.server import serve as serve_app
+from metrics.exporters.exposition import AgentStats
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 
 SOURCE = Path(__file__).with_name("scrape_peer")
 SERIES = 10_000

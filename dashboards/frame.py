@@ -5,8 +5,8 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.panels import DATASOURCE
-from metrics.palette import COLOURS
-from metrics.status import RebalanceStatus
+from metrics.model.palette import COLOURS
+from metrics.model.status import RebalanceStatus
 
 TAG = "kafka-rebalance"
 OVERVIEW, GROUP, STREAMS, AGENT = (

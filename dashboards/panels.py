@@ -22,8 +22,8 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import heatmap as heatmap_model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from metrics.palette import COLOURS, UNKNOWN_COLOUR
-from metrics.status import RebalanceStatus
+from metrics.model.palette import COLOURS, UNKNOWN_COLOUR
+from metrics.model.status import RebalanceStatus
 
 DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 FULL, HALF, THIRD, QUARTER = 24, 12, 8, 6

@@ -27,7 +27,7 @@ from dashboards.panels import (
     ranking,
     rows,
 )
-from metrics.status import STREAMS_CODES, RebalanceStatus
+from metrics.model.status import STREAMS_CODES, RebalanceStatus
 
 OF_APPLICATION = f'{OF_CLUSTER},application_id=~"$application"'
 INSTANCE = f"kafka_streams_rebalance_status{{{OF_APPLICATION}}}"

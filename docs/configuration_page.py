@@ -12,9 +12,9 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import yaml
 
-from agent.config import AgentConfig
-from agent.decoding import encode, format_duration, format_size, is_size
-from agent.source_types import SOURCES
+from agent.config.codec import encode, format_duration, format_size, is_size
+from agent.wiring.agent_config import AgentConfig
+from agent.wiring.source_types import SOURCES
 
 _INTRODUCTION = """\
 One YAML file; `${NAME}` takes a variable of the environment, `$${NAME}` stays as it is. Durations

@@ -10,9 +10,9 @@ import msgspec
 from agent.cli import main
 from docs.configuration_page import attribute_docs, configuration, sentence
 from docs.man_page import man_page
-from metrics.catalog import METRICS
-from metrics.sample import SCHEMA_VERSION, EpisodeRecord, Outcome, Sample, SampleKind, Scope
-from metrics.status import RebalanceStatus
+from metrics.exporters.catalog import METRICS
+from metrics.model.sample import SCHEMA_VERSION, EpisodeRecord, Outcome, Sample, SampleKind, Scope
+from metrics.model.status import RebalanceStatus
 
 _MADE = "<!-- made from the code by `make docs` -->\n"
 _WIDTH = 96

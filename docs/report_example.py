@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.functions import group_rebalances, member_episodes
-from aggregation.spark.schema import Table, read_table
-from aggregation.spark.session import spark_session
+from aggregation.spark.api import group_rebalances, member_episodes
+from aggregation.spark.session.session import spark_session
+from aggregation.spark.tables.schema import Table, read_table
 
 
 def main(tables: Path) -> None:

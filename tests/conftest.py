@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
-from agent.sources import wire_proxy
+from agent.sources.proxy import source as wire_proxy
 from tests import left_over
 from tests.side_by_side import Lanes, begin_with_the_long
 from tests.spark_start import pyspark_arguments

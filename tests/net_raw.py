@@ -5,8 +5,8 @@ import os
 import pytest
 
 from agent.errors import SourceError
-from agent.sources.capture_config import ANY
-from agent.sources.packet_socket import PacketSocket
+from agent.sources.capture.config import ANY
+from agent.sources.capture.packet_socket import PacketSocket
 
 
 def _may_capture() -> bool:

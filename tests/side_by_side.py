@@ -18,8 +18,8 @@ _LONG = (
     "tests/dashboards/",
     "tests/agent/hub/",
     "tests/agent/sources/",
-    "tests/agent/groups/",
-    "tests/agent/test_web",
+    "tests/agent/inspection/",
+    "tests/agent/web/",
     "tests/agent/wire/",
 )
 """In the order of their beginnings; the rest, which is short, fills the gaps of the end."""

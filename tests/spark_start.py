@@ -56,7 +56,7 @@ def pyspark_arguments(java_options: str | None = None) -> str:
 def _make(wanted: Path) -> None:
     from agent.cli.ingest import ingest  # noqa: PLC0415 - not what tests begin with
     from agent.cli.report import report  # noqa: PLC0415
-    from aggregation.spark import session  # noqa: PLC0415
+    from aggregation.spark.session import session  # noqa: PLC0415
     from tests.aggregation.spark.histories import fleet, write_spool  # noqa: PLC0415
 
     wanted.parent.mkdir(parents=True, exist_ok=True)

@@ -37,8 +37,8 @@ import asyncio, sys
 from pathlib import Path
 started = set(sys.modules)
 from agent.cli import run
-from agent.app import Agent
-from agent.config import load
+from agent.wiring.agent import Agent
+from agent.wiring.agent_config import load
 
 async def live():
     agent = Agent(load(Path(sys.argv[1])), lambda: None)
@@ -71,7 +71,7 @@ def test_short_commands_import_click_alone(argument: str) -> None:
     modules = _imported(_COMMAND, argument)
 
     assert _foreign(modules) == {"click"}
-    assert modules & {"asyncio", "ssl", "importlib.metadata", "agent.config"} == set()
+    assert modules & {"asyncio", "ssl", "importlib.metadata", "agent.wiring.agent_config"} == set()
 
 
 def test_an_agent_beside_a_log_imports_no_more_than_it_needs(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 import yaml
 
-from agent.config import effective, load
-from agent.source_factory import make_sources
-from agent.web_side import WebSide
+from agent.wiring.agent_config import effective, load
+from agent.wiring.sources import make_sources
+from agent.wiring.web import WebSide
 
 
 @click.command(epilog="\b\nExample:\n  rebalance-agent check-config -c agent.yaml\n")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from agent.sources.dialect import built_in, codes, of_brokers
-from agent.sources.rule import Dialect
-from agent.sources.shown import OTHERS, Shown
-from metrics.status import RebalanceStatus
+from agent.sources.coverage import OTHERS, Shown
+from agent.sources.lines.dialect import Dialect
+from agent.sources.lines.dialect_loader import built_in, codes, of_brokers
+from metrics.model.status import RebalanceStatus
 
 _CODES = tuple(code for code in RebalanceStatus if code)
 _EXAMPLES = """\b

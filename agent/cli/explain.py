@@ -6,14 +6,21 @@ from difflib import get_close_matches
 import click
 import msgspec
 
-from agent.api_client import DEFAULT_URL, ask
+from agent.client.api_client import DEFAULT_URL, ask
+from agent.client.record_files import Found, read_records
 from agent.errors import RecordsError
-from agent.records import Found, read_records
-from aggregation.episodes import group_episodes
-from aggregation.explanation import Explanation, Happening, explanations, partitions, records, span
-from aggregation.explanation import explain as explained
+from aggregation.explain.explanation import (
+    Explanation,
+    Happening,
+    explanations,
+    partitions,
+    records,
+    span,
+)
+from aggregation.explain.explanation import explain as explained
+from aggregation.rebalances.rebalances import group_episodes
 from metrics.exporters.points import printable
-from metrics.sample import parse_time
+from metrics.model.sample import parse_time
 
 _EXAMPLES = """\b
 Examples:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.addresses import parse_address
+from agent.config.addresses import parse_address
 from agent.errors import ConfigError, RebalanceAgentError
 from metrics.exporters.points import printable
 
 if TYPE_CHECKING:
-    from agent.groups.asking import Access
-    from agent.groups.model import Down
+    from agent.inspection.client import Access
+    from agent.inspection.model import Down
 
 _TYPES = ["classic", "consumer", "share", "streams"]
 _STATES = [
@@ -121,10 +121,10 @@ def list_(  # noqa: PLR0913 - an argument an option
             "--consumer, --share, --streams: wanted one, without --group-type and --protocol"
         )
     with _needs_wire():
-        from agent.groups.asking import find_groups  # noqa: PLC0415 - an extra
-        from agent.groups.filtering import Filter  # noqa: PLC0415
-        from agent.groups.model import parse_state, parse_type  # noqa: PLC0415
-        from agent.groups.tables import Output, render_listings  # noqa: PLC0415
+        from agent.inspection.client import find_groups  # noqa: PLC0415 - an extra
+        from agent.inspection.filters import Filter  # noqa: PLC0415
+        from agent.inspection.model import parse_state, parse_type  # noqa: PLC0415
+        from agent.inspection.output import Output, render_listings  # noqa: PLC0415
     chosen = Filter(
         group_type=parse_type(group_type or "".join(kinds)),
         protocol=protocol,
@@ -173,10 +173,10 @@ def describe(  # noqa: PLR0913 - an argument an option
     Exit code 1 where a group cannot be described; the others are shown.
     """
     with _needs_wire():
-        from agent.groups import asking  # noqa: PLC0415 - an extra
-        from agent.groups.model import Failure, parse_type  # noqa: PLC0415
-        from agent.groups.observed import observed  # noqa: PLC0415
-        from agent.groups.tables import Output, render_descriptions  # noqa: PLC0415
+        from agent.inspection import client as asking  # noqa: PLC0415 - an extra
+        from agent.inspection.model import Failure, parse_type  # noqa: PLC0415
+        from agent.inspection.observed_generation import observed  # noqa: PLC0415
+        from agent.inspection.output import Output, render_descriptions  # noqa: PLC0415
     access = _access(bootstrap_server, command_config, timeout_s)
     answers = asyncio.run(
         asking.describe(
@@ -210,8 +210,8 @@ def _needs_wire() -> Iterator[None]:
 
 
 def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float) -> "Access":
-    from agent.groups.asking import Access  # noqa: PLC0415 - an extra
-    from agent.groups.client_properties import read_properties, security_of  # noqa: PLC0415
+    from agent.inspection.client import Access  # noqa: PLC0415 - an extra
+    from agent.inspection.client_properties import read_properties, security_of  # noqa: PLC0415
 
     where = "--bootstrap-server"
     properties = dict[str, str]()

@@ -14,7 +14,7 @@ from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import find_jars, jar_options
 
 if TYPE_CHECKING:
-    from aggregation.spark.ingest import IngestSource
+    from aggregation.spark.ingest.job import IngestSource
 
 _TOPIC = "kafka://"
 
@@ -90,9 +90,9 @@ def ingest(  # noqa: PLR0913 - one argument an option
     """
     say = partial(click.echo, err=True)
     with spark_exit():
-        from aggregation.spark.ingest import IngestConfig, ingest_session  # noqa: PLC0415
-        from aggregation.spark.jars import Need  # noqa: PLC0415
-        from aggregation.spark.schema import TableFormat  # noqa: PLC0415
+        from aggregation.spark.ingest.job import IngestConfig, ingest_session  # noqa: PLC0415
+        from aggregation.spark.session.jars import Need  # noqa: PLC0415
+        from aggregation.spark.tables.schema import TableFormat  # noqa: PLC0415
 
         sources = _sources(places, kafka_properties)
         needs = {Need.KAFKA} if any(place.startswith(_TOPIC) for place in places) else set()
@@ -119,8 +119,8 @@ def ingest(  # noqa: PLR0913 - one argument an option
 
 
 def _sources(places: Sequence[str], properties: Path | None) -> list["IngestSource"]:
-    from aggregation.spark.spool_source import SpoolSource  # noqa: PLC0415
-    from aggregation.spark.topic_source import TopicSource  # noqa: PLC0415
+    from aggregation.spark.ingest.spool_source import SpoolSource  # noqa: PLC0415
+    from aggregation.spark.ingest.topic_source import TopicSource  # noqa: PLC0415
 
     told = {} if properties is None else _properties(properties)
     return [

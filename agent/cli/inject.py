@@ -8,8 +8,8 @@ import click
 import yaml
 
 from agent.errors import ConfigError
-from agent.inject import inject as inject_into
-from agent.inject_sidecar import IMAGE, read_sidecar
+from agent.kubernetes.manifests import inject as inject_into
+from agent.kubernetes.sidecar import IMAGE, read_sidecar
 
 _DEFAULT_LOGS = ("/var/log/app/*.log",)
 _EPILOG = """\b

@@ -14,21 +14,21 @@ from agent.cli.replay_files import (
     logged,
     told_apart,
 )
-from agent.config import AgentConfig, load
 from agent.errors import SourceError
-from agent.replay import as_text
-from agent.replay import replay as run_replay
+from agent.runtime.replay import as_text
+from agent.runtime.replay import replay as run_replay
 from agent.sources.base import Tick
-from agent.sources.dialect import choose
-from agent.sources.log_config import LogConfig
-from agent.sources.log_files import Recording
-from agent.sources.log_parser import Line, LogParser
-from agent.sources.reading import Dialects
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.dialect_matcher import Dialects
+from agent.sources.lines.line_parser import Line, LogParser
+from agent.sources.lines.recordings import Recording
+from agent.sources.logs.config import LogConfig
+from agent.wiring.agent_config import AgentConfig, load
 from metrics.exporters.points import printable
-from metrics.sample import SampleKind, encode, format_time
-from metrics.signals import Signal
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from metrics.model.sample import SampleKind, encode, format_time
+from metrics.model.signals import Signal
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 
 _PRINTED = {SampleKind.TRANSITION, SampleKind.LOST}
 _EXAMPLES = """\b

@@ -10,18 +10,19 @@ from enum import StrEnum
 import click
 
 from agent.errors import ConfigError
-from agent.replay import in_order
+from agent.runtime.replay import in_order
 from agent.sources.base import Tick
-from agent.sources.broker_log import broker_dialects
-from agent.sources.broker_log_view import BrokerView
-from agent.sources.interpreter import Interpreter
-from agent.sources.librdkafka_stats_parser import StatsParser
-from agent.sources.librdkafka_stats_view import StatsView
-from agent.sources.log_files import UTF_16, Failed, Recording, recordings
-from agent.sources.log_parser import LogParser
-from agent.sources.reading import Dialects
+from agent.sources.broker_logs.coordinator_interpreter import BrokerView
+from agent.sources.broker_logs.source import broker_dialects
+from agent.sources.lines.dialect_matcher import Dialects
+from agent.sources.lines.line_parser import LogParser
+from agent.sources.lines.recordings import UTF_16, Failed, Recording, recordings
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.line_parser import StatsParser
 from metrics.exporters.points import printable
-from metrics.signals import Signal
+from metrics.model.signals import Signal
 
 Stream = Iterator[Signal | Tick]
 
@@ -71,7 +72,7 @@ def log_parsers(
     """Return who reads which log of a client or of a broker."""
     host = socket.gethostname()
     clients = {
-        recording: LogParser(
+        recording: client_parser(
             dialects, Interpreter(stream=recording.stream, cluster=cluster, host=host), timezone
         )
         for recording in recordings(files[Kind.LOGS])
@@ -109,7 +110,7 @@ def captured(paths: Sequence[str], cluster: str, failed: Failed) -> list[Stream]
     if not paths:
         return []
     try:
-        from agent.sources.pcap_file import signals  # noqa: PLC0415 - needs the extra "wire"
+        from agent.sources.capture.pcap_file import signals  # noqa: PLC0415 - needs the extra "wire"
     except ImportError as error:
         raise ConfigError(f"replay of captures: {error}; install the extra 'wire'") from error
     return [_captured(signals(paths, cluster, counts := Counter[str](), failed), counts)]
@@ -142,7 +143,7 @@ def _captured(signals: Generator[Signal | Tick, None, int], counts: Counter[str]
 
 def _is_capture(path: str) -> bool:
     try:
-        from agent.sources.pcap_file import is_capture  # noqa: PLC0415 - needs the extra "wire"
+        from agent.sources.capture.pcap_file import is_capture  # noqa: PLC0415 - needs the extra "wire"
     except ImportError as error:
         raise ConfigError(f"replay of captures: {error}; install the extra 'wire'") from error
     return is_capture(path)

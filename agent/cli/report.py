@@ -12,7 +12,7 @@ from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import jars_of_tables
 
 if TYPE_CHECKING:
-    from aggregation.spark.cuts import By
+    from aggregation.spark.rollups.preaggregations import By
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -65,11 +65,11 @@ def report(  # noqa: PLR0913 - one argument an option
     other = _compared(compare)
     say = partial(click.echo, err=True)
     with spark_exit():
-        from aggregation.spark.period import Period  # noqa: PLC0415
-        from aggregation.spark.report.facts import Asked, load_facts  # noqa: PLC0415
+        from aggregation.spark.report.context import Asked, load_facts  # noqa: PLC0415
         from aggregation.spark.report.render import check_output, write_report  # noqa: PLC0415
-        from aggregation.spark.rollup_store import check_tables, is_up_to_date  # noqa: PLC0415
-        from aggregation.spark.session import spark_session  # noqa: PLC0415
+        from aggregation.spark.rollups.rollup_store import check_tables, is_up_to_date  # noqa: PLC0415
+        from aggregation.spark.session.session import spark_session  # noqa: PLC0415
+        from aggregation.spark.tables.period import Period  # noqa: PLC0415
 
         check_output(output)
         check_tables(tables)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
-from agent.app import Agent
-from agent.capabilities import keep_needed
-from agent.config import AgentConfig, LogFormat, LogLevel, Overrides, load
+from agent.config.logging_config import LogFormat, LogLevel
 from agent.errors import ConfigError
-from agent.log_format import configure
+from agent.runtime.log_format import configure
+from agent.wiring.agent import Agent
+from agent.wiring.agent_config import AgentConfig, Overrides, load
+from agent.wiring.capabilities import keep_needed
 
 EXAMPLE = """\
 sources:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import click
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
-from aggregation.spark.session import require_spark
+from aggregation.spark.session.session import require_spark
 
 
 class _SetupFailure(click.ClickException):

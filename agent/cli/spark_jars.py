@@ -11,7 +11,7 @@ from agent.lab.artifacts import repository
 from agent.lab.errors import LabError
 
 if TYPE_CHECKING:
-    from aggregation.spark.jars import Need
+    from aggregation.spark.session.jars import Need
 
 Say = Callable[[str], None]
 
@@ -43,7 +43,7 @@ def find_jars(
 
     """
     from aggregation.spark.errors import SparkSetupError  # noqa: PLC0415 - not at start-up
-    from aggregation.spark.jars import JarStore, default_folder  # noqa: PLC0415
+    from aggregation.spark.session.jars import JarStore, default_folder  # noqa: PLC0415
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return ()
@@ -62,9 +62,9 @@ def jars_of_tables(tables: Path, say: Say) -> tuple[Sequence[Path], Mapping[str,
         SparkSetupError: jars cannot be had.
 
     """
-    from aggregation.spark.jars import Need  # noqa: PLC0415 - not at start-up
-    from aggregation.spark.schema import TableFormat, formats  # noqa: PLC0415
-    from aggregation.spark.tables import session_settings  # noqa: PLC0415
+    from aggregation.spark.session.jars import Need  # noqa: PLC0415 - not at start-up
+    from aggregation.spark.tables.schema import TableFormat, formats  # noqa: PLC0415
+    from aggregation.spark.tables.tables import session_settings  # noqa: PLC0415
 
     found = formats(tables)
     needs = [Need(each) for each in found - {TableFormat.PARQUET}]

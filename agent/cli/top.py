@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from agent.api_client import DEFAULT_URL, ask
+from agent.client.api_client import DEFAULT_URL, ask
 from agent.errors import RebalanceAgentError
-from metrics.sample import parse_time
+from metrics.model.sample import parse_time
 
 _EXAMPLES = """\b
 Examples:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self, TextIO
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from metrics.status import RebalanceStatus
+from metrics.model.status import RebalanceStatus
 
 _STEP_S = 0.5
 _FAMILIES = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from metrics.sample import Sample, SampleKind, Scope
-from metrics.status import CONSUMER_MAX, RebalanceStatus
+from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.status import CONSUMER_MAX, RebalanceStatus
 
 
 @dataclass(frozen=True, slots=True)

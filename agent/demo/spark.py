@@ -15,9 +15,6 @@ from typing import TextIO
 
 import click
 
-from agent.cli.ingest import ingest
-from agent.cli.report import report
-from agent.cli.spark_exit import spark_exit
 from agent.lab.process import Driver
 
 _JOB_TIMEOUT_S = 600.0
@@ -53,32 +50,60 @@ class Spark(Driver):
 
 
 def main() -> None:
-    """Do as told on stdin."""
-    told = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the commands print is no event
+    """Do the commands of stdin; exit with 2 where Spark cannot start, with 1 where a job fails."""
+    from aggregation.spark.errors import SparkJobError, SparkSetupError  # noqa: PLC0415
+
+    done = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the jobs print is no event
+    spool, tables, output = map(Path, sys.argv[1:])
     try:
-        _serve(told, *sys.argv[1:])
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _serve(done, spool, tables, output)
+    except (SparkSetupError, SparkJobError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2 if isinstance(error, SparkSetupError) else 1)
 
 
-def _serve(told: TextIO, spool: str, tables: str, output: str) -> None:
-    from aggregation.spark.session import spark_session  # noqa: PLC0415 - not for who imports us
+def _serve(done: TextIO, spool: Path, tables: Path, output: Path) -> None:
+    # not for a process that imports this module for `Spark`
+    from aggregation.spark.session.session import require_spark, spark_session  # noqa: PLC0415
 
-    with spark_exit(), spark_session("rebalance-agent demo", click.echo):
-        _wait_for_samples(Path(spool))
-        _call(ingest, "--from", spool, "--tables", tables, "--once")
+    require_spark()
+    with spark_session("rebalance-agent demo", click.echo):
+        _wait_for_samples(spool)
+        _ingest(spool, tables)
         for line in sys.stdin:
             command = line.strip()
             match command:
                 case "ingest":
-                    _call(ingest, "--from", spool, "--tables", tables, "--once")
+                    _ingest(spool, tables)
                 case "report":
-                    _call(report, "--tables", tables, "--output", output)
-            print("done", command, file=told)
+                    _report(tables, output)
+            print("done", command, file=done)
             if command == "close":
                 return
+
+
+def _ingest(spool: Path, tables: Path) -> None:
+    from aggregation.spark.ingest.job import IngestConfig, ingest_session  # noqa: PLC0415
+    from aggregation.spark.ingest.spool_source import SpoolSource  # noqa: PLC0415
+
+    config = IngestConfig(sources=[SpoolSource(str(spool))], tables=tables, once=True)
+    with ingest_session(config, click.echo) as job:
+        job.wait(job.start(), lambda: False)
+        click.echo(str(job.done))
+
+
+def _report(tables: Path, output: Path) -> None:
+    from aggregation.spark.report.context import Asked, load_facts  # noqa: PLC0415
+    from aggregation.spark.report.render import check_output, write_report  # noqa: PLC0415
+    from aggregation.spark.rollups.rollup_store import check_tables, is_up_to_date  # noqa: PLC0415
+    from aggregation.spark.session.session import spark_session  # noqa: PLC0415
+
+    check_output(output)
+    check_tables(tables)
+    quick = is_up_to_date(tables)
+    with spark_session("rebalance-agent report", click.echo, quick=quick) as spark:
+        click.echo(write_report(load_facts(spark, tables, Asked(), click.echo), output, click.echo))
 
 
 def _wait_for_samples(spool: Path) -> None:
@@ -86,10 +111,6 @@ def _wait_for_samples(spool: Path) -> None:
     while not any(spool.glob("*.jsonl")):
         if select.select([sys.stdin], [], [], _STEP_S)[0]:
             return
-
-
-def _call(command: click.Command, *arguments: str) -> None:
-    command.main(arguments, standalone_mode=False)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agent.errors import SourceError
 from agent.hub.topic_intake import Record, TopicIntake
-from metrics.sample import Sample
+from metrics.model.sample import Sample
 
 log = logging.getLogger(__name__)
 

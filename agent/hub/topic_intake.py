@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from agent.hub.intake import Intake, of_spool
+from agent.hub.push_receiver import Intake, of_spool
 from agent.sources.base import Detach, Emit
-from metrics.sample import Sample, Scope
-from metrics.snapshot import MemberRow
-from metrics.track import StatusConfig
+from metrics.model.sample import Sample, Scope
+from metrics.model.snapshot import MemberRow
+from metrics.tracking.status_track import StatusConfig
 
 
 class Record(NamedTuple):

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from agent.errors import SourceError
 from agent.hub.topic_intake import Record
-from agent.sinks.kafka_topic import SPOOL_HEADER
+from agent.outputs.kafka.producer import SPOOL_HEADER
 
 _TIMEOUT_S = 10.0
 _READ_S = 0.5

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import DecodeError
-from agent.wire.apis import APIS, VERSION_MAX, UnknownVersionError, read_answer, read_request
-from agent.wire.correlation import Correlation
-from agent.wire.framing import FRAME_LIMIT, Framer
-from agent.wire.messages import Node
+from agent.wire.codec.apis import APIS, VERSION_MAX, UnknownVersionError, read_answer, read_request
+from agent.wire.codec.correlation import Correlation
+from agent.wire.codec.framing import FRAME_LIMIT, Framer
+from agent.wire.codec.messages import Node
 
 _REQUEST = struct.Struct(">ihhih")
 """Length, API key, version, correlation id, length of the client id."""
@@ -172,7 +172,7 @@ class Request:
     version: int
     at: float
     message: Any
-    """A class of `agent.wire.messages`; None where only the answer is wanted."""
+    """A class of `agent.wire.codec.messages`; None where only the answer is wanted."""
     context: Any = None
     """What its reader wants to find again with the answer."""
 

@@ -26,11 +26,11 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from metrics import catalog
-from metrics.catalog import MetricType
+from metrics.exporters import catalog
+from metrics.exporters.catalog import MetricType
+from metrics.exporters.exposition import Exposition
 from metrics.exporters.points import Example, Labels, Observations, Point, families, printable
-from metrics.exposition import Exposition
-from metrics.snapshot import DURATION_BUCKETS_S
+from metrics.model.snapshot import DURATION_BUCKETS_S
 
 SCOPE = "kafka-rebalance-agent"
 _CUMULATIVE = AggregationTemporality.CUMULATIVE

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
-from metrics import catalog
-from metrics.catalog import Metric, MetricType
-from metrics.exposition import AgentStats, AppRow, DurationKey, Exposition, GroupRow, Live
-from metrics.snapshot import (
+from metrics.exporters import catalog
+from metrics.exporters.catalog import Metric, MetricType
+from metrics.exporters.exposition import AgentStats, AppRow, DurationKey, Exposition, GroupRow, Live
+from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
     Durations,
     InspectedGroup,
@@ -21,7 +21,7 @@ from metrics.snapshot import (
     Rebalances,
     StatusCounts,
 )
-from metrics.status import CONSUMER_MAX, RebalanceStatus
+from metrics.model.status import CONSUMER_MAX, RebalanceStatus
 
 
 class Example(NamedTuple):

@@ -14,10 +14,10 @@ from itertools import accumulate
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.utils import floatToGoString
 
-from metrics.catalog import Metric, MetricType
+from metrics.exporters.catalog import Metric, MetricType
+from metrics.exporters.exposition import Exposition
 from metrics.exporters.points import Example, Labels, Observations, Point, families, printable
-from metrics.exposition import Exposition
-from metrics.snapshot import DURATION_BUCKETS_S
+from metrics.model.snapshot import DURATION_BUCKETS_S
 
 _go: Callable[[float], str] = floatToGoString
 _BOUNDS = (*map(_go, DURATION_BUCKETS_S), "+Inf")

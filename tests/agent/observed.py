@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from agent.sources.base import Detach, Emit, SourceHealth
-from metrics.signals import Member, Signal, SignalKind, SourceKind
-from metrics.status import RebalanceStatus
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus
 
 
 class ScriptedSource:

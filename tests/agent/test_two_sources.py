@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.cli.replay import replay
-from agent.replay import in_order
-from agent.sources import pcap_file
+from agent.runtime.replay import in_order
 from agent.sources.base import Tick
-from agent.sources.dialect import choose
-from agent.sources.interpreter import Interpreter
-from agent.sources.log_files import recordings
-from agent.sources.log_parser import LogParser
-from metrics.sample import Sample, SampleKind
-from metrics.signals import Signal
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.sources.capture import pcap_file
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.recordings import recordings
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from metrics.model.sample import Sample, SampleKind
+from metrics.model.signals import Signal
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 
 FOLDERS = sorted(
     path.parent
@@ -39,7 +39,9 @@ def logged(folder: Path) -> list[list[Signal]]:
     """Return what each client's log tells."""
     dialects, files = choose("auto", []), [str(path) for path in folder.glob("*.log.gz")]
     return [
-        _signals(in_order(LogParser(dialects, Interpreter(stream=log.stream), "UTC"), log.blocks()))
+        _signals(
+            in_order(client_parser(dialects, Interpreter(stream=log.stream), "UTC"), log.blocks())
+        )
         for log in recordings(files)
     ]
 

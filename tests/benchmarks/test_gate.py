@@ -11,11 +11,11 @@ from itertools import islice
 
 import pytest
 
-from aggregation.live import live
+from aggregation.live.live import live
+from metrics.exporters.exposition import AgentStats, Exposition
 from metrics.exporters.prometheus import PageWriter
-from metrics.exposition import AgentStats, Exposition
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 from tests.churn.lives import SOURCES, START_AT
 
 _TURNS = 5

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.inject_sidecar import REQUESTS
+from agent.kubernetes.sidecar import REQUESTS
 from tests.spark_start import shared_classes
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import click
 
-from agent.checkpoint import save
-from agent.config import LimitsConfig
-from agent.history import History
-from agent.pipeline import Pipeline
-from agent.sinks.jsonl_spool import JsonlSpool, SpoolConfig
-from aggregation.live import live
+from agent.config.limits import LimitsConfig
+from agent.hub.recent_records import History
+from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
+from agent.runtime.checkpoint import save
+from agent.runtime.pipeline import Pipeline
+from aggregation.live.live import live
+from metrics.exporters.exposition import AgentStats, Exposition
 from metrics.exporters.prometheus import PageWriter
-from metrics.exposition import AgentStats, Exposition
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 from tests.churn.lives import GROUPS, SOURCES, START_AT
 
 _DEFAULT = LimitsConfig()

@@ -9,19 +9,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from agent.sources.broker_log import broker_dialects
-from agent.sources.broker_log_view import BrokerView
-from agent.sources.dialect import choose
-from agent.sources.http_events_reading import read_events, signal_of
-from agent.sources.interpreter import Interpreter
-from agent.sources.librdkafka_stats_parser import StatsParser
-from agent.sources.librdkafka_stats_view import StatsView
-from agent.sources.log_parser import LogParser
+from agent.sources.broker_logs.coordinator_interpreter import BrokerView
+from agent.sources.broker_logs.source import broker_dialects
+from agent.sources.http_events.events import read_events, signal_of
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.line_parser import LogParser
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.line_parser import StatsParser
+from agent.wire.codec.messages import Node
 from agent.wire.connection import Closed, Connection
-from agent.wire.departures import Departures
-from agent.wire.interpret import Interpreter as WireInterpreter
-from agent.wire.messages import Node
-from metrics.signals import Signal
+from agent.wire.members.disconnects import Departures
+from agent.wire.members.group_decoder import Interpreter as WireInterpreter
+from metrics.model.signals import Signal
 from tests.agent.wire.frames import (
     JOIN_GROUP,
     LEAVE_GROUP,
@@ -87,7 +88,7 @@ def _end(number: int) -> int:
 
 def logs(count: int, _detach: Detach, counts: Counts) -> Iterator[Life]:
     """Java clients in one log."""
-    parser = LogParser(choose("auto"), Interpreter(stream="/app.log", host="h"), "UTC")
+    parser = client_parser(choose("auto"), Interpreter(stream="/app.log", host="h"), "UTC")
     for number in range(count):
         name, group = _names(number)
         at = START_AT + number * STEP_S

@@ -21,7 +21,7 @@ import httpx
 import trustme
 
 from agent.lab.broker import free_port
-from tests.agent.test_restart import until
+from tests.agent.wiring.test_restart import until
 from tests.dashboards.test_rules import FOLDER, tool
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "dialects"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from metrics.catalog import METRICS
+from metrics.exporters.catalog import METRICS
 from tests.dashboards.promql import family, metrics_of
 from tests.dashboards.test_rules import RULES
 from tests.dashboards.written import ANNOTATIONS, DASHBOARDS, PANELS

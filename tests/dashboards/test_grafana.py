@@ -6,8 +6,8 @@ import pytest
 
 from dashboards.__main__ import FOLDER, documents
 from dashboards.frame import AGENT, GROUP, OVERVIEW, STREAMS
-from metrics.palette import COLOURS
-from metrics.status import RebalanceStatus
+from metrics.model.palette import COLOURS
+from metrics.model.status import RebalanceStatus
 from tests.dashboards.written import DASHBOARDS, PANELS
 
 NAMES = {code.label: COLOURS[code] for code in RebalanceStatus}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.test_restart import until
+from tests.agent.wiring.test_restart import until
 from tests.dashboards.promql import asked, metrics_of
 from tests.dashboards.scenario import Prometheus, scenario
 from tests.dashboards.written import ANNOTATIONS, DASHBOARDS, PANELS

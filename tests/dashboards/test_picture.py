@@ -8,8 +8,8 @@ import pytest
 
 from dashboards.picture import picture
 from dashboards.picture_place import Series, Span
-from metrics.palette import COLOURS
-from metrics.status import RebalanceStatus
+from metrics.model.palette import COLOURS
+from metrics.model.status import RebalanceStatus
 from tests.dashboards.written import DASHBOARDS, PANELS
 
 SPAN = Span(1000.0, 1060.0)

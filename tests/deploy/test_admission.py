@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.inject import inject
-from agent.inject_sidecar import ANNOTATION, LABEL, NAME, read_sidecar
+from agent.kubernetes.manifests import inject
+from agent.kubernetes.sidecar import ANNOTATION, LABEL, NAME, read_sidecar
 from tests.deploy.kubernetes import ROOT, admission, render, run
 
 pytestmark = pytest.mark.timeout(1800)  # Go may have to build the tools first

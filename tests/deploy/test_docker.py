@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from agent.cli import main
-from agent.config import load
+from agent.wiring.agent_config import load
 
 ROOT = Path(__file__).parent.parent.parent
 DOCKER, COMPOSE = ROOT / "deploy" / "docker", ROOT / "deploy" / "compose"

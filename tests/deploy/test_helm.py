@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.config import AgentConfig, load
-from agent.inject import inject
-from agent.inject_sidecar import ANNOTATION, LABEL, NAME, read_sidecar
+from agent.kubernetes.manifests import inject
+from agent.kubernetes.sidecar import ANNOTATION, LABEL, NAME, read_sidecar
+from agent.wiring.agent_config import AgentConfig, load
 from tests.deploy.kubernetes import ROOT, conform, render, run, tool
 
 pytestmark = pytest.mark.timeout(1800)  # Go may have to build the tools first

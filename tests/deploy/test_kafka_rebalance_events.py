@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from agent.demo.mock_cluster import MockCluster
-from agent.sources.http_events_reading import read_events
+from agent.sources.http_events.events import read_events
 
 _FOLDER = Path(__file__).parents[2] / "deploy" / "kafka_rebalance_events"
 _MODULE = _FOLDER / "kafka_rebalance_events.py"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.config import load
-from agent.inject_sidecar import ANNOTATION, LABEL, NAME, read_sidecar
+from agent.kubernetes.sidecar import ANNOTATION, LABEL, NAME, read_sidecar
+from agent.wiring.agent_config import load
 from tests.deploy.kubernetes import ROOT, conform, run, tool
 
 pytestmark = pytest.mark.timeout(1800)  # Go may have to build the tools first

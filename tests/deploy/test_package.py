@@ -59,7 +59,7 @@ def test_they_hold_the_program_and_nothing_else(distributions: dict[str, Path]) 
     assert source - texts == code | {"docs"}
     assert {name for name in installed if not name.startswith("kafka_rebalance_agent-")} == code
     assert any(name.endswith("share/man/man1/rebalance-agent.1") for name in files)
-    assert "agent/sources/dialects/java-consumer-3.0-4.3.yaml" in files
+    assert "agent/sources/logs/dialects/java-consumer-3.0-4.3.yaml" in files
 
 
 def interpreter(version: str) -> Path:

@@ -20,8 +20,8 @@ import yaml
 from agent.cli.ingest import ingest
 from agent.cli.report import report
 from agent.lab.broker import free_port
-from aggregation.spark.jars import pinned
-from aggregation.spark.java_home import java_environment
+from aggregation.spark.session.jars import pinned
+from aggregation.spark.session.java_home import java_environment
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.histories import fleet, write_lines, write_spool
 from tests.spark_start import shared_classes, submit_arguments

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from agent.cli import main
 from docs.reference_pages import pages
-from metrics.status import RebalanceStatus
+from metrics.model.status import RebalanceStatus
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoint import Checkpoint
-from agent.history import History
-from agent.pipeline import Pipeline
-from agent.sinks.jsonl_spool import JsonlSpool, SpoolConfig
-from agent.sources.log_config import LogConfig
-from agent.sources.log_tail import SCAN_S, LogSource
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.hub.recent_records import History
+from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
+from agent.runtime.checkpoint import Checkpoint
+from agent.runtime.pipeline import Pipeline
+from agent.sources.lines.tail import SCAN_S
+from agent.sources.logs.config import LogConfig
+from agent.sources.logs.source import LogSource
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 from tests.faults.loaded_log import a_round
 
 _HOUR_S = 3600.0

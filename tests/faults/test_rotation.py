@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agent.sources.log_config import LogConfig
-from agent.sources.log_tail import LogSource
-from metrics.signals import Signal
+from agent.sources.lines.config import FilesConfig
+from agent.sources.lines.tail import FileTail
+from metrics.model.signals import Signal
 from tests.faults.rotating_log import RotatingLog, numbers
 
 _ROTATIONS = int(os.environ.get("FAULT_ROTATIONS", "60"))
@@ -75,7 +75,7 @@ class _Tail:
 
     def __init__(self, path: Path) -> None:
         self.reader = _Reader()
-        self.source = LogSource(LogConfig(paths=(str(path),)), parser=lambda _: self.reader)
+        self.source = FileTail(FilesConfig(paths=(str(path),)), lambda _: self.reader)
 
     def read(self) -> bool:
         """Read a block; tell whether there is more."""

@@ -9,29 +9,30 @@ from pathlib import Path
 
 import msgspec
 
-from agent.config import effective, load
 from agent.errors import ConfigError, DialectError, SourceError
-from agent.hub.intake import Intake
-from agent.replay import replay
+from agent.hub.push_receiver import Intake
+from agent.runtime.replay import replay
 from agent.sources.base import Tick
-from agent.sources.broker_log import broker_dialects
-from agent.sources.broker_log_view import BrokerView
-from agent.sources.dialect import choose
-from agent.sources.http_events_reading import EventError, read_events, signal_of
-from agent.sources.interpreter import Interpreter
-from agent.sources.librdkafka_stats_parser import StatsParser
-from agent.sources.librdkafka_stats_view import StatsView
-from agent.sources.log_parser import LogParser
-from agent.sources.pcap_file import signals
-from agent.web_auth import Users, credentials
-from agent.web_config import read_web_config
-from aggregation.episodes import group_episodes
-from aggregation.explanation import explanations
-from aggregation.spark.lines import read_line
-from metrics.sample import decode, encode
-from metrics.signals import Signal
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.sources.broker_logs.coordinator_interpreter import BrokerView
+from agent.sources.broker_logs.source import broker_dialects
+from agent.sources.capture.pcap_file import signals
+from agent.sources.http_events.events import EventError, read_events, signal_of
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.line_parser import LogParser
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.line_parser import StatsParser
+from agent.web.basic_auth import Users, credentials
+from agent.web.web_config import read_web_config
+from agent.wiring.agent_config import effective, load
+from aggregation.explain.explanation import explanations
+from aggregation.rebalances.rebalances import group_episodes
+from aggregation.spark.ingest.record_parser import read_line
+from metrics.model.sample import decode, encode
+from metrics.model.signals import Signal
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 from tests.fuzz.cursor import Cursor
 
 _ARRIVAL_AT = 1_800_000_000.0
@@ -66,7 +67,7 @@ def captures(data: bytes) -> None:
 
 def log_lines(data: bytes) -> None:
     """A client's log."""
-    _in_pieces(data, lambda: LogParser(choose("auto"), Interpreter(stream="s"), "UTC"))
+    _in_pieces(data, lambda: client_parser(choose("auto"), Interpreter(stream="s"), "UTC"))
 
 
 def broker_logs(data: bytes) -> None:

@@ -10,24 +10,24 @@ from contextlib import suppress
 from functools import cache
 
 from agent.errors import DecodeError
-from agent.sources.capture_watch import Watch
-from agent.sources.packet_filter import program
-from agent.wire import connect_assignment
-from agent.wire.apis import APIS, read_answer, read_request
-from agent.wire.connection import Connection
-from agent.wire.embedded import read_assignment, read_subscription
-from agent.wire.interpret import Interpreter
-from agent.wire.messages import Node
-from agent.wire.packets import ACK, FIN, RST, SYN, Segment, read_segment
-from agent.wire.passage import Passage
-from agent.wire.sessions import Sessions
-from agent.wire.streams_userdata import (
+from agent.sources.capture.bpf import program
+from agent.sources.capture.connection_classifier import Watch
+from agent.wire.codec import connect_protocol as connect_assignment
+from agent.wire.codec.apis import APIS, read_answer, read_request
+from agent.wire.codec.consumer_protocol import read_assignment, read_subscription
+from agent.wire.codec.messages import Node
+from agent.wire.codec.streams_user_data import (
     SubscriptionInfo,
     read_assignment_info,
     read_subscription_info,
     streams_follow_up,
 )
-from agent.wire.tcp_reassembly import WAITING_BYTES, Stream
+from agent.wire.connection import Connection
+from agent.wire.members.group_decoder import Interpreter
+from agent.wire.proxying.frame_forwarder import Passage
+from agent.wire.tcp.packets import ACK, FIN, RST, SYN, Segment, read_segment
+from agent.wire.tcp.reassembly import WAITING_BYTES, Stream
+from agent.wire.tcp.sessions import Sessions
 from tests.fuzz.cursor import Cursor
 
 _KEYS = sorted(APIS)

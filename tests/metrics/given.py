@@ -6,10 +6,10 @@ from dataclasses import replace
 import msgspec
 from hypothesis import strategies as st
 
-from metrics.sample import Sample, SampleKind, Scope
-from metrics.signals import FollowUp, Member, Signal, SignalKind, SourceKind
-from metrics.status import RebalanceStatus as Status
-from metrics.tracker import Tracker
+from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus as Status
+from metrics.tracking.tracker import Tracker
 
 C1 = Member(cluster="k", group="g", client_id="c1", stream="c1.log", host="h")
 C2 = replace(C1, client_id="c2", stream="c2.log")

@@ -59,12 +59,12 @@ _WARM_UP = 0.5
 _MEMBERS_A_HAND = 8
 """So many members bear their faults one after the other."""
 _PAST_ROUNDS, _PAST_PIECE = 12_000, 500
-"""Of two records each; the agent keeps 20,000 (agent/history.py)."""
+"""Of two records each; the agent keeps 20,000 (agent/hub/recent_records.py)."""
 _PAST_CLIENT = f"past-StreamThread-1-consumer-{'0' * 36}"
 """So long that its records are as large as those of the soak."""
 _QUIET_LINE = "[2026-01-01 00:00:00,000] INFO nothing that matters (soak)\n"
 _QUIET_LINES = 2000
-"""The agent keeps 64 KiB of each log, for settings (agent/sources/client_settings.py)."""
+"""The agent keeps 64 KiB of each log, for settings (agent/sources/logs/consumer_config.py)."""
 _REBALANCES = "kafka_consumer_rebalances_total"
 _LOOK_S = 1.0
 _TOLD_ABOUT = 3

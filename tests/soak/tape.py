@@ -16,11 +16,11 @@ from unittest.mock import patch
 
 import msgspec
 
-from agent.pipeline import Pipeline
-from metrics.sample import Sample
-from metrics.signals import Signal, SourceKind
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.runtime.pipeline import Pipeline
+from metrics.model.sample import Sample
+from metrics.model.signals import Signal, SourceKind
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 
 _LATE_S = (0.0, 0.02, 0.06, 0.3, 1.0, 2.0)
 """How late the logs, or the wire, may come at most, beyond what they were."""

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from agent.cli.ingest import ingest
 from agent.cli.spark_jars import find_jars
-from aggregation.spark.jars import Need
-from aggregation.spark.schema import Table, TableFormat, read_table
-from aggregation.spark.session import spark_session
-from aggregation.spark.tables import session_settings
+from aggregation.spark.session.jars import Need
+from aggregation.spark.session.session import spark_session
+from aggregation.spark.tables.schema import Table, TableFormat, read_table
+from aggregation.spark.tables.tables import session_settings
 
 
 def rows(spark: SparkSession, tables: Path) -> dict[str, list[object]]:

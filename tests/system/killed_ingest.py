@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from agent.cli.ingest import ingest
-from aggregation.spark.ingest import TableIngest
-from aggregation.spark.tables import Tables
+from aggregation.spark.ingest.job import TableIngest
+from aggregation.spark.tables.tables import Tables
 
 _append, _take = Tables.append, TableIngest._take
 

@@ -12,8 +12,8 @@ from agent.lab.clients import Clients
 from agent.lab.lab import Lab
 from agent.lab.process import Driver
 from agent.lab.proxy import JOIN_GROUP
-from aggregation.episodes import GroupEpisode, group_episodes
-from metrics.sample import Sample
+from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from metrics.model.sample import Sample
 from tests.net_raw import needs_net_raw
 from tests.system.observer import STREAMS, Observer
 

@@ -12,12 +12,12 @@ from zlib import crc32
 import pytest
 import yaml
 
+from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.lab.artifacts import appear_once, default_cache
 from agent.lab.broker import free_port
-from agent.otel_config import OtlpConfig, OtlpProtocol
-from tests.agent.otlp_receiver import HOST, Received, by_grpc, by_http
-from tests.agent.test_otel_export import TOLD, made
-from tests.agent.test_restart import until
+from tests.agent.outputs.otlp.otlp_receiver import HOST, Received, by_grpc, by_http
+from tests.agent.outputs.otlp.test_exporter import TOLD, made
+from tests.agent.wiring.test_restart import until
 
 SOURCE = Path(__file__).parent / "otel_collector"
 WANTED = "COLLECTOR"

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from agent.lab.broker import HOST, free_port
 from agent.lab.lab import Lab
-from agent.wire.buffer import ELEMENT_LIMIT
+from agent.wire.codec.buffer import ELEMENT_LIMIT
 from tests.system.observer import Observer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(300)]

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from agent.lab.process import Driver
-from aggregation.causes import cause_of
-from aggregation.episodes import GroupEpisode, group_episodes
-from metrics.sample import Sample, parse_time
+from aggregation.rebalances.causes import cause_of
+from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from metrics.model.sample import Sample, parse_time
 from tests.system.stage import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]

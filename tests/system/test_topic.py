@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from agent.lab.broker import Cluster
 from tests.agent.hub.test_hub import NEW, TOLD, Process, lines, running
-from tests.agent.test_restart import until
+from tests.agent.wiring.test_restart import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
 

@@ -3,9 +3,9 @@
 from collections import Counter
 from datetime import timedelta
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import GAP, canvas, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key
+from aggregation.spark.rollups.preaggregations import Cut
 
 _SLOTS = 12
 """Bars of a few days are not drawn wider than those of so many."""

@@ -1,7 +1,7 @@
 """Two periods, side by side."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH sums AS (

@@ -1,11 +1,11 @@
 """How members went: deploys told from crashes."""
 
-from aggregation.departures import DepartureKind
-from aggregation.spark.cuts import Cut
+from aggregation.rebalances.departures import DepartureKind
 from aggregation.spark.report.plot import GAP, TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
-from metrics.palette import COLOURS
-from metrics.status import RebalanceStatus as Status
+from aggregation.spark.rollups.preaggregations import Cut
+from metrics.model.palette import COLOURS
+from metrics.model.status import RebalanceStatus as Status
 
 QUERY = """
 SELECT $keys,

@@ -1,8 +1,8 @@
 """How long rebalances took: of whole groups, and of single members."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars, log_time_axis, say_seconds
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
+from aggregation.spark.rollups.preaggregations import Cut
 
 _SHARES = ("p50_s", "p95_s", "p99_s")
 

@@ -1,7 +1,7 @@
 """Members that come and go."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH days AS (

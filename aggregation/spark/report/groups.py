@@ -1,8 +1,8 @@
 """Who loses the most time."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, subject
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH totals AS (

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aggregation.spark.period import Period
 from aggregation.spark.report.causes import by_cause
 from aggregation.spark.report.plot import readable, say_seconds
 from aggregation.spark.report.section import Rows, subject
 from aggregation.spark.report.share import say_share
-from metrics.status import RebalanceStatus
+from aggregation.spark.tables.period import Period
+from metrics.model.status import RebalanceStatus
 
 Tables = Mapping[str, Rows]
 """The rows of each section by its name."""

@@ -2,11 +2,11 @@
 
 from matplotlib.colors import LinearSegmentedColormap
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import canvas
 from aggregation.spark.report.section import Chart, Rows, Section
-from metrics.palette import COLOURS
-from metrics.status import RebalanceStatus
+from aggregation.spark.rollups.preaggregations import Cut
+from metrics.model.palette import COLOURS
+from metrics.model.status import RebalanceStatus
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _HOURS = 24

@@ -1,7 +1,7 @@
 """How far the data can be trusted."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUARANTINED = "(quarantine)"
 

@@ -24,12 +24,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.report import COMPARE, SECTIONS, headline
-from aggregation.spark.report.facts import Facts
+from aggregation.spark.report.context import Facts
 from aggregation.spark.report.plot import plain, readable, style, svg
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import say_share
-from aggregation.spark.session import small_queries
-from metrics.status import BY_LABEL
+from aggregation.spark.session.session import small_queries
+from metrics.model.status import BY_LABEL
 
 PAGE = "report.html"
 ROWS_SHOWN = 15

@@ -6,10 +6,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
-from metrics.palette import COLOURS, UNKNOWN_COLOUR
-from metrics.status import RebalanceStatus
+from aggregation.spark.rollups.preaggregations import Cut
+from metrics.model.palette import COLOURS, UNKNOWN_COLOUR
+from metrics.model.status import RebalanceStatus
 
 _PART_CHARS = (LABEL_MAX_CHARS - 3) // 2
 Row = dict[str, Any]

@@ -2,9 +2,9 @@
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars
 from aggregation.spark.report.section import Chart, Rows, Section, subject
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH days AS (

@@ -1,8 +1,8 @@
 """How much time members spent in each status."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import GAP, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH held AS (

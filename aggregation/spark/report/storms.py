@@ -1,7 +1,7 @@
 """Windows in which a group rebalanced again and again."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 SELECT $keys, last_at AS since, sum(times) AS rebalances, sum(member_seconds) AS lost_s

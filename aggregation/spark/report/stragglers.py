@@ -1,8 +1,8 @@
 """The members that the others waited for."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, member
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 SELECT $keys, client_id, host, sum(times) AS held_up, sum(seconds) AS waited_s,

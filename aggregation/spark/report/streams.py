@@ -1,7 +1,7 @@
 """Kafka Streams: probing and other follow-ups."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.section import Section, no_chart
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH found AS (

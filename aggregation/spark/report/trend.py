@@ -1,8 +1,8 @@
 """Week by week, with the change against the week before."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import ACCENT, canvas, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH weeks AS (

@@ -1,8 +1,8 @@
 """The members that triggered the most rebalances."""
 
-from aggregation.spark.cuts import Cut
 from aggregation.spark.report.plot import TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, member
+from aggregation.spark.rollups.preaggregations import Cut
 
 QUERY = """
 WITH causes AS (

@@ -5,15 +5,15 @@ import yaml
 from click.testing import CliRunner
 
 from agent.cli.dialects import dialects
-from agent.source_types import SOURCES
-from agent.sources.dialect import built_in
-from agent.sources.shown import OTHERS
-from metrics.status import BY_LABEL, RebalanceStatus
+from agent.sources.coverage import OTHERS
+from agent.sources.lines.dialect_loader import built_in
+from agent.wiring.source_types import SOURCES
+from metrics.model.status import BY_LABEL, RebalanceStatus
 
 _FILES = [
     yaml.load(file.read_text("utf-8"), yaml.CSafeLoader)
-    for folder in ("dialects", "broker_dialects")
-    for file in (resources.files("agent.sources") / folder).iterdir()
+    for folder in ("logs", "broker_logs")
+    for file in (resources.files("agent.sources") / folder / "dialects").iterdir()
     if file.name.endswith(".yaml")
 ]
 _BY_CLIENTS_WORDS = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}

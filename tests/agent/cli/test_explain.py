@@ -9,9 +9,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agent.cli import main
-from agent.records import read_records
-from metrics.sample import encode
-from tests.aggregation.test_episodes import NEW, START, A, B, C, left, records, round_of
+from agent.client.record_files import read_records
+from metrics.model.sample import encode
+from tests.aggregation.rebalances.test_rebalances import (
+    NEW,
+    START,
+    A,
+    B,
+    C,
+    left,
+    records,
+    round_of,
+)
 
 LINES = b"".join(
     encode(record)

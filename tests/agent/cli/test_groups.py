@@ -11,13 +11,13 @@ import yaml
 from click.testing import CliRunner, Result
 
 from agent.cli import main
-from agent.groups.connection import Connection
-from agent.groups.requests import Api
-from metrics.sample import encode
-from metrics.signals import Member, SignalKind
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
-from tests.agent.groups.simulated import HOST, KAFKA_28, Group, Simulated
+from agent.inspection.admin_requests import Api
+from agent.inspection.broker_connection import Connection
+from metrics.model.sample import encode
+from metrics.model.signals import Member, SignalKind
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
 from tests.metrics.given import raised, run, signal
 
 GROUPS = {
@@ -162,7 +162,7 @@ def test_answers_with_wrong_bytes_end_in_a_sentence(
         return bytes(frame)
 
     monkeypatch.setattr(Connection, "_frame", changed)
-    monkeypatch.setattr("agent.groups.asking.PATIENCE_S", 0.1)
+    monkeypatch.setattr("agent.inspection.client.PATIENCE_S", 0.1)
     with Simulated(GROUPS) as cluster:
         for arguments in (["list"], ["describe", *GROUPS, "--members", "--verbose"]) * 60:
             result = call(cluster, *arguments, "--timeout", "0.3")

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from agent.demo.live_view import LiveView, Row, rows, table
-from metrics.status import RebalanceStatus
+from metrics.model.status import RebalanceStatus
 
 _PAGE = """\
 # HELP kafka_consumer_rebalance_status x

@@ -3,8 +3,8 @@ from collections import Counter
 from pathlib import Path
 
 from agent.demo.outcome import Outcome, read
-from metrics.sample import Sample, SampleKind, Scope, encode
-from metrics.status import RebalanceStatus
+from metrics.model.sample import Sample, SampleKind, Scope, encode
+from metrics.model.status import RebalanceStatus
 
 
 def _sample(to: int | None, *, client_id: str = "a", **changes: object) -> bytes:

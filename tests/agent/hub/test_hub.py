@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent.lab.broker import free_port
-from tests.agent.test_restart import until
+from tests.agent.wiring.test_restart import until
 
 pytestmark = pytest.mark.process
 

@@ -11,11 +11,11 @@ import httpx
 import pytest
 import trustme
 
+from agent.config.hub import HubConfig
 from agent.errors import ConfigError
-from agent.hub.config import HubConfig
-from agent.hub.push import Push
+from agent.outputs.hub_push import Push
 from tests.agent.hub.test_hub import AGENT, DEADLINE_S, NEW, Process, lines, running, start
-from tests.agent.test_restart import until
+from tests.agent.wiring.test_restart import until
 
 __all__ = ["start"]  # a fixture
 

@@ -7,9 +7,9 @@ import pytest
 from agent.errors import SourceError
 from agent.hub.topic_feed import TopicFeed
 from agent.hub.topic_intake import Record, TopicIntake
-from metrics.sample import Sample, Scope, encode
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from metrics.model.sample import Sample, Scope, encode
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 from tests.metrics.given import raised, run
 
 RECORDS = [

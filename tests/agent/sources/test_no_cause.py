@@ -2,7 +2,8 @@
 
 A class is an item, a method is a source. What a source cannot meet is named with why, and the last
 test holds that no pair of both is forgotten. What several sources of one member make of it is in
-`tests/metrics/test_merging.py`, whom a root cause names in `tests/aggregation/test_episodes.py`.
+`tests/metrics/tracking/test_merge.py`, whom a root cause names in
+`tests/aggregation/rebalances/test_rebalances.py`.
 """
 
 import inspect
@@ -10,11 +11,12 @@ import sys
 
 import pytest
 
-from agent.sources.librdkafka_stats_parser import StatsParser
-from agent.sources.librdkafka_stats_view import StatsView
-from metrics.signals import Signal
-from tests.agent.sources.broker_lines import Broker
-from tests.agent.sources.spoken import (
+from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.line_parser import StatsParser
+from metrics.model.signals import Signal
+from tests.agent.sources.broker_logs.broker_lines import Broker
+from tests.agent.sources.librdkafka_stats.stats_lines import Client
+from tests.agent.sources.lines.spoken import (
     ASSIGNED,
     CLOSED,
     JOINING,
@@ -24,7 +26,6 @@ from tests.agent.sources.spoken import (
     synced,
     told,
 )
-from tests.agent.sources.stats_lines import Client
 from tests.agent.wire.frames import FIND_COORDINATOR, HEARTBEAT, LEAVE_GROUP
 from tests.agent.wire.talk import Talk, Wire
 from tests.agent.wire.user_data import assignment_info, subscription_info

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass, field
 
-from agent.wire.packets import ACK, FIN, SYN, Segment
+from agent.wire.tcp.packets import ACK, FIN, SYN, Segment
 from tests.agent.wire.frames import FETCH, LEAVE_GROUP, opaque
 from tests.agent.wire.talk import Talk, Wire
 

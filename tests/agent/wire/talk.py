@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.wire.codec.messages import Node
 from agent.wire.connection import Closed, Connection
-from agent.wire.interpret import Interpreter
-from agent.wire.messages import Node
-from metrics.signals import Signal, SignalKind
+from agent.wire.members.group_decoder import Interpreter
+from metrics.model.signals import Signal, SignalKind
 from tests.agent.wire.frames import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, answer, assignment, request
 from tests.agent.wire.frames import subscription as metadata
 

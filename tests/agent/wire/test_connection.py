@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import DecodeError
-from agent.wire.apis import APIS, UnknownVersionError, read_answer, read_request
+from agent.wire.codec.apis import APIS, UnknownVersionError, read_answer, read_request
+from agent.wire.codec.correlation import PENDING_LIMIT, Correlation
+from agent.wire.codec.framing import FRAME_LIMIT
+from agent.wire.codec.messages import Heartbeat, Node
 from agent.wire.connection import Connection, looks_like_request
-from agent.wire.correlation import PENDING_LIMIT, Correlation
-from agent.wire.framing import FRAME_LIMIT
-from agent.wire.messages import Heartbeat, Node
 from tests.agent.wire.frames import FETCH, HEARTBEAT, JOIN_GROUP, answer, opaque, request
 
 

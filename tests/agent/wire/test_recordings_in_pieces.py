@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.replay import replay
-from agent.sources.pcap_file import Packet, packets
-from agent.wire.interpret import Interpreter
-from agent.wire.packets import SYN, Segment, read_segment
-from agent.wire.sessions import Sessions
-from metrics.sample import SampleKind
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.runtime.replay import replay
+from agent.sources.capture.pcap_file import Packet, packets
+from agent.wire.members.group_decoder import Interpreter
+from agent.wire.tcp.packets import SYN, Segment, read_segment
+from agent.wire.tcp.sessions import Sessions
+from metrics.model.sample import SampleKind
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 from tests.agent.wire.captures import Timed
 
 pytestmark = pytest.mark.slow

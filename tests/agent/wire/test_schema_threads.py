@@ -9,9 +9,9 @@ from threading import Barrier
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
-from agent.groups.requests import Api, encode
-from agent.wire import schema
-from agent.wire.apis import APIS
+from agent.inspection.admin_requests import Api, encode
+from agent.wire.codec import schema
+from agent.wire.codec.apis import APIS
 
 THREADS = 4
 VERSIONS = [(key, v) for key in APIS for v in schema_name_map[api_key_map[key]]]

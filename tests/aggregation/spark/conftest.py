@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregation.spark.lines import read_line
-from aggregation.spark.schema import RECORD
-from aggregation.spark.session import spark_session
-from metrics.sample import Sample, encode
+from aggregation.spark.ingest.record_parser import read_line
+from aggregation.spark.session.session import spark_session
+from aggregation.spark.tables.schema import RECORD
+from metrics.model.sample import Sample, encode
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Many small jobs never earn back what compilers cost."""

@@ -9,8 +9,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from metrics.sample import Outcome, Sample, SampleKind, Scope, digest, encode, format_time
-from metrics.status import RebalanceStatus
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, encode, format_time
+from metrics.model.status import RebalanceStatus
 
 S = RebalanceStatus
 START_AT = 1_763_942_400.0

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from metrics.sample import Sample, SampleKind, parse_time
+from metrics.model.sample import Sample, SampleKind, parse_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent.replay import in_order, replay
-from agent.sources.dialect import choose
-from agent.sources.interpreter import Interpreter
-from agent.sources.log_parser import LogParser
-from metrics.sample import Sample
-from metrics.track import StatusConfig
-from metrics.tracker import Tracker
+from agent.runtime.replay import in_order, replay
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from metrics.model.sample import Sample
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
 _ARRIVAL_AT = 1_900_000_000.0
@@ -22,7 +22,7 @@ def recorded() -> list[Sample]:
     """Return the records of all recordings, each of an agent of its own."""
     found: list[Sample] = []
     for path in sorted(_GOLDEN.glob("*/input.log")):
-        parser = LogParser(choose("auto"), Interpreter(stream="input.log"), "UTC")
+        parser = client_parser(choose("auto"), Interpreter(stream="input.log"), "UTC")
         signals = in_order(parser, [(path.read_bytes(), _ARRIVAL_AT)])
         records = replay([signals], Tracker(StatusConfig()))
         found += [replace(record, agent=path.parent.name) for record in records]

@@ -14,12 +14,12 @@ import click
 from pyspark.sql import SparkSession
 
 from agent.cli.spark_jars import find_jars
-from aggregation.spark import upkeep
-from aggregation.spark.jars import Need
-from aggregation.spark.schema import Table, TableFormat
-from aggregation.spark.session import spark_session
-from aggregation.spark.tables import Tables, session_settings
-from aggregation.spark.upkeep import Upkeep
+from aggregation.spark.session.jars import Need
+from aggregation.spark.session.session import spark_session
+from aggregation.spark.tables import maintenance as upkeep
+from aggregation.spark.tables.maintenance import Upkeep
+from aggregation.spark.tables.schema import Table, TableFormat
+from aggregation.spark.tables.tables import Tables, session_settings
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from metrics.sample import SampleKind
+from metrics.model.sample import SampleKind
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.histories import chunks, fleet, write_spool
 
@@ -173,7 +173,7 @@ def test_table_that_cannot_be_is_exit_2_and_one_sentence(tmp_path: Path) -> None
 
 def test_importing_the_commands_imports_no_spark() -> None:
     code = (
-        "import sys, agent.cli.ingest, agent.cli.report, aggregation.spark.session\n"
+        "import sys, agent.cli.ingest, agent.cli.report, aggregation.spark.session.session\n"
         "print({'pyspark', 'pyarrow', 'pandas', 'matplotlib'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import pytest
 
 from agent.cli.spark_jars import find_jars
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.jars import Need
+from aggregation.spark.session.jars import Need
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.table_story import SMALL_FILES
 

@@ -13,16 +13,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.episodes import group_episodes
+from aggregation.rebalances.rebalances import group_episodes
 from aggregation.spark.errors import SparkJobError
-from aggregation.spark.period import Period
 from aggregation.spark.report import SECTIONS, headline, quality
-from aggregation.spark.report.facts import Asked, facts_of
+from aggregation.spark.report.context import Asked, facts_of
 from aggregation.spark.report.render import ROWS_SHOWN, write_report
-from aggregation.spark.rollup_store import RollupStore
-from aggregation.spark.schema import QUARANTINE, Table, read_table
-from metrics.sample import Sample, SampleKind, format_time
-from metrics.status import RebalanceStatus as S
+from aggregation.spark.rollups.rollup_store import RollupStore
+from aggregation.spark.tables.period import Period
+from aggregation.spark.tables.schema import QUARANTINE, Table, read_table
+from metrics.model.sample import Sample, SampleKind, format_time
+from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark import oracle
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, Fleet, fleet, rebalance

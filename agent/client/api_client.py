@@ -1,0 +1,84 @@
+"""Asking a running agent or hub: `agent.web.api` from the other side.
+
+An address may carry a user and a password, as in ``https://user:password@hub:12472``; no message
+shows them. ``REBALANCE_AGENT_CA_FILE`` names whose certificates are trusted (default: the machine's
+or ``SSL_CERT_FILE``), ``REBALANCE_AGENT_CERTIFICATE_FILE`` an own certificate with its key.
+"""
+
+import base64
+import os
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+import msgspec
+
+from agent.errors import ConfigError, RecordsError
+from metrics.model.sample import MALFORMED
+
+DEFAULT_URL = "http://localhost:12472"
+_TIMEOUT_S = 10.0
+_NO_PASSWORD = b""
+"""Without one OpenSSL asks the terminal for it."""
+
+
+def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
+    """Return an agent's answer about ``groups``, ``members``, ``episodes`` or ``explain``.
+
+    Raises:
+        RecordsError: nobody answers there, or with a complaint.
+        ConfigError: a certificate that the environment names cannot be read.
+
+    """
+    place, authorization = _without_user(url)
+    text = urllib.parse.urlencode({k: v for k, v in query.items() if v is not None})
+    asked = f"{place.rstrip('/')}/api/v1/{what}?{text}"
+    if not asked.startswith(("http://", "https://")):
+        raise RecordsError(f"{place}: wanted an address such as {DEFAULT_URL}")
+    tls = _tls() if asked.startswith("https://") else None
+    try:
+        request = urllib.request.Request(asked)  # noqa: S310 - http(s)
+        if authorization:
+            # of this address alone, wherever it may send us
+            request.add_unredirected_header("Authorization", authorization)
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:  # noqa: S310
+            return msgspec.json.decode(answer.read(), type=answer_type)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise RecordsError(f"{place}: {_complaint(error)}") from error
+    except (OSError, *MALFORMED) as error:
+        raise RecordsError(f"{place}: {error}; wanted a running agent or hub") from error
+
+
+def _without_user(url: str) -> tuple[str, str]:
+    """Return an address as it may be shown, and what its user shows the agent."""
+    scheme, slashes, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    user, at, host = host.rpartition("@")
+    shown = f"{scheme}{slashes}{host}{slash}{path}"
+    if not at:
+        return shown, ""
+    return shown, f"Basic {base64.b64encode(urllib.parse.unquote_to_bytes(user)).decode()}"
+
+
+def _tls() -> ssl.SSLContext:
+    name = "REBALANCE_AGENT_CA_FILE"
+    try:
+        context = ssl.create_default_context(cafile=os.environ.get(name))
+        name = "REBALANCE_AGENT_CERTIFICATE_FILE"
+        if own := os.environ.get(name):
+            context.load_cert_chain(own, password=_NO_PASSWORD)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{name}: {os.environ.get(name)}: {error}; wanted PEM") from error
+    return context
+
+
+def _complaint(error: urllib.error.HTTPError) -> str:
+    if error.code == 401:
+        return "401: wanted a user and a password that it knows: https://USER:PASSWORD@HOST:PORT"
+    try:
+        return str(msgspec.json.decode(error.read())["error"])
+    except (*MALFORMED, KeyError, TypeError):
+        return f"{error.code} {error.reason}"

@@ -1,0 +1,120 @@
+"""Recorded samples of one group, from wherever they lie: a spool, JSON lines, tables, an agent."""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from agent.errors import RecordsError
+from metrics.model.sample import Sample, SampleKind, decode, format_time
+
+STDIN = "-"
+_LOOKS = 100
+"""At a spool that is written meanwhile; files come and go once a second at most."""
+
+
+@dataclass(slots=True)
+class Found:
+    """The records of one group, the other groups that were met, and what could not be read."""
+
+    records: list[Sample]
+    groups: set[str]
+    malformed: int = 0
+    """Lines that are no record."""
+    faults: list[str] = field(default_factory=list)
+    """Of files: what was read before is among the records."""
+
+
+def read_records(place: str, group: str) -> Found:
+    """Read all records of a group from a folder of a spool or of tables, a file, or ``-``.
+
+    Raises:
+        RecordsError: nothing is there.
+
+    """
+    if place == STDIN:
+        found = Found([], set())
+        _take(sys.stdin.buffer, group, found)
+        return found
+    path = Path(place)
+    if path.is_file():
+        with suppress(FileNotFoundError):  # gone just now
+            return _from_files([path], group)
+    if (path / "transitions").is_dir():
+        return _from_tables(path, group)
+    if not path.is_dir():
+        raise RecordsError(f"{place}: found no such file or folder")
+    return _from_spool(path, group)
+
+
+def _from_spool(path: Path, group: str) -> Found:
+    """Read all files; once more if one of them was published, or had to go, meanwhile."""
+    for again in range(_LOOKS - 1, -1, -1):
+        # in this order: what is published between two lists is in both, and gone from the first
+        names = (".*.jsonl.part", "*.jsonl", "*.jsonl.gz")
+        files = sorted([file for name in names for file in path.glob(name)])
+        if not files:
+            break
+        try:
+            return _from_files(files, group)
+        except FileNotFoundError as error:
+            if not again:
+                raise RecordsError(f"{path}: {error}") from error
+    raise RecordsError(f"{path}: found no *.jsonl of a spool and no tables in it")
+
+
+def _from_files(paths: Iterable[Path], group: str) -> Found:
+    found = Found([], set())
+    for path in paths:
+        try:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+                _take(lines, group, found)
+        except FileNotFoundError:
+            raise
+        except (OSError, EOFError, zlib.error) as error:
+            found.faults.append(f"{path}: {error}")
+    return found
+
+
+def _take(lines: Iterable[bytes], group: str, found: Found) -> None:
+    for line in lines:
+        try:
+            record = decode(line)
+        except ValueError:
+            found.malformed += 1
+            continue
+        found.groups.add(record.group)
+        if record.group == group:
+            found.records.append(record)
+
+
+def _from_tables(path: Path, group: str) -> Found:
+    try:
+        from pyarrow import ArrowException, dataset  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise RecordsError(f"{path}: {error}; install the extra 'spark'") from error
+    try:
+        table = dataset.dataset(
+            path / "transitions", format="parquet", partitioning="hive", exclude_invalid_files=True
+        )
+        rows = table.to_table(filter=dataset.field("group") == group).to_pylist()
+        groups = set(table.to_table(columns=["group"])["group"].unique().to_pylist())
+    except (ArrowException, OSError) as error:
+        raise RecordsError(f"{path}: {error}") from error
+    return Found([_from_row(row) for row in rows], groups)
+
+
+_COLUMNS = {field.encode_name for field in msgspec.structs.fields(Sample)}
+
+
+def _from_row(row: dict[str, object]) -> Sample:
+    known = {key: value for key, value in row.items() if key in _COLUMNS and value is not None}
+    at = row["ts"]
+    known["ts"] = format_time(at.timestamp())  # type: ignore[attr-defined]  # the column is a time
+    known["kind"] = SampleKind(str(row["kind"]))
+    return msgspec.convert(known, Sample)

@@ -1,0 +1,145 @@
+"""Admin requests and their answers: kio's schemas and writer, our reader (which checks counts)."""
+
+import dataclasses
+import hashlib
+import io
+import struct
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from functools import cache
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+
+from agent.errors import DecodeError
+from agent.wire.codec.buffer import Buffer
+from agent.wire.codec.kio_import import without_hypothesis
+from agent.wire.codec.schema import LOADING, Fields, response_layout
+
+with without_hypothesis():
+    from kio.index import load_request_schema
+    from kio.serial import entity_writer
+
+ELEMENT_LIMIT = 2_000_000
+"""Array elements of one answer, some 100 MB of Python at worst: a group may have every partition of
+a large cluster, as owned and as target."""
+
+
+class Api(IntEnum):
+    """The APIs that inspection uses."""
+
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    SASL_AUTHENTICATE = 36
+    DESCRIBE_CLUSTER = 60
+    CONSUMER_GROUP_DESCRIBE = 69
+    SHARE_GROUP_DESCRIBE = 77
+    STREAMS_GROUP_DESCRIBE = 89
+
+    @property
+    def label(self) -> str:
+        """As Kafka writes it."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+
+_LAST = {
+    Api.LIST_OFFSETS: ("topics",),
+    Api.METADATA: ("topics",),
+    Api.OFFSET_FETCH: ("topics",),
+    Api.FIND_COORDINATOR: ("port", "coordinators"),
+    Api.DESCRIBE_GROUPS: ("groups",),
+    Api.LIST_GROUPS: ("groups",),
+    Api.SASL_HANDSHAKE: ("mechanisms",),
+    Api.API_VERSIONS: ("api_keys",),
+    Api.SASL_AUTHENTICATE: ("auth_bytes", "session_lifetime"),
+    Api.DESCRIBE_CLUSTER: ("cluster_authorized_operations",),
+    Api.CONSUMER_GROUP_DESCRIBE: ("groups",),
+    Api.SHARE_GROUP_DESCRIBE: ("groups",),
+    Api.STREAMS_GROUP_DESCRIBE: ("groups",),
+}
+"""The last field of an answer that anyone wants, by version."""
+
+KNOWN = {
+    Api.LIST_OFFSETS: (1, 5),
+    Api.METADATA: (4, 4),
+    Api.OFFSET_FETCH: (2, 5),
+    Api.FIND_COORDINATOR: (0, 6),
+    Api.DESCRIBE_GROUPS: (0, 6),
+    Api.LIST_GROUPS: (0, 5),
+    Api.SASL_HANDSHAKE: (1, 1),
+    Api.SASL_AUTHENTICATE: (0, 2),
+    Api.DESCRIBE_CLUSTER: (0, 2),
+    Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    Api.SHARE_GROUP_DESCRIBE: (1, 1),
+    Api.STREAMS_GROUP_DESCRIBE: (0, 0),
+}
+"""The versions that we speak, from and to."""
+
+_CORRELATION_BYTES = 4
+API_VERSIONS_VERSION = 3
+"""The first that tells the broker who asks (KIP-511); a broker below 2.4 answers it with v0."""
+
+
+def encode(api: Api, version: int, correlation_id: int, client_id: str, **values: Any) -> bytes:
+    """Return a request's frame. Fields that its version does not have are left out."""
+    with LOADING:
+        schema = load_request_schema(api, version)
+        known = {field.name for field in dataclasses.fields(schema)}
+        given = {key: value for key, value in values.items() if key in known}
+        request, write = _entity(schema, given), _writer(api, version)
+    name = client_id.encode()
+    frame = io.BytesIO()
+    frame.write(struct.pack(">hhih", api, version, correlation_id, len(name)) + name)
+    frame.write(bytes(schema.__flexible__))  # no tagged fields in the header
+    write(frame, request)
+    return struct.pack(">i", frame.tell()) + frame.getvalue()
+
+
+def _entity(schema: Any, values: Mapping[str, Any]) -> Any:
+    """Return kio's entity; lists of mappings become tuples of the entities that it wants."""
+    nested = [key for key, value in values.items() if isinstance(value, list)]
+    hints = get_type_hints(schema) if nested else {}
+    return schema(**dict(values) | {key: _tuple(hints[key], values[key]) for key in nested})
+
+
+def _tuple(hint: Any, values: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+    (kind, *_) = get_args(get_args(hint)[0] if isinstance(hint, UnionType) else hint)
+    return tuple(_entity(kind, each) for each in values)
+
+
+@cache
+def _writer(api: Api, version: int) -> Any:
+    return entity_writer(load_request_schema(api, version))
+
+
+def correlation_id(frame: bytes) -> int:
+    """Return which request an answer belongs to."""
+    return int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
+
+
+def digest(frame: bytes) -> bytes:
+    """Return the same for two answers that say the same; their correlation ids differ."""
+    body = memoryview(frame)[_CORRELATION_BYTES:]
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def decode(api: Api, version: int, frame: bytes) -> Fields:
+    """Return the fields of an answer's frame.
+
+    Raises:
+        DecodeError: the bytes are something else.
+
+    """
+    layout = response_layout(api, version, _LAST[api])
+    if layout is None:
+        raise DecodeError(f"{api.label} v{version}: this version is not known")
+    buffer = Buffer(frame, ELEMENT_LIMIT)
+    buffer.take(_CORRELATION_BYTES)
+    if layout.flexible and api is not Api.API_VERSIONS:  # KIP-511: its header stays the oldest
+        buffer.skip_tags()
+    return layout.read(buffer)

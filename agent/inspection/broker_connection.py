@@ -1,0 +1,245 @@
+"""One connection to one broker: TLS, common versions, the login; then one request at a time."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Self
+
+from agent.errors import DecodeError
+from agent.inspection import error_messages as faults
+from agent.inspection.admin_requests import (
+    API_VERSIONS_VERSION,
+    KNOWN,
+    Api,
+    correlation_id,
+    decode,
+    encode,
+)
+from agent.inspection.errors import RefusedError, UnreachableError
+from agent.inspection.security import Login, Security
+from agent.wire.codec.schema import Fields
+from agent.wire.members.error_codes import name as error_name
+
+CLIENT_ID = "rebalance-agent"
+_VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE = 35, 33, 34
+_FRAME_LIMIT = 100 << 20
+"""What a broker takes at most (socket.request.max.bytes); above it, the answer is not Kafka's."""
+_RENEW_SHARE = 0.8
+"""A login that ends (KIP-368) is renewed by a new connection, some time before."""
+_SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
+
+
+class Answer(NamedTuple):
+    """What a broker answered, not read yet."""
+
+    address: str
+    api: Api
+    version: int
+    frame: bytes
+
+    def read(self) -> Fields:
+        """Return its fields.
+
+        Raises:
+            RefusedError: they cannot be read.
+
+        """
+        try:
+            return decode(self.api, self.version, self.frame)
+        except DecodeError as error:
+            text = f"{self.address}: {self.api.label} has an answer that cannot be read: {error}"
+            raise RefusedError(text, "not_kafka") from error
+
+
+class Connection:
+    """An open connection; `ask` is for one caller at a time."""
+
+    def __init__(
+        self,
+        address: str,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        security: Security,
+        timeout_s: float,
+    ) -> None:
+        self.address = address
+        self.read_bytes = 0
+        self._reader, self._writer = streams
+        self._security, self._timeout_s = security, timeout_s
+        self._correlation_id = self._established = 0
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._expires_s = float("inf")
+
+    @classmethod
+    async def open(
+        cls, host: str, port: int, security: Security, *, timeout_s: float = 10.0
+    ) -> Self:
+        """Connect, agree on versions and log in.
+
+        Raises:
+            RefusedError: certificates, credentials or the port are wrong.
+            UnreachableError: nobody answers.
+
+        """
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        tls = security.tls
+        name = host if tls is not None else None
+        try:
+            async with asyncio.timeout(timeout_s):
+                streams = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
+        except (OSError, EOFError, ValueError, OverflowError) as error:  # an address that cannot be
+            raise faults.of_connecting(address, error, tls=tls is not None) from error
+        connection = cls(address, streams, security, timeout_s)
+        try:
+            await connection._agree()
+            if security.login is not None:
+                await connection._log_in(security.login)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def usable(self) -> bool:
+        """Whether the next request may go this way."""
+        ended = self._writer.is_closing() or self._reader.at_eof()
+        return not ended and time.monotonic() < self._expires_s
+
+    def version(self, api: Api) -> int | None:
+        """Return the version in which we both speak an API; None: the broker does not have it."""
+        oldest, newest = KNOWN[api]
+        if api not in self._versions:
+            return None
+        low, high = self._versions[api]
+        version = min(newest, high)
+        return version if version >= max(oldest, low) else None
+
+    async def ask(self, api: Api, **values: Any) -> "Answer":
+        """Ask and return the answer; what the version does not have is left out.
+
+        Raises:
+            RefusedError: the broker does not have the API, or this is no broker.
+            UnreachableError: the connection broke; it is closed.
+
+        """
+        version = self.version(api)
+        if version is None:
+            text = f"{self.address}: does not have {api.label}: Kafka 2.8 or newer is wanted"
+            raise RefusedError(text, "too_old")
+        return await self._ask(api, version, **values)
+
+    async def close(self) -> None:
+        """Let go of the socket."""
+        self._writer.close()
+        try:
+            async with asyncio.timeout(1.0):
+                await self._writer.wait_closed()
+        except (OSError, EOFError):
+            self._writer.transport.abort()
+
+    async def _ask(self, api: Api, version: int, **values: Any) -> "Answer":
+        self._correlation_id += 1
+        request = encode(api, version, self._correlation_id, CLIENT_ID, **values)
+        async with self._guarded(api):
+            self._writer.write(request)
+            await self._writer.drain()
+            frame = await self._frame()
+        if correlation_id(frame) != self._correlation_id:
+            await self.close()
+            raise RefusedError(f"{self.address}: does not answer like Kafka", "not_kafka")
+        self._established += 1
+        if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
+            version = 0  # an older broker refuses in the oldest words
+        return Answer(self.address, api, version, frame)
+
+    async def _frame(self) -> bytes:
+        head = await self._reader.readexactly(4)
+        size = int.from_bytes(head, "big", signed=True)
+        if not 4 <= size <= _FRAME_LIMIT:
+            raise faults.of_first_bytes(self.address, head, size)
+        self.read_bytes += size
+        return await self._reader.readexactly(size)
+
+    @asynccontextmanager
+    async def _guarded(self, api: Api) -> AsyncIterator[None]:
+        """Turn what can happen to a request into our errors; the connection ends with it."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except TimeoutError as error:
+            self._writer.transport.abort()
+            raise self._late(api) from error
+        except ssl.SSLError as error:
+            self._writer.transport.abort()
+            raise faults.of_tls(self.address, error) from error
+        except (OSError, EOFError) as error:
+            self._writer.transport.abort()
+            raise self._ended(api) from error
+        except BaseException:
+            self._writer.transport.abort()
+            raise
+
+    def _late(self, api: Api) -> UnreachableError:
+        if not self._established:
+            return faults.of_silence(self.address, self._timeout_s)
+        text = f"{self.address}: no answer to {api.label} in {self._timeout_s:g} s"
+        return UnreachableError(text, "timeout")
+
+    def _ended(self, api: Api) -> Exception:
+        sasl = self._security.login is not None
+        first = self._established < (3 if sasl else 2)  # ApiVersions is answered to anyone
+        tls = self._security.tls is not None
+        return faults.of_ending(self.address, api.label, first=first, tls=tls, sasl=sasl)
+
+    async def _agree(self) -> None:
+        answer = await self._ask(Api.API_VERSIONS, API_VERSIONS_VERSION, **_SOFTWARE)
+        if answer.read()["error_code"] == _VERSION_UNSUPPORTED:
+            answer = await self._ask(Api.API_VERSIONS, 0)
+        fields = answer.read()
+        if fields["error_code"]:
+            text = f"{self.address}: ApiVersions: {error_name(fields['error_code'])}"
+            raise RefusedError(text, "not_kafka")
+        self._versions = {
+            each["api_key"]: (each["min_version"], each["max_version"])
+            for each in fields["api_keys"] or ()
+        }
+
+    async def _log_in(self, login: Login) -> None:
+        answer = await self.ask(Api.SASL_HANDSHAKE, mechanism=login.mechanism.value)
+        hello = answer.read()
+        if hello["error_code"] == _MECHANISM_UNSUPPORTED:
+            there = ", ".join(hello["mechanisms"] or ()) or "none"
+            text = f"{self.address}: does not have {login.mechanism}; it has {there}"
+            raise RefusedError(text, "password")
+        if hello["error_code"]:
+            hint = "; this port wants no login" if hello["error_code"] == _SASL_STATE else ""
+            text = f"{self.address}: SASL: {error_name(hello['error_code'])}{hint}"
+            raise RefusedError(text, "password")
+        try:
+            await self._exchange(login)
+        except RefusedError as error:
+            if str(error).startswith(self.address):
+                raise
+            raise RefusedError(f"{self.address}: {error}", error.reason) from error
+
+    async def _exchange(self, login: Login) -> None:
+        exchange = await asyncio.to_thread(login.exchange)
+        message = next(exchange)
+        while True:
+            fields = (await self.ask(Api.SASL_AUTHENTICATE, auth_bytes=message)).read()
+            self._check_login(login, fields)
+            lifetime_s = fields.get("session_lifetime", 0) / 1000
+            if lifetime_s:
+                self._expires_s = time.monotonic() + _RENEW_SHARE * lifetime_s
+            try:
+                message = exchange.send(fields["auth_bytes"])
+            except StopIteration:
+                return
+
+    def _check_login(self, login: Login, fields: Fields) -> None:
+        if not fields["error_code"]:
+            return
+        said = fields["error_message"] or error_name(fields["error_code"])
+        text = f"{self.address}: the login of {login.username or 'the token'!r} is refused: {said}"
+        raise RefusedError(text, "password")

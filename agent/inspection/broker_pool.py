@@ -1,0 +1,165 @@
+"""The cluster's brokers, found from any of them; one connection and one request each at a time."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.inspection.admin_requests import Api
+from agent.inspection.broker_connection import Answer, Connection
+from agent.inspection.errors import BrokerError, RefusedError, UnreachableError
+from agent.inspection.model import Down, Node
+from agent.inspection.security import Security
+from agent.wire.codec.schema import Fields
+from agent.wire.members.error_codes import name as error_name
+
+_DESCRIBE = 1 << 8
+"""AclOperation.DESCRIBE, as a bit of authorized operations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What one broker says of its cluster."""
+
+    cluster_id: str
+    speaker: Node
+    """The broker that said it; its id is not known."""
+    nodes: tuple[Node, ...]
+    """Those that can be asked."""
+    down: tuple[Down, ...]
+    """Those that the cluster fences (Kafka tells it since 4.0), and servers that did not answer."""
+    denied: bool
+    """We may not Describe the cluster: only groups that we may describe are listed, silently."""
+
+
+class Brokers:
+    """Everything that can be asked. Close it in the end."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        security: Callable[[], Security],
+        *,
+        timeout_s: float = 10.0,
+    ) -> None:
+        """``security`` is called for each new connection: files can change."""
+        self._bootstrap, self._security, self._timeout_s = bootstrap, security, timeout_s
+        self._connections: dict[tuple[str, int], Connection] = {}
+        self._locks: dict[tuple[str, int], asyncio.Lock] = {}
+        self._nodes: tuple[Node, ...] = ()
+        self._closed_bytes = 0
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that all answers had so far."""
+        return self._closed_bytes + sum(each.read_bytes for each in self._connections.values())
+
+    async def refresh(self) -> ClusterView:
+        """Ask any broker for all of them, the known ones first.
+
+        Raises:
+            RefusedError: the first that answered refuses us, and so would the others.
+            UnreachableError: none answers.
+
+        """
+        down: list[Down] = []
+        known = [(node.host, node.port) for node in self._nodes]
+        known.sort(key=lambda address: address not in self._connections)
+        for address in dict.fromkeys([*known, *self._bootstrap]):
+            try:
+                answer = await self._ask(
+                    address,
+                    Api.DESCRIBE_CLUSTER,
+                    include_cluster_authorized_operations=True,
+                    endpoint_type=1,
+                    include_fenced_brokers=True,
+                )
+            except UnreachableError as error:
+                down.append(Down(Node(-1, *address).address, None, str(error), error.reason))
+                continue
+            return self._view(answer.read(), Node(-1, *address), down)
+        text = "; ".join(each.error for each in down)
+        raise UnreachableError(f"no broker answers: {text}", down[0].reason)
+
+    async def ask(self, node: Node, api: Api, **values: Any) -> Fields:
+        """Ask a broker; callers wait for each other.
+
+        Raises:
+            BrokerError: it cannot be used, or does not have the API.
+
+        """
+        return (await self.ask_unread(node, api, **values)).read()
+
+    async def ask_unread(self, node: Node, api: Api, **values: Any) -> Answer:
+        """Ask a broker something whose answer may be known already.
+
+        Raises:
+            BrokerError: it cannot be used, or does not have the API.
+
+        """
+        return await self._ask((node.host, node.port), api, **values)
+
+    async def version(self, node: Node, api: Api) -> int | None:
+        """Return the version in which a broker is asked; None: it does not have the API.
+
+        Raises:
+            BrokerError: it cannot be used.
+
+        """
+        address = (node.host, node.port)
+        async with self._lock(address):
+            return (await self._connection(address)).version(api)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        while self._connections:
+            _, connection = self._connections.popitem()
+            await connection.close()
+
+    async def _ask(self, address: tuple[str, int], api: Api, **values: Any) -> Answer:
+        async with self._lock(address):
+            connection = await self._connection(address)
+            return await connection.ask(api, **values)
+
+    async def _connection(self, address: tuple[str, int]) -> Connection:
+        connection = self._connections.get(address)
+        if connection is not None and connection.usable:
+            return connection
+        if connection is not None:
+            self._closed_bytes += connection.read_bytes
+            del self._connections[address]
+            await connection.close()
+        opened = await Connection.open(*address, self._security(), timeout_s=self._timeout_s)
+        self._connections[address] = opened
+        return opened
+
+    def _lock(self, address: tuple[str, int]) -> asyncio.Lock:
+        return self._locks.setdefault(address, asyncio.Lock())
+
+    def _view(self, fields: Fields, speaker: Node, down: list[Down]) -> ClusterView:
+        if fields["error_code"]:
+            said = fields["error_message"] or error_name(fields["error_code"])
+            raise RefusedError(f"DescribeCluster: {said}", "denied")
+        brokers = {
+            Node(each["broker_id"], each["host"], each["port"]): each.get("is_fenced", False)
+            for each in fields["brokers"] or ()
+        }
+        nodes = [node for node, is_fenced in brokers.items() if not is_fenced]
+        fenced = [node for node, is_fenced in brokers.items() if is_fenced]
+        self._nodes = tuple(nodes)
+        text = "the cluster has fenced it: it is down or starting"
+        named = {node.address for node in brokers}
+        down = [each for each in down if each.address not in named]  # it will be asked itself
+        down += [Down(n.address, n.node_id, f"{n.address}: {text}", "fenced") for n in fenced]
+        return ClusterView(
+            cluster_id=fields["cluster_id"],
+            speaker=speaker,
+            nodes=self._nodes,
+            down=tuple(down),
+            denied=not fields["cluster_authorized_operations"] & _DESCRIBE,
+        )
+
+
+def told(node: Node, error: BrokerError) -> Down:
+    """Return a broker's fault as a partial answer tells it."""
+    return Down(node.address, node.node_id, str(error), error.reason)

@@ -1,0 +1,96 @@
+"""What `groups list` and `groups describe` ask of a cluster, from connecting to closing."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from agent.inspection.broker_pool import Brokers
+from agent.inspection.describe_groups import describe_groups
+from agent.inspection.errors import RefusedError
+from agent.inspection.filters import Filter
+from agent.inspection.list_groups import Listed, list_groups
+from agent.inspection.model import Description, Failure, GroupType, Listing
+from agent.inspection.security import Security
+
+PATIENCE_S = 15.0
+"""A broker that died is fenced after 9 s by default; then its groups have another coordinator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Where the cluster is and how it is reached."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    security: Callable[[], Security]
+    timeout_s: float
+
+
+class Found(NamedTuple):
+    """The groups asked for; ``denied``: there may be others that we may not see."""
+
+    listed: Listed
+    denied: bool
+
+
+async def find_groups(access: Access, chosen: Filter) -> Found:
+    """List the groups that pass the filter.
+
+    Raises:
+        BrokerError: no broker can be used.
+
+    """
+    async with _open(access) as brokers:
+        view = await brokers.refresh()
+        listed = await list_groups(brokers, view, PATIENCE_S)
+        groups = await _completed(brokers, listed.groups, chosen)
+        if view.denied and not groups:
+            raise RefusedError(
+                "no group is visible: an ACL for Describe on the cluster, or on groups, is wanted",
+                "denied",
+            )
+    return Found(listed._replace(groups=tuple(chosen.choose(groups))), view.denied)
+
+
+async def describe(
+    access: Access,
+    groups: Sequence[str],
+    group_type: GroupType | None,
+    *,
+    authorized_operations: bool,
+) -> list[Description | Failure]:
+    """Describe the groups, in this order.
+
+    Raises:
+        BrokerError: no broker can be used.
+
+    """
+    async with _open(access) as brokers:
+        await brokers.refresh()  # where nothing answers, that is the answer: nothing is retried
+        return await describe_groups(
+            brokers,
+            groups,
+            group_type,
+            authorized_operations=authorized_operations,
+            patience_s=PATIENCE_S,
+        )
+
+
+@asynccontextmanager
+async def _open(access: Access) -> AsyncIterator[Brokers]:
+    brokers = Brokers(access.bootstrap, access.security, timeout_s=access.timeout_s)
+    try:
+        yield brokers
+    finally:
+        await brokers.close()
+
+
+async def _completed(brokers: Brokers, groups: Sequence[Listing], chosen: Filter) -> list[Listing]:
+    """Ask by describing what an older broker's list does not tell and the filter wants."""
+    unclear = [g.group for g in groups if chosen.needs_type(g) or chosen.needs_state(g)]
+    answers = await describe_groups(brokers, unclear, patience_s=PATIENCE_S)
+    told = {each.group: each for each in answers if isinstance(each, Description)}
+    return [
+        replace(g, type=told[g.group].type, state=told[g.group].state) if g.group in told else g
+        for g in groups
+    ]

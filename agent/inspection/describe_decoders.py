@@ -1,0 +1,219 @@
+"""Answers of the four describe APIs as one shape."""
+
+from collections.abc import Callable, Iterable
+
+from agent.errors import DecodeError
+from agent.inspection.model import (
+    Assigned,
+    Description,
+    Failure,
+    GroupState,
+    GroupType,
+    Member,
+    Node,
+    parse_state,
+)
+from agent.wire.codec.consumer_protocol import read_assignment, read_subscription
+from agent.wire.codec.messages import Partitions
+from agent.wire.codec.schema import Fields
+
+Read = Callable[[Node, Fields], Description | Failure]
+
+_NOT_TOLD = -(1 << 31)
+_OPERATIONS = {
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+    12: "IDEMPOTENT_WRITE",
+}
+"""AclOperation's codes, which are the bits of authorized operations."""
+_CONSUMER = "consumer"
+_MEMBER_PROTOCOLS = {0: "classic", 1: "consumer"}
+
+
+def read_classic(node: Node, fields: Fields) -> Description | Failure:
+    """Read DescribeGroups; below v6 a group that does not exist is Dead, without an error."""
+    state = _state(fields)
+    if state is GroupState.DEAD:
+        group = fields["group_id"]
+        return Failure(group=group, code="GROUP_ID_NOT_FOUND", error=f"Group {group} not found.")
+    protocol = fields["protocol_type"]
+    told = state is GroupState.STABLE  # otherwise no metadata and no assignment is
+    return Description(
+        group=fields["group_id"],
+        type=GroupType.CLASSIC,
+        protocol=protocol,
+        state=state,
+        coordinator=node,
+        assignor=fields["protocol_data"] or None,
+        simple=not protocol,
+        authorized_operations=_operations(fields),
+        members=tuple(
+            _classic_member(each, decoded=told and protocol == _CONSUMER)
+            for each in fields["members"] or ()
+        ),
+    )
+
+
+def read_consumer(node: Node, fields: Fields) -> Description:
+    """Read ConsumerGroupDescribe (KIP-848)."""
+    return _epochal(
+        GroupType.CONSUMER, node, fields, (_consumer_member(m) for m in fields["members"] or ())
+    )
+
+
+def read_share(node: Node, fields: Fields) -> Description:
+    """Read ShareGroupDescribe (KIP-932); a member has what it was last given."""
+    return _epochal(
+        GroupType.SHARE, node, fields, (_share_member(m) for m in fields["members"] or ())
+    )
+
+
+def read_streams(node: Node, fields: Fields) -> Description:
+    """Read StreamsGroupDescribe (KIP-1071)."""
+    topology = fields["topology"] or {}
+    topics = {
+        topic
+        for each in topology.get("subtopologies") or ()
+        for topic in each["source_topics"] or ()
+    }
+    members = (_streams_member(m, tuple(sorted(topics))) for m in fields["members"] or ())
+    return _epochal(GroupType.STREAMS, node, fields, members, topology.get("epoch"))
+
+
+def _epochal(
+    group_type: GroupType,
+    node: Node,
+    fields: Fields,
+    members: Iterable[Member],
+    topology_epoch: int | None = None,
+) -> Description:
+    return Description(
+        group=fields["group_id"],
+        type=group_type,
+        protocol=group_type.lower(),
+        state=_state(fields),
+        coordinator=node,
+        assignor=fields.get("assignor_name") or None,
+        simple=False,
+        epoch=fields["group_epoch"],
+        target_epoch=fields["assignment_epoch"],
+        topology_epoch=topology_epoch,
+        authorized_operations=_operations(fields),
+        members=tuple(members),
+    )
+
+
+def _classic_member(fields: Fields, *, decoded: bool) -> Member:
+    topics, owned = None, None
+    if decoded:
+        topics, owned = _embedded(fields["member_metadata"], fields["member_assignment"])
+    return Member(
+        member_id=fields["member_id"],
+        instance_id=fields.get("group_instance_id"),
+        client_id=fields["client_id"],
+        host=fields["client_host"],
+        subscription=topics,
+        owned=owned,
+    )
+
+
+def _embedded(metadata: bytes, assignment: bytes) -> tuple[tuple[str, ...] | None, Assigned | None]:
+    """Return what a consumer and its leader wrote; None for what is in no known format."""
+    try:
+        topics = tuple(sorted(read_subscription(metadata).topics))
+    except DecodeError:
+        topics = None
+    try:
+        return topics, _by_topic(read_assignment(assignment).partitions)
+    except DecodeError:
+        return topics, None
+
+
+def _consumer_member(fields: Fields) -> Member:
+    return Member(
+        member_id=fields["member_id"],
+        instance_id=fields["instance_id"],
+        client_id=fields["client_id"],
+        host=fields["client_host"],
+        rack=fields["rack_id"],
+        epoch=fields["member_epoch"],
+        protocol=_MEMBER_PROTOCOLS.get(fields.get("member_type", -1)),
+        subscription=tuple(sorted(fields["subscribed_topic_names"] or ())),
+        subscription_regex=fields["subscribed_topic_regex"] or None,
+        owned=_partitions(fields["assignment"]),
+        target=_partitions(fields["target_assignment"]),
+    )
+
+
+def _share_member(fields: Fields) -> Member:
+    return Member(
+        member_id=fields["member_id"],
+        instance_id=None,
+        client_id=fields["client_id"],
+        host=fields["client_host"],
+        rack=fields["rack_id"],
+        epoch=fields["member_epoch"],
+        subscription=tuple(sorted(fields["subscribed_topic_names"] or ())),
+        owned=_partitions(fields["assignment"]),
+    )
+
+
+def _streams_member(fields: Fields, topics: tuple[str, ...]) -> Member:
+    endpoint = fields["user_endpoint"]
+    return Member(
+        member_id=fields["member_id"],
+        instance_id=fields["instance_id"],
+        client_id=fields["client_id"],
+        host=fields["client_host"],
+        rack=fields["rack_id"],
+        epoch=fields["member_epoch"],
+        protocol="classic" if fields["is_classic"] else "streams",
+        subscription=topics,
+        owned=_tasks(fields["assignment"]),
+        target=_tasks(fields["target_assignment"]),
+        process_id=fields["process_id"],
+        endpoint=endpoint and f"{endpoint['host']}:{endpoint['port']}",
+        topology_epoch=fields["topology_epoch"],
+    )
+
+
+def _state(fields: Fields) -> GroupState:
+    return parse_state(fields["group_state"]) or GroupState.UNKNOWN
+
+
+def _operations(fields: Fields) -> tuple[str, ...] | None:
+    bits = fields.get("authorized_operations", _NOT_TOLD)
+    if bits == _NOT_TOLD:
+        return None
+    return tuple(name for bit, name in _OPERATIONS.items() if bits >> bit & 1)
+
+
+def _partitions(assignment: Fields) -> Assigned:
+    return {
+        each["topic_name"]: tuple(sorted(each["partitions"] or ()))
+        for each in assignment["topic_partitions"] or ()
+    }
+
+
+def _tasks(assignment: Fields) -> dict[str, Assigned]:
+    return {
+        kind: {
+            each["subtopology_id"]: tuple(sorted(each["partitions"] or ()))
+            for each in assignment[f"{kind}_tasks"] or ()
+        }
+        for kind in ("active", "standby", "warmup")
+    }
+
+
+def _by_topic(partitions: Partitions) -> Assigned:
+    topics: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        topics.setdefault(topic, []).append(number)
+    return {topic: tuple(numbers) for topic, numbers in topics.items()}

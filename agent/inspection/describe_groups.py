@@ -1,0 +1,153 @@
+"""Describes groups of any type at their coordinators."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Generic, NamedTuple, TypeVar
+
+from agent.inspection.admin_requests import Api
+from agent.inspection.broker_pool import Brokers
+from agent.inspection.coordinator_lookup import (
+    UNSUPPORTED,
+    Coordinators,
+    Question,
+    ask_coordinators,
+)
+from agent.inspection.describe_decoders import (
+    Read,
+    read_classic,
+    read_consumer,
+    read_share,
+    read_streams,
+)
+from agent.inspection.model import Description, Failure, GroupType, Node
+from agent.inspection.response_cache import Kept
+from agent.wire.codec.schema import Fields
+
+NOT_FOUND = "GROUP_ID_NOT_FOUND"
+_WORDS = {
+    NOT_FOUND: "Group {group} not found.",
+    "GROUP_AUTHORIZATION_FAILED": "group {group!r}: an ACL for Describe on it is wanted",
+    "TOPIC_AUTHORIZATION_FAILED": "group {group!r}: ACLs for Describe on its topics are wanted",
+}
+"""For brokers that give a code alone."""
+
+
+class _Kind(NamedTuple):
+    api: Api
+    key: str
+    read: Read
+
+
+KINDS = {
+    GroupType.CONSUMER: _Kind(Api.CONSUMER_GROUP_DESCRIBE, "group_ids", read_consumer),
+    GroupType.SHARE: _Kind(Api.SHARE_GROUP_DESCRIBE, "group_ids", read_share),
+    GroupType.STREAMS: _Kind(Api.STREAMS_GROUP_DESCRIBE, "group_ids", read_streams),
+    GroupType.CLASSIC: _Kind(Api.DESCRIBE_GROUPS, "groups", read_classic),
+}
+"""In the order in which a group of unknown type is tried; the last one's "not found" is told."""
+
+Described = Description | Failure
+_T = TypeVar("_T")
+
+
+class Describer(Generic[_T]):
+    """Describes groups, and keeps of each what ``reduce`` makes of it."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        reduce: Callable[[Description], _T],
+        *,
+        patience_s: float,
+        authorized_operations: bool = False,
+    ) -> None:
+        self._brokers, self._reduce, self._patience_s = brokers, reduce, patience_s
+        self._kept = Kept[_T]()
+        self._values = {"include_authorized_operations": authorized_operations}
+
+    def begin(self) -> None:
+        """Begin to ask anew; what is said again in the same bytes is not read again."""
+        self._kept.begin()
+
+    async def typed(
+        self, group_type: GroupType, groups: Collection[str], coordinators: Coordinators
+    ) -> dict[str, _T | Failure]:
+        """Describe groups as groups of one type; ``coordinators`` is what is known, and learns."""
+        kind = KINDS[group_type]
+
+        def read(node: Node, fields: Fields) -> _T | Failure:
+            described = kind.read(node, fields)
+            return described if isinstance(described, Failure) else self._reduce(described)
+
+        question = Question(kind.api, kind.key, self._values, read, self._kept)
+        return await ask_coordinators(
+            self._brokers, question, groups, coordinators, self._patience_s
+        )
+
+    async def any(
+        self,
+        groups: Sequence[str],
+        coordinators: Coordinators,
+        group_types: Iterable[GroupType] = tuple(KINDS),
+    ) -> dict[str, _T | Failure]:
+        """Describe groups as what they are."""
+        found: dict[str, _T | Failure] = {}
+        for group_type in group_types:
+            missing = [name for name in groups if name not in found or is_missing(found[name])]
+            if missing:
+                found |= await self.typed(group_type, missing, coordinators)
+        return found
+
+
+async def describe_groups(
+    brokers: Brokers,
+    groups: Sequence[str],
+    group_type: GroupType | None = None,
+    *,
+    authorized_operations: bool = False,
+    patience_s: float,
+) -> list[Described]:
+    """Describe groups, each once, in the order given; with a type only as one of that type."""
+    names, coordinators = list(dict.fromkeys(groups)), Coordinators()
+    describer: Describer[Description] = Describer(
+        brokers,
+        lambda described: described,
+        patience_s=patience_s,
+        authorized_operations=authorized_operations,
+    )
+    if group_type is None:
+        found = await describer.any(names, coordinators)
+        return [_worded(found[name]) for name in names]
+    found = await describer.typed(group_type, names, coordinators)
+    missing = [name for name in names if is_missing(found[name])]
+    others = [kind for kind in KINDS if kind is not group_type]
+    for name, other in (await describer.any(missing, coordinators, others)).items():
+        if not is_missing(other) or _code(found[name]) == UNSUPPORTED:
+            found[name] = other
+    return [_of_type(group_type, found[name]) for name in names]
+
+
+def is_missing(answer: object) -> bool:
+    """Return whether a coordinator does not know the group, as of the type that was asked for."""
+    return _code(answer) in (NOT_FOUND, UNSUPPORTED)
+
+
+def _code(answer: object) -> str | None:
+    return answer.code if isinstance(answer, Failure) else None
+
+
+def _of_type(group_type: GroupType, answer: Described) -> Described:
+    if isinstance(answer, Failure) or answer.type is group_type:
+        return _worded(answer)
+    error = f"Group '{answer.group}' is not a {group_type.lower()} group."
+    return Failure(group=answer.group, code=NOT_FOUND, error=error)
+
+
+def _worded(answer: Described) -> Described:
+    """Return a failure as a sentence that says what to do."""
+    if isinstance(answer, Description):
+        return answer
+    text = answer.error
+    if text == answer.code:
+        text = _WORDS.get(answer.code, "").format(group=answer.group) or "the broker says no more"
+    return replace(answer, error=f"{answer.code}: {text}")

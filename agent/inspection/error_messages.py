@@ -1,0 +1,77 @@
+"""Words for what a connection meets: TLS, a port that is not Kafka's, silence."""
+
+import ssl
+
+from agent.inspection.errors import BrokerError, RefusedError, UnreachableError
+
+_HOST_MISMATCH, _ADDRESS_MISMATCH, _EXPIRED = 62, 64, 10
+"""OpenSSL's X509_V_ERR codes."""
+_TLS_ALERT = b"\x15\x03"
+_CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
+
+
+def of_connecting(address: str, error: Exception, *, tls: bool) -> BrokerError:
+    """Return what it means that a connection did not come about."""
+    if isinstance(error, ssl.SSLError):
+        return of_tls(address, error)
+    if tls and isinstance(error, ConnectionResetError | ConnectionAbortedError | EOFError):
+        return RefusedError(f"{address}: ended the TLS handshake: does it speak TLS there?", "tls")
+    if isinstance(error, TimeoutError):
+        text = "no answer in time" + (" to the TLS handshake" if tls else "")
+        return UnreachableError(f"{address}: {text}", "unreachable")
+    refused = isinstance(error, ConnectionRefusedError)
+    text = "connection refused" if refused else getattr(error, "strerror", None) or repr(error)
+    return UnreachableError(f"{address}: cannot be reached: {text}", "unreachable")
+
+
+def of_tls(address: str, error: ssl.SSLError) -> BrokerError:
+    """Return what TLS that failed means; our own certificate fails at the first read only."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return RefusedError(f"{address}: {_certificate(error)}", "tls")
+    reason = error.reason or str(error)
+    if "ALERT" in reason and any(word in reason for word in _CERTIFICATE_ALERTS):
+        text = f"the broker refuses our certificate, or wants one ({reason})"
+    elif isinstance(error, ssl.SSLEOFError) or "WRONG_VERSION" in reason or "RECORD" in reason:
+        text = f"does not speak TLS there ({reason}); is the security protocol right?"
+    else:
+        text = f"TLS failed: {reason}"
+    return RefusedError(f"{address}: {text}", "tls")
+
+
+def _certificate(error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
+        return f"its certificate is for another host: {error.verify_message}"
+    if error.verify_code == _EXPIRED:
+        return "its certificate has expired"
+    return f"its certificate is not from an authority that we trust: {error.verify_message}"
+
+
+def of_first_bytes(address: str, head: bytes, size: int) -> RefusedError:
+    """Return what it means that an answer begins as no frame of Kafka's does."""
+    if head.startswith(_TLS_ALERT):
+        text = "wants TLS; found security protocol PLAINTEXT or SASL_PLAINTEXT"
+    elif head == b"HTTP":
+        text = "answers like an HTTP server, so it is not Kafka"
+    else:
+        text = f"does not answer like Kafka: {head!r} would be a length of {size} bytes"
+    return RefusedError(f"{address}: {text}", "not_kafka")
+
+
+def of_silence(address: str, timeout_s: float) -> UnreachableError:
+    """Return what it means that nothing has ever answered on a connection that was taken."""
+    text = f"took the connection and has not answered in {timeout_s:g} s: is it Kafka?"
+    return UnreachableError(f"{address}: {text}", "silent")
+
+
+def of_ending(address: str, asked: str, *, first: bool, tls: bool, sasl: bool) -> BrokerError:
+    """Return what it means that the connection was closed instead of an answer."""
+    if not first:
+        return UnreachableError(f"{address}: closed the connection at {asked}", "closed")
+    text = f"{address}: closed the connection at {asked}: "
+    if tls:
+        hint = "does it want a client certificate?"
+    elif sasl:
+        hint = "is it Kafka, and does it want TLS or no SASL?"
+    else:
+        hint = "is it Kafka, and does it want TLS or SASL?"
+    return RefusedError(text + hint, "tls" if tls else "not_kafka")

@@ -1,0 +1,56 @@
+"""What no broker tells of a classic group: generation and leader, from who sees its members."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from agent.client.api_client import ask
+from agent.client.record_files import read_records
+from agent.errors import RecordsError
+from agent.inspection.model import Description, Failure, GroupType
+
+
+class _Seen(msgspec.Struct):
+    """A member as an agent, a hub or a record tells it."""
+
+    member_id: str | None
+    generation: int | None
+    leader: str | None = None
+    """The member id of the group's leader; records do not tell it."""
+
+
+def observed(answers: Sequence[Description | Failure], place: str) -> list[Description | Failure]:
+    """Add generation and leader to classic groups; ``place`` is a URL, a spool, or tables.
+
+    Only members that the coordinator has count: others are of another time, or another cluster.
+
+    Raises:
+        RebalanceAgentError: nothing can be read there.
+
+    """
+    return [
+        _told(each, _seen(place, each.group))
+        if isinstance(each, Description) and each.type is GroupType.CLASSIC
+        else each
+        for each in answers
+    ]
+
+
+def _seen(place: str, group: str) -> Sequence[_Seen]:
+    if place.startswith(("http://", "https://")):
+        return list(ask(place, "members", list[_Seen], group=group))
+    found = read_records(place, group)
+    if found.faults:
+        raise RecordsError("; ".join(found.faults))
+    return [_Seen(each.member_id, each.generation) for each in found.records]
+
+
+def _told(described: Description, seen: Iterable[_Seen]) -> Description:
+    member_ids = {member.member_id for member in described.members}
+    known = [each for each in seen if each.member_id in member_ids and each.generation is not None]
+    if not known:
+        return described
+    newest = max(known, key=lambda each: (each.generation or 0, each.leader is not None))
+    leader = newest.leader if newest.leader in member_ids else None
+    return replace(described, generation=newest.generation, leader=leader)

@@ -1,0 +1,156 @@
+"""What `groups` prints: tables for people, JSON and YAML with all there is for programs."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import yaml
+
+from agent.inspection.model import Assigned, Description, Down, Listing, Member
+from metrics.exporters.points import printable
+
+_Row = tuple[str, ...]
+
+
+class Output(StrEnum):
+    """The values of ``--output``."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def render_listings(listings: Sequence[Listing], down: Sequence[Down], output: Output) -> str:
+    """Return the groups with the columns of kafka-groups.sh, and ours after them."""
+    if output is not Output.TABLE:
+        return _document(listings, (), down, output)
+    header = ("GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR")
+    rows = [
+        tuple(map(_cell, (each.group, each.type, each.protocol, each.state, each.coordinator)))
+        for each in listings
+    ]
+    return _table(header, rows)
+
+
+def render_descriptions(
+    descriptions: Sequence[Description],
+    failures: Sequence[Any],
+    output: Output,
+    *,
+    members: bool,
+    verbose: bool,
+) -> str:
+    """Return what is known of each group; a table of members follows where they are wanted."""
+    if output is not Output.TABLE:
+        return _document(descriptions, failures, (), output)
+    seen = verbose or any(each.generation is not None for each in descriptions)
+    groups = _GROUP | (_OBSERVED if seen else {}) | (_GROUP_VERBOSE if verbose else {})
+    shown = [_table(*_of(groups, descriptions))]
+    if members and descriptions:
+        columns = _MEMBER | (_MEMBER_VERBOSE if verbose else {})
+        pairs = [(each, member) for each in descriptions for member in each.members]
+        shown.append(_table(*_of(columns, pairs)))
+    return "\n".join(shown)
+
+
+_Pair = tuple[Description, Member]
+_GROUP: dict[str, Callable[[Description], object]] = {
+    "GROUP": lambda d: d.group,
+    "TYPE": lambda d: d.type,
+    "PROTOCOL": lambda d: d.protocol,
+    "STATE": lambda d: d.state,
+    "COORDINATOR": lambda d: d.coordinator,
+    "ASSIGNOR": lambda d: d.assignor,
+    "EPOCH": lambda d: d.epoch,
+    "TARGET-EPOCH": lambda d: d.target_epoch,
+    "MEMBERS": lambda d: len(d.members),
+}
+_OBSERVED: dict[str, Callable[[Description], object]] = {
+    "GENERATION": lambda d: d.generation,
+    "LEADER": lambda d: d.leader,
+}
+_GROUP_VERBOSE: dict[str, Callable[[Description], object]] = {
+    "TOPOLOGY-EPOCH": lambda d: d.topology_epoch,
+    "SIMPLE": lambda d: "yes" if d.simple else "no",
+    "AUTHORIZED-OPERATIONS": lambda d: ",".join(d.authorized_operations or ()),
+}
+_MEMBER: dict[str, Callable[[_Pair], object]] = {
+    "GROUP": lambda p: p[0].group,
+    "MEMBER-ID": lambda p: p[1].member_id,
+    "INSTANCE-ID": lambda p: p[1].instance_id,
+    "CLIENT-ID": lambda p: p[1].client_id,
+    "HOST": lambda p: p[1].host,
+    "EPOCH": lambda p: p[1].epoch,
+    "OWNED": lambda p: _count(p[1].owned),
+    "TARGET": lambda p: _count(p[1].target),
+}
+_MEMBER_VERBOSE: dict[str, Callable[[_Pair], object]] = {
+    "MEMBER-PROTOCOL": lambda p: p[1].protocol,
+    "RACK": lambda p: p[1].rack,
+    "SUBSCRIPTION": lambda p: p[1].subscription_regex or ",".join(p[1].subscription or ()),
+    "OWNED": lambda p: _spelled(p[1].owned),
+    "TARGET": lambda p: _spelled(p[1].target),
+}
+
+
+def _of(
+    columns: Mapping[str, Callable[[Any], object]], things: Iterable[object]
+) -> tuple[_Row, list[_Row]]:
+    rows = [tuple(_cell(read(thing)) for read in columns.values()) for thing in things]
+    return tuple(columns), rows
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else printable(str(value))
+
+
+def _flat(assigned: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return a Streams member's tasks as ``active 0``, partitions as they are."""
+    flat: Assigned = {}
+    for name, value in assigned.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}/{key}": numbers for key, numbers in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _count(assigned: Mapping[str, Any] | None) -> int | None:
+    return None if assigned is None else sum(map(len, _flat(assigned).values()))
+
+
+def _spelled(assigned: Mapping[str, Any] | None) -> str:
+    flat = _flat(assigned or {})
+    return " ".join(f"{name}:{','.join(map(str, flat[name]))}" for name in sorted(flat))
+
+
+def _table(header: _Row, rows: Sequence[_Row]) -> str:
+    """Return aligned columns; an empty cell is a dash, so that columns can be cut by blanks."""
+    lines = [header, *(tuple(cell or "-" for cell in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "".join(
+        " ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        + "\n"
+        for line in lines
+    )
+
+
+def _document(
+    groups: Sequence[object], failures: Sequence[object], down: Sequence[Down], output: Output
+) -> str:
+    document = {
+        "groups": [_plain(each) for each in groups],
+        "errors": [_plain(each) for each in failures],
+        "partial": bool(down),
+        "down": [_plain(each._asdict()) for each in down],
+    }
+    if output is Output.JSON:
+        return json.dumps(document, indent=2) + "\n"
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _plain(value: object) -> Any:
+    """Return types that JSON and YAML have; a node as a mapping."""
+    return msgspec.to_builtins(value, enc_hook=str, str_keys=True)

@@ -1,0 +1,129 @@
+"""Opens what a configuration names: certificates into a TLS context, secrets into a login."""
+
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
+
+from agent.config.security import Mechanism, SecurityConfig
+from agent.errors import ConfigError
+from agent.inspection.errors import RefusedError, UnreachableError
+from agent.inspection.sasl import Exchange, oauth_bearer, plain, scram
+
+_TOKEN_TIMEOUT_S = 10.0
+_TOKEN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Who we are. ``secret`` gives the password or the token; it may read a file or ask a URL."""
+
+    mechanism: Mechanism
+    username: str
+    secret: Callable[[], str] = field(repr=False)
+
+    def exchange(self) -> Exchange:
+        """Begin to log in.
+
+        Raises:
+            RefusedError: there is no secret to be had.
+
+        """
+        secret = self.secret()
+        match self.mechanism:
+            case Mechanism.PLAIN:
+                return plain(self.username, secret)
+            case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
+                return scram(self.mechanism, self.username, secret)
+            case Mechanism.OAUTHBEARER:
+                return oauth_bearer(secret)
+            case _:
+                assert_never(self.mechanism)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How a connection is made: plaintext without a context, no SASL without a login."""
+
+    tls: ssl.SSLContext | None = None
+    login: Login | None = None
+
+
+def open_security(config: SecurityConfig) -> Security:
+    """Read the certificates; passwords and tokens are read when they are shown.
+
+    Raises:
+        ConfigError: a file is missing or holds something else.
+
+    """
+    tls = _tls(config) if config.protocol.tls else None
+    if config.mechanism is None:
+        return Security(tls=tls)
+    username = config.username or ""
+    if config.token_url is not None and config.password_file is not None:
+        url, file = config.token_url, config.password_file
+        secret = lambda: fetch_token(url, username, _secret(file))  # noqa: E731 - one of two
+    else:
+        file = config.token_file or config.password_file or Path()
+        _secret(file)  # what is missing now is told now
+        secret = lambda: _secret(file)  # noqa: E731
+    return Security(
+        tls=tls, login=Login(mechanism=config.mechanism, username=username, secret=secret)
+    )
+
+
+def _tls(config: SecurityConfig) -> ssl.SSLContext:
+    password = _secret(config.key_password_file) if config.key_password_file else ""
+    try:
+        context = ssl.create_default_context(cafile=config.ca_file)
+        if config.certificate is not None:
+            context.load_cert_chain(config.certificate, config.key, password)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(f) for f in (config.ca_file, config.certificate, config.key) if f)
+        raise ConfigError(f"security: a certificate or key of {files}: {error}") from error
+    context.check_hostname = config.verify_host_name
+    return context
+
+
+def _secret(path: Path) -> str:
+    try:
+        return path.read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        text = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"security: {path} cannot be read: {text}") from error
+
+
+def fetch_token(url: str, client_id: str, client_secret: str, scope: str | None = None) -> str:
+    """Return an access token by OAuth's client credentials (RFC 6749, 4.4). Blocks.
+
+    Raises:
+        RefusedError: the endpoint refuses the client, or answers something else.
+        UnreachableError: it does not answer.
+
+    """
+    form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+    quoted = ":".join(urllib.parse.quote_plus(part) for part in (client_id, client_secret))
+    request = urllib.request.Request(  # noqa: S310 - checked below
+        url,
+        urllib.parse.urlencode(form).encode(),
+        {"Authorization": f"Basic {b64encode(quoted.encode()).decode()}"},
+    )
+    if request.type not in ("http", "https"):
+        raise ConfigError(f"token_url: found {url!r}, wanted http:// or https://")
+    try:
+        with urllib.request.urlopen(request, timeout=_TOKEN_TIMEOUT_S) as answer:  # noqa: S310
+            return str(json.loads(answer.read(_TOKEN_BYTES))["access_token"])
+    except urllib.error.HTTPError as error:
+        with error:
+            text = f"{url} refuses the client {client_id!r}: HTTP {error.code}"
+        raise RefusedError(text, "password") from error
+    except OSError as error:
+        raise UnreachableError(f"{url} does not answer: {error}", "unreachable") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise RefusedError(f"{url} answers without an access_token", "password") from error

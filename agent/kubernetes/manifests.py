@@ -1,0 +1,190 @@
+"""Adds the sidecar to Kubernetes' manifests, whatever holds a pod; a second time changes nothing.
+
+What an earlier run has added is taken out first, so that other options replace it.
+"""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+import yaml
+
+from agent.errors import ConfigError
+from agent.kubernetes.sidecar import ANNOTATION, LABEL, NAME, Folder, Sidecar
+
+_POD_AT = {
+    "Pod": (),
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""Where a kind keeps what its pods are made of."""
+
+Mapping = dict[str, Any]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as people do."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def inject(text: str, sidecar: Sidecar, containers: tuple[str, ...] = (), where: str = "-") -> str:
+    """Return the manifests with the sidecar in every pod; comments are lost.
+
+    Args:
+        text: YAML documents, or JSON.
+        sidecar: What is added.
+        containers: Who writes the logs; by default the one with a volume there, or the only one.
+        where: What errors call the text.
+
+    Raises:
+        ConfigError: no manifest, no pod, or a pod in which the logs cannot be shared.
+
+    """
+    documents = [document for document in _documents(text, where) if document is not None]
+    count = 0
+    for number, document in enumerate(documents, 1):
+        place = where if len(documents) == 1 else f"{where}: document {number}"
+        for kind, pod in _pods(document, place):
+            _add(pod, sidecar, containers, f"{place}: {kind}")
+            count += 1
+    if not count:
+        found = ", ".join(sorted({str(document.get("kind")) for document in documents})) or "none"
+        raise ConfigError(f"{where}: found {found}, wanted one of: {', '.join(_POD_AT)}, List")
+    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _documents(text: str, where: str) -> list[Any]:
+    try:
+        return list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+        raise ConfigError(f"{where}: {place}{problem or 'no YAML'}") from error
+
+
+def _pods(document: object, where: str) -> Iterator[tuple[str, Mapping]]:
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise ConfigError(f"{where}: wanted a manifest, with 'apiVersion' and 'kind'")
+    kind = document["kind"]
+    if kind.endswith("List"):
+        for i, item in enumerate(_items(document, "items", f"{where}: {kind}")):
+            yield from _pods(item, f"{where}: items[{i}]")
+    elif kind in _POD_AT:
+        yield kind, _below(document, _POD_AT[kind], f"{where}: {kind}")
+
+
+def _below(document: Mapping, path: tuple[str, ...], where: str) -> Mapping:
+    found: Any = document
+    for i, key in enumerate(path, 1):
+        found = found.get(key)
+        if not isinstance(found, dict):
+            raise ConfigError(f"{where}: {'.'.join(path[:i])}: wanted a mapping")
+    return cast("Mapping", found)
+
+
+def _items(parent: Mapping, key: str, where: str) -> list[Any]:
+    found = parent.setdefault(key, [])
+    if found is None:
+        found = parent[key] = []
+    if not isinstance(found, list):
+        raise ConfigError(f"{where}: {key}: found {type(found).__name__}, wanted a list")
+    return found
+
+
+def _named(parent: Mapping, key: str, where: str) -> list[Mapping]:
+    items = _items(parent, key, where)
+    for i, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise ConfigError(f"{where}: {key}[{i}]: wanted a mapping")
+    return items
+
+
+def _section(parent: Mapping, key: str, where: str) -> Mapping:
+    found = parent.get(key)
+    if found is None:
+        found = parent[key] = {}
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: {key}: found {type(found).__name__}, wanted a mapping")
+    return found
+
+
+def _add(pod: Mapping, sidecar: Sidecar, containers: tuple[str, ...], where: str) -> None:
+    spec, metadata = _section(pod, "spec", where), _section(pod, "metadata", where)
+    _remove(spec, where)
+    apps = _named(spec, "containers", where)
+    if not apps:
+        raise ConfigError(f"{where}: containers: found none, wanted the application's")
+    container, volumes = sidecar.container(), _items(spec, "volumes", where)
+    volumes += sidecar.volumes()
+    for number, folder in enumerate(sidecar.folders, 1):
+        mount = _shared(apps, folder, containers, where)
+        if mount is None:
+            mount = {"name": f"{NAME}-logs-{number}", "mountPath": str(folder.path)}
+            volumes.append({"name": mount["name"], "emptyDir": {}})
+            for app in _writers(apps, containers, f"{where}: {folder.path}"):
+                _items(app, "volumeMounts", where).append(dict(mount))
+        add = {"readOnly": True} if folder.is_read_only else {}
+        container["volumeMounts"].append(mount | add)
+    _items(spec, "initContainers" if sidecar.is_native else "containers", where).append(container)
+    _section(metadata, "labels", where)[LABEL] = "true"
+    _section(metadata, "annotations", where)[ANNOTATION] = sidecar.config_text
+
+
+def _shared(
+    apps: list[Mapping], folder: Folder, containers: tuple[str, ...], where: str
+) -> Mapping | None:
+    """Return how an application mounts the volume that the folder is in already."""
+    found = [
+        mount
+        for app in apps
+        if not containers or app.get("name") in containers
+        for mount in _named(app, "volumeMounts", where)
+        if folder.path.is_relative_to(PurePosixPath(str(mount.get("mountPath", "?"))))
+    ]
+    if not found:
+        return None
+    best = max(found, key=lambda mount: len(str(mount["mountPath"])))
+    kept = ("name", "mountPath", "subPath", "subPathExpr")
+    return {key: value for key, value in best.items() if key in kept}
+
+
+def _writers(apps: list[Mapping], containers: tuple[str, ...], where: str) -> list[Mapping]:
+    names = [str(app.get("name")) for app in apps]
+    missing = [name for name in containers if name not in names]
+    if missing or (len(apps) > 1 and not containers):
+        wanted = f"no container {missing[0]!r}" if missing else "wanted --container NAME"
+        raise ConfigError(f"{where}: found the containers {', '.join(names)}; {wanted}")
+    return [app for app in apps if not containers or app.get("name") in containers]
+
+
+def _remove(spec: Mapping, where: str) -> None:
+    """Take out what an earlier run has added."""
+    for key in ("containers", "initContainers", "volumes"):
+        if key not in spec:
+            continue
+        items = _named(spec, key, where)
+        items[:] = [item for item in items if not _is_ours(item)]
+        if not items:
+            del spec[key]
+    for app in _named(spec, "containers", where):
+        mounts = _named(app, "volumeMounts", where)
+        mounts[:] = [mount for mount in mounts if not _is_ours(mount)]
+        if not mounts:
+            del app["volumeMounts"]
+
+
+def _is_ours(item: Mapping) -> bool:
+    name = item.get("name")
+    return name == NAME or str(name).startswith(f"{NAME}-")

@@ -1,0 +1,191 @@
+"""An agent's side: every record in the spool goes to each hub, in order, until it is safe there.
+
+The hub says how far it is; after an absence of either side the push goes on from there.
+"""
+
+import asyncio
+import gzip
+import logging
+import ssl
+import urllib.parse
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from agent.config.hub import HubConfig, read_token
+from agent.errors import ConfigError, SinkError
+from agent.outputs.spool.reader import Batch, batch_after, identity
+from metrics.exporters.exposition import SinkStats
+from metrics.model.sample import MALFORMED
+
+log = logging.getLogger(__name__)
+
+PATH = "/api/v1/records"
+MAX_LINES, MAX_BYTES = 5_000, 2 << 20
+_TIMEOUT_S = 30.0
+_MAX_WAIT_S = 60.0
+_NO_PASSWORD = b""
+"""Without one OpenSSL asks the terminal for it."""
+_FAULTS = (OSError, HTTPException, SinkError, ConfigError, *MALFORMED)
+
+
+class Progress(msgspec.Struct):
+    """A hub's answer: the last record of a spool that it holds safely."""
+
+    seq: int
+
+
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Counts:
+    sent: int = 0
+    errors: int = 0
+    dropped: int = 0
+
+
+class Push:
+    """Sends one spool to one hub."""
+
+    def __init__(self, url: str, config: HubConfig, folder: Path) -> None:
+        """Read the token and the certificates.
+
+        Raises:
+            RebalanceAgentError: one of them cannot be read.
+
+        """
+        parts = urllib.parse.urlsplit(url)
+        self.name = f"hub:{parts.hostname}:{parts.port}" if parts.port else f"hub:{parts.hostname}"
+        self._folder, self._interval_s = folder, config.interval_s
+        self._url, self._config = parts, config
+        self._path = parts.path.rstrip("/")
+        self._token, self._link = read_token(config.token_file), _link(parts, config)
+        self._spool = ""
+        self._seq: int | None = None
+        self._newest = 0
+        self._counts = _Counts()
+        self._fault = ""
+
+    async def run(self) -> None:
+        """Push until cancelled; a hub that is away is asked again, less and less often."""
+        wait, self._seq = self._interval_s, None
+        while True:
+            try:
+                more = await asyncio.to_thread(self.push)
+                wait = 0.0 if more else self._interval_s
+                self._tell("")
+            except _FAULTS as error:
+                self._counts.errors += 1
+                self._seq = None  # ask again how far the hub is
+                wait = min(max(2 * wait, self._interval_s), _MAX_WAIT_S)
+                self._tell(str(error) or repr(error))
+            await asyncio.sleep(wait)
+
+    def push(self) -> bool:
+        """Send the next batch; tell whether there may be more.
+
+        Raises:
+            OSError: the hub is away or refuses.
+            ConfigError: the token or a certificate cannot be read any more.
+
+        """
+        self._spool = self._spool or identity(self._folder)
+        if self._seq is None:
+            self._connect()
+            self._seq = self._ask(None).seq
+        batch = batch_after(self._folder, self._seq, MAX_LINES, MAX_BYTES)
+        if batch is None:
+            self._ask(b"")  # it lives, and has nothing to tell
+            return False
+        self._counts.dropped += batch.first - self._seq - 1  # gone before the hub was back
+        self._seq = self._ask(b"".join(batch.lines)).seq
+        self._counts.sent += len(batch.lines)
+        self._newest = batch.last
+        return _is_full(batch)
+
+    @property
+    def stats(self) -> SinkStats:
+        """What was sent so far."""
+        counts = self._counts
+        behind = 0 if self._seq is None else max(0, self._newest - self._seq)
+        return SinkStats(
+            name=self.name,
+            written=counts.sent,
+            buffered=behind,
+            dropped=counts.dropped,
+            errors=counts.errors,
+        )
+
+    def _connect(self) -> None:
+        """Begin anew, with what stands in the files now: tokens and certificates are renewed."""
+        self._link.close()
+        self._token = read_token(self._config.token_file)
+        self._link = _link(self._url, self._config)
+
+    def _ask(self, body: bytes | None) -> Progress:
+        """Send lines, or ask how far the hub is."""
+        headers = {"Content-Type": "application/x-ndjson", "X-Spool": self._spool}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if self._seq is not None:
+            headers["X-After"] = str(self._seq)
+        if body:
+            headers["Content-Encoding"] = "gzip"
+            body = gzip.compress(body, 1)
+        try:
+            answer = self._exchange("GET" if body is None else "POST", body, headers)
+        except (OSError, HTTPException):
+            self._link.close()  # the next request opens another
+            raise
+        if answer.status != HTTPStatus.OK:
+            raise ConnectionRefusedError(f"{answer.status}: {_complaint(answer.body)}")
+        return msgspec.json.decode(answer.body, type=Progress)
+
+    def _exchange(self, method: str, body: bytes | None, headers: dict[str, str]) -> _Answer:
+        self._link.request(method, f"{self._path}{PATH}", body, headers)
+        answer = self._link.getresponse()
+        return _Answer(answer.status, answer.read())
+
+    def _tell(self, fault: str) -> None:
+        if fault and fault != self._fault:
+            log.warning("hub_away", extra={"hub": self.name, "error": fault})
+        elif self._fault and not fault:
+            log.info("hub_back", extra={"hub": self.name})
+        self._fault = fault
+
+
+def _is_full(batch: Batch) -> bool:
+    return len(batch.lines) >= MAX_LINES or sum(map(len, batch.lines)) >= MAX_BYTES // 2
+
+
+def _complaint(body: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(body)["error"])
+    except (*MALFORMED, KeyError, TypeError):
+        return body[:200].decode(errors="replace")
+
+
+def _link(url: urllib.parse.SplitResult, config: HubConfig) -> HTTPConnection:
+    host, port = url.hostname or "", url.port
+    if url.scheme == "http":
+        return HTTPConnection(host, port, timeout=_TIMEOUT_S)
+    return HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=_tls(config))
+
+
+def _tls(config: HubConfig) -> ssl.SSLContext:
+    name, path = "ca_file", config.ca_file
+    try:
+        context = ssl.create_default_context(cafile=path)
+        if config.certificate_file is not None:
+            name, path = "certificate_file", config.certificate_file
+            context.load_cert_chain(path, password=_NO_PASSWORD)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"hub.{name}: {path}: {error}; wanted PEM") from error
+    return context

@@ -1,0 +1,56 @@
+"""How librdkafka is told to reach a cluster: our ``security`` in its words."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from agent.config.kafka import KafkaAccess
+from agent.config.security import Mechanism, SecurityConfig
+from agent.inspection.security import open_security
+
+_TOKEN_LIFE_S = 300.0
+"""A token is read again before this long has passed: files do not tell when theirs expires."""
+_ONLY_GRAVE = 2
+"""Of librdkafka's own log (syslog's levels): what we must know comes by callbacks."""
+
+
+def client_properties(access: KafkaAccess) -> dict[str, Any]:
+    """Return what every client needs.
+
+    Raises:
+        ConfigError: a certificate or a secret cannot be read.
+
+    """
+    security = access.security
+    properties = {
+        "bootstrap.servers": ",".join(access.bootstrap_servers),
+        "client.id": "rebalance-agent",
+        "log_level": _ONLY_GRAVE,
+        "reconnect.backoff.ms": 500,
+        "security.protocol": security.protocol.value,
+    }
+    login = open_security(security).login  # what is missing is told at the start
+    if security.protocol.tls:
+        properties |= _tls(security)
+    if login is None:
+        return properties
+    properties["sasl.mechanism"] = login.mechanism.value
+    if login.mechanism is Mechanism.OAUTHBEARER:
+        return properties | {"oauth_cb": _token(login.secret)}
+    return properties | {"sasl.username": login.username, "sasl.password": login.secret()}
+
+
+def _tls(security: SecurityConfig) -> dict[str, Any]:
+    password = security.key_password_file
+    found = {
+        "ssl.ca.location": security.ca_file,
+        "ssl.certificate.location": security.certificate,
+        "ssl.key.location": security.key or security.certificate,
+        "ssl.key.password": password and password.read_text(encoding="utf-8").rstrip("\r\n"),
+        "ssl.endpoint.identification.algorithm": "https" if security.verify_host_name else "none",
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _token(secret: Callable[[], str]) -> Callable[[str], tuple[str, float]]:
+    return lambda _: (secret(), time.time() + _TOKEN_LIFE_S)

@@ -1,0 +1,232 @@
+"""The spool's records into a Kafka topic, in their order; the spool is the buffer meanwhile.
+
+Theory of operation. A batch is handed to an idempotent producer that never gives a record up, and
+the next one follows when all of it is acknowledged (acks=all); then the batch's last number is
+written down. A crash in between sends a batch again: readers know what they have by number and id.
+Records of a group have one key, so they stay in one partition, in their agent's order; a producer
+that would have to leave a gap there stops instead, and another one sends the batch again.
+"""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from agent.config.kafka import KafkaAccess
+from agent.errors import SinkError
+from agent.files import replace_file
+from agent.outputs.kafka.client_config import client_properties
+from agent.outputs.spool.reader import Batch, batch_after, identity
+from metrics.exporters.exposition import SinkStats
+from metrics.model.sample import MALFORMED
+
+log = logging.getLogger(__name__)
+
+SPOOL_HEADER = "spool"
+"""Names the spool that a record's ``seq`` counts in."""
+_MAX_LINES, _MAX_BYTES = 5_000, 2 << 20
+_INTERVAL_S = 1.0
+_SLICE_S = 0.5
+_PATIENCE_S = 5.0
+_MAX_WAIT_S = 60.0
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001 - their names
+_PRODUCER = {
+    "enable.idempotence": True,  # brings acks=all
+    "enable.gapless.guarantee": True,
+    "message.timeout.ms": 0,
+    "partitioner": "murmur2_random",  # as Java's
+    "compression.type": "lz4",
+    "linger.ms": 20,
+}
+
+
+class _Line(msgspec.Struct):
+    cluster: str
+    group: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.cluster}/{self.group}"
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def _key(line: bytes) -> str | None:
+    """Return what keeps a group's records in one partition; what is no record has none."""
+    try:
+        return _decode(line).key
+    except MALFORMED:
+        return None
+
+
+class _Progress(msgspec.Struct):
+    spool: str
+    seq: int
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A batch on its way."""
+
+    batch: Batch
+    sent_s: float
+    waiting: int
+    failed: bool = False
+    fault: str = ""
+
+    def delivered(self, error: KafkaError | None, _: object) -> None:
+        self.waiting -= 1
+        if error is not None:
+            self.failed = True
+            if error.code() not in _PURGED:  # which is what follows
+                self.fault = self.fault or error.str()
+
+
+class TopicSink:
+    """Sends one spool to one topic."""
+
+    def __init__(
+        self,
+        topic: str,
+        access: KafkaAccess,
+        *,
+        folder: Path,
+        progress: Path,
+        newest: Callable[[], int],
+    ) -> None:
+        """Take up what is written down in ``progress``; ``newest`` is the spool's last number.
+
+        Raises:
+            RebalanceAgentError: a secret cannot be read, or the spool cannot be used.
+
+        """
+        self.name = f"kafka:{topic}"
+        self._topic, self._folder, self._path, self._newest = topic, folder, progress, newest
+        self._properties = client_properties(access) | _PRODUCER | {"error_cb": self._heard}
+        self._spool = identity(folder)
+        self._seq = _read(progress, self._spool)
+        self._sent = self._dropped = self._errors = 0
+        self._said = self._fault = ""
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._flight: _Flight | None = None
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        wait = _INTERVAL_S
+        try:
+            while True:
+                try:
+                    wait = 0.0 if await asyncio.to_thread(self.step) else _INTERVAL_S
+                except (OSError, SinkError, KafkaException) as error:
+                    self._errors += 1
+                    wait = min(max(2 * wait, _INTERVAL_S), _MAX_WAIT_S)
+                    await asyncio.to_thread(self.close)
+                    self._tell(str(error))
+                await asyncio.sleep(wait)
+        finally:
+            await asyncio.to_thread(self.close)
+
+    def step(self) -> bool:
+        """Send the next batch, or wait a moment for one on its way; tell whether to go on at once.
+
+        Raises:
+            SinkError: the brokers take no more from this producer.
+
+        """
+        with self._lock:
+            self._producer = self._producer or Producer(self._properties)
+            self._flight = self._flight or self._depart(self._producer)
+            if self._flight is None:
+                return False
+            try:
+                self._producer.flush(_SLICE_S)
+            except (KafkaException, SystemError) as error:
+                # What ends a producer comes as either, by how many callbacks it meets.
+                fault = self._flight.fault or self._said
+                raise SinkError(fault or str(error.__cause__ or error)) from error
+            self._land(self._flight)
+            return True
+
+    def close(self) -> None:
+        """Let the producer go; what is not acknowledged will be sent again."""
+        with self._lock:
+            if self._producer is not None:
+                with contextlib.suppress(KafkaException, SystemError):  # it has ended by itself
+                    self._producer.purge()
+                    self._producer.flush(_SLICE_S)
+            self._producer = self._flight = None
+
+    @property
+    def stats(self) -> SinkStats:
+        """What was acknowledged so far, and what waits in the spool."""
+        return SinkStats(
+            name=self.name,
+            written=self._sent,
+            buffered=max(0, self._newest() - self._seq),
+            dropped=self._dropped,
+            errors=self._errors,
+        )
+
+    def _depart(self, producer: Producer) -> _Flight | None:
+        batch = batch_after(self._folder, self._seq, _MAX_LINES, _MAX_BYTES)
+        if batch is None:
+            return None
+        flight = _Flight(batch, time.monotonic(), len(batch.lines))
+        headers: list[tuple[str, str | bytes | None]] = [(SPOOL_HEADER, self._spool)]
+        for line in batch.lines:
+            producer.produce(
+                self._topic,
+                line.rstrip(b"\n"),
+                _key(line),
+                headers=headers,
+                on_delivery=flight.delivered,
+            )
+        return flight
+
+    def _land(self, flight: _Flight) -> None:
+        if flight.failed:
+            raise SinkError(flight.fault or self._said or "the producer has ended")
+        if flight.waiting:
+            if time.monotonic() - flight.sent_s > _PATIENCE_S:
+                self._tell(self._said or "the brokers acknowledge nothing")
+            return
+        batch = flight.batch
+        progress = msgspec.json.encode(_Progress(self._spool, batch.last))
+        replace_file(self._path, [progress])
+        self._dropped += batch.first - self._seq - 1  # gone from the spool before
+        self._sent += len(batch.lines)
+        self._seq, self._flight = batch.last, None
+        self._said = ""
+        self._tell("")
+
+    def _heard(self, error: KafkaError) -> None:
+        self._errors += 1
+        self._said = error.str()
+
+    def _tell(self, fault: str) -> None:
+        keys = {"topic": self._topic}
+        if fault and not self._fault:
+            log.warning("kafka_away", extra=keys | {"error": fault})
+        elif self._fault and not fault:
+            log.info("kafka_back", extra=keys)
+        self._fault = fault
+
+
+def _read(path: Path, spool: str) -> int:
+    """Return how far a spool is; another spool, or a file that says nothing, begins anew."""
+    try:
+        progress = msgspec.json.decode(path.read_bytes(), type=_Progress)
+    except (FileNotFoundError, *MALFORMED):
+        return 0
+    except OSError as error:
+        raise SinkError(f"{path}: {error.strerror}") from error
+    return progress.seq if progress.spool == spool else 0

@@ -1,0 +1,139 @@
+"""Sends metrics by OTLP at a regular interval, and whole groups' rebalances as they are over.
+
+One request at a time, in a thread of its own: a receiver that is slow or away holds up nothing.
+What it has missed of metrics the next export holds; of rebalances the newest are kept.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+
+from agent.config.otlp import OtlpConfig
+from agent.errors import ConfigError, SinkError
+from agent.outputs.otlp.senders import Sender
+from agent.outputs.otlp.spans import spans
+from aggregation.rebalances.rebalances import GroupEpisode
+from metrics.exporters.exposition import Exposition, SinkStats
+from metrics.exporters.otel import metrics_data
+
+log = logging.getLogger(__name__)
+
+MAX_EPISODES = 1_000
+"""Rebalances that wait for a receiver."""
+_SPANS_AT_ONCE = 500
+
+
+class OtlpExport:
+    """One receiver of all that the agent exports."""
+
+    name = "otlp"
+
+    def __init__(
+        self,
+        config: OtlpConfig,
+        resource: dict[str, str],
+        max_series: int,
+        read: Callable[[], Callable[[], tuple[float, Exposition]]],
+    ) -> None:
+        """Read certificates and headers. ``read`` is for the loop, what it returns for a thread.
+
+        Raises:
+            ConfigError: one of them cannot be read.
+
+        """
+        self._config, self._max_series, self._read = config, max_series, read
+        self._resource = Resource.create(resource)
+        self._sender: Sender | None = Sender(config)
+        self._waiting = deque[GroupEpisode](maxlen=MAX_EPISODES)
+        self._sent = self._dropped = self._errors = 0
+        self._fault = ""
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otlp")
+
+    @property
+    def stats(self) -> SinkStats:
+        """What happened to rebalances, and how many exports of anything failed."""
+        return SinkStats(
+            name=self.name,
+            written=self._sent,
+            buffered=len(self._waiting),
+            dropped=self._dropped,
+            errors=self._errors,
+        )
+
+    def take(self, episodes: Sequence[GroupEpisode]) -> None:
+        """Keep rebalances for the next export; the oldest go when there are too many."""
+        if self._config.traces:
+            self._dropped += max(0, len(self._waiting) + len(episodes) - MAX_EPISODES)
+            self._waiting.extend(episodes)
+
+    async def run(self) -> None:
+        """Export until cancelled, and once more then."""
+        try:
+            while True:
+                await asyncio.sleep(self._config.interval_s)
+                await self.export()
+        finally:
+            await self.export()
+            if self._sender is not None:
+                self._sender.close()
+            self._thread.shutdown(wait=False)
+
+    async def export(self) -> None:
+        """Send everything; a failure is counted, and each change of state is told once."""
+        expose, episodes = self._read(), list(self._waiting)
+        self._waiting.clear()
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._send_metrics, expose)
+            await loop.run_in_executor(self._thread, self._send_episodes, episodes)
+        except (SinkError, ConfigError) as error:
+            self._keep(episodes)
+            self._failed(str(error))
+        except Exception as error:  # noqa: BLE001 - a bug here is told, and ends nothing else
+            self._failed(repr(error), is_bug=True)
+        else:
+            self._sent += len(episodes)
+            if self._fault:
+                log.info("otlp_export_works_again")
+            self._fault = ""
+
+    def _keep(self, episodes: list[GroupEpisode]) -> None:
+        newer = [*episodes, *self._waiting]
+        self._dropped += max(0, len(newer) - MAX_EPISODES)
+        self._waiting = deque(newer, MAX_EPISODES)
+
+    def _failed(self, fault: str, *, is_bug: bool = False) -> None:
+        self._errors += 1
+        if not self._fault:
+            keys = {"endpoint": self._config.endpoint, "error": fault}
+            log.error("otlp_export_failed", extra=keys, exc_info=is_bug)
+        self._fault = fault
+        if self._sender is not None:  # the next one reads certificates and headers again
+            self._sender.close()
+        self._sender = None
+
+    def _connected(self) -> Sender:
+        self._sender = self._sender or Sender(self._config)
+        return self._sender
+
+    def _send_metrics(self, expose: Callable[[], tuple[float, Exposition]]) -> None:
+        at, exposition = expose()
+        state_sets = self._config.state_sets
+        data = metrics_data(exposition, self._resource, at, self._max_series, state_sets=state_sets)
+        self._connected().send(data)
+
+    def _send_episodes(self, episodes: list[GroupEpisode]) -> None:
+        made = (span for each in episodes for span in spans(each, self._resource))
+        for some in _batches(made):
+            self._connected().send_spans(some)
+
+
+def _batches(made: Iterator[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
+    while some := list(islice(made, _SPANS_AT_ONCE)):
+        yield some

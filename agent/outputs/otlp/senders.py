@@ -1,0 +1,165 @@
+"""The SDK's exporters as ``otlp`` configures them: by HTTP or gRPC, for metrics and for spans."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from agent.config.otlp import OtlpConfig, OtlpProtocol
+from agent.config.yaml_loader import read_yaml
+from agent.errors import ConfigError, SinkError
+
+MAX_POINTS = 2_000
+"""A request: some 600 KB; gRPC receivers refuse more than 4 MiB."""
+
+
+class Sender:
+    """One connection to a receiver. For one thread."""
+
+    def __init__(self, config: OtlpConfig) -> None:
+        """Read certificates and headers.
+
+        Raises:
+            ConfigError: one of them cannot be read.
+
+        """
+        headers = read_headers(config.headers_file)
+        if config.ca_file is not None:
+            _check_readable(config.ca_file)
+        make = _http if config.protocol is OtlpProtocol.HTTP else _grpc
+        self._metrics, self._spans = make(config, headers)
+        self._words = _LastWords()
+
+    def send(self, data: MetricsData) -> None:
+        """Send all metrics.
+
+        Raises:
+            SinkError: the receiver did not take them all.
+
+        """
+        with self._words:
+            if self._metrics.export(data) is not MetricExportResult.SUCCESS:
+                raise SinkError(self._words.text or "metrics were refused")
+
+    def send_spans(self, spans: Sequence[ReadableSpan]) -> None:
+        """Send spans.
+
+        Raises:
+            SinkError: the receiver did not take them.
+
+        """
+        with self._words:
+            if self._spans.export(spans) is not SpanExportResult.SUCCESS:
+                raise SinkError(self._words.text or "spans were refused")
+
+    def close(self) -> None:
+        """End the connections."""
+        self._metrics.shutdown()
+        self._spans.shutdown()
+
+
+class _LastWords(logging.Handler):
+    """Keeps what the SDK logs: it tells why an export failed nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+        self._logger = logging.getLogger("opentelemetry.exporter")
+        self._logger.propagate = False  # the agent tells each change of state once
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+
+    def __enter__(self) -> None:
+        self.text = ""
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+
+
+def read_headers(path: Path | None) -> dict[str, str]:
+    """Return the headers in a file.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds something else; values are not shown.
+
+    """
+    found = {} if path is None else read_yaml(path)
+    for name, value in found.items():
+        if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
+            raise ConfigError(f"{path}: {name}: wanted printable ASCII")
+    return {str(name).lower(): value for name, value in found.items()}  # as gRPC wants names
+
+
+def _check_readable(path: Path) -> None:
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"otlp.ca_file: {path}: {error.strerror}") from error
+
+
+def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, SpanExporter]:
+    import requests  # noqa: PLC0415 - only if wanted
+    from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
+        OTLPMetricExporter,
+    )
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+        OTLPSpanExporter,
+    )
+
+    base = config.endpoint.rstrip("/")
+    ca_file = None if config.ca_file is None else str(config.ca_file)
+    session = requests.Session()
+    session.trust_env = ca_file is None  # REQUESTS_CA_BUNDLE would win over what is configured
+    metrics = OTLPMetricExporter(
+        f"{base}/v1/metrics",
+        certificate_file=ca_file,
+        session=session,
+        headers=headers,
+        timeout=config.timeout_s,
+        compression=Compression.Gzip,
+        max_export_batch_size=MAX_POINTS,
+    )
+    spans = OTLPSpanExporter(
+        f"{base}/v1/traces",
+        certificate_file=ca_file,
+        session=session,
+        headers=headers,
+        timeout=config.timeout_s,
+        compression=Compression.Gzip,
+    )
+    return metrics, spans
+
+
+def _grpc(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, SpanExporter]:
+    from grpc import Compression, ssl_channel_credentials  # noqa: PLC0415 - only if wanted
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415
+        OTLPMetricExporter,
+    )
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (  # noqa: PLC0415
+        OTLPSpanExporter,
+    )
+
+    ca = None if config.ca_file is None else config.ca_file.read_bytes()
+    credentials = None if ca is None else ssl_channel_credentials(ca)
+    metrics = OTLPMetricExporter(
+        config.endpoint,
+        credentials=credentials,
+        headers=headers,
+        timeout=config.timeout_s,
+        compression=Compression.Gzip,
+        max_export_batch_size=MAX_POINTS,
+    )
+    spans = OTLPSpanExporter(
+        config.endpoint,
+        credentials=credentials,
+        headers=headers,
+        timeout=config.timeout_s,
+        compression=Compression.Gzip,
+    )
+    return metrics, spans

@@ -1,0 +1,133 @@
+"""A group's rebalance as a trace: the group, its members as children, their causes as events.
+
+Ids are made of the episode's own id, so that whoever tells it again (another hub, a restart) tells
+the same trace, and an exemplar's episode leads to it.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
+from opentelemetry.util.types import AttributeValue
+
+from aggregation.rebalances.counter import UNKNOWN
+from aggregation.rebalances.rebalances import GroupEpisode
+from aggregation.rebalances.segments import MemberRef, Piece, Step
+from metrics.exporters.otel import ATTRIBUTES, SCOPE, trace_of
+from metrics.exporters.points import printable
+from metrics.model.sample import digest
+
+_SCOPE = InstrumentationScope(SCOPE)
+Found = dict[str, AttributeValue | None]
+
+
+def spans(episode: GroupEpisode, resource: Resource) -> Iterator[ReadableSpan]:
+    """Return the root and one span for each part that a member had in it."""
+    # made directly: a tracer would give ids of its own, and wants to be told while it happens
+    make = partial(
+        ReadableSpan, resource=resource, kind=SpanKind.INTERNAL, instrumentation_scope=_SCOPE
+    )
+    made = episode.round
+    root = _context(made.id)
+    yield make(
+        name=printable(f"rebalance {made.ref.group}"),
+        context=root,
+        attributes=_told(_of_group(episode)),
+        links=[Link(_context(episode.caused_by))] if episode.caused_by else (),
+        start_time=_ns(made.started_at),
+        end_time=_ns(made.ended_at),
+    )
+    for number, piece in enumerate(made.pieces):
+        if piece.is_mark:
+            continue
+        yield make(
+            name=printable(piece.member.client_id),
+            context=_child(root, made.id, number),
+            parent=root,
+            attributes=_told(_of_member(piece, episode)),
+            events=[_event(step) for step in piece.steps],
+            start_time=_ns(piece.started_at),
+            end_time=_ns(piece.ended_at),
+        )
+
+
+def _of_group(episode: GroupEpisode) -> Found:
+    trigger, slow = episode.trigger, episode.straggler
+    return {
+        **_group(episode),
+        "kafka.rebalance.episode": episode.round.id,
+        "kafka.rebalance.status": UNKNOWN if trigger.code is None else trigger.code.label,
+        "kafka.rebalance.peak": episode.gravest.label,
+        "kafka.rebalance.trigger.client.id": _name(trigger.member),
+        "kafka.rebalance.trigger.reason": trigger.reason or trigger.missing,
+        "kafka.rebalance.trigger.certainty": trigger.certainty.value,
+        "kafka.rebalance.straggler.client.id": _name(None if slow is None else slow.member),
+        "kafka.rebalance.member_time": episode.member_seconds,
+        "kafka.group.generation": max(episode.round.generations, default=None),
+    }
+
+
+def _of_member(piece: Piece, episode: GroupEpisode) -> Found:
+    return {
+        **_group(episode),
+        ATTRIBUTES["client_id"]: piece.member.client_id,
+        ATTRIBUTES["host"]: piece.member.host,
+        ATTRIBUTES["member_id"]: piece.member_id,
+        ATTRIBUTES["group_instance_id"]: piece.member.group_instance_id,
+        "kafka.rebalance.scope": piece.scope.value,
+        "kafka.rebalance.outcome": "left" if piece.is_exit else piece.outcome,
+    }
+
+
+def _group(episode: GroupEpisode) -> Found:
+    made = episode.round
+    return {
+        "messaging.system": "kafka",
+        ATTRIBUTES["group"]: made.ref.group,
+        ATTRIBUTES["kafka_cluster"]: made.ref.cluster,
+        ATTRIBUTES["group_type"]: made.group_type,
+        ATTRIBUTES["app"]: made.app,
+    }
+
+
+def _event(step: Step) -> Event:
+    told: Found = {
+        "kafka.rebalance.status_code": step.code.value,
+        "kafka.rebalance.status_code_before": step.before.value,
+        "kafka.rebalance.reason": step.reason,
+        "kafka.rebalance.masked": step.masked or None,
+        "rebalance_agent.source": step.source,
+    }
+    return Event(step.code.label, _told(told), timestamp=_ns(step.at))
+
+
+def _told(attributes: Found) -> dict[str, AttributeValue]:
+    """Leave out what is not known."""
+    return {
+        name: printable(value) if isinstance(value, str) else value
+        for name, value in attributes.items()
+        if value is not None and value != ""
+    }
+
+
+def _name(member: MemberRef | None) -> str | None:
+    return None if member is None else member.client_id
+
+
+def _child(root: SpanContext, episode: str, number: int) -> SpanContext:
+    span_id = int(digest(episode, "member", number)[:16], 16)
+    return SpanContext(root.trace_id, span_id, is_remote=False, trace_flags=root.trace_flags)
+
+
+def _context(episode: str) -> SpanContext:
+    trace_id, span_id = trace_of(episode)
+    return SpanContext(
+        trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+    )
+
+
+def _ns(at: float) -> int:
+    return int(at * 1e9)

@@ -1,0 +1,139 @@
+"""The spool's folder: its lock, its names, what a crash left, what it holds.
+
+Only files with a name of `file_name`'s form are ever read or removed.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from agent.errors import SinkError
+from agent.files import sync_folder
+from metrics.model.sample import MALFORMED
+
+_LOCK = ".lock"
+_AGENT_CHARS = 128
+"""Of an agent's name in that of a file, which may have 255 bytes."""
+_NAME = re.compile(r"(?P<stamp>\d{8}T\d{9}Z)-.*-(?P<seq>\d{12,})\.jsonl", re.ASCII)
+
+
+class SpoolLine(msgspec.Struct, frozen=True):
+    """What the spool itself needs of a line."""
+
+    seq: int
+    id: str
+
+
+_decode = msgspec.json.Decoder(SpoolLine).decode
+
+
+def file_stamp(now: float) -> str:
+    """Write Unix seconds as a name begins: UTC, milliseconds."""
+    at = datetime.fromtimestamp(now, UTC)
+    return f"{at:%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z"
+
+
+def file_name(stamp: str, agent: str, seq: int) -> str:
+    """Return a name that sorts by time; ``seq`` is the first in the file."""
+    return f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', agent[:_AGENT_CHARS])}-{seq:012d}.jsonl"
+
+
+def part_path(final: Path) -> Path:
+    """Return where a file grows until it is published: hidden, and no ``*.jsonl``."""
+    return final.with_name(f".{final.name}.part")
+
+
+def take_lock(folder: Path) -> int:
+    """Create the folder and keep every other process out; the lock dies with the process.
+
+    Raises:
+        SinkError: the folder cannot be used, or another process holds it.
+
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise SinkError(f"spool {str(folder)!r}: {error.strerror}") from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        raise SinkError(
+            f"spool {str(folder)!r}: another process writes there; "
+            "give each agent a samples.spool.dir of its own"
+        ) from error
+    return fd
+
+
+def recover(folder: Path) -> None:
+    """Publish what a crash left in part files, each cut to its last whole line."""
+    for part in sorted(folder.glob(".*.jsonl.part")):
+        size = sum(len(raw) for raw, _ in _lines(part))
+        if size == 0:
+            part.unlink()
+            continue
+        with part.open("r+b") as file:
+            file.truncate(size)
+            os.fsync(file.fileno())
+        part.rename(folder / part.name.removeprefix(".").removesuffix(".part"))
+    sync_folder(folder)
+
+
+def published(folder: Path) -> list[tuple[str, int]]:
+    """Return name and size of each complete file, oldest first."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _NAME.fullmatch(entry.name):
+                try:
+                    found.append((entry.name, entry.stat().st_size))
+                except FileNotFoundError:  # ingested and cleaned up just now
+                    continue
+    return sorted(found)
+
+
+def stamp_of(name: str) -> str:
+    """Return the stamp in a published name."""
+    return name.partition("-")[0]
+
+
+def lines_since(folder: Path, seq: int, limit: int) -> list[SpoolLine]:
+    """Return the newest ``limit`` lines beyond ``seq``, newest first; at least the newest line."""
+    found: list[SpoolLine] = []
+    for name, _ in reversed(published(folder)):
+        lines = [line for _, line in _lines(folder / name)]
+        newest = lines[-1:] if not found else []
+        found += [line for line in reversed(lines) if line.seq > seq] or newest
+        match = _NAME.fullmatch(name)
+        if len(found) >= limit or (match is not None and int(match["seq"]) <= seq):
+            break
+    return found[:limit]
+
+
+def remove_file(path: Path) -> int:
+    """Remove a file and return how many lines it held; 0 where it was gone already."""
+    try:
+        with path.open("rb") as file:
+            lines = sum(1 for _ in file)
+        path.unlink()
+    except FileNotFoundError:
+        return 0
+    return lines
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, SpoolLine]]:
+    """Yield the lines up to the first that is not whole."""
+    with path.open("rb") as file:
+        for raw in file:
+            if not raw.endswith(b"\n"):
+                return
+            try:
+                yield raw, _decode(raw)
+            except MALFORMED:  # the loss of power can leave a hole
+                return

@@ -1,0 +1,267 @@
+"""Samples into a folder of JSON Lines files: the hand-over to ingest.
+
+Theory of operation. Lines go to a hidden part file. By size or age it is fsynced and renamed to its
+final name; a name that appears is complete and is never written again. `JsonlSpool.commit` is the
+acknowledgement: what was written before it returned survives kill -9 and the loss of power. A part
+file that a crash left is cut to its last whole line and published by the next start.
+
+The checkpoint is saved after the commit, so a crash between the two reads some of a log again. The
+same events have the same ids: the spool knows the ids that it holds beyond the checkpoint's
+`SpoolMark` and takes none of them again. A mark stays behind ids that are still awaited, so that a
+second crash, before the log has been read that far, doubles nothing either.
+
+A folder that somebody removes is made anew, with the part file's lines: its descriptor has them.
+
+``seq`` of a sample is set here, at the write, and ``agent`` where another has not recorded it.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from agent.config.codec import format_size
+from agent.errors import ConfigError, SinkError
+from agent.files import sync_folder
+from agent.outputs.spool import directory as folder
+from agent.outputs.spool.part_file import Part, create, is_removed
+from metrics.model.sample import Sample, encode
+
+log = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+_BUFFER_BYTES = _MIB
+"""Of lines not yet in the part file. While the disk takes none, more are dropped and counted."""
+_KNOWN_IDS = 50_000
+"""Far more than is written between two checkpoints, and 6 MB of memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolConfig:
+    """Where samples go, and how much is kept."""
+
+    dir: Path
+    max_bytes: int = 512 * _MIB
+    """Where it is reached the oldest complete files go; their samples count as dropped."""
+    file_bytes: int = 16 * _MIB
+    roll_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Check the bounds.
+
+        Raises:
+            ConfigError: they contradict each other.
+
+        """
+        if self.file_bytes < 1:
+            raise ConfigError("samples.spool.file_bytes: found 0, wanted 1 or more")
+        if self.max_bytes < 2 * self.file_bytes:
+            found, file = format_size(self.max_bytes), format_size(self.file_bytes)
+            wanted = f"wanted at least twice file_bytes, {file}"
+            raise ConfigError(f"samples.spool.max_bytes: found {found}, {wanted}")
+        if self.roll_s <= 0:
+            raise ConfigError(f"samples.spool.roll: found {self.roll_s}; wanted more than 0")
+
+
+@dataclass(slots=True)
+class SpoolStats:
+    """Samples since the start; ``files`` and ``bytes`` are the complete ones in the folder."""
+
+    written: int = 0
+    dropped: int = 0
+    """Gone with the oldest files when the folder was full, or never taken by a failing disk."""
+    repeated: int = 0
+    """Seen again after a crash; the spool held them already."""
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolMark:
+    """What a checkpoint keeps of the spool; take it after `JsonlSpool.commit`."""
+
+    seq: int = 0
+    """The last sequence number given out."""
+    settled: int = 0
+    """Lines beyond this one may come again after a restart."""
+
+
+_START = SpoolMark()
+
+
+class JsonlSpool:
+    """One folder and its one writer."""
+
+    def __init__(
+        self, config: SpoolConfig, *, agent: str, now: float, mark: SpoolMark = _START
+    ) -> None:
+        """Take the folder over; ``now`` is Unix seconds, ``mark`` the checkpoint's.
+
+        Raises:
+            SinkError: the folder cannot be used, or another process writes to it.
+
+        """
+        self.stats = SpoolStats()
+        self._config, self._agent, self._now = config, agent, now
+        self._buffer, self._buffer_seq = bytearray(), 0
+        self._part: Part | None = None
+        self._lock = folder.take_lock(config.dir)
+        try:
+            folder.recover(config.dir)
+            files = folder.published(config.dir)
+            lines = folder.lines_since(config.dir, mark.settled, _KNOWN_IDS)
+        except OSError as error:
+            os.close(self._lock)
+            raise self._failed(error) from error
+        self._stamp = folder.stamp_of(files[-1][0]) if files else ""
+        self._keep_count(files)
+        # Oldest first: they come again in that order.
+        self._known = {line.id: line.seq for line in reversed(lines) if line.seq > mark.settled}
+        self._seq = max([mark.seq, *(line.seq for line in lines)])
+
+    @property
+    def mark(self) -> SpoolMark:
+        """What the checkpoint after a commit keeps."""
+        awaited = next(iter(self._known.values()), self._seq + 1)
+        return SpoolMark(seq=self._seq, settled=awaited - 1)
+
+    def write(self, samples: Iterable[Sample]) -> None:
+        """Take samples; they are safe once the next `commit` has returned."""
+        for sample in samples:
+            if self._known.pop(sample.id, None) is not None:
+                self.stats.repeated += 1
+            elif len(self._buffer) >= self._buffer_bytes and not self._try_flush():
+                self.stats.dropped += 1
+            else:
+                self._seq += 1
+                self._buffer_seq = self._buffer_seq if self._buffer else self._seq
+                agent = sample.agent or self._agent
+                line = msgspec.structs.replace(sample, agent=agent, seq=self._seq)
+                self._buffer += encode(line)
+                self.stats.written += 1
+
+    def commit(self) -> None:
+        """Make all that was written durable.
+
+        Raises:
+            SinkError: it is not; the lines are kept for the next commit.
+
+        """
+        try:
+            self._restore()
+            self._flush()
+            if self._part is not None:
+                self._part.sync()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def tick(self, now: float) -> None:
+        """Let time pass: publish the part file when its age has come.
+
+        Raises:
+            SinkError: as for `commit`.
+
+        """
+        self._now = now
+        # After a clock has stepped back the age is negative, and would be so for long.
+        if self._part is not None and abs(now - self._part.opened_at) >= self._config.roll_s:
+            self._roll()
+
+    def close(self) -> None:
+        """Publish what there is and free the folder, also where publishing fails.
+
+        Raises:
+            SinkError: as for `commit`.
+
+        """
+        try:
+            self._roll()
+        finally:
+            if self._part is not None:
+                os.close(self._part.fd)
+                self._part = None
+            os.close(self._lock)
+
+    @property
+    def _buffer_bytes(self) -> int:
+        return min(_BUFFER_BYTES, self._config.file_bytes)
+
+    def _roll(self) -> None:
+        try:
+            self._restore()
+            self._flush()
+            self._publish()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _restore(self) -> None:
+        """Make anew what was removed behind our back: the folder with its lock, the part file."""
+        if is_removed(self._lock):
+            lock = folder.take_lock(self._config.dir)
+            os.close(self._lock)
+            self._lock = lock
+            self._keep_count(folder.published(self._config.dir))
+            log.warning("spool_made_anew", extra={"dir": str(self._config.dir)})
+        if self._part is not None and is_removed(self._part.fd):
+            self._part = self._part.made_anew()
+            sync_folder(self._config.dir)
+
+    def _try_flush(self) -> bool:
+        try:
+            self._flush()
+        except OSError:
+            return False
+        return True
+
+    def _flush(self) -> None:
+        if not self._buffer:
+            return
+        size = 0 if self._part is None else self._part.size
+        if size + len(self._buffer) > self._config.file_bytes:
+            self._publish()
+        if self._part is None:
+            self._part = self._open()
+        self._part.append(self._buffer)
+        self._buffer.clear()
+
+    def _open(self) -> Part:
+        self._stamp = max(self._stamp, folder.file_stamp(self._now))
+        final = self._config.dir / folder.file_name(self._stamp, self._agent, self._buffer_seq)
+        path = folder.part_path(final)
+        fd = create(path)
+        sync_folder(self._config.dir)
+        return Part(fd, path, final, self._now)
+
+    def _publish(self) -> None:
+        part = self._part
+        if part is None:
+            return
+        part.sync()
+        part.path.rename(part.final)
+        os.close(part.fd)
+        self._part = None
+        self.stats.files += 1
+        self.stats.bytes += part.size
+        sync_folder(self._config.dir)
+        self._keep_bound()
+
+    def _keep_bound(self) -> None:
+        limit = self._config.max_bytes - self._config.file_bytes  # the next part file's
+        if self.stats.bytes <= limit:
+            return
+        files = folder.published(self._config.dir)  # ingest may have cleaned up
+        total = sum(size for _, size in files)
+        while files and total > limit:
+            name, size = files.pop(0)
+            self.stats.dropped += folder.remove_file(self._config.dir / name)
+            total -= size
+        self._keep_count(files)
+
+    def _keep_count(self, files: Sequence[tuple[str, int]]) -> None:
+        self.stats.files, self.stats.bytes = len(files), sum(size for _, size in files)
+
+    def _failed(self, error: OSError) -> SinkError:
+        return SinkError(f"spool {str(self._config.dir)!r}: {error}")

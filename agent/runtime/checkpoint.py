@@ -1,0 +1,105 @@
+"""What a restart goes on from: one JSON file, replaced whole.
+
+Order: samples are fsynced, then the checkpoint is saved. A crash between the two reads some of a
+log again, and the spool takes nothing twice; the other way round would lose what was not written.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.files import replace_file, write_error
+from agent.outputs.spool.spool import SpoolMark
+from metrics.model.sample import MALFORMED
+from metrics.tracking.tracker import TrackerState
+
+VERSION = 1
+_PIECE = 200
+"""Members that are encoded at once."""
+_encode = msgspec.json.Encoder().encode
+_log = logging.getLogger(__name__)
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The tracker's state, the spool's mark, and each source's position by its name."""
+
+    version: int = VERSION
+    spool: SpoolMark = msgspec.field(default_factory=SpoolMark)
+    tracker: TrackerState = msgspec.field(default_factory=TrackerState)
+    sources: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def load(path: Path) -> Checkpoint | None:
+    """Return the checkpoint, None where there is none to go on from.
+
+    A file that cannot be used is kept aside as ``.corrupt`` with a warning: the agent then starts
+    afresh, reads what its sources still have, and equal events keep their ids.
+
+    Raises:
+        SinkError: the file is there and may not be read or moved.
+
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise write_error(path, error) from error
+    try:
+        version = msgspec.json.decode(data, type=_Version).version
+        if version == VERSION:
+            return msgspec.json.decode(data, type=Checkpoint)
+        fault = f"version is {version}, this agent knows {VERSION}"
+    except MALFORMED as error:
+        fault = str(error)
+    aside = path.with_name(path.name + ".corrupt")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        raise write_error(path, error) from error
+    _log.warning(
+        "checkpoint_unusable: starting afresh",
+        extra={"path": str(path), "fault": fault, "kept_as": str(aside)},
+    )
+    return None
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace the file; after a crash there is the old one or the new one, whole.
+
+    Raises:
+        SinkError: it cannot be written; the old one stays.
+
+    """
+    replace_file(path, pieces(checkpoint))
+
+
+def pieces(checkpoint: Checkpoint) -> Iterator[bytes]:
+    """Yield the file's text. As one it would take 40 MiB for 20,000 members, at every save."""
+    tracker = checkpoint.tracker
+    yield b'{"version":%d,"spool":%b,' % (checkpoint.version, _encode(checkpoint.spool))
+    yield b'"tracker":{"consumers":'
+    yield from _list(tracker.consumers)
+    yield b',"instances":'
+    yield from _list(tracker.instances)
+    yield b',"groups":'
+    yield from _list(tracker.groups)
+    yield b',"counts":%b},"sources":{' % _encode(tracker.counts)
+    for number, (name, position) in enumerate(checkpoint.sources.items()):
+        yield b"%b%b:%b" % (b"," if number else b"", _encode(name), _encode(position))
+    yield b"}}"
+
+
+def _list(items: Sequence[object]) -> Iterator[bytes]:
+    yield b"["
+    for begin in range(0, len(items), _PIECE):
+        text = _encode(items[begin : begin + _PIECE])[1:-1]
+        yield b"," + text if begin else text
+    yield b"]"

@@ -1,0 +1,57 @@
+"""The agent's own log: an event name and keys, as logfmt or JSON, one line each on stderr.
+
+Code logs with the standard library: ``log.info("listening", extra={"address": ...})``; the keys are
+what ``extra`` brings.
+"""
+
+import json
+import logging
+import sys
+from typing import Any
+
+from metrics.model.sample import format_time
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
+
+
+def configure(level: str, style: str) -> None:
+    """Send all logging to stderr; ``style`` is ``logfmt`` or ``json``. Can be called again."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if style == "json" else LogfmtFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # the HTTP server's life events are ours to tell, and its DEBUG is not ours
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+class LogfmtFormatter(logging.Formatter):
+    """``ts=... level=info event=listening address=127.0.0.1:12472``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return " ".join(f"{key}={_quoted(value)}" for key, value in _fields(record).items())
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(_fields(record), default=str)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields = {
+        "ts": format_time(record.created),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "event": record.getMessage(),
+    }
+    fields |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    if record.exc_info:
+        fields["traceback"] = logging.Formatter().formatException(record.exc_info)
+    return fields
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    plain = text.isprintable() and not any(char in text for char in ' "=')
+    return text if plain and text else json.dumps(text)

@@ -1,0 +1,195 @@
+"""Signals in, samples out: tracker, sink, checkpoint, in an order that a crash cannot break.
+
+Theory of operation. A source hands over signals and the tracker's samples go to the sink, all in
+one synchronous call. A commit makes the samples safe first, then saves the tracker's state with
+every source's position. A crash between the two reads again what was read before, and gives samples
+with the same ids. While the sink fails, the checkpoint stays where it is.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.errors import SinkError
+from agent.hub.recent_records import History
+from agent.outputs.spool.spool import JsonlSpool
+from agent.runtime.checkpoint import Checkpoint
+from agent.sources.base import Inspecting, Source, Sparing
+from metrics.exporters.exposition import SinkStats
+from metrics.model.sample import Sample
+from metrics.model.signals import Signal
+from metrics.tracking.tracker import Tracker
+
+log = logging.getLogger(__name__)
+
+_MAX_UNSAVED_S = 5.0
+"""Positions that moved without a sample are saved this often."""
+_SAVE_SHARE = 10.0
+"""A save that took 0.1 s is followed by none for a second: a large state must not fill the loop."""
+_MAX_UNSAVED = 20_000
+"""Records beyond this are not left to the next save: the spool knows 50,000 that come again."""
+
+Positions = dict[str, dict[str, Any]]
+"""Every source's checkpoint, by its name."""
+
+
+class Pipeline:
+    """One agent's way from signals to safe samples."""
+
+    def __init__(
+        self,
+        *,
+        sink: JsonlSpool,
+        save: Callable[[Checkpoint], None],
+        history: History,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``save`` writes the checkpoint; it raises SinkError where the disk refuses."""
+        self.sink = sink
+        self._save = save
+        self._history = history
+        self._clock, self._monotonic = clock, monotonic
+        self._errors = self._committed = self._saved_to = 0
+        self._failing = self._uncommitted = self._unsaved = False
+        self._save_after = self._look_after = 0.0
+        self._saved: Positions = {}
+        self._waiters: list[asyncio.Future[bool]] = []
+        self._sampled_at = clock()
+
+    def attach(
+        self,
+        tracker: Tracker,
+        sources: Sequence[Source],
+        watched: Callable[[str], bool],
+        interval_s: float,
+    ) -> None:
+        """Take what a configuration builds; again after a reload."""
+        self.tracker = tracker
+        self.sources = sources
+        self._watched = watched
+        self._interval_s = interval_s
+
+    def emit(self, signals: Sequence[Signal]) -> None:
+        """Take signals in read order."""
+        for signal in signals:
+            if self._watched(signal.member.group):
+                self.record(self.tracker.apply(signal))
+
+    def detach(self, stream: str, at: float) -> None:
+        """Take the end of a stream."""
+        self.record(self.tracker.detach(stream, at))
+
+    def tick(self) -> None:
+        """Let time pass: what is due, then a commit where there is something to commit."""
+        now = self._clock()
+        read_to = min((source.caught_up_to(now) for source in self.sources), default=now)
+        self.record(self.tracker.advance(read_to))
+        for source in self.sources:
+            if isinstance(source, Inspecting):
+                self.record(source.findings())
+        deadline = read_to // self._interval_s * self._interval_s
+        if deadline > self._sampled_at:
+            self._sampled_at = deadline
+            self.record(self.tracker.sample(deadline, self._interval_s))
+        if self.commit():
+            self._guarded(lambda: self.sink.tick(now))
+
+    def spare(self) -> None:
+        """Keep no more than there is, as memory is short, and let go of what is half read."""
+        for source in self.sources:
+            if isinstance(source, Sparing):
+                source.spare()
+        self._history.keep_size()
+        self.tracker.keep_size()
+
+    def grow(self) -> None:
+        """Keep what the limits allow again."""
+        self._history.grow()
+        self.tracker.grow()
+
+    async def safe(self) -> bool:
+        """Return once what was recorded so far is safe; False: the disk refuses."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return bool(await waiter)
+
+    def commit(self) -> bool:
+        """Make samples safe, then save the checkpoint if anything has moved; False: not safe."""
+        if self._uncommitted:
+            if not self._guarded(self.sink.commit):
+                self._answer(is_safe=False)
+                return False
+            self._uncommitted, self._unsaved = False, True
+            self._committed = self.sink.stats.written
+        self._answer(is_safe=True)
+        due_at = self._save_after if self._unsaved else self._look_after
+        if self._monotonic() >= due_at or self._committed - self._saved_to > _MAX_UNSAVED:
+            return self._checkpoint()
+        return True
+
+    def close(self) -> None:
+        """Commit everything and close the sink."""
+        self._save_after = self._look_after = 0.0
+        self.commit()
+        self._guarded(self.sink.close)
+
+    def positions(self) -> Positions:
+        """Return what each source needs to go on exactly here."""
+        return {source.name: source.checkpoint() for source in self.sources}
+
+    @property
+    def sink_stats(self) -> SinkStats:
+        """What the sink has done so far."""
+        stats = self.sink.stats
+        return SinkStats(
+            name="spool",
+            written=stats.written,
+            buffered=stats.written - self._committed,
+            dropped=stats.dropped,
+            errors=self._errors,
+        )
+
+    def record(self, samples: Sequence[Sample]) -> None:
+        """Take samples; the next tick makes them safe."""
+        if samples:
+            self.sink.write(samples)
+            self._history.add(samples, self._clock())
+            self._uncommitted = True
+
+    def _answer(self, *, is_safe: bool) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():  # who waited may have gone
+                waiter.set_result(is_safe)
+        self._waiters.clear()
+
+    def _checkpoint(self) -> bool:
+        started, positions = self._monotonic(), self.positions()
+        if self._unsaved or positions != self._saved:
+            checkpoint = Checkpoint(
+                spool=self.sink.mark, tracker=self.tracker.state(), sources=positions
+            )
+            if not self._guarded(lambda: self._save(checkpoint)):
+                return False
+            self._save_after = started + _SAVE_SHARE * (self._monotonic() - started)
+        self._unsaved, self._saved = False, positions
+        self._saved_to = self._committed
+        self._look_after = max(started + _MAX_UNSAVED_S, self._save_after)
+        return True
+
+    def _guarded(self, act: Callable[[], None]) -> bool:
+        """Do something that the disk can refuse; tell each change of state once."""
+        try:
+            act()
+        except SinkError as error:
+            self._errors += 1
+            if not self._failing:
+                log.error("samples_not_safe", extra={"error": str(error)})  # noqa: TRY400
+            self._failing = True
+            return False
+        if self._failing:
+            log.info("samples_safe_again")
+        self._failing = False
+        return True

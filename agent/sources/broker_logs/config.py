@@ -1,0 +1,15 @@
+"""The configuration of a source of type ``broker_log``; without what reading logs needs."""
+
+from dataclasses import dataclass
+
+from agent.sources.lines.config import FilesConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLogConfig(FilesConfig):
+    """One source of type ``broker_log``."""
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics and in the checkpoint."""
+        return f"broker_log:{','.join(self.paths)}"

@@ -1,0 +1,281 @@
+"""From what a broker's group coordinator prints to signals: every group of one broker's log.
+
+Theory of operation. A line says one thing of a group and mostly names a member. What begins a
+rebalance gives the member that it names its code, and 1 to the members that are known beside it.
+``assigned`` (Stabilized) tells who is in the round; ``sync`` (the leader's assignment has come, a
+target was computed) ends it for them. ``settle`` is a member's own end, or tells that the group is
+empty. ``announce`` is a rebalance whose cause stood before, or is the broker's own.
+
+What a broker cannot tell is not guessed. Members that joined before the log begins are not known
+until a line names them. What an assignment demands is not printed, so a cooperative follow-up is an
+episode of its own. In the new protocols an epoch's line tells who moved it and not whom it moves.
+
+A member that was removed has failed as soon as the group has settled without it. One whose poll
+interval expired holds its 5 until it is back, `DROPPED_S` at most: nobody tells when it dies.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agent.sources.broker_logs.membership import CLASSIC, NONE, Group, Party
+from agent.sources.broker_logs.signals import (
+    COORDINATOR_REQUESTED,
+    DROPPED_GROUP,
+    UNKNOWN_MEMBER,
+    cause,
+    end,
+    join_cause_of,
+    others,
+    own_words,
+    raise_,
+    signal,
+)
+from agent.sources.lines.dialect import Action, Event
+from agent.wire.members.kip800_reasons import is_poll_timeout
+from metrics.model.signals import Signal, SignalKind
+
+DROPPED_S = 600.0
+"""How long a member may stay away after its poll interval expired: the default ``stale_after``."""
+_GROUP_LIMIT = 20_000
+"""Groups remembered of one log; the longest silent goes first."""
+_PARTY_LIMIT = 20_000
+"""Members remembered of one log, in all groups: a removed one waits for its group's next round."""
+_TELLS_ENDS = {"share", "streams"}
+"""Group types whose members' assignment states are always printed."""
+_ASSIGNED_IN = re.compile(r"@\d+")
+"""The epoch in which a task was assigned (4.4); it is 0 where a static member is back."""
+# AbstractCoordinator.maybeLeaveGroup's callers in Kafka 3.2 to 4.3; franz-go's consumer_group.go
+_OWN_LEAVES = {
+    "the consumer is being closed",
+    "the consumer unsubscribed from all topics",
+    "taking too long to read the log",
+    "client leaving group per normal operation",
+}
+
+
+class Dropped(NamedTuple):
+    """A member whose poll interval expired, and when (Unix seconds)."""
+
+    at: float
+    group: str
+    member_id: str
+
+
+def _nobody(_: str, __: float) -> None:
+    """Nobody wants to know whom the broker has forgotten."""
+
+
+@dataclass(slots=True)
+class BrokerView:
+    """Takes the events of one broker's log; stands where a client's log has an `Interpreter`."""
+
+    cluster: str = ""
+    departed: Callable[[str, float], None] = _nobody
+    """Is told the stream of a member that has gone for good."""
+    groups: dict[str, Group] = field(default_factory=dict)
+    dropped: list[Dropped] = field(default_factory=list)
+    tells_ends: set[str] = field(default_factory=lambda: set(_TELLS_ENDS))
+    """Group types whose members' assignment states this log shows."""
+    evicted: int = 0
+    """Members that were forgotten because there were too many, or too many groups."""
+    _known: int = 0
+    """Members in all groups."""
+
+    def take(self, event: Event, at: float) -> list[Signal]:
+        """Take one event at Unix seconds ``at``; return what it tells."""
+        self._give_up(at)
+        name = event.captures.get("group")
+        if name is None:
+            return []
+        if event.rule.action is Action.IGNORE:  # another broker's log goes on with the group
+            self._forget(name)
+            return []
+        group = self._group(name, event)
+        known = len(group.parties)
+        out = self._read(group, event, at)
+        self._known += len(group.parties) - known
+        while self._known > _PARTY_LIMIT and len(self.groups) > 1:
+            self._evict()
+        return out
+
+    def flush(self) -> list[Signal]:
+        """Return nothing: no signal waits."""
+        return []
+
+    def horizon(self) -> float | None:
+        """Return None: no signal waits."""
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs, in types that JSON can carry."""
+        state: dict[str, Any] = msgspec.to_builtins(
+            {
+                "groups": list(self.groups.values()),
+                "dropped": self.dropped,
+                "tells_ends": sorted(self.tells_ends),
+            }
+        )
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""
+        groups = msgspec.convert(state["groups"], list[Group])
+        self.groups = {group.name: group for group in groups}
+        self._known = sum(len(group.parties) for group in groups)
+        self.dropped = msgspec.convert(state["dropped"], list[Dropped])
+        self.tells_ends = set(state["tells_ends"])
+
+    def _read(self, group: Group, event: Event, at: float) -> list[Signal]:
+        ids = [member_id for member_id in _named(event) if not _is_told(group, member_id, event)]
+        parties = [group.meet(member_id, event.captures) for member_id in ids]
+        out = self._do(group, parties, event, at)
+        return out + others(group, parties, event, at) if self._begins(group, event) else out
+
+    def _group(self, name: str, event: Event) -> Group:
+        """Find or make the group, and put it last."""
+        group = self.groups.pop(name, None) or Group(name=name, cluster=self.cluster)
+        self.groups[name] = group
+        if len(self.groups) > _GROUP_LIMIT:
+            self._evict()
+        rule = event.rule
+        if "group_type" in event.captures:
+            group.group_type = event.captures["group_type"]
+        elif rule.group_type != CLASSIC and group.group_type == CLASSIC:
+            group.group_type = rule.group_type
+        elif rule.group_type == CLASSIC and "old_generation" in event.captures:
+            group.group_type = CLASSIC  # its last member of the new protocol has left
+        return group
+
+    def _do(self, group: Group, parties: list[Party], event: Event, at: float) -> list[Signal]:
+        match event.rule.action:
+            case Action.ASSIGNED:
+                return self._assigned(group, event, at)
+            case Action.SYNC:
+                return self._sync(group, parties, event, at)
+            case Action.SETTLE if not parties:
+                return self._emptied(group, at)
+            case Action.FAIL:
+                return self._remove(group, parties, at)
+        return [s for party in parties for s in self._tell(group, party, event, at)]
+
+    def _tell(self, group: Group, party: Party, event: Event, at: float) -> list[Signal]:
+        """Return what a line tells of the member that it names."""
+        match event.rule.action:
+            case Action.RAISE:
+                return cause(group, party, event, at)
+            case Action.JOIN:
+                return join_cause_of(party, event, at)
+            case Action.LEAVE:
+                return self._leave(group, party, event, at)
+            case Action.SETTLE:
+                return self._settle(group, party, event, at)
+        party.at_once = "at_once" in event.captures
+        return []
+
+    def _begins(self, group: Group, event: Event) -> bool:
+        """Tell whether the others have to rebalance with the member that is named, if one is.
+
+        In the new protocols it is not told whom an epoch moves beside the one who moved it.
+        """
+        if event.rule.group_type == CLASSIC:
+            return "old_generation" in event.captures
+        return event.rule.action is Action.ANNOUNCE and not group.explained
+
+    def _leave(self, group: Group, party: Party, event: Event, at: float) -> list[Signal]:
+        words, member_id = own_words(event), party.member.member_id or ""
+        group.explained = True
+        group.leave(member_id)
+        if words is None or words in _OWN_LEAVES:
+            group.drop(party)
+            return [signal(party, SignalKind.LEAVE, at, reason=words)]
+        party.out, party.in_round = True, False
+        if is_poll_timeout(words):
+            self.dropped.append(Dropped(at, group.name, member_id))
+            del self.dropped[:-_PARTY_LIMIT]
+            return raise_(party, DROPPED_GROUP, at, words)
+        # an operator's words: the victim was removed, and learns of it by UNKNOWN_MEMBER_ID
+        note = signal(party, SignalKind.NOTE, at, reason=words)
+        return [note, *raise_(party, UNKNOWN_MEMBER, at, words)]
+
+    def _assigned(self, group: Group, event: Event, at: float) -> list[Signal]:
+        surplus = group.surplus(int(event.captures["members"]))
+        out = self._remove(group, surplus, at)
+        for party in group.inside:
+            party.in_round = True
+        return out
+
+    def _sync(self, group: Group, parties: list[Party], event: Event, at: float) -> list[Signal]:
+        generation, classic = int(event.captures["generation"]), event.rule.group_type == CLASSIC
+        for leader in parties:
+            leader.in_round = True
+        group.explained = False
+        out = self._remove(group, _failed(group), at)
+        if classic:
+            return out + [end(p, at, generation) for p in group.inside if p.in_round]
+        if group.group_type in self.tells_ends:
+            return out
+        return out + [end(p, at, generation) for p in group.inside if p.status]
+
+    def _emptied(self, group: Group, at: float) -> list[Signal]:
+        gone = [p for p in group.parties.values() if p.status is not DROPPED_GROUP]
+        return self._remove(group, gone, at)
+
+    def _settle(self, group: Group, party: Party, event: Event, at: float) -> list[Signal]:
+        self.tells_ends.add(group.group_type)
+        assigned = _ASSIGNED_IN.sub("", event.captures.get("assigned", ""))
+        changed = party.assigned and party.assigned != assigned and party.status is NONE
+        party.assigned = assigned
+        moved = raise_(party, COORDINATOR_REQUESTED, at, None) if changed else []
+        return [*moved, end(party, at, int(event.captures["generation"]))]
+
+    def _remove(self, group: Group, parties: Iterable[Party], at: float) -> list[Signal]:
+        """End what runs of members that have gone, and forget them."""
+        out = []
+        for party in parties:
+            if party.status:
+                out.append(signal(party, SignalKind.FAIL, at, reason="no member any more"))
+            group.drop(party)
+            self.departed(party.member.stream, at)
+        return out
+
+    def _give_up(self, at: float) -> None:
+        """Wait no longer for members that dropped out long ago."""
+        while self.dropped and self.dropped[0].at + DROPPED_S <= at:
+            dropped = self.dropped.pop(0)
+            group = self.groups.get(dropped.group)
+            party = None if group is None else group.parties.get(dropped.member_id)
+            if group is not None and party is not None and party.out:
+                group.drop(party)
+                self._known -= 1
+                self.departed(party.member.stream, at)
+
+    def _evict(self) -> None:
+        """Forget the group that has been silent for longest."""
+        known = self._known
+        self._forget(next(iter(self.groups)))
+        self.evicted += known - self._known
+
+    def _forget(self, name: str) -> None:
+        """Forget a group and its members."""
+        gone = self.groups.pop(name, None)
+        self._known -= 0 if gone is None else len(gone.parties)
+
+
+def _is_told(group: Group, member_id: str, event: Event) -> bool:
+    """Tell whether this is the second of two lines about a leave."""
+    return event.rule.action is Action.LEAVE and member_id in group.left
+
+
+def _named(event: Event) -> list[str]:
+    seen = event.captures
+    if "member_ids" in seen:
+        return [member_id for member_id in seen["member_ids"].split(", ") if member_id]
+    return [seen["member_id"]] if "member_id" in seen else []
+
+
+def _failed(group: Group) -> list[Party]:
+    return [p for p in group.parties.values() if p.out and p.status is not DROPPED_GROUP]

@@ -1,0 +1,129 @@
+"""Who is in a group, as far as a broker's log has named them.
+
+A member id of the classic protocol is ``<client id>-<uuid>``, a static member's is
+``<group.instance.id>-<uuid>``; the new protocols' ids hold no name. Where no client id is told, the
+instance id or the member id stands for it. A member that comes back has a new member id: it is the
+one of the same name that was removed before, so that its series and its episode go on.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from metrics.model.signals import Member, streams_thread
+from metrics.model.status import RebalanceStatus
+
+CLASSIC = "classic"
+NONE = RebalanceStatus.NONE
+_UUID = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID_CHARS = 37
+_LEFT = 256
+_PARTIES = 20_000
+"""Of one group; the longest unnamed goes first."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Party:
+    """One member of a group."""
+
+    member: Member
+    slot: int
+    """Which one of those with the same name in the group."""
+    status: RebalanceStatus = NONE
+    """The highest code that it was given since its last end."""
+    last: RebalanceStatus = NONE
+    """The last one: several lines tell the same."""
+    in_round: bool = False
+    """The generation that was made has it."""
+    out: bool = False
+    """The broker has removed it; it may come back."""
+    at_once: bool = False
+    """It was added without MEMBER_ID_REQUIRED."""
+    assigned: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """One group. Its members stand in the order in which they were last named."""
+
+    name: str
+    cluster: str = ""
+    group_type: str = CLASSIC
+    parties: dict[str, Party] = field(default_factory=dict)
+    """By member id."""
+    explained: bool = False
+    """New protocols: a cause was told since the last target assignment."""
+    left: list[str] = field(default_factory=list)
+    """The last member ids that have gone by LeaveGroup: two lines tell it, in either order."""
+
+    def meet(self, member_id: str, seen: Mapping[str, str]) -> Party:
+        """Find or make a member, and put it last."""
+        party = self.parties.pop(member_id, None) or self._returning(member_id, seen)
+        if party is None:
+            party = self._newcomer(member_id, seen)
+        elif party.member.member_id != member_id:
+            party.out = party.at_once = False
+        party.member = replace(party.member, member_id=member_id, group_type=self.group_type)
+        self.parties[member_id] = party
+        if len(self.parties) > _PARTIES:
+            self.parties.pop(next(iter(self.parties)))
+        return party
+
+    def leave(self, member_id: str) -> None:
+        """Remember that it has gone by LeaveGroup."""
+        self.left = [*self.left[1 - _LEFT :], member_id]
+
+    def drop(self, party: Party) -> None:
+        """Forget a member."""
+        self.parties.pop(party.member.member_id or "", None)
+
+    @property
+    def inside(self) -> list[Party]:
+        """The members that the broker has not removed."""
+        return [party for party in self.parties.values() if not party.out]
+
+    def surplus(self, members: int) -> list[Party]:
+        """Return whom the broker cannot mean any more: it has so many, we know of more."""
+        inside = self.inside
+        return inside[: max(0, len(inside) - members)]
+
+    def _returning(self, member_id: str, seen: Mapping[str, str]) -> Party | None:
+        """Take out the member that this one was before: a static one, or one that was removed."""
+        name = _name_in(member_id)
+        static = seen.get("instance_id") or name
+        for before, party in self.parties.items():
+            instance_id = party.member.group_instance_id
+            is_static = instance_id is not None and instance_id == static
+            if is_static or (party.out and name is not None and party.member.client_id == name):
+                return self.parties.pop(before)
+        return None
+
+    def _newcomer(self, member_id: str, seen: Mapping[str, str]) -> Party:
+        instance_id = seen.get("instance_id")
+        client_id = seen.get("client_id") or instance_id or _name_in(member_id) or member_id
+        slot = next(self._free_slots(client_id))
+        thread = streams_thread(client_id)
+        name = client_id if thread is None else thread.instance
+        member = Member(
+            cluster=self.cluster,
+            group=self.name,
+            client_id=client_id,
+            # of no file: with its partition, a group goes from one broker's log to another's
+            stream=f"broker_log:{self.name}/{name}#{slot}",
+            group_instance_id=instance_id,
+            member_id=member_id,
+            group_type=self.group_type,
+            protocol_type=None,
+            host=seen.get("host", ""),
+        )
+        return Party(member=member, slot=slot)
+
+    def _free_slots(self, client_id: str) -> Iterator[int]:
+        taken = {p.slot for p in self.parties.values() if p.member.client_id == client_id}
+        return (slot for slot in range(len(taken) + 1) if slot not in taken)
+
+
+def _name_in(member_id: str) -> str | None:
+    """Return what stands before the UUID."""
+    name, uuid = member_id[:-_UUID_CHARS], member_id[-_UUID_CHARS:]
+    return name if name and _UUID.fullmatch(uuid) else None

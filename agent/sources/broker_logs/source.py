@@ -1,0 +1,75 @@
+"""Tails brokers' logs: what their group coordinators print of every group of the cluster.
+
+Lines: `agent.sources.broker_dialects`; their meaning:
+`agent.sources.broker_logs.coordinator_interpreter`. Rotation, checkpoints and faults are the log
+tail's own.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.broker_logs.config import BrokerLogConfig
+from agent.sources.broker_logs.coordinator_interpreter import BrokerView
+from agent.sources.lines.dialect_loader import of_brokers
+from agent.sources.lines.dialect_matcher import Dialects
+from agent.sources.lines.line_parser import LogParser
+from agent.sources.lines.tail import FileTail
+from metrics.model.signals import Signal
+
+
+class BrokerLogSource:
+    """The source of type ``broker_log``."""
+
+    kind = "broker_log"
+
+    def __init__(  # noqa: PLR0913 - what the composition root knows
+        self,
+        config: BrokerLogConfig,
+        *,
+        cluster: str = "",
+        timezone: str | None = None,
+        position: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
+        self.name = config.name
+        self._departed: list[tuple[str, float]] = []
+        dialects = broker_dialects()
+        self._log = FileTail(
+            config,
+            lambda _: LogParser(dialects, BrokerView(cluster, self._depart), timezone),
+            position=position,
+            clock=clock,
+            pause=pause,
+        )
+        self.health: SourceHealth = self._log.health
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Read until cancelled."""
+
+        def emit_and_detach(signals: Sequence[Signal]) -> None:
+            emit(signals)
+            while self._departed:
+                detach(*self._departed.pop(0))
+
+        await self._log.run(emit_and_detach, detach)
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the event time up to which everything has been read."""
+        return self._log.caught_up_to(now)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each log's place and what is known of its groups."""
+        return self._log.checkpoint()
+
+    def _depart(self, stream: str, at: float) -> None:
+        self._departed.append((stream, at))
+
+
+def broker_dialects() -> Dialects:
+    """Return what brokers of all versions print."""
+    return Dialects(all=of_brokers())

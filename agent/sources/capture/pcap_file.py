@@ -1,0 +1,244 @@
+"""Recorded packets: pcap and pcapng files, gzipped ones too, and either of them on stdin.
+
+Formats: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html and
+https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html. Read here and not by a library:
+captures of several interfaces have a link type each, stdin cannot seek, and a file that ends within
+a packet (the capture was killed) must yield all before it.
+"""
+
+import gzip
+import heapq
+import struct
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack
+from operator import attrgetter
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from agent.errors import SourceError
+from agent.sources.base import TICK_S, Tick
+from agent.sources.lines.recordings import Failed, fail
+from agent.wire.connection import Request
+from agent.wire.decoder_errors import interpreted
+from agent.wire.members.group_decoder import Interpreter
+from agent.wire.tcp.packets import knows_link, read_segment
+from agent.wire.tcp.sessions import Sessions
+from metrics.model.signals import Signal
+
+_GZIP = b"\x1f\x8b"
+_PCAP = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1e-6),
+    b"\xa1\xb2\xc3\xd4": (">", 1e-6),
+    b"\x4d\x3c\xb2\xa1": ("<", 1e-9),
+    b"\xa1\xb2\x3c\x4d": (">", 1e-9),
+}
+"""Byte order and unit of the time's fraction, by the magic number."""
+_SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
+_PCAPNG = b"\x0a\x0d\x0d\x0a"
+_BYTE_ORDER = 0x1A2B3C4D
+_IF_TSRESOL = 9
+_PATIENCE_PACKETS = 16
+"""A recording waits for nobody: so many packets may come before one that belongs before them."""
+_PACKET_BYTES_MAX = 16 << 20
+"""No capture has longer packets (libpcap's own limit is 256 KiB, of USB 128 MiB)."""
+
+
+class Packet(NamedTuple):
+    """A captured frame; ``at`` is Unix seconds."""
+
+    at: float
+    link_type: int
+    data: bytes
+
+
+Reads = Generator[Packet, None, bool]
+"""Packets, and whether the file ended where one does."""
+
+
+class Interface(NamedTuple):
+    """What a pcapng section says of an interface."""
+
+    link_type: int
+    unit_s: float
+
+
+def signals(
+    paths: Iterable[str], cluster: str, counts: Counter[str], failed: Failed = fail
+) -> Generator[Signal | Tick, None, int]:
+    """Yield what the captures tell, by time; return how many requests they hold.
+
+    Several files are one capture, cut or side by side. ``counts`` takes what could not be read, by
+    a short reason, ``failed`` the SourceError of a file that cannot be read or is no capture; if
+    it raises none, the others go on.
+    """
+    sessions = Sessions(counts, patience=_PATIENCE_PACKETS)
+    interpreter = Interpreter(cluster, counts)
+    captures = [_or_failed(packets(path, counts), failed) for path in paths]
+    ticked_at, requests = 0.0, 0
+    for packet in heapq.merge(*captures, key=attrgetter("at")):
+        segment = read_segment(packet.link_type, packet.data)
+        if segment is None:
+            counts["link_type"] += not knows_link(packet.link_type)
+            continue
+        for event in sessions.push(segment, packet.at):
+            requests += isinstance(event, Request)
+            yield from interpreted(interpreter, event)
+        if packet.at >= ticked_at + TICK_S:
+            yield Tick(packet.at)
+            ticked_at = packet.at
+    for event in sessions.flush():
+        requests += isinstance(event, Request)
+        yield from interpreted(interpreter, event)
+    return requests
+
+
+def is_capture(path: str) -> bool:
+    """Tell by its first bytes whether a file is a capture; stdin is taken for none.
+
+    Raises:
+        SourceError: the file cannot be read.
+
+    """
+    if path == "-":
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            magic = file.read(4)
+        if magic[:2] == _GZIP:
+            with gzip.open(path) as file:
+                magic = file.read(4)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceError(f"{path}: {error}") from error
+    return magic in _PCAP or magic == _PCAPNG
+
+
+def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
+    """Yield the packets of a file, or of stdin (``-``); one that ends within a packet is counted.
+
+    Raises:
+        SourceError: the file cannot be read, or is no capture.
+
+    """
+    try:
+        with ExitStack() as stack:
+            file = sys.stdin.buffer if path == "-" else stack.enter_context(Path(path).open("rb"))
+            magic = file.read(4)
+            if magic[:2] == _GZIP:
+                whole = cast("BinaryIO", _Rewound(file, magic))
+                file = cast("BinaryIO", stack.enter_context(gzip.open(whole)))
+                magic = file.read(4)
+            if not (yield from _read(path, file, magic)) and counts is not None:
+                counts["cut_short"] += 1
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceError(f"{path}: {error}") from error
+
+
+class _Rewound:
+    """A file whose first bytes were looked at already; stdin cannot seek."""
+
+    def __init__(self, file: BinaryIO, head: bytes) -> None:
+        self._file, self._head = file, head
+
+    def read(self, size: int) -> bytes:
+        head, self._head = self._head[:size], self._head[size:]
+        return head or self._file.read(size)
+
+
+def _or_failed(read: Iterator[Packet], failed: Failed) -> Iterator[Packet]:
+    try:
+        yield from read
+    except SourceError as error:
+        failed(error)
+
+
+def _read(path: str, file: BinaryIO, magic: bytes) -> Reads:
+    if magic in _PCAP:
+        return (yield from _pcap(file, *_PCAP[magic]))
+    if magic == _PCAPNG:
+        return (yield from _pcapng(file))
+    if magic:
+        raise SourceError(f"{path}: no pcap or pcapng file; it starts with {magic!r}")
+    return True
+
+
+def _pcap(file: BinaryIO, order: str, unit_s: float) -> Reads:
+    head = file.read(20)
+    if len(head) < 20:
+        return False
+    link_type = struct.unpack(f"{order}I", head[16:])[0] & 0xFFFF
+    record = struct.Struct(f"{order}IIII")
+    while len(head := file.read(record.size)) == record.size:
+        seconds, fraction, size, _ = record.unpack(head)
+        data = file.read(min(size, _PACKET_BYTES_MAX))
+        if len(data) < size:
+            return False
+        yield Packet(seconds + fraction * unit_s, link_type, data)
+    return not head
+
+
+def _pcapng(file: BinaryIO) -> Reads:
+    """Read blocks; the type of the first one was read already."""
+    order, interfaces, kind = "<", list[Interface](), _SECTION
+    while True:
+        if kind == _SECTION:
+            order, interfaces = _section(file), []
+        elif (body := _body(file, order)) is None:
+            return False
+        elif kind == _INTERFACE:
+            interfaces.append(_interface(body, order))
+        elif kind in {_ENHANCED, _SIMPLE} and interfaces:
+            packet = _packet(kind, body, order, interfaces)
+            if packet is not None:
+                yield packet
+        head = file.read(4)
+        if len(head) < 4:
+            return not head
+        kind = struct.unpack(f"{order}I", head)[0]
+
+
+def _section(file: BinaryIO) -> str:
+    """Read a section header block; return its byte order."""
+    size, magic = file.read(4), file.read(4)
+    order = "<" if magic == struct.pack("<I", _BYTE_ORDER) else ">"
+    if len(magic) == 4:
+        file.read(max(0, min(struct.unpack(f"{order}I", size)[0], _PACKET_BYTES_MAX) - 12))
+    return order
+
+
+def _body(file: BinaryIO, order: str) -> bytes | None:
+    """Return a block without its type and lengths; None at the file's end."""
+    head = file.read(4)
+    if len(head) < 4:
+        return None
+    size = struct.unpack(f"{order}I", head)[0] - 8
+    if not 4 <= size <= _PACKET_BYTES_MAX:
+        return None
+    body = file.read(size)
+    return body[:-4] if len(body) == size else None
+
+
+def _interface(body: bytes, order: str) -> Interface:
+    link_type, unit_s, at = struct.unpack_from(f"{order}H", body)[0], 1e-6, 8
+    while at + 4 <= len(body):
+        code, size = struct.unpack_from(f"{order}HH", body, at)
+        if code == _IF_TSRESOL and size >= 1 and at + 4 < len(body):
+            exponent = body[at + 4]
+            unit_s = 2.0 ** -(exponent & 0x7F) if exponent & 0x80 else 10.0**-exponent
+        at += 4 + size + -size % 4
+    return Interface(link_type, unit_s)
+
+
+def _packet(kind: int, body: bytes, order: str, interfaces: list[Interface]) -> Packet | None:
+    if kind == _SIMPLE:  # has no time: all at the epoch, the read order rules
+        return Packet(0.0, interfaces[0].link_type, body[4:])
+    if len(body) < 20:
+        return None
+    number, high, low, size = struct.unpack_from(f"{order}IIII", body)
+    if number >= len(interfaces):
+        return None
+    interface = interfaces[number]
+    at = ((high << 32) | low) * interface.unit_s
+    return Packet(at, interface.link_type, body[20 : 20 + size])

@@ -1,0 +1,170 @@
+"""Captures clients' plaintext traffic with brokers in this network namespace; signals out.
+
+Theory of operation. The filter in the kernel and `Watch` find the connections that carry groups,
+at the ports that are configured and at those that brokers' answers name; their segments go to the
+decoder. What a member did before the first packet of its connection is not
+known: its next request tells who it is, its next rebalance why. A capture has no position: after a
+restart it joins in mid-stream, and what passed meanwhile was not seen.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
+from typing import Any
+
+from agent.errors import SourceError
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.capture.config import ANY, CaptureConfig
+from agent.sources.capture.packet_socket import PacketSocket
+from agent.sources.capture.session import Reading
+from agent.wire.connection import Closed, Event
+from agent.wire.decoder_errors import interpreted
+from agent.wire.members.disconnects import Departures
+from agent.wire.members.group_decoder import Interpreter
+from agent.wire.tcp.packets import node
+
+TICK_S = 0.5
+RETRY_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class CaptureSource:
+    """The source of type ``capture``."""
+
+    kind = "capture"
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        *,
+        cluster: str = "",
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        open_socket: Callable[[str], PacketSocket] = PacketSocket,
+    ) -> None:
+        """Capture nothing yet.
+
+        Raises:
+            SourceError: CAP_NET_RAW is missing.
+
+        """
+        open_socket(ANY).close()
+        self.name = config.name
+        self._counts: Counter[str] = Counter()
+        self.health = SourceHealth(errors=self._counts)
+        self._config, self._open = config, open_socket
+        self._clock, self._pause = clock, pause
+        self._interpreter = Interpreter(cluster, self._counts)
+        self._departures = Departures(self._interpreter.speakers)
+        self._reading: Reading | None = None
+        self._is_short = False
+        self._told: set[str] = set()
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Read until cancelled."""
+        while True:
+            try:
+                with closing(self._open(self._config.interface)) as sock:
+                    await self._read(sock, emit, detach)
+            except (SourceError, OSError) as error:
+                self._counts["interface"] += 1
+                self._tell("capture_failed", str(error))
+            finally:
+                self._reading, self.health.up = None, False
+            await self._pause(RETRY_S)
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the time up to which every packet has been read."""
+        reading = self._reading
+        return reading.read_to if reading is not None and reading.is_behind else now
+
+    def spare(self) -> None:
+        """Let go, at the next tick, of what waits and of long frames."""
+        self._is_short = True
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return nothing: packets that have passed cannot be read again."""
+        return {}
+
+    async def _read(self, sock: PacketSocket, emit: Emit, detach: Detach) -> None:
+        self._reading = reading = Reading(sock, self._config.ports, self._counts)
+        keys = {"interface": self._config.interface, "ports": self._config.ports}
+        _log.info("capture_started", extra=keys)
+        self._told.discard("capture_failed")
+        self.health.up = True
+        loop = asyncio.get_running_loop()
+        failed: asyncio.Future[None] = loop.create_future()
+
+        def ready() -> None:
+            try:
+                self._read_on(reading, emit)
+            except Exception as error:  # noqa: BLE001 - it is raised again by the one who waits
+                loop.remove_reader(sock)
+                failed.set_exception(error)
+
+        loop.add_reader(sock, ready)
+        try:
+            while not failed.done():
+                await asyncio.wait([failed], timeout=TICK_S)
+                self._tick(reading, emit, detach)
+            failed.result()
+        finally:
+            loop.remove_reader(sock)
+
+    def _read_on(self, reading: Reading, emit: Emit) -> None:
+        """Read what has come, and look where brokers are by now."""
+        self._take(reading.read(), emit)
+        reading.follow(self._interpreter.ports)
+
+    def _tick(self, reading: Reading, emit: Emit, detach: Detach) -> None:
+        """Let time pass where no packet tells it."""
+        now = self._clock()
+        if not reading.is_behind:
+            self._take(reading.expire(now), emit)
+        if self._is_short:
+            self._is_short = False
+            self._take(reading.spare(), emit)
+        reading.count_drops()
+        self.health.lag_s = max(0.0, now - self.caught_up_to(now))
+        for stream in self._departures.due(now):
+            detach(stream, now)
+        self._report(reading)
+
+    def _take(self, events: Iterable[Event], emit: Emit) -> None:
+        signals = []
+        for event in events:
+            if isinstance(event, Closed):
+                self._departures.closed(event.connection, event.at)
+            signals += interpreted(self._interpreter, event)
+        if signals:
+            self.health.signals += len(signals)
+            emit(signals)
+
+    def _report(self, reading: Reading) -> None:
+        """Say once what a person should know."""
+        self.health.read_bytes += reading.take_read_bytes()
+        for ends in reading.take_joined():
+            client, server = node(ends.client), node(ends.server)
+            _log.info(
+                "capture_joined_mid_stream",
+                extra={
+                    "client": f"{client.host}:{client.port}",
+                    "broker": f"{server.host}:{server.port}",
+                    "unknown": "what its member did before",
+                },
+            )
+        if self._counts["lost_packets"]:
+            self._tell("capture_lost_packets", "raise net.core.rmem_max; what they told is unknown")
+        if self._counts["encrypted"]:
+            self._tell(
+                "capture_encrypted", "a broker's port carries TLS: its clients need the proxy"
+            )
+
+    def _tell(self, what: str, why: str) -> None:
+        if what not in self._told:
+            _log.warning(what, extra={"source": self.name, "why": why})
+        self._told.add(what)

@@ -1,0 +1,91 @@
+"""Which codes each source can show that reads no logs: the wire, statistics, events, inspection.
+
+What a log shows is written in its dialect; what follows here is held to the code by a test. It
+imports nothing that needs an extra.
+"""
+
+from typing import NamedTuple
+
+from metrics.model.status import RebalanceStatus
+
+Codes = frozenset[RebalanceStatus]
+
+_ALL: Codes = frozenset(RebalanceStatus) - {RebalanceStatus.NONE}
+_NEW_PROTOCOLS: Codes = frozenset(
+    {
+        RebalanceStatus.COORDINATOR_REQUESTED,
+        RebalanceStatus.NEW_MEMBER,
+        RebalanceStatus.UNKNOWN_MEMBER,
+        RebalanceStatus.STALE_MEMBER,
+        RebalanceStatus.USER_REQUESTED,
+        RebalanceStatus.SUBSCRIPTION_CHANGED,
+        RebalanceStatus.REVOCATION_NEEDED,
+    }
+)
+
+
+class Shown(NamedTuple):
+    """What sources of these types show of such clients."""
+
+    name: str
+    types: tuple[str, ...]
+    """As in a configuration's `sources`."""
+    clients: str
+    group_type: str
+    codes: Codes
+
+
+_WIRE = ("capture", "proxy")
+
+OTHERS = (
+    Shown("wire-classic", _WIRE, "clients that give reasons (KIP-800)", "classic", _ALL),
+    Shown(
+        "wire-classic-without-reasons",
+        _WIRE,
+        "Java before 3.2, librdkafka and others that give none",
+        "classic",
+        _ALL - {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.METADATA_CHANGED},
+    ),
+    Shown("wire-consumer", _WIRE, "any", "consumer", _NEW_PROTOCOLS),
+    Shown("wire-share", _WIRE, "any", "share", _NEW_PROTOCOLS),
+    Shown(
+        "wire-streams",
+        _WIRE,
+        "any",
+        "streams",
+        _NEW_PROTOCOLS | {RebalanceStatus.ASSIGNMENT_PROBING, RebalanceStatus.ENDPOINT_UPDATE},
+    ),
+    Shown(
+        "librdkafka-statistics",
+        ("librdkafka_stats", "http"),
+        "librdkafka",
+        "any",
+        frozenset(
+            {
+                RebalanceStatus.COORDINATOR_REQUESTED,
+                RebalanceStatus.UNKNOWN_MEMBER,
+                RebalanceStatus.STALE_MEMBER,
+                RebalanceStatus.DROPPED_GROUP,
+            }
+        ),
+    ),
+    Shown(
+        "http-events",
+        ("http",),
+        "processes that post",
+        "any",
+        frozenset(
+            {
+                RebalanceStatus.COORDINATOR_REQUESTED,
+                RebalanceStatus.NEW_MEMBER,
+                RebalanceStatus.UNKNOWN_MEMBER,
+                RebalanceStatus.STALE_MEMBER,
+                RebalanceStatus.DROPPED_GROUP,
+                RebalanceStatus.USER_REQUESTED,
+                RebalanceStatus.REVOCATION_NEEDED,
+            }
+        ),
+    ),
+    Shown("inspection", ("groups",), "brokers", "any", frozenset()),
+)
+"""Every source but logs and brokers' logs. Inspection compares states: it moves no status."""

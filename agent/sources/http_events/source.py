@@ -1,0 +1,292 @@
+"""Events and statistics that users' processes post over HTTP; the agent's server hands them in.
+
+Theory of operation. A body counts whole or not at all. Who may post shows a bearer token, which is
+read anew for each body, so it can be changed while the agent runs; without a token file only this
+machine may. What arrives too fast is refused before it is read, and the sender told when to come
+again. A member that ever said ``alive`` and then falls silent has gone.
+"""
+
+import asyncio
+import hmac
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ConfigError, RebalanceAgentError
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.http_events.events import EventError, EventKind, read_events, signal_of
+from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.line_parser import StatsParser
+from metrics.model.signals import Signal
+
+TICK_S = 1.0
+ALIVE_S = 180.0
+"""How long a member that says that it is alive may say nothing: six times the helper's interval."""
+_BURST_S = 10.0
+_SENDER_LIMIT = 1_000
+"""Hosts whose statistics are remembered."""
+_ALIVE_LIMIT = 50_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpConfig:
+    """One source of type ``http``."""
+
+    token_file: Path | None = None
+    """Holds the bearer token; without it, only loopback addresses may post."""
+    max_bytes: int = 1 << 20
+    """Of one body."""
+    max_lines_per_second: int = 1_000
+
+    def __post_init__(self) -> None:
+        """Check what types do not tell.
+
+        Raises:
+            ConfigError: a limit of nothing.
+
+        """
+        if self.max_bytes < 1:
+            raise ConfigError("max_bytes: found 0, wanted room for one event at least")
+        if self.max_lines_per_second < 1:
+            raise ConfigError("max_lines_per_second: found 0, wanted 1 or more")
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics; there is one at most."""
+        return "http"
+
+
+class RefusedError(RebalanceAgentError):
+    """A body that was not taken; ``status`` is HTTP's."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: int = 0) -> None:
+        """``reason`` is what is counted."""
+        super().__init__(message)
+        self.status, self.reason, self.retry_after_s = status, reason, retry_after_s
+
+
+class HttpSource:
+    """The source of type ``http``."""
+
+    kind = "http"
+
+    def __init__(
+        self,
+        config: HttpConfig,
+        *,
+        cluster: str = "",
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take nothing yet."""
+        self.name, self.config = config.name, config
+        self.health = SourceHealth()
+        self._cluster, self._clock, self._monotonic = cluster, clock, monotonic
+        self._emit: Emit | None = None
+        self._room = _BURST_S * config.max_lines_per_second
+        self._filled_at = monotonic()
+        self._told = False
+        self._alive: dict[str, float] = {}
+        self._senders: dict[tuple[str, str | None], StatsParser] = {}
+        self._evicted: list[str] = []
+        """Streams whose end is not told yet."""
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Let bodies in until cancelled."""
+        self._emit, self.health.up = emit, True
+        try:
+            while True:
+                await asyncio.sleep(TICK_S)
+                self.tick(detach)
+        finally:
+            self._emit, self.health.up = None, False
+
+    def caught_up_to(self, now: float) -> float:
+        """Return ``now``: what was posted is taken at once."""
+        return now
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return nothing: senders keep what was not taken."""
+        return {}
+
+    def check(self, sender: str, authorization: str | None) -> None:
+        """Let a sender in.
+
+        Raises:
+            RefusedError: no or a wrong token, or the source does not run.
+
+        """
+        if self._emit is None:
+            raise RefusedError(503, "not_running", "the agent is starting or stopping", 1)
+        if self.config.token_file is not None:
+            if not _shows(self._token(self.config.token_file), authorization):
+                raise RefusedError(401, "unauthorized", "wanted a valid 'Authorization: Bearer'")
+        elif not _is_loopback(sender):
+            wanted = "without a token_file only this machine may post"
+            raise RefusedError(401, "unauthorized", wanted)
+
+    def take_events(self, body: bytes, sender: str) -> int:
+        """Take a body of events, one a line; return how many.
+
+        Raises:
+            RefusedError: a line is wrong, or they come too fast.
+
+        """
+        self._admit(body)
+        now = self._clock()
+        try:
+            events = read_events(body, now)
+        except EventError as error:
+            self.health.unparsed += 1
+            raise RefusedError(400, "malformed", str(error)) from error
+        signals = [
+            signal_of(event, sender=sender, cluster=self._cluster, arrival_at=now)
+            for event in events
+        ]
+        for event, signal in zip(events, signals, strict=True):
+            stream = signal.member.stream
+            if event.event is EventKind.ALIVE or stream in self._alive:
+                self._hear(stream, now)
+        self._hand_over(body, signals)
+        return len(events)
+
+    def take_stats(self, body: bytes, sender: str, group: str | None) -> int:
+        """Take a body of librdkafka's statistics, one object a line; return how many lines.
+
+        Raises:
+            RefusedError: a line is wrong (the others count), or they come too fast.
+
+        """
+        self._admit(body)
+        parser = self._sender(sender, group)
+        unread, unnamed, evicted = parser.counts.unread, parser.view.unnamed, parser.evicted
+        self._hand_over(body, parser.feed(body.rstrip(b"\n") + b"\n", self._clock()))
+        wrong = parser.counts.unread - unread
+        self.health.unparsed += wrong
+        self._count("member_evicted", parser.evicted - evicted)
+        if wrong:
+            raise RefusedError(400, "malformed", f"{wrong} lines are no librdkafka statistics")
+        if parser.view.unnamed > unnamed:
+            wanted = "group: is missing, wanted ?group=NAME or a group_id in each object"
+            raise RefusedError(400, "no_group", wanted)
+        return len(body.splitlines())
+
+    def count(self, refused: RefusedError) -> None:
+        """Count a refusal."""
+        self._count(refused.reason, 1)
+
+    def tick(self, detach: Detach) -> None:
+        """Look for members that have fallen silent."""
+        now = self._clock()
+        while self._evicted:
+            detach(self._evicted.pop(), now)
+        for stream, heard_at in list(self._alive.items()):
+            if now - heard_at >= ALIVE_S:
+                del self._alive[stream]
+                detach(stream, now)
+        for parser in self._senders.values():
+            signals = parser.view.advance(now)
+            if signals and self._emit is not None:
+                self.health.signals += len(signals)
+                self._emit(signals)
+            while parser.view.gone:
+                detach(parser.view.gone.pop(), now)
+
+    def _sender(self, sender: str, group: str | None) -> StatsParser:
+        """Find or make what is remembered of a host's statistics, and put it last."""
+        parser = self._senders.pop((sender, group), None)
+        if parser is None:
+            view = StatsView(
+                stream=f"stats:{sender}", group=group, cluster=self._cluster, host=sender
+            )
+            parser = StatsParser(view)
+        self._senders[sender, group] = parser
+        if len(self._senders) > _SENDER_LIMIT:
+            view = self._senders.pop(next(iter(self._senders))).view
+            self._count("member_evicted", len(view.looks))
+            view.end()
+            self._evicted += view.gone
+        return parser
+
+    def _admit(self, body: bytes) -> None:
+        """Take the body's lines out of the room that time makes.
+
+        Raises:
+            RefusedError: it is too large, or comes too fast.
+
+        """
+        config, now = self.config, self._monotonic()
+        if len(body) > config.max_bytes:
+            raise too_large(config)
+        rate, full = config.max_lines_per_second, _BURST_S * config.max_lines_per_second
+        self._room = min(full, self._room + rate * max(0.0, now - self._filled_at))
+        self._filled_at = now
+        lines = body.count(b"\n") + 1
+        if lines > full:
+            raise RefusedError(413, "too_large", f"found {lines} lines, wanted {full:.0f} at most")
+        if lines > self._room:
+            wait_s = math.ceil((lines - self._room) / rate)
+            wanted = f"wanted {rate} lines a second at most"
+            raise RefusedError(429, "too_fast", wanted, wait_s)
+        self._room -= lines
+
+    def _token(self, path: Path) -> bytes:
+        try:
+            token = path.read_bytes().strip()
+        except OSError as error:
+            if not self._told:
+                self._told = True
+                keys = {"path": str(path), "error": str(error)}
+                _log.error("token_unreadable", extra=keys)
+            raise RefusedError(503, "token_file", "the agent cannot read its token") from error
+        self._told = False
+        return token
+
+    def _hear(self, stream: str, now: float) -> None:
+        self._alive.pop(stream, None)
+        self._alive[stream] = now
+        if len(self._alive) > _ALIVE_LIMIT:
+            oldest = next(iter(self._alive))
+            del self._alive[oldest]
+            self._evicted.append(oldest)
+            self._count("member_evicted", 1)
+
+    def _count(self, reason: str, count: int) -> None:
+        if count:
+            self.health.errors[reason] = self.health.errors.get(reason, 0) + count
+
+    def _hand_over(self, body: bytes, signals: Sequence[Signal]) -> None:
+        self.health.read_bytes += len(body)
+        self.health.signals += len(signals)
+        if signals and self._emit is not None:
+            self._emit(signals)
+
+
+def too_large(config: HttpConfig) -> RefusedError:
+    """Return the refusal of a body that is larger than the configuration allows."""
+    return RefusedError(413, "too_large", f"wanted {config.max_bytes} bytes at most")
+
+
+def _shows(token: bytes, authorization: str | None) -> bool:
+    scheme, _, shown = (authorization or "").partition(" ")
+    return (
+        bool(token)
+        and scheme.lower() == "bearer"
+        and hmac.compare_digest(shown.strip().encode(), token)
+    )
+
+
+def _is_loopback(sender: str) -> bool:
+    try:
+        address = ip_address(sender)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

@@ -1,0 +1,190 @@
+"""Inspection as a source: polls the groups in the background; a scrape shows the last poll."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.errors import ConfigError
+from agent.inspection.broker_pool import Brokers
+from agent.inspection.errors import BrokerError, RefusedError
+from agent.inspection.membership_diff import Change, Watch, Who
+from agent.inspection.poller import Polled, Poller
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.inspection.config import GroupsSourceConfig
+from metrics.model.sample import Sample, SampleKind, Scope, digest, format_time
+from metrics.model.signals import SourceKind
+from metrics.model.snapshot import InspectedGroup
+from metrics.model.status import RebalanceStatus
+
+log = logging.getLogger(__name__)
+
+_JITTER = 0.1
+_LAGS = 20
+"""Groups of one poll whose lag is looked at: three questions each."""
+_SHARE = "share"
+_REFUSED_PAUSE_MAX_S = 300.0
+"""Wrong credentials stay wrong: attempts get rarer, up to this, so that no account is locked."""
+
+
+class GroupsSource:
+    """Polls one cluster's groups. It emits no signals: what it sees is exported as it is."""
+
+    kind = "groups"
+
+    def __init__(  # noqa: PLR0913 - what the configuration and the world give
+        self,
+        config: GroupsSourceConfig,
+        *,
+        cluster: str,
+        brokers: Callable[[], Brokers],
+        watched: Callable[[str], bool],
+        app_of: Callable[[str], str] = str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``cluster`` is the label; without one it is the cluster's own id."""
+        self.name = config.name
+        self.health = SourceHealth()
+        self._config, self._cluster, self._cluster_id = config, cluster, ""
+        self._brokers, self._watched = brokers, watched
+        self._app_of, self._clock = app_of, clock
+        self._findings: list[Sample] = []
+        self._watch = Watch()
+        self._fault = ""
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Poll until cancelled; the connections are kept from poll to poll."""
+        del emit, detach
+        brokers, refused = self._brokers(), 0
+        poller = Poller(brokers, self._watched)
+        try:
+            while True:
+                began_s = time.monotonic()
+                try:
+                    changes = self._take(await poller.poll(self._watch.groups.keys()))
+                    refused = 0
+                    await self._look_at(changes, poller)
+                except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
+                    self._fail(error)
+                    refused += isinstance(error, RefusedError | ConfigError)
+                self.health.read_bytes = brokers.read_bytes
+                self.health.lag_s = time.monotonic() - began_s
+                await asyncio.sleep(self._pause_s(refused))
+        finally:
+            await brokers.close()
+
+    def caught_up_to(self, now: float) -> float:
+        """Return ``now``: no signal waits for a poll."""
+        return now
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return nothing: the first poll says it all."""
+        return {}
+
+    def inspected(self) -> tuple[InspectedGroup, ...]:
+        """Return every group as the last poll that could ask it has seen it."""
+        return tuple(
+            InspectedGroup(
+                cluster=self._label,
+                group=each.facts.group,
+                group_type=each.facts.type.lower(),
+                state=each.facts.state.value,
+                members=len(each.facts.members),
+                generation=each.facts.epoch,
+                changes=each.changes,
+            )
+            for each in self._watch.groups.values()
+        )
+
+    def findings(self) -> Sequence[Sample]:
+        """Return what changed in groups since the last call: who moved, what it cost."""
+        found, self._findings = self._findings, []
+        return found
+
+    async def _look_at(self, changes: Sequence[Change], poller: Poller) -> None:
+        """Record what has changed, with the lag of some groups."""
+        for number, change in enumerate(changes):
+            at = self._clock()
+            counts = number < _LAGS and change.group_type != _SHARE
+            lag = await poller.lag(change.group) if counts else None
+            self._findings.append(self._finding(change, at, lag))
+
+    def _finding(self, change: Change, at: float, lag: int | None) -> Sample:
+        ts, group = format_time(at), change.group
+        watched = self._watch.groups.get(group)
+        who = _only(change)
+        joined = who is not None and who in change.joined
+        return Sample(
+            id=digest(Scope.GROUP, self._label, group, SampleKind.SIGNAL, ts),
+            kind=SampleKind.SIGNAL,
+            ts=ts,
+            cluster=self._label,
+            app=self._app_of(group),
+            group=group,
+            group_type=change.group_type,
+            scope=Scope.GROUP,
+            client_id=None if who is None else who.client_id,
+            member_id=None if who is None else who.member_id,
+            host="" if who is None else who.host,
+            to=RebalanceStatus.NEW_MEMBER.value if joined else None,
+            status=RebalanceStatus.NEW_MEMBER.label if joined else None,
+            reason=f"{len(change.joined)} joined, {len(change.left)} left",
+            generation=None if watched is None else watched.facts.epoch,
+            source=SourceKind.ADMIN,
+            gained=change.moved,
+            lag=lag,
+        )
+
+    def _pause_s(self, refused: int) -> float:
+        interval_s = self._config.interval_s
+        if refused:
+            interval_s = max(interval_s, min(interval_s * 2**refused, _REFUSED_PAUSE_MAX_S))
+        return interval_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
+
+    @property
+    def _label(self) -> str:
+        return self._cluster or self._cluster_id
+
+    def _take(self, polled: Polled) -> list[Change]:
+        self._cluster_id = polled.cluster_id
+        changes = list(self._watch.update(polled.groups, polled.gone))
+        for change in changes:
+            keys = {
+                "group": change.group,
+                "group_type": change.group_type,
+                "joined": len(change.joined),
+                "left": len(change.left),
+            }
+            log.info("membership_changed", extra=keys)
+        self.health.up = True
+        errors = Counter(each.reason for each in polled.down)
+        errors.update(each.code.lower() for each in polled.failures)
+        for reason, count in errors.items():
+            self.health.errors[reason] = self.health.errors.get(reason, 0) + count
+        texts = [each.error for each in polled.down]
+        texts += [f"{each.group}: {each.error}" for each in polled.failures[:1]]
+        self._tell("groups_partial", "; ".join(texts))
+        return changes
+
+    def _fail(self, error: BrokerError | ConfigError) -> None:
+        reason = error.reason if isinstance(error, BrokerError) else "config"
+        self.health.up = False
+        self.health.errors[reason] = self.health.errors.get(reason, 0) + 1
+        self._tell("groups_not_inspected", str(error))
+
+    def _tell(self, event: str, fault: str) -> None:
+        """Log each change of state once."""
+        if fault and not self._fault:
+            log.warning(event, extra={"source": self.name, "error": fault})
+        elif self._fault and not fault:
+            log.info("groups_inspected_again", extra={"source": self.name})
+        self._fault = fault
+
+
+def _only(change: Change) -> Who | None:
+    """Return the one member that joined or left; None where there are several, or none."""
+    members = change.joined | change.left
+    return next(iter(members)) if len(members) == 1 else None

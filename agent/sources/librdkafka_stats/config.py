@@ -1,0 +1,33 @@
+"""The configuration of a source of type ``librdkafka_stats``."""
+
+from dataclasses import dataclass
+
+from agent.errors import ConfigError
+from agent.sources.statistics.interpreter import GroupType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsConfig:
+    """One source of type ``librdkafka_stats``."""
+
+    path: str
+    """A Unix socket (``*.sock``), a file, or a glob of files."""
+    group: str | None = None
+    """Of clients whose objects have no ``group_id``: librdkafka itself does not tell it."""
+    group_type: GroupType = GroupType.CLASSIC
+    """``consumer`` with ``group.protocol=consumer``."""
+
+    def __post_init__(self) -> None:
+        """Check what types do not tell.
+
+        Raises:
+            ConfigError: no path.
+
+        """
+        if not self.path:
+            raise ConfigError("path: found none, wanted a file or a socket such as /run/stats.sock")
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics and in the checkpoint."""
+        return f"librdkafka_stats:{self.path}"

@@ -1,0 +1,112 @@
+"""librdkafka's statistics from a file that is followed, or from a Unix socket that listens.
+
+A path that ends in ``.sock`` is a socket: users' processes connect and write one JSON object a
+line, each process by its own connection. Any other path is a file of such lines, or a glob of
+files, which is followed through rotation and restarts like a log. What the objects mean:
+`agent.sources.statistics.interpreter`.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.librdkafka_stats.config import StatsConfig
+from agent.sources.librdkafka_stats.unix_socket import StatsSocket
+from agent.sources.lines.config import FilesConfig
+from agent.sources.lines.tail import FileTail
+from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.line_parser import StatsParser
+from metrics.model.signals import Signal
+
+TICK_S = 1.0
+"""How often clients that have fallen silent are looked for."""
+_SOCKET = ".sock"
+
+
+class StatsSource:
+    """The source of type ``librdkafka_stats``."""
+
+    kind = "librdkafka_stats"
+
+    def __init__(  # noqa: PLR0913 - what the composition root knows
+        self,
+        config: StatsConfig,
+        *,
+        cluster: str = "",
+        host: str = "",
+        position: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
+        self.name = config.name
+        self._config, self._cluster, self._host = config, cluster, host
+        self._clock, self._pause = clock, pause
+        self._views: list[StatsView] = []
+        self._reading: FileTail | StatsSocket
+        if config.path.endswith(_SOCKET):
+            self._reading = StatsSocket(config.path, self._parser, clock)
+        else:
+            self._reading = FileTail(
+                FilesConfig(paths=(config.path,)),
+                self._parser,
+                position=position,
+                clock=clock,
+                pause=pause,
+            )
+        self.health: SourceHealth = self._reading.health
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Read until cancelled."""
+        watching = asyncio.create_task(self._watch(emit, detach))
+        try:
+            await self._reading.run(emit, detach)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the event time up to which everything has been read."""
+        return self._reading.caught_up_to(now)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each file's place and what its clients last showed; a socket has neither."""
+        return self._reading.checkpoint()
+
+    def tick(self, emit: Emit, detach: Detach) -> None:
+        """Look for clients that have fallen silent or gone."""
+        now = self._clock()
+        for view in self._views:
+            self._emit(view.advance(now), emit)
+            while view.gone:
+                detach(view.gone.pop(), now)
+            if view.unnamed:
+                errors = self.health.errors
+                errors["no_group"] = errors.get("no_group", 0) + view.unnamed
+                view.unnamed = 0
+        self._views = [view for view in self._views if not view.has_ended]
+
+    async def _watch(self, emit: Emit, detach: Detach) -> None:
+        while True:
+            await self._pause(TICK_S)
+            self.tick(emit, detach)
+
+    def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:
+        if signals:
+            self.health.signals += len(signals)
+            emit(signals)
+
+    def _parser(self, stream: str) -> StatsParser:
+        view = StatsView(
+            stream=f"stats:{stream}",
+            group=self._config.group,
+            group_type=self._config.group_type,
+            cluster=self._cluster,
+            host=self._host,
+        )
+        self._views.append(view)
+        return StatsParser(view)

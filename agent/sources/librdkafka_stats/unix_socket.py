@@ -1,0 +1,136 @@
+"""A Unix socket to which users' processes write statistics, one JSON object a line.
+
+A process is known by its id, which the kernel tells; what it was ends with its connection. Nothing
+is answered, so a writer never waits for the agent but for room in the socket's buffer.
+"""
+
+import asyncio
+import logging
+import socket
+import stat
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.statistics.line_parser import StatsParser
+
+MAX_CONNECTIONS = 256
+RETRY_S = 5.0
+_BLOCK_BYTES = 1 << 16
+_PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+_log = logging.getLogger(__name__)
+
+
+class StatsSocket:
+    """Listens until cancelled; the path is made anew at the start and removed at the end."""
+
+    def __init__(
+        self, path: str, parser: Callable[[str], StatsParser], clock: Callable[[], float]
+    ) -> None:
+        """``parser`` makes one for each connection's stream."""
+        self.health = SourceHealth()
+        self._path, self._parser, self._clock = Path(path), parser, clock
+        self._open: set[asyncio.Task[None]] = set()
+        self._told = ""
+
+    async def run(self, emit: Emit, _: Detach) -> None:
+        """Listen; where that cannot be done, try again later."""
+        while True:
+            try:
+                self._clear_path()
+                server = await asyncio.start_unix_server(
+                    lambda reader, writer: self._serve(reader, writer, emit),
+                    path=self._path,
+                    limit=_BLOCK_BYTES,
+                )
+            except OSError as error:
+                self._fail(error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            self.health.up, self._told = True, ""
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.health.up = False
+                server.close()
+                for task in self._open:
+                    task.cancel()
+                await asyncio.gather(*self._open, return_exceptions=True)
+                self._path.unlink(missing_ok=True)
+
+    def caught_up_to(self, now: float) -> float:
+        """Return ``now``: what was written is read at once."""
+        return now
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return nothing: what was written cannot be read again."""
+        return {}
+
+    def _clear_path(self) -> None:
+        """Remove a socket that a former agent left; never anything else.
+
+        Raises:
+            OSError: something else stands there, or its folder cannot be written.
+
+        """
+        try:
+            if not stat.S_ISSOCK(self._path.stat().st_mode):
+                raise FileExistsError(f"{self._path}: is no socket")
+            self._path.unlink()
+        except FileNotFoundError:
+            return
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, emit: Emit
+    ) -> None:
+        task = asyncio.current_task()
+        if task is None or len(self._open) >= MAX_CONNECTIONS:
+            self._count("too_many_connections")
+            writer.close()
+            return
+        self._open.add(task)
+        parser = self._parser(f"{self._path}#{_peer(writer)}")
+        try:
+            while data := await reader.read(_BLOCK_BYTES):
+                self._take(parser, data, emit)
+                await asyncio.sleep(0)  # a writer that never stops holds up nobody
+        except ConnectionError:
+            self._count("connection")
+        finally:
+            self._open.discard(task)
+            parser.view.end()
+            writer.close()
+
+    def _take(self, parser: StatsParser, data: bytes, emit: Emit) -> None:
+        unread, long, evicted = parser.counts.unread, parser.counts.long, parser.evicted
+        signals = parser.feed(data, self._clock())
+        self.health.read_bytes += len(data)
+        self.health.unparsed += parser.counts.unread - unread
+        for _ in range(parser.counts.long - long):
+            self._count("long_line")
+        for _ in range(parser.evicted - evicted):
+            self._count("member_evicted")
+        if signals:
+            self.health.signals += len(signals)
+            emit(signals)
+
+    def _fail(self, error: OSError) -> None:
+        self._count("socket")
+        if self._told != str(error):
+            self._told = str(error)
+            _log.warning(
+                "stats_socket_failed", extra={"path": str(self._path), "error": str(error)}
+            )
+
+    def _count(self, reason: str) -> None:
+        self.health.errors[reason] = self.health.errors.get(reason, 0) + 1
+
+
+def _peer(writer: asyncio.StreamWriter) -> int:
+    """Return the process id of the other end, as its own namespace or ours has it."""
+    peer = writer.get_extra_info("socket")
+    pid, _, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return int(pid)

@@ -1,0 +1,250 @@
+"""Log dialects: what a client's lines say, as rules in YAML.
+
+A dialect belongs to one client and version range; `agent.sources.lines.dialect_matcher` reads lines
+with it, and what an event means is the interpreter's. A file holds ``dialect``, ``client``,
+``versions``, ``source``; ``family`` (who may share a log), ``hosts`` (families that share this
+one's) and ``guests`` (how the names of those begin: one of them tells of this family's log);
+``anchor`` (a literal, or several, that each of its lines has), ``prefix`` (who speaks: begin it
+with the anchor), ``suffix`` (to be cut off); and ``rules``. A rule has a ``text`` that begins
+behind the prefix, ``cites`` the class that prints it, and does one thing:
+
+=================== ==============================================================================
+``raise: Code``     a cause
+``follow_up: Code`` what the last sync demands of the consumer itself
+``streams: Code``   what the last sync demands of the Streams instance
+``announce: Code``  a cause that shows only if the assignment changes soon
+``does: sync``      the end of a round, held until ``does: assigned``
+``does: settle``    the end of a round, at once
+``does: join``      a join was sent
+``does: leave``     the member left by the user's will
+``does: fail``      a fatal error
+``does: identify``  nothing but what it captures
+``does: state``     a Streams thread's state: context, no cause
+``does: ignore``    nothing; it keeps a later rule from reading the line
+=================== ==============================================================================
+
+Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, ``generation``,
+``sent_generation`` (of the request that is answered), ``assignor``, ``cluster``, ``state`` (of a
+Streams thread), ``assignment`` (all that a Streams member is to take), ``reason``, ``due_ms`` and
+``due`` (a scheduled time), ``thread`` (of Streams) and ``handle`` (names the client where a line
+leaves out its id or group).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from agent.errors import DialectError
+from agent.sources.lines.dialect import USERS, Action, Dialect, Rule
+from agent.sources.lines.dialect_matcher import Dialects
+from agent.wire.members import kip800_reasons as reasons
+from metrics.model.status import BY_LABEL, CONSUMER_MAX, STREAMS_CODES, RebalanceStatus
+
+_NAME_CHARS = 300
+"""Of a name within a text: a member id is a client id, which has 255 at most, and a UUID."""
+_INNER_CHARS = 1_024
+"""Of anything else within a text. Lists say their own bound, what ends a text has none."""
+_ANYTHING = re.compile(
+    r"\\.|\[\^?(?:\\.|[^\]\\])+\]|"  # an escape or a class, in which a dot is a dot
+    r"(?P<name>\(\?P<(?:group|member_id|instance_id|client_id|assignor|due|thread)>)?"
+    r"\.(?P<repeat>[+*])(?P<tail>\??[)?$]*$)?"
+)
+_WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
+_GROUP_TYPES = ("classic", "consumer", "share", "streams")
+_RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", "joined_only", *_WITH_STATUS}
+_DIALECT_KEYS = {
+    "dialect", "family", "client", "versions", "source", "group_type", "beside",
+    "anchor", "anchor_after", "prefix", "suffix", "rules", "hosts", "guests",
+}  # fmt: skip
+
+
+def built_in() -> tuple[Dialect, ...]:
+    """Return every dialect of a client that is shipped."""
+    return _load("logs")
+
+
+def of_brokers() -> tuple[Dialect, ...]:
+    """Return what brokers print of their groups; `broker_log_view` says what it means."""
+    return _load("broker_logs")
+
+
+@cache
+def _load(folder_name: str) -> tuple[Dialect, ...]:
+    """Load a folder's dialects, by the names of their files; once, they never change."""
+    folder = resources.files("agent.sources") / folder_name / "dialects"
+    files = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".yaml")),
+        key=lambda file: file.name.removesuffix(".yaml"),
+    )
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml: a tenth of the time
+    return tuple(parse(yaml.load(file.read_text("utf-8"), loader), file.name) for file in files)  # noqa: S506
+
+
+@cache
+def _automatic() -> Dialects:
+    """All of them; what several sources compile of them is the same."""
+    return Dialects(all=built_in())
+
+
+def choose(names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()) -> Dialects:
+    """Return the dialects to read with: ``auto`` (all) or some by name, and rules of the user's.
+
+    A user's rule names the ``dialect`` whose lines it reads (default: the newest Java consumer's)
+    and comes before the built-in ones.
+
+    Raises:
+        DialectError: an unknown dialect, or a rule that is wrong.
+
+    """
+    extra = list(extra)
+    if names == "auto" and not extra:
+        return _automatic()
+    known = {dialect.name: dialect for dialect in built_in()}
+    wanted = list(known) if names == "auto" else [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in known:
+            raise DialectError(f"unknown dialect {name!r}; known: auto, {', '.join(known)}")
+    for number, rule in enumerate(extra):
+        where = f"rules[{number}]"
+        _check_mapping(rule, where)
+        host = str(rule.get("dialect", "java-consumer-3.0-4.3"))
+        if host not in wanted:
+            raise DialectError(f"{where}.dialect: unknown dialect {host!r}; known: {wanted}")
+        body = {key: value for key, value in rule.items() if key != "dialect"}
+        mine = _rule({"rule": f"user-{number}", **body}, USERS, known[host].group_type, where)
+        known[host] = replace(known[host], rules=(mine, *known[host].rules))
+    return Dialects(all=tuple(known[name] for name in wanted))
+
+
+def codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[RebalanceStatus]:
+    """Return what a client of this dialect can show, by its own rules and those beside them."""
+    beside = (
+        rule
+        for other in known
+        for rule in other.rules
+        if other.name in dialect.beside or f"{other.name}/{rule.name}" in dialect.beside
+    )
+    shown = frozenset(rule.shows for rule in (*dialect.rules, *beside)) - {RebalanceStatus.NONE}
+    if any("client_reason" in rule.text.groupindex for rule in dialect.rules):
+        return shown | reasons.CODES | {RebalanceStatus.DROPPED_GROUP}
+    return shown
+
+
+def parse(data: Any, where: str) -> Dialect:
+    """Read one dialect as YAML gave it.
+
+    Raises:
+        DialectError: a key that is missing or unknown, or an expression that does not compile.
+
+    """
+    _check_mapping(data, where)
+    _known_keys(data, _DIALECT_KEYS, where)
+    missing = sorted({"dialect", "family", "anchor", "prefix", "rules"} - set(data))
+    if missing:
+        raise DialectError(f"{where}: missing {', '.join(missing)}")
+    name, anchor, suffix = str(data["dialect"]), data["anchor"], data.get("suffix")
+    group_type = str(data.get("group_type", "classic"))
+    if group_type not in _GROUP_TYPES:
+        wanted = ", ".join(_GROUP_TYPES)
+        raise DialectError(f"{where}: group_type: found {group_type!r}, wanted one of {wanted}")
+    if not isinstance(data["rules"], list):
+        raise DialectError(f"{where}: rules: found {data['rules']!r}, wanted a list")
+    rules = (
+        _rule(rule, name, group_type, f"{where}: rules[{number}]")
+        for number, rule in enumerate(data["rules"])
+    )
+    return Dialect(
+        name=name,
+        family=str(data["family"]),
+        client=str(data.get("client", name)),
+        versions=str(data.get("versions", "")),
+        source=str(data.get("source", "")),
+        group_type=group_type,
+        beside=tuple(data.get("beside", ())),
+        anchors=tuple(map(str, anchor if isinstance(anchor, list) else [anchor])),
+        anchor_after=data.get("anchor_after"),
+        prefix=_compile(data["prefix"], f"{where}: prefix"),
+        suffix=None if suffix is None else _compile(suffix, f"{where}: suffix"),
+        rules=tuple(rules),
+        hosts=tuple(data.get("hosts", ())),
+        guests=data.get("guests"),
+    )
+
+
+def _rule(data: Any, dialect: str, group_type: str, where: str) -> Rule:
+    _check_mapping(data, where)
+    _known_keys(data, _RULE_KEYS, where)
+    if "text" not in data:
+        raise DialectError(f"{where}: missing text")
+    chosen = [key for key in (*_WITH_STATUS, "does") if key in data]
+    if len(chosen) != 1:
+        wanted = "one of raise, follow_up, streams, announce, does"
+        raise DialectError(f"{where}: found {' and '.join(chosen) or 'no action'}, wanted {wanted}")
+    action, status = _action(chosen[0], data[chosen[0]], where)
+    return Rule(
+        name=str(data.get("rule", "rule")),
+        dialect=dialect,
+        group_type=group_type,
+        text=_compile(data["text"], f"{where}.text"),
+        action=action,
+        status=status,
+        cites=str(data.get("cites", "")),
+        ends_round=bool(data.get("ends_round", False)),
+        joined_only=bool(data.get("joined_only", False)),
+    )
+
+
+def _action(key: str, value: Any, where: str) -> tuple[Action, RebalanceStatus]:
+    if key == "does":
+        plain = [action for action in Action if action not in _WITH_STATUS]
+        if value not in plain:
+            raise DialectError(f"{where}.does: found {value!r}, wanted one of {', '.join(plain)}")
+        return Action(value), RebalanceStatus.NONE
+    allowed = STREAMS_CODES if key == "streams" else range(1, CONSUMER_MAX + 1)
+    status = BY_LABEL.get(str(value))
+    if status is None or status not in allowed:
+        names = ", ".join(RebalanceStatus(code).label for code in allowed)
+        raise DialectError(f"{where}.{key}: found {value!r}, wanted one of {names}")
+    return Action(key), status
+
+
+def _check_mapping(data: Any, where: str) -> None:
+    if not isinstance(data, Mapping):
+        raise DialectError(f"{where}: found {data!r}, wanted a mapping")
+
+
+def _known_keys(data: Mapping[Any, Any], known: set[str], where: str) -> None:
+    unknown = sorted(set(map(str, data)) - known)
+    if unknown:
+        raise DialectError(
+            f"{where}: unknown key {unknown[0]!r}; known: {', '.join(sorted(known))}"
+        )
+
+
+def _bounded(text: str) -> str:
+    """Return an expression in which nothing but the end may be of any length.
+
+    Else, in a line that says the same again and again, it takes the cube of the line's length to
+    find out that nothing fits, and no other line is read meanwhile.
+    """
+
+    def bound(found: re.Match[str]) -> str:
+        name, repeat, tail = found["name"], found["repeat"], found["tail"]
+        if repeat is None or (tail is not None and name is None):
+            return found[0]
+        most = _INNER_CHARS if name is None else _NAME_CHARS
+        return f"{name or ''}.{{{int(repeat == '+')},{most}}}{tail or ''}"
+
+    return _ANYTHING.sub(bound, text)
+
+
+def _compile(text: Any, where: str) -> re.Pattern[str]:
+    try:
+        return re.compile(_bounded(str(text)))
+    except re.error as error:
+        raise DialectError(f"{where}: {error} in {text!r}") from error

@@ -1,0 +1,195 @@
+"""What reads a line: the rules of some dialects, and the expressions that they make.
+
+Theory of operation. Dialects of one family read the same stream together, because an application
+may mix versions and a text that two versions share means the same. A line is read in three steps: a
+literal *anchor* finds it in a block of bytes, the *prefix* tells who speaks, and the first *rule*
+whose text matches behind the prefix tells what. That is pure: (rules, text) -> `Event` or None.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from agent.sources.lines.dialect import USERS, Dialect, Event, Rule
+from agent.sources.lines.rule_matcher import Book, any_of, without_captures
+
+_CLIENTS = 1_000
+"""Prefixes remembered per voice; one that is forgotten is only read again."""
+
+_TOLD, _TOLD_CHARS = 1_000, 512
+"""Texts remembered per reading, and how long one may be: half a megabyte at most."""
+
+_THREAD = r"(?: \[[^\]\n]{0,256}\])?\s{0,256}$"
+"""What may stand behind the class that logs a message, in Strimzi's layout."""
+
+_LOOK_BACK = 1
+"""Characters before its start that a prefix may look at: what tells ``[Consumer`` from
+``[ShareConsumer``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Voice:
+    """Rules behind one prefix."""
+
+    prefix: re.Pattern[str]
+    rules: tuple[Rule, ...]
+    _clients: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
+    """What prefixes told: a client's own is the same in all its lines."""
+
+    def read(self, entry: str, start: int, end: int, *, is_end: bool) -> Event | None:
+        """Return what an entry says from ``start`` to ``end``, or None where no rule knows it.
+
+        ``is_end``: the message is known to end there; else a layout may have put more behind it.
+        """
+        book = self._exact if is_end else self._open
+        behind = entry.find("] ", start, end) + 2
+        who = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
+        if who is not None:
+            texts = book.texts(entry, behind)
+            match = texts.match(entry, behind, end)
+            if match is not None:
+                return texts.event(match, who)
+        return self._read_afresh(book, entry, start, behind, end)
+
+    def _read_afresh(
+        self, book: Book, entry: str, start: int, behind: int, end: int
+    ) -> Event | None:
+        for prefix in self.prefix.finditer(entry, start, end):
+            texts = book.texts(entry, prefix.end())
+            match = texts.match(entry, prefix.end(), end)
+            if match is None:
+                continue
+            who = {name: text for name, text in prefix.groupdict().items() if text}
+            if (prefix.start(), prefix.end()) == (start, behind):
+                if len(self._clients) >= _CLIENTS:
+                    self._clients.clear()
+                self._clients[entry[max(0, start - _LOOK_BACK) : behind]] = who
+            return texts.event(match, who)
+        return None
+
+    @cached_property
+    def _exact(self) -> Book:
+        return Book(self.rules, is_exact=True)
+
+    @cached_property
+    def _open(self) -> Book:
+        return Book(self.rules, is_exact=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Dialects that share one anchor: found in one pass."""
+
+    family: str
+    anchor: str
+    anchor_after: str | None
+    suffix: re.Pattern[str] | None
+    voices: tuple[Voice, ...]
+    hosts: tuple[str, ...] = ()
+    guests: str | None = None
+    _told: dict[str, Event] = field(init=False, default_factory=dict)
+    """What was said before: a client says most things again and again, word by word."""
+
+    @cached_property
+    def finder(self) -> re.Pattern[bytes]:
+        """What blocks are searched for: a line that begins to look as if a rule would read it.
+
+        `re` is fast where an expression begins with a literal, so a prefix should begin with its
+        anchor; else the bare anchor is searched, and every line with it is read.
+        """
+        head = self._head
+        if not head:
+            return re.compile(re.escape(self.anchor.encode()))
+        voices = (
+            without_captures(voice.prefix.pattern.removeprefix(head)) + any_of(voice.rules)
+            for voice in self.voices
+        )
+        return re.compile(f"{head}(?:{'|'.join(voices)})".encode())
+
+    @cached_property
+    def _suffix(self) -> re.Pattern[str] | None:
+        """What is cut off: the class that logs, and what stands behind it."""
+        suffix = self.suffix
+        return None if suffix is None else re.compile(suffix.pattern + _THREAD)
+
+    @cached_property
+    def _head(self) -> str:
+        """The anchor as every prefix begins with it, or nothing."""
+        head = self.anchor.replace("[", r"\[")
+        return head if all(v.prefix.pattern.startswith(head) for v in self.voices) else ""
+
+    def read(self, entry: str) -> Event | None:
+        """Return what an entry says, or None where no rule knows it."""
+        start = entry.find(self.anchor)
+        if start < 0:
+            return None
+        words = entry[max(0, start - _LOOK_BACK) :]
+        event = self._told.get(words)
+        if event is None:
+            event = self._read(entry, start)
+            if event is not None and self._head and len(words) <= _TOLD_CHARS:
+                if len(self._told) >= _TOLD:
+                    self._told.clear()
+                self._told[words] = event
+        return event
+
+    def _read(self, entry: str, start: int) -> Event | None:
+        start = start if self._head else 0
+        suffix = None if self._suffix is None else self._suffix.search(entry, start)
+        end = len(entry) if suffix is None else suffix.start()
+        for voice in self.voices:
+            event = voice.read(entry, start, end, is_end=suffix is not None)
+            if event is not None:
+                return event
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialects:
+    """All dialects that a source reads."""
+
+    all: tuple[Dialect, ...] = field(default=())
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """The dialects joined by anchor, in the order of their files."""
+        groups: dict[str, list[Dialect]] = {}
+        for dialect in self.all:
+            for anchor in dialect.anchors:
+                groups.setdefault(anchor, []).append(dialect)
+        return tuple(
+            Reading(
+                family=group[0].family,
+                anchor=anchor,
+                anchor_after=group[0].anchor_after,
+                suffix=group[0].suffix,
+                hosts=group[0].hosts,
+                guests=group[0].guests,
+                voices=_voices(group),
+            )
+            for anchor, group in groups.items()
+        )
+
+
+def _voices(dialects: Sequence[Dialect]) -> tuple[Voice, ...]:
+    prefixes = {dialect.prefix.pattern: dialect.prefix for dialect in dialects}
+    return tuple(
+        Voice(
+            prefix=prefix,
+            rules=_specific_first([d for d in dialects if d.prefix.pattern == pattern]),
+        )
+        for pattern, prefix in prefixes.items()
+    )
+
+
+def _specific_first(dialects: Sequence[Dialect]) -> tuple[Rule, ...]:
+    """Order the rules of several dialects: the user's first, each one's catch-all last."""
+    rules = [rule for dialect in dialects for rule in dialect.rules]
+    return tuple(sorted(rules, key=_rank))
+
+
+def _rank(rule: Rule) -> int:
+    if rule.dialect == USERS:
+        return 0
+    return 2 if rule.text.pattern.endswith(": (?P<reason>.*)") else 1

@@ -1,0 +1,275 @@
+"""Bytes of one log stream in any pieces, signals out. No file, no clock.
+
+Theory of operation. Most lines of an application's log are not Kafka's, so a block is searched for
+the dialects' literal anchors before anything is split into lines; only a line with an anchor is
+unwrapped (CRI, Docker, JSON), dated and read. A stream that has spoken one family of dialects is
+bound to it: the anchors of other families are not searched any more.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agent.sources.lines.dialect import Action, Event
+from agent.sources.lines.dialect_matcher import Dialects, Reading
+from agent.sources.lines.envelope import Unwrapper
+from agent.sources.lines.stream_parser import Interprets
+from agent.sources.lines.timestamps import Stamper
+from metrics.model.signals import Signal
+
+LINE_LIMIT = 1 << 20
+"""Bytes of a line that are kept while its end has not come; the rest is passed over, counted."""
+
+KEPT_BYTES = 1 << 16
+"""Bytes before the current line that `bytes_before` gives; a list of settings takes 4 to 6 KiB."""
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+_HEAD_BYTES = 1_024
+"""Of the line above, which is looked at for a stamp alone."""
+
+_CLOCK_AHEAD_S = 86_400.0
+"""A stamp further ahead of its arrival than any zone can explain is no time of this line."""
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """One line that an anchor found, for `--explain-line` and the interpreter."""
+
+    text: str
+    at: float
+    event: Event | None
+
+
+@dataclass(slots=True, kw_only=True)
+class ParserCounts:
+    """What a stream has shown so far."""
+
+    lines: int = 0
+    """Lines with an anchor."""
+    unread: int = 0
+    """Of these, such as no rule knows; most of what a client says is not about rebalances."""
+    undated: int = 0
+    ran_back: int = 0
+    ahead: int = 0
+    long: int = 0
+
+
+class LogParser:
+    """Reads one stream. Feeding it whole or byte by byte gives the same signals."""
+
+    def __init__(
+        self, dialects: Dialects, interpreter: Interprets, timezone: str | None = None
+    ) -> None:
+        """``timezone`` is the IANA name for stamps without a zone; None is the machine's."""
+        self.interpreter = interpreter
+        self.stamper, self.unwrapper = Stamper(timezone), Unwrapper(timezone)
+        self.counts = ParserCounts()
+        self.family: str | None = None
+        self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
+        self.last_at: float | None = None
+        self._dated_at: float | None = None
+        self._readings = dialects.readings
+        self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
+        self._hosts = [(r.guests, r.family) for r in self._readings if r.guests is not None]
+        self._carry, self._skipping, self._arrival_at = b"", False, 0.0
+        self._named = ""  # the client of the line before
+        self._news = False  # a line has told what else to search for, or what no more
+        self._before = b""  # the last bytes before the block that is searched
+        self._place = (b"", 0, 0)  # that block, where it begins, and the line that is read
+        self._choose()
+
+    @property
+    def pending(self) -> int:
+        """Bytes fed that wait for the end of their line; a checkpoint starts before them."""
+        return len(self._carry)
+
+    @property
+    def evicted(self) -> int:
+        """Members that were forgotten because there were too many."""
+        return self.interpreter.evicted
+
+    def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
+        """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
+        out: list[Signal] = []
+        for line in self.lines(data, arrival_at):
+            if line.event is not None:
+                out += self.interpreter.take(line.event, line.at)
+        return out
+
+    def lines(self, data: bytes, arrival_at: float) -> Iterator[Line]:
+        """Yield each line that a rule may read, read; for those who want more than signals."""
+        self._arrival_at, start = arrival_at, 0
+        if self._carry or self._skipping:  # finish the line that the last piece has begun
+            start = data.find(b"\n") + 1
+            if not start:
+                self._keep(data)
+                return
+            if not self._skipping:
+                joined = self._carry + data[:start]
+                yield from self._search(joined, 0, len(joined), arrival_at)
+                self._before = self._kept_before(joined, 0, len(joined))
+            self._carry, self._skipping = b"", False
+        end = data.rfind(b"\n") + 1
+        yield from self._search(data, start, end, arrival_at)
+        self._before = self._kept_before(data, start, end)
+        self._keep(data[end:])
+
+    def flush(self) -> list[Signal]:
+        """Return what waits at the end of the stream; a last line without its newline counts."""
+        last = self.feed(b"\n", self._arrival_at) if self._carry else []
+        return last + self.interpreter.flush()
+
+    def horizon(self) -> float | None:
+        """Return the time before which no signal can come any more; None before any line."""
+        held = self.held_at()
+        return self.last_at if held is None else held
+
+    def held_at(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest signal that waits, if any."""
+        return self.interpreter.horizon()
+
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs to go on behind the last complete line."""
+        return {
+            "family": self.family,
+            "enabled": sorted(self.enabled),
+            "last_at": self.last_at,
+            "dated_at": self._dated_at,
+            "skipping": self._skipping,
+            "pieces": self.unwrapper.state(),
+            "interpreter": self.interpreter.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""
+        self.family, self.last_at = state["family"], state["last_at"]
+        self._dated_at = state["dated_at"]
+        self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
+        self.unwrapper.restore(state.get("pieces", {}))
+        self._unshown -= self.enabled
+        self._choose()
+        self.interpreter.restore(state["interpreter"])
+
+    def bytes_before(self) -> Iterator[tuple[bytes, int, int]]:
+        """Yield (bytes, begin, end) before the line that is read, the nearest part first.
+
+        At most `KEPT_BYTES` each; the second one is copied only for a caller that asks for it.
+        """
+        block, begin, end = self._place
+        yield block, max(begin, end - KEPT_BYTES), end
+        if end - begin < KEPT_BYTES:
+            kept = self._kept_before(block, begin, end)
+            yield kept, 0, len(kept)
+
+    def _keep(self, data: bytes) -> None:
+        if self._skipping:
+            return
+        self._carry += data
+        if len(self._carry) > LINE_LIMIT:
+            self._carry, self._skipping = b"", True
+            self.counts.long += 1
+
+    def _line_before(self) -> str:
+        """Return the line above, where java.util.logging and Payara put the head of this one."""
+        block, begin, start = self._place
+        near, end = (block, start - 1) if start > begin else (self._before, len(self._before) - 1)
+        above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
+        return above[:_HEAD_BYTES].decode("utf-8", "replace")
+
+    def _kept_before(self, block: bytes, begin: int, end: int) -> bytes:
+        """Return the last bytes before ``end`` of a block that begins at ``begin``."""
+        near = block[max(begin, end - KEPT_BYTES) : end]
+        return near if len(near) == KEPT_BYTES else (self._before + near)[-KEPT_BYTES:]
+
+    def _search(self, block: bytes, start: int, end: int, arrival_at: float) -> Iterator[Line]:
+        """Read the lines of a block that a finder, or a line in pieces before, points at."""
+        begin, pieces, finders = start, self.unwrapper.pieces, self._finders
+        ahead = [-1] * len(finders)
+        while start < end:
+            if not pieces:
+                for i, finder in enumerate(finders):
+                    if ahead[i] < start:
+                        match = finder.search(block, start, end)
+                        ahead[i] = end if match is None else match.start()
+                first = ahead[0] if len(ahead) == 1 else min(ahead, default=end)
+                if first == end:
+                    return
+                start = block.rfind(b"\n", start, first) + 1 or start
+            line_end = block.find(b"\n", start)
+            self._place = (block, begin, start)
+            line = self._read(block[start:line_end], arrival_at)
+            start = line_end + 1
+            if line is not None:
+                yield line
+            if self._news:
+                self._choose()
+                finders = self._finders
+                ahead = [-1] * len(finders)
+
+    def _choose(self) -> None:
+        """Set what is searched for, from what the stream has shown."""
+        families = {host for r in self._readings if r.family == self.family for host in r.hosts}
+        families.add(self.family or "")
+        self._searched = [
+            reading
+            for reading in self._readings
+            if (self.family is None or reading.family in families)
+            and (reading.anchor_after is None or reading.anchor_after in self.enabled)
+        ]
+        self._finders = [reading.finder for reading in self._searched]
+        self._news = False
+
+    def _read(self, raw: bytes, arrival_at: float) -> Line | None:
+        if len(raw) > LINE_LIMIT:
+            self.counts.long += 1
+            return None
+        entry = self.unwrapper.unwrap(raw, arrival_at)
+        if entry is None:
+            return None
+        self.counts.lines += 1
+        text = entry.text if "\x1b" not in entry.text else _COLOUR.sub("", entry.text)
+        for reading in self._searched:
+            event = reading.read(text)
+            if event is not None:
+                self._bind(reading, event)
+                stamp = self.stamper.find(text, arrival_at)
+                if stamp is None and entry.at is None:
+                    stamp = self.stamper.find(self._line_before(), arrival_at)
+                at = self._date(entry.at if stamp is None else stamp, arrival_at)
+                return Line(text=text, at=at, event=event)
+        self.counts.unread += 1
+        return Line(text=text, at=self.last_at or arrival_at, event=None)
+
+    def _bind(self, reading: Reading, event: Event) -> None:
+        """Remember what the line says of the stream: its family, and whose names it shows."""
+        client_id = event.captures.get("client_id", "")
+        if client_id != self._named:
+            self._named = client_id
+            shown = {name for name in self._unshown if name in client_id}
+            host = next((host for name, host in self._hosts if client_id.startswith(name)), None)
+            self._news = bool(shown) or host not in {None, self.family}
+            self.enabled, self.family = self.enabled | shown, host or self.family
+        # Of whom a name alone is known may be a part of what speaks later: Connect's own consumers.
+        if self.family is None and event.rule.action is not Action.IDENTIFY:
+            self.family, self._news = reading.family, True
+        if self._news:
+            self._unshown -= self.enabled
+
+    def _date(self, stamp: float | None, arrival_at: float) -> float:
+        """Return the time of a line; within a stream it never runs back."""
+        if stamp is not None and stamp > arrival_at + _CLOCK_AHEAD_S:
+            self.counts.ahead += 1
+            stamp = None
+        if stamp is None:  # a continuation of a dated entry, or a log without times
+            self.counts.undated += 1
+            stamp = arrival_at if self._dated_at is None else self._dated_at
+        else:
+            self._dated_at = stamp
+        if self.last_at is not None and stamp < self.last_at:
+            self.counts.ran_back += 1
+            return self.last_at
+        self.last_at = stamp
+        return stamp

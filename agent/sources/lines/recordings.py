@@ -1,0 +1,134 @@
+"""Recorded logs as streams: plain or gzip'ed, from stdin, rotated sets joined, the oldest first."""
+
+import codecs
+import gzip
+import io
+import os
+import re
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import SourceError
+from agent.sources.lines.timestamps import arrived_at
+
+STDIN = "-"
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How a log begins of which nothing can be read: as PowerShell's ``>`` writes it."""
+_BLOCK_BYTES = 1 << 20
+
+_BASE_SUFFIXES = ("log", "out", "txt", "err", "json")
+"""Behind one of these a number is a rotation's; `worker.1` alone is a name of its own."""
+_SUFFIX = rf"\.(?:{'|'.join(_BASE_SUFFIXES)})"
+_DATE = r"(?P<date>(?:19|20)\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01]))"
+_INDEX = r"(?:[-_T.]?(?P<index>\d{1,6}))?"
+"""Of the files of one day, or the time of day: both grow."""
+_ROTATED = (
+    # logrotate: app.log.2.gz, app.log-20261121; log4j and Logback: app.log.2026-11-21.1
+    re.compile(rf"(?P<stem>.+)(?P<suffix>{_SUFFIX})[.-](?:{_DATE}{_INDEX}|(?P<number>\d{{1,4}}))"),
+    # log4j and Logback: app-2026-11-21.log, app.2026-11-21.1.log
+    re.compile(rf"(?P<stem>.+?)[._-]{_DATE}{_INDEX}(?P<suffix>{_SUFFIX})"),
+)
+
+
+Failed = Callable[[SourceError], None]
+
+
+def fail(error: SourceError) -> None:
+    """Raise an error that nobody wants to collect."""
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A file's place in its rotated set: the stream's own path, and what sorts the oldest first."""
+
+    base: Path
+    order: tuple[int, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One stream: its name (the absolute path without a rotation's suffix) and its files."""
+
+    stream: str
+    files: tuple[Path, ...]
+
+    def blocks(self, failed: Failed = fail) -> Iterator[tuple[bytes, float]]:
+        """Yield pieces with the time that stands for their arrival: the file's last change.
+
+        ``failed`` takes the SourceError of a file that cannot be read or unpacked; if it raises
+        none, what is left is yielded.
+        """
+        for path in self.files:
+            arrival_at = None
+            try:
+                for data, arrival_at in _blocks(path):
+                    yield data, arrival_at
+            except SourceError as error:
+                failed(error)
+                if arrival_at is not None:  # it may have broken off within a line
+                    yield b"\n", arrival_at
+
+
+def stream_of(path: Path) -> str:
+    r"""Return a path as text that can be written anywhere: bytes that are no UTF-8 as ``\xff``."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def rotation(path: Path) -> Rotation:
+    """Take a rotation's suffix off a path."""
+    name = path.name.removesuffix(".gz")
+    match = next(filter(None, (pattern.fullmatch(name) for pattern in _ROTATED)), None)
+    if match is None:
+        return Rotation(path.with_name(name), (2, "", 0))
+    found = match.groupdict()
+    base = path.with_name(found["stem"] + found["suffix"])
+    if found["date"]:
+        return Rotation(base, (1, found["date"], int(found["index"] or -1)))
+    return Rotation(base, (0, "", -int(found["number"])))
+
+
+def recordings(paths: Sequence[str]) -> list[Recording]:
+    """Group paths into streams, in the order in which each stream is named first.
+
+    Raises:
+        SourceError: a path that does not exist or is no file.
+    """
+    streams: dict[str, list[Path]] = {}
+    for text in paths:
+        if text == STDIN:
+            streams[STDIN] = [Path(STDIN)]
+            continue
+        path = Path(text).absolute()
+        if not path.is_file() and not path.is_fifo():
+            found = "a folder" if path.is_dir() else "nothing"
+            raise SourceError(f"{text}: found {found}, wanted a log file; - is stdin")
+        streams.setdefault(stream_of(rotation(path).base), []).append(path)
+    return [
+        Recording(stream, tuple(sorted(files, key=lambda file: rotation(file).order)))
+        for stream, files in streams.items()
+    ]
+
+
+def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
+    if str(path) == STDIN:
+        while data := os.read(sys.stdin.fileno(), _BLOCK_BYTES):
+            yield data, time.time()
+        return
+    try:
+        arrival_at = arrived_at(path.stat().st_mtime, time.time())
+        with _open(path) as file:
+            while data := file.read1(_BLOCK_BYTES):  # `read` loses what it has where it fails
+                yield data, arrival_at
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceError(f"{path}: {error}") from error
+
+
+def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if packed else path.open("rb")

@@ -1,0 +1,235 @@
+"""Follows one log through rotation, truncation and restarts. No parser, no clock, no waiting.
+
+Theory of operation. Three things lead to one search: another file stands at the path, the file was
+truncated, or the agent comes back after a while. The file that was read is looked for at the path
+and in its rotated set, by its inode and its first KiB (it was renamed, copied or gzip'ed); what is
+left of it comes first, then the set's files between it and the path's, then the path's own.
+
+A renamed file is left when its successor has bytes and, looked at after that, it has none itself: a
+writer that has begun the new file writes no more to the old one. There is no time to wait for.
+"""
+
+import os
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agent.sources.lines.log_file import BLOCK_BYTES, Chunk, DamagedError, OpenLog, Place
+from agent.sources.lines.recordings import rotation
+
+
+class Follower:
+    """One stream's files, one after the other."""
+
+    def __init__(self, path: Path, place: Place | None = None, *, at_end: bool = False) -> None:
+        """Go on from ``place``, else from the start or end of ``path``. Opens nothing yet."""
+        self.path = path
+        """The newest of the stream's files; may be set anew where each has a name of its own."""
+        self.faults: Counter[str] = Counter()
+        """``truncated``; ``lost``: what was read before a restart is not to be found;
+        ``unreadable``: a rotated file."""
+        self._place, self._at_end = place, at_end
+        self._log: OpenLog | None = None
+        self._next: deque[OpenLog] = deque()
+        # Where the file before ended, while nothing is read of this one: an empty file has no head
+        # to know it by, and its first bytes may be those of a later one.
+        self._before: Place | None = None
+        self._idle = False
+        self._seen = (-1, -1)
+
+    @property
+    def place(self) -> Place | None:
+        """How far the stream was read; None where nothing was opened yet."""
+        if self._log is None:
+            return self._place
+        return (self._before if self._log.offset == 0 else None) or self._log.place
+
+    def read(self, now: float) -> Chunk | None:
+        """Return the next block; None where nothing is new at Unix seconds ``now``.
+
+        Raises:
+            FileNotFoundError: nothing stands at the path, and what had stood there is read.
+            OSError: the file cannot be read; call again later.
+
+        """
+        if self._log is None:
+            self._start()
+        elif self._idle:
+            if not self._look():
+                return None
+        elif not self._reading.is_unchanged():  # and has grown to where it was read already
+            self._follow_copy()
+        while (chunk := self._block(now)) is None:
+            if not self._go_further():
+                self._idle = True
+                return None
+        # A short block is the end of the file for now: the next read looks at it first.
+        self._idle = len(chunk.data) < BLOCK_BYTES and not self._next
+        return chunk
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last `read` left something that was there already."""
+        return not self._idle
+
+    def close(self) -> None:
+        """Close what is open; `read` goes on at the same place."""
+        self._place = self.place
+        self._forget_next()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _forget_next(self) -> None:
+        while self._next:
+            self._next.pop().close()
+
+    def _start(self) -> None:
+        if self._place is not None:
+            if not self._resume(self._place):
+                self.faults["lost"] += 1
+            return
+        log = OpenLog(self.path)
+        if self._at_end:
+            log.skip_to(log.size)
+        self._switch(log)
+
+    @property
+    def _reading(self) -> OpenLog:
+        assert self._log is not None  # noqa: S101 - a bug, and a word to the type checker
+        return self._log
+
+    def _go_further(self) -> bool:
+        """Go where there is more at the end of a file; tell whether there may be."""
+        if any(log.has_bytes for log in self._next):
+            log = self._reading
+            if log.size <= log.offset:  # looked at after its successor
+                self._pass_on()
+            return True
+        self._forget_next()  # a writer may not have come to them yet
+        return self._look()
+
+    def _look(self) -> bool:
+        """Find out whether there is more to read; an idle file costs the stat() alone."""
+        log = self._reading
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            if log.size > log.offset and log.is_unchanged():
+                return True
+            raise
+        moved = (found.st_dev, found.st_ino) != (log.device, log.inode)
+        seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
+        if not moved and seen == self._seen:
+            return False
+        if not log.is_unchanged():
+            self._follow_copy()
+            return True
+        return self._look_on(log, found.st_size, moved=moved)
+
+    def _look_on(self, log: OpenLog, size: int, *, moved: bool) -> bool:
+        """Find out whether the file goes on, or the one of ``size`` at the path comes after it."""
+        before = self._before if log.offset == 0 else None
+        if before is not None:  # the first bytes: which file they are in, the set tells
+            if size == log.size == 0:
+                return False
+            self._before = None
+            self._resume(before, finished=True)
+            return True
+        if log.size > log.offset:
+            return True
+        if moved and size > 0:
+            self._resume(log.place, finished=True)
+            return True
+        return False
+
+    def _follow_copy(self) -> None:
+        """Go on where a truncated file's content is now."""
+        self.faults["truncated"] += 1
+        self._resume(self._reading.place)
+
+    def _pass_on(self) -> None:
+        """Go to the next file; what waits may have been copied and truncated since it was found."""
+        waiting, self._next = self._next, deque()
+        try:
+            found = self._resume(self._reading.place, finished=True, otherwise=waiting)
+        except FileNotFoundError:  # in the middle of a rotation by rename
+            found = False
+            self._go_on(waiting)
+        if found:
+            for log in waiting:
+                log.close()
+
+    def _resume(
+        self, place: Place, *, finished: bool = False, otherwise: Sequence[OpenLog] = ()
+    ) -> bool:
+        """Go to what comes after ``place``; return whether its file was found.
+
+        Where it was not, that is what is open ``otherwise``, or the path's own file.
+        """
+        logs = self._open_set()
+        at = _index(logs, place)
+        if at is None:
+            rest = list(otherwise) or logs[-1:]
+        elif finished and at + 1 < len(logs):
+            rest = logs[at + 1 :]
+        else:
+            logs[at].skip_to(place.offset)
+            rest = logs[at:]
+        for log in logs:
+            if log not in rest:
+                log.close()
+        self._go_on(rest)
+        return at is not None
+
+    def _go_on(self, logs: Iterable[OpenLog]) -> None:
+        self._next = deque(logs)
+        self._switch(self._next.popleft())
+
+    def _open_set(self) -> list[OpenLog]:
+        """Open the rotated set up to the path's own file, the oldest first."""
+        current = OpenLog(self.path)
+        older = []
+        for path in _older(self.path):
+            try:
+                older.append(OpenLog(path))
+            except OSError:
+                self.faults["unreadable"] += 1
+        return [*older, current]
+
+    def _block(self, now: float) -> Chunk | None:
+        try:
+            return self._reading.read(now)
+        except DamagedError:
+            self.faults["unreadable"] += 1
+            return None
+
+    def _switch(self, log: OpenLog) -> None:
+        if self._log is not None:
+            if self._log.offset:
+                self._before = self._log.place
+            self._log.close()
+        self._log, self._seen = log, (-1, -1)
+
+
+def _older(path: Path) -> list[Path]:
+    """Return the files of the path's rotated set that are older than its own, the oldest first."""
+    path = Path(os.path.realpath(path))  # a container's log is a link to where it is rotated
+    mine = rotation(path)
+    found = {}
+    try:
+        others = sorted(path.parent.iterdir(), reverse=True)  # x.gz, then x: the plain one stays
+    except PermissionError:  # a folder that may be passed but not listed
+        return []
+    for other in others:
+        place = rotation(other)
+        if place.base == mine.base and place.order < mine.order:
+            found[place.order] = other
+    return [found[order] for order in sorted(found)]
+
+
+def _index(logs: list[OpenLog], place: Place) -> int | None:
+    """Return which file was read up to ``place``; the very file goes before one that looks so."""
+    holding = [i for i, log in enumerate(logs) if log.holds(place)]
+    same = [i for i in holding if logs[i].is_inode_of(place)]
+    return max(same or holding, default=None)

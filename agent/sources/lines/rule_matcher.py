@@ -1,0 +1,129 @@
+"""Rules' texts as expressions: which rules can read a text at all, and what one expression finds.
+
+Theory of operation. A message is matched against the rules whose texts begin as it does, joined
+into one expression. A ``$`` at a text's end is the end of the message. Kafka's own layout shows
+that by the class behind it; in any other, more may stand there.
+"""
+
+import re
+from collections.abc import Sequence
+from os.path import commonprefix
+
+from agent.sources.lines.dialect import Event, Rule
+
+_LITERAL = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s\\])*(?![*+?{])")
+_CHOICE = re.compile(r"\(\?:([\w |]+)\)(?![*+?{])")
+_CAPTURE = re.compile(r"\(\?P<(\w+)>")
+_END = re.compile(r"(?<!\\)\$\Z")
+
+_HEAD_CHARS = 6
+"""Of a rule's text, to tell which rules can read a line at all."""
+
+_BEHIND = r"(?=$|[\"\t>]|\]\]|\s{1,256}(?:$|[^\w\s]|[\w.]{1,64}[=:]))"
+"""What may stand behind a message in an unknown layout: a class in parentheses, a thread in
+brackets, ``key=value``, what ends logfmt's, WebLogic's or Payara's, or nothing; no further word, so
+a longer text of the client's own is another one. Asked for at each character of some messages, it
+is bounded."""
+
+
+class Book:
+    """Rules by how their texts begin: most lines are tried against a few of them."""
+
+    def __init__(self, rules: Sequence[Rule], *, is_exact: bool) -> None:
+        """``is_exact``: they are to read messages whose end is known."""
+        end = "$" if is_exact else _BEHIND
+        heads = {rule: _heads_of(rule.text.pattern) for rule in rules}
+        self._by_head = {
+            head: _Texts([rule for rule in rules if not heads[rule] or head in heads[rule]], end)
+            for head in set().union(*heads.values())
+        }
+        self._others = _Texts([rule for rule in rules if not heads[rule]], end)
+
+    def texts(self, entry: str, behind: int) -> "_Texts":
+        """Return the rules that a text can match which begins as the entry does there."""
+        return self._by_head.get(entry[behind : behind + _HEAD_CHARS]) or self._others
+
+
+class _Texts:
+    """Some rules as one expression, and where it keeps each one's captures.
+
+    A rule's mark stands at its end: `re` passes quickly over a branch that begins with a literal
+    and slowly over one that begins with a group.
+    """
+
+    def __init__(self, rules: Sequence[Rule], end: str) -> None:
+        patterns = (_END.sub(lambda _: end, rule.text.pattern) for rule in rules)
+        texts = (
+            f"{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', pattern)}(?P<r{i}>)"
+            for i, pattern in enumerate(patterns)
+        )
+        one = re.compile("|".join(texts) or "(?!)")
+        self.match = one.match
+        groups = one.groupindex
+        self._by_mark = {
+            groups[f"r{i}"]: (rule, [(n, groups[f"r{i}_{n}"]) for n in rule.text.groupindex])
+            for i, rule in enumerate(rules)
+        }
+
+    def event(self, match: re.Match[str], who: dict[str, str]) -> Event | None:
+        """Return what a match says, beside what the prefix told; None where that cannot be."""
+        rule, places = self._by_mark[match.lastindex or 0]
+        captures = who.copy() if places else who
+        for name, place in places:
+            text = match[place]
+            if text:
+                captures[name] = text
+        if rule.numbers and not rule.fits(captures):
+            return None
+        return Event(rule=rule, captures=captures)
+
+
+def _heads_of(pattern: str) -> set[str]:
+    """Return how a text begins, in literal characters; nothing where that varies."""
+    text = _CAPTURE.sub("", pattern, count=1) if _CAPTURE.match(pattern) else pattern
+    choice = _CHOICE.match(text)
+    texts = [text]
+    if choice is not None:
+        texts = [word + text[choice.end() :] for word in choice[1].split("|")]
+        pattern = pattern.replace(choice[0], "", 1)
+    heads = {_literal_of(text).replace("\\", "")[:_HEAD_CHARS] for text in texts}
+    varies = any(len(head) < _HEAD_CHARS for head in heads) or _branches(pattern)
+    return set() if varies else heads
+
+
+def any_of(rules: Sequence[Rule]) -> str:
+    """Return an expression that finds what any of them may read.
+
+    What several begin with is looked for once.
+    """
+    alike: dict[str, list[str]] = {}
+    for pattern in (_END.sub("", rule.text.pattern) for rule in rules):
+        alike.setdefault(_literal_of(pattern)[:_HEAD_CHARS].rstrip("\\"), []).append(pattern)
+    texts = []
+    for some in alike.values():
+        begins = [_literal_of(pattern) for pattern in some]
+        begin = commonprefix(begins).rstrip("\\")  # noqa: RUF071 - by characters is meant
+        texts.append(f"{begin}(?:{'|'.join(pattern[len(begin) :] for pattern in some)})")
+    return without_captures(f"(?:{'|'.join(texts)})")
+
+
+def without_captures(pattern: str) -> str:
+    """Return a pattern that names nothing: names may stand in an expression once."""
+    return _CAPTURE.sub("(?:", pattern)
+
+
+def _literal_of(pattern: str) -> str:
+    """Return the part of a pattern that is literal and stands at the start of all its texts."""
+    found = None if _branches(pattern) else _LITERAL.match(pattern)
+    return "" if found is None else found[0]
+
+
+def _branches(pattern: str) -> bool:
+    """Tell whether a pattern has alternatives from its very start on."""
+    bare = re.sub(r"\\.|\[\^?.[^\]]*\]", "", pattern)
+    depth, outermost = 0, int(pattern.startswith("("))
+    for character in bare:
+        depth += (character == "(") - (character == ")")
+        if character == "|" and depth <= outermost:
+            return True
+    return False

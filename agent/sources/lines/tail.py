@@ -1,0 +1,248 @@
+"""Tail of log files: globs in, signals out.
+
+Theory of operation. Paths are looked up again every few seconds, so files may appear later. Files
+of one rotated set are one stream, named by the absolute path without a rotation's suffix. Each one
+has a `Follower`, which knows files, and a `StreamParser`, which knows lines. A stream's position is
+the place behind its last complete line; between any two awaits it agrees with what was emitted.
+"""
+
+import asyncio
+import glob
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.lines.config import FilesConfig, ReadFrom
+from agent.sources.lines.log_file import Chunk, NotAFileError, Place
+from agent.sources.lines.recordings import UTF_16, rotation, stream_of
+from agent.sources.lines.rotation import Follower
+from agent.sources.lines.stream_parser import StreamParser
+from metrics.model.signals import Signal
+
+POLL_S = 0.25
+"""Of a stat() per file; 10 quiet files cost well below 0.1 % of a core."""
+SCAN_S = 5.0
+"""How often paths are looked up, and faults are tried again."""
+GONE_S = 30.0
+"""A file that is away for so long was deleted, not rotated."""
+_HELD_MAX_S = 300.0
+"""Kafka's default max.poll.interval: a sync whose end has not come until then has lost it."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Tail:
+    """One stream."""
+
+    stream: str
+    follower: Follower
+    parser: StreamParser
+    is_behind: bool = True
+    fault: str | None = None
+    gone_at: float | None = None
+    failed_at: float | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it may be read: after a fault not at once, whatever the clock does."""
+        return self.failed_at is None or abs(now - self.failed_at) >= SCAN_S
+
+    def caught_up_to(self, now: float) -> float:
+        if self.is_behind:
+            return self.parser.horizon() or 0.0
+        held_at = self.parser.held_at()
+        return now if held_at is None or now > held_at + _HELD_MAX_S else held_at
+
+    def lag_s(self, now: float) -> float:
+        horizon = self.parser.horizon() if self.is_behind else None
+        return 0.0 if horizon is None else max(0.0, now - horizon)
+
+    def position(self) -> dict[str, Any] | None:
+        place = self.follower.place
+        if place is None:
+            return None
+        offset = max(0, place.offset - self.parser.pending)
+        return {
+            "place": msgspec.to_builtins(replace(place, offset=offset)),
+            "parser": self.parser.state(),
+        }
+
+
+class FileTail:
+    """The files of one source, each stream read by a parser of its own."""
+
+    def __init__(
+        self,
+        config: FilesConfig,
+        parser: Callable[[str], StreamParser],
+        *,
+        position: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Go on from ``position``, a former `checkpoint`; ``parser`` makes a stream's parser.
+
+        ``pause`` waits for some seconds.
+        """
+        self.health = SourceHealth()
+        self._config, self._parser = config, parser
+        self._clock, self._pause = clock, pause
+        self._tails: dict[str, _Tail] = {}
+        self._positions: dict[str, Any] = dict(position or {})
+        self._scanned_at: float | None = None
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Read until cancelled."""
+        try:
+            while True:
+                behind = self.step(emit, detach)
+                await self._pause(0.0 if behind else POLL_S)
+        finally:
+            for tail in self._tails.values():
+                tail.follower.close()
+
+    def step(self, emit: Emit, detach: Detach) -> bool:
+        """Read at most one block of each stream; return whether one has more."""
+        now = self._clock()
+        if self._scanned_at is None or abs(now - self._scanned_at) >= SCAN_S:
+            self._scan(now, detach)
+            self._scanned_at = now
+        for tail in list(self._tails.values()):
+            if tail.is_due(now):
+                self._advance(tail, now, emit, detach)
+        tails = self._tails.values()
+        self.health.up = not tails or any(tail.fault is None for tail in tails)
+        self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
+        return any(tail.is_behind for tail in tails)
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the event time up to which everything has been read."""
+        if self._scanned_at is None:
+            return 0.0
+        return min((tail.caught_up_to(now) for tail in self._tails.values()), default=now)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each stream's place and its parser's state."""
+        found = {stream: tail.position() for stream, tail in self._tails.items()}
+        return self._positions | {k: v for k, v in found.items() if v is not None}
+
+    def _scan(self, now: float, detach: Detach) -> None:
+        paths = _newest(self._config.paths)
+        first = self._scanned_at is None
+        for stream, path in paths.items():
+            tail = self._tails.get(stream)
+            if tail is None:
+                at_end = first and self._config.read_from is ReadFrom.END
+                self._tails[stream] = self._tail(stream, path, at_end=at_end)
+            else:
+                tail.follower.path = path
+        for stream in self._positions.keys() - paths.keys():
+            if Path(stream).exists():  # the configuration does not want it any more
+                del self._positions[stream]
+                detach(stream, now)
+            else:  # on its way from one file to the next, or deleted
+                self._tails[stream] = self._tail(stream, Path(stream))
+
+    def _tail(self, stream: str, path: Path, *, at_end: bool = False) -> _Tail:
+        parser = self._parser(stream)
+        position = self._positions.pop(stream, None)
+        if position is None:
+            return _Tail(stream, Follower(path, at_end=at_end), parser)
+        parser.restore(position["parser"])
+        place = msgspec.convert(position["place"], Place)
+        return _Tail(stream, Follower(path, place), parser)
+
+    def _advance(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
+        try:
+            chunk = tail.follower.read(now)
+        except FileNotFoundError:
+            self._miss(tail, now, emit, detach)
+            return
+        except OSError as error:
+            self._fail(tail, error, now)
+            return
+        finally:
+            self._count(tail.follower.faults)
+        if tail.fault is not None:
+            _log.info("log_readable_again", extra={"path": tail.stream})
+        tail.fault = tail.gone_at = tail.failed_at = None
+        tail.is_behind = tail.follower.is_behind
+        if chunk is not None:
+            self._feed(tail, chunk, emit)
+
+    def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
+        parser, counts = tail.parser, tail.parser.counts
+        unread, long, evicted = counts.unread, counts.long, parser.evicted
+        signals = []
+        if chunk.starts_file and chunk.data.startswith(UTF_16):
+            self._count(Counter(["undecodable"]))
+            error = "found UTF-16, wanted UTF-8"
+            _log.warning("log_unreadable", extra={"path": tail.stream, "error": error})
+        if chunk.starts_file and parser.pending:  # half a line that nothing continues
+            signals = parser.feed(b"\n", chunk.arrival_at)
+        signals += parser.feed(chunk.data, chunk.arrival_at)
+        self.health.read_bytes += len(chunk.data)
+        self.health.unparsed += counts.unread - unread
+        self._count(Counter(long_line=counts.long - long, member_evicted=parser.evicted - evicted))
+        self._emit(signals, emit)
+
+    def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:
+        if signals:
+            self.health.signals += len(signals)
+            emit(signals)
+
+    def _miss(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
+        """Nothing stands at the path: a rotation has not come to its end, or the file is gone."""
+        tail.is_behind = False
+        tail.gone_at = now if tail.gone_at is None else min(tail.gone_at, now)
+        if now < tail.gone_at + GONE_S:
+            return
+        tail.follower.close()
+        del self._tails[tail.stream]
+        self._emit(tail.parser.flush(), emit)
+        detach(tail.stream, now)
+        _log.info("log_gone", extra={"path": tail.stream})
+
+    def _fail(self, tail: _Tail, error: OSError, now: float) -> None:
+        reason = _reason(error)
+        self._count(Counter([reason]))
+        if tail.fault != reason:
+            _log.warning("log_unreadable", extra={"path": tail.stream, "error": str(error)})
+        tail.fault, tail.is_behind, tail.failed_at = reason, False, now
+
+    def _count(self, faults: Counter[str]) -> None:
+        for reason, count in faults.items():
+            if count:
+                self.health.errors[reason] = self.health.errors.get(reason, 0) + count
+        faults.clear()
+
+
+def _newest(patterns: Sequence[str]) -> dict[str, Path]:
+    """Return the newest file of each stream; a file under two names is read once."""
+    streams: dict[str, Path] = {}
+    for pattern in patterns:
+        for text in glob.glob(pattern, recursive=True):  # noqa: PTH207 - takes absolute patterns
+            path = Path(text).absolute()
+            if path.suffix == ".gz" or os.path.isdir(path):  # noqa: PTH112 - Path's raises
+                continue
+            found = rotation(path)
+            stream = stream_of(found.base)
+            known = streams.get(stream)
+            if known is None or rotation(known).order < found.order:
+                streams[stream] = path
+    once = {os.path.realpath(streams[stream]): stream for stream in sorted(streams, reverse=True)}
+    return {stream: streams[stream] for stream in sorted(once.values())}
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "permission"
+    return "not_a_file" if isinstance(error, NotAFileError) else "unreadable"

@@ -1,0 +1,26 @@
+"""The line parser of a client's log, whose interpreter also reads the client's settings."""
+
+from agent.sources.lines.dialect_matcher import Dialects
+from agent.sources.lines.line_parser import LogParser
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.consumer_config import Client, max_poll_interval_s
+
+
+def client_parser(
+    dialects: Dialects, interpreter: Interpreter, timezone: str | None = None
+) -> LogParser:
+    """Return a parser that lets ``interpreter`` look back for the settings of a client.
+
+    ``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
+    """
+    parser = LogParser(dialects, interpreter, timezone)
+
+    def look_back(client: Client) -> float | None:
+        for log, begin, end in parser.bytes_before():
+            interval_s = max_poll_interval_s(client, log, begin, end)
+            if interval_s is not None:
+                return interval_s
+        return None
+
+    interpreter.look_back = look_back
+    return parser

@@ -1,0 +1,175 @@
+"""What is known of one client of a log stream, and which of its lines prove nothing.
+
+Theory of operation. A line can be the late echo of something that is over: an answer to a request
+of an older generation or from before a leave, the leave that a poll timeout brings with it, a
+revocation on the way out. `Speaker.is_outdated` says so before `Speaker.learn` takes the line in.
+"""
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from agent.sources.lines.dialect import CLASSIC, Action, Event, Rule
+from metrics.model.signals import Member, Signal, streams_thread
+from metrics.model.status import RebalanceStatus
+
+_IN_EVERY_PROTOCOL = {Action.IDENTIFY, Action.STATE, Action.ASSIGNED, Action.IGNORE}
+_ANNOUNCED_S = 15.0
+"""How long a changed subscription explains a changed assignment: the target is computed between two
+heartbeats, and brokers allow no longer interval (group.consumer.max.heartbeat.interval.ms)."""
+
+
+class Waiting(msgspec.Struct, kw_only=True):
+    """A signal in a lane; a held sync is not ready yet."""
+
+    signal: Signal
+    ready: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Announced:
+    """A cause that shows only when the assignment changes. ``at`` is Unix seconds."""
+
+    status: RebalanceStatus
+    at: float
+    reason: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Speaker:
+    """One client of the stream."""
+
+    member: Member
+    lane: str
+    """Its own client id, or its Streams instance's: who waits behind whose held sync."""
+    generation: int | None = None
+    held: Waiting | None = None
+    announced: Announced | None = None
+    subscription: str | None = None
+    """The last words about it."""
+    assignment: str | None = None
+    """The tasks that it took last, in its own words."""
+    left: bool = False
+    dropped: bool = False
+    """The poll interval expired and no join has followed: the next leave is that drop's own."""
+
+    def is_named(self, client_id: str, group: str, instance_id: str | None) -> bool:
+        """Tell whether this is the client of these names; another one can have its handle."""
+        member = self.member
+        return (
+            member.client_id == client_id
+            and member.group == group
+            and member.group_instance_id == instance_id
+        )
+
+    def is_outdated(self, event: Event) -> bool:
+        """Tell whether the event proves nothing about this client any more."""
+        rule = event.rule
+        if rule.joined_only and not self._is_in(rule):
+            return True
+        if rule.action is Action.LEAVE and self.dropped is not self.left:
+            return True  # the drop's own leave, or a second line about the same leave
+        if self.left and rule.answers:
+            return True
+        sent = event.captures.get("sent_generation")
+        return sent is not None and self.generation is not None and int(sent) < self.generation
+
+    def is_nowhere(self, rule: Rule) -> bool:
+        """Tell whether the client joins before it has told its cluster, which is part of its key.
+
+        The new protocols' clients do; what they print next is the Cluster ID.
+        """
+        joins = rule.status is RebalanceStatus.NEW_MEMBER
+        return joins and rule.group_type != CLASSIC and not self.member.cluster
+
+    def is_unsure(self, rule: Rule) -> bool:
+        """Tell whether what follows shows if the assignment has changed at all.
+
+        StreamsMembershipManager, from 4.2, reconciles also where only the group's readiness has.
+        """
+        asks = rule.status is RebalanceStatus.COORDINATOR_REQUESTED
+        return asks and self.member.group_type == "streams" and self.assignment is not None
+
+    def changes(self, event: Event) -> bool | None:
+        """Tell whether the assignment that it is unsure of has changed; None: this shows nothing.
+
+        What it settles without taking, or takes a second time, it has.
+        """
+        rule = event.rule
+        if rule.assigns:
+            return event.captures.get("assignment") != self.assignment
+        if rule.action is Action.SETTLE:
+            return False
+        return None if rule.action in _IN_EVERY_PROTOCOL else True
+
+    def learn(self, event: Event, own_cluster: str) -> None:
+        """Take in what the event says of the client; ``own_cluster`` is the configured one."""
+        rule = event.rule
+        if rule.names or rule.group_type != self.member.group_type:
+            self._learn_names(event, own_cluster)
+        generation = event.captures.get("generation")
+        if generation is not None:
+            self.generation = int(generation)
+        if rule.assigns:
+            self.assignment = event.captures["assignment"]
+        if rule.parts:
+            self._part(rule)
+
+    def announce(self, event: Event, at: float) -> None:
+        """Keep a cause that shows only when the assignment changes."""
+        reason = event.captures.get("reason")
+        if reason != self.subscription:
+            self.announced = Announced(status=event.rule.status, at=at, reason=reason)
+        self.subscription = reason
+
+    def explain(self, change: Signal) -> list[Signal]:
+        """Return, once, the cause that announced a changed assignment, at the change's time."""
+        announced, self.announced = self.announced, None
+        if announced is None or change.at - announced.at > _ANNOUNCED_S:
+            return []
+        return [msgspec.structs.replace(change, status=announced.status, reason=announced.reason)]
+
+    def _part(self, rule: Rule) -> None:
+        if rule.joins or rule.action is Action.LEAVE:
+            self.dropped = self.dropped and not rule.joins and not self.left
+            self.left, self.announced = not rule.joins, None  # what was before belongs to the join
+        elif rule.status is RebalanceStatus.DROPPED_GROUP:
+            self.dropped = True
+        elif self.member.group_type != CLASSIC:
+            self.left = True  # FATAL is out of the group: closing leaves nothing
+
+    def _is_in(self, rule: Rule) -> bool:
+        """Tell whether this was seen to be a member, in the rule's protocol."""
+        if rule.action is not Action.LEAVE and (self.left or self.dropped):
+            return False
+        classic = self.member.group_type == CLASSIC
+        if rule.group_type == CLASSIC:
+            return classic and self.generation is not None
+        return not classic
+
+    def _learn_names(self, event: Event, own_cluster: str) -> None:
+        seen, member = event.captures, self.member
+        changes: dict[str, str | None] = {}
+        for name in event.rule.names:
+            found = seen.get(name)
+            if found is None or found == getattr(member, name):
+                continue
+            if name != "cluster" or not own_cluster:
+                changes[name] = found
+        group_type = _group_type(event.rule, member)
+        if group_type != member.group_type:
+            changes["group_type"] = group_type
+            changes["protocol_type"] = "consumer" if group_type == CLASSIC else None
+        if changes:
+            self.member = replace(member, **changes)  # type: ignore[arg-type]
+
+
+def _group_type(rule: Rule, member: Member) -> str:
+    """Return the kind of group that the line belongs to; some lines stand in every protocol."""
+    if rule.group_type == member.group_type or rule.joined_only:
+        return member.group_type
+    if rule.action in _IN_EVERY_PROTOCOL:
+        return member.group_type
+    if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
+        return "streams"  # KIP-1071 has the words of KIP-848; only the client's name differs
+    return rule.group_type

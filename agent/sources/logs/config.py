@@ -1,0 +1,34 @@
+"""The configuration of a source of type ``logs``; without what reading logs needs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from agent.errors import ConfigError
+from agent.sources.lines.config import FilesConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig(FilesConfig):
+    """One source of type ``logs``."""
+
+    dialects: Any = "auto"
+    """``auto`` for all, else names."""
+    rules: tuple[dict[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what types do not tell.
+
+        Raises:
+            ConfigError: no paths, or dialects that are no names.
+
+        """
+        FilesConfig.__post_init__(self)
+        names = self.dialects
+        is_list = isinstance(names, list | tuple) and names and all(type(n) is str for n in names)
+        if not (is_list or isinstance(names, str)):
+            raise ConfigError(f"dialects: found {names!r:.80}, wanted auto, or at least one name")
+
+    @property
+    def name(self) -> str:
+        """What the source is called in metrics and in the checkpoint."""
+        return f"logs:{','.join(self.paths)}"

@@ -1,0 +1,51 @@
+"""What a Java client printed of its own settings before it spoke: its ``max.poll.interval.ms``.
+
+Theory of operation. A consumer prints all its settings, one a line, when it is made
+("ConsumerConfig values:", AbstractConfig.logAll, INFO), and its first line with its name soon
+after. Searching every log for such lists would cost a pass over all bytes; so a parser keeps the
+last bytes that it read, and looks back once for a client that is new or subscribes. Plain, CRI,
+Docker and JSON lines look alike there, but for how a setting ends.
+
+A list counts for the client whose id, group and instance id it tells: those of Streams' restore and
+global consumers have no group, one before 2.5 has no client id where none was configured.
+"""
+
+import re
+from typing import NamedTuple
+
+_INT_DIGITS = 10
+"""Of Java's largest int; Python takes thousands of digits for an error."""
+_LIST = b"ConsumerConfig values:"
+_CLIENT_ID, _GROUP, _INSTANCE_ID, _MAX_POLL_MS = (
+    re.compile(rb"%b = (.*?)(?:\\n|\r?\n)" % re.escape(name))
+    for name in (b"client.id", b"group.id", b"group.instance.id", b"max.poll.interval.ms")
+)
+
+
+class Client(NamedTuple):
+    """Whose settings are looked for."""
+
+    client_id: str
+    group: str
+    instance_id: str | None
+
+
+def max_poll_interval_s(client: Client, log: bytes, begin: int, end: int) -> float | None:
+    """Return what the last list of the client's between two places says, None without one."""
+    client_id, group = client.client_id.encode(), client.group.encode()
+    instance_id = (client.instance_id or "null").encode()
+    while (start := log.rfind(_LIST, begin, end)) >= 0:
+        if (
+            _value(_CLIENT_ID, log, start, end) == client_id
+            and _value(_GROUP, log, start, end) == group
+            and _value(_INSTANCE_ID, log, start, end) == instance_id
+        ):
+            found = _value(_MAX_POLL_MS, log, start, end)
+            return int(found) / 1000 if found.isdigit() and len(found) <= _INT_DIGITS else None
+        end = start
+    return None
+
+
+def _value(key: re.Pattern[bytes], log: bytes, start: int, end: int) -> bytes:
+    found = key.search(log, start, end)
+    return b"" if found is None else found[1]

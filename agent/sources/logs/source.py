@@ -1,0 +1,45 @@
+"""The source of type ``logs``: clients' log files."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.stream_parser import StreamParser
+from agent.sources.lines.tail import FileTail
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from agent.sources.logs.config import LogConfig
+
+
+class LogSource(FileTail):
+    """A tail whose lines are those of Kafka clients."""
+
+    kind = "logs"
+
+    def __init__(  # noqa: PLR0913 - what the composition root passes
+        self,
+        config: LogConfig,
+        *,
+        cluster: str = "",
+        host: str = "",
+        timezone: str | None = None,
+        position: dict[str, Any] | None = None,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds.
+
+        Raises:
+            DialectError: an unknown dialect, or a rule that is wrong.
+
+        """
+        self.name = config.name
+        dialects = choose(config.dialects, config.rules)
+
+        def parser(stream: str) -> StreamParser:
+            interpreter = Interpreter(stream=stream, cluster=cluster, host=host)
+            return client_parser(dialects, interpreter, timezone)
+
+        super().__init__(config, parser, position=position, clock=clock, pause=pause)

@@ -1,0 +1,120 @@
+"""Where clients reach each broker: one listening port a broker, learned from what brokers say.
+
+A broker keeps its port as long as the agent has its checkpoint, for clients keep addresses too; one
+that no broker names any more hands it on where a new one finds none.
+"""
+
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from agent.wire.codec.messages import Node
+
+BACKLOG = 1024
+"""Clients that wait to be taken."""
+GONE_S = 3_600.0
+"""A broker that no answer has named for so long is gone: clients ask at least every 5 minutes
+(`metadata.max.age.ms`)."""
+
+_log = logging.getLogger(__name__)
+
+
+class Ports:
+    """The listeners. ``serve`` takes each new one, with what tells the broker behind it."""
+
+    def __init__(  # noqa: PLR0913 - what the loop knows
+        self,
+        host: str,
+        ports: Sequence[int],
+        known: dict[str, int],
+        counts: Counter[str],
+        serve: Callable[[socket.socket, Callable[[], list[Node]]], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Listen for the brokers that are ``known`` from a former run (``host:port`` to port)."""
+        self._host, self._counts, self._serve, self._clock = host, counts, serve, clock
+        self.offered = ports
+        """What new brokers may get."""
+        self._of: dict[Node, int] = {}
+        self._behind: dict[int, Node] = {}
+        self._named_at: dict[Node, float] = {}
+        for name, port in known.items():
+            broker_host, _, broker_port = name.rpartition(":")
+            self._listen(Node(broker_host, int(broker_port)), [port])
+
+    def known(self) -> dict[str, int]:
+        """Return what the next run takes as ``known``."""
+        return {f"{node.host}:{node.port}": port for node, port in list(self._of.items())}
+
+    def of(self, node: Node) -> int | None:
+        """Return a broker's port, a new one for a new broker; None if there is no more."""
+        port = self._of.get(node)
+        if port is None:
+            free = [port for port in self.offered if not port or port not in self._behind]
+            port = self._listen(node, free) or self._take_over(node)
+            if port is None:
+                self._counts["ports_exhausted"] += 1
+        else:
+            self._named_at[node] = self._clock()
+        return port
+
+    def _take_over(self, node: Node) -> int | None:
+        """Give a broker the port of the one that was not named for longest, if that is gone."""
+        silent = [each for each, port in self._of.items() if port in self.offered]
+        gone = min(silent, key=self._named_at.__getitem__, default=None)
+        if gone is None or self._clock() - self._named_at[gone] < GONE_S:
+            return None
+        del self._named_at[gone]
+        port = self._of.pop(gone)
+        self._assign(node, port)
+        return port
+
+    def _assign(self, node: Node, port: int) -> None:
+        self._of[node], self._behind[port], self._named_at[node] = port, node, self._clock()
+        _log.info("proxy_broker", extra={"broker": f"{node.host}:{node.port}", "port": port})
+
+    def _listen(self, node: Node, ports: list[int]) -> int | None:
+        """Listen on the first of the ports that nobody else has."""
+        for port in ports:
+            try:
+                listener = listen(self._host, port)
+            except OSError:  # another's, or not to be had: the next one may be
+                continue
+            bound: int = listener.getsockname()[1]
+            self._assign(node, bound)
+            self._serve(listener, partial(self._brokers, bound))
+            return bound
+        return None
+
+    def _brokers(self, port: int) -> list[Node]:
+        return [self._behind[port]]
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; an empty host is every address.
+
+    One of any port (0) is bound by its number too: else it would lose it when it stops to listen.
+
+    Raises:
+        OSError: the address is taken or not ours.
+
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setblocking(False)
+        listener.bind((host, port))
+        if port:
+            listener.listen(BACKLOG)
+            return listener
+        numbered = listen(host, listener.getsockname()[1])
+    except OSError:
+        listener.close()
+        raise
+    listener.close()
+    return numbered

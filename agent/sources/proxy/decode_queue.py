@@ -1,0 +1,67 @@
+"""What has passed and is yet to be decoded: when there is time, so that no answer waits for it.
+
+A fault of the decoder ends the decoding of that connection, is counted, and nothing else: frames
+and addresses are read apart.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from agent.wire.connection import Closed, Connection, Event
+from agent.wire.decoder_errors import note_fault
+
+_PIECES_MAX = 64
+"""Each is what was read at once: a MiB in all."""
+_WAIT_S = 0.01
+"""The oldest piece waits no longer."""
+
+Read = Callable[[Connection, bytes, float], Iterable[Event]]
+"""A method of the decoder's, not bound: one of all connections."""
+Take = Callable[[bytes], None]
+
+
+class Backlog:
+    """Pieces of all connections, in the order in which they have passed."""
+
+    def __init__(self, take: Callable[[Event], None], counts: Counter[str]) -> None:
+        """Give ``take`` what was read; it is called within `read` and `close`."""
+        self._take, self._counts = take, counts
+        self.pieces: deque[tuple[Connection, Read, bytes, float]] = deque()
+        """To look whether there are any; each is a decoder, its method, what was read, and when."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it must be read now, idle or not; there is something to read."""
+        pieces = self.pieces
+        return len(pieces) >= _PIECES_MAX or time.time() - pieces[0][-1] > _WAIT_S
+
+    def add(self, decoder: Connection, read: Read, data: bytes) -> None:
+        """Have ``read`` called with the decoder and the data."""
+        self.pieces.append((decoder, read, data, time.time()))
+
+    def takers(self, decoder: Connection) -> tuple[Take, Take]:
+        """Return what takes the bytes of a connection's client, and those of its broker."""
+        add = self.add
+        return partial(add, decoder, Connection.sent), partial(add, decoder, Connection.received)
+
+    def read(self) -> None:
+        """Read all."""
+        while self.pieces:
+            decoder, read, data, at = self.pieces.popleft()
+            if not decoder.opaque:
+                self._read(decoder, read, data, at)
+
+    def end(self, decoder: Connection) -> None:
+        """Read all, and say that a connection has ended: nothing more of it is decoded."""
+        self.read()
+        self._read(decoder, lambda decoder, _, at: [Closed(decoder, at)], b"", time.time())
+        decoder.opaque = True
+
+    def _read(self, decoder: Connection, read: Read, data: bytes, at: float) -> None:
+        try:
+            for event in read(decoder, data, at):
+                self._take(event)
+        except Exception:  # noqa: BLE001 - what a peer sends must not end all traffic
+            note_fault(decoder, self._counts)

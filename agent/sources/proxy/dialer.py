@@ -1,0 +1,123 @@
+"""Calls to brokers: their names looked up, the first address that answers connected to."""
+
+import errno
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from select import EPOLLOUT
+from typing import Any, NamedTuple
+
+from agent.sources.proxy.connection import Loop, Ready
+from agent.sources.proxy.socket_endpoint import tune
+from agent.wire.codec.messages import Node
+
+_UNDER_WAY = {0, errno.EINPROGRESS}
+
+_log = logging.getLogger(__name__)
+
+
+class Target(NamedTuple):
+    """One address of a broker."""
+
+    node: Node
+    """As configured, or as the brokers say; its certificate must be for this host."""
+    family: int
+    address: Any
+
+
+class Resolver:
+    """Looks names up in a thread of its own; addresses need none."""
+
+    def __init__(self, post: Callable[[Ready], None]) -> None:
+        """``post`` has something done in the loop's thread."""
+        self._post = post
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="proxy-resolver")
+
+    def resolve(self, nodes: Sequence[Node], found: Callable[[list[Target]], None]) -> None:
+        """Call ``found``, at once or later, with the addresses of all; an unknown name has none."""
+        try:
+            found_now = [
+                target for node in nodes for target in _targets(node, socket.AI_NUMERICHOST)
+            ]
+        except (socket.gaierror, UnicodeError):
+            future = self._pool.submit(_all_targets, nodes)
+            future.add_done_callback(lambda done: self._post(lambda: found(done.result())))
+        else:
+            found(found_now)
+
+    def close(self) -> None:
+        """Look nothing more up."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Call:
+    """Connects to the first of some targets. It ends with one of its callbacks, or `hang_up`."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        targets: Sequence[Target],
+        answered: Callable[[socket.socket, Target], None],
+        failed: Callable[[int], None],
+    ) -> None:
+        """Begin with `dial`; ``failed`` takes the last ``errno``, 0 where there is no target."""
+        self._loop, self._targets = loop, list(targets)
+        self._answered, self._failed = answered, failed
+        self._socket: socket.socket | None = None
+        self._errno = 0
+
+    def dial(self) -> None:
+        """Connect to the next target, if there is one."""
+        while self._targets:
+            target = self._targets[0]
+            try:
+                self._socket = sock = socket.socket(target.family, socket.SOCK_STREAM)
+            except OSError as error:  # no descriptor is left for any of them
+                self._failed(error.errno or errno.EMFILE)
+                return
+            tune(sock)
+            self._errno = sock.connect_ex(target.address)
+            if self._errno in _UNDER_WAY:
+                self._loop.watch(sock.fileno(), EPOLLOUT, self._called)
+                return
+            self.hang_up()
+            self._targets.pop(0)
+        self._failed(self._errno)
+
+    def hang_up(self) -> None:
+        """Give up; no callback follows."""
+        if self._socket is not None:
+            self._loop.watch(self._socket.fileno(), 0, self._called)
+            self._socket.close()
+            self._socket = None
+
+    def _called(self) -> None:
+        sock = self._socket
+        if sock is None:
+            return
+        self._errno = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if self._errno:
+            self.hang_up()
+            self._targets.pop(0)
+            self.dial()
+            return
+        self._loop.watch(sock.fileno(), 0, self._called)
+        self._socket = None
+        self._answered(sock, self._targets[0])
+
+
+def _targets(node: Node, flags: int = 0) -> list[Target]:
+    rows = socket.getaddrinfo(node.host, node.port, type=socket.SOCK_STREAM, flags=flags)
+    return [Target(node, row[0], row[4]) for row in rows]
+
+
+def _all_targets(nodes: Sequence[Node]) -> list[Target]:
+    """Look all names up; one that is unknown has no target."""
+    out: list[Target] = []
+    for node in nodes:
+        try:
+            out += _targets(node)
+        except (OSError, UnicodeError) as error:  # the latter of a name that cannot be
+            _log.warning("proxy_unknown_host", extra={"host": node.host, "error": str(error)})
+    return out

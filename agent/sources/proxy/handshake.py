@@ -1,0 +1,112 @@
+"""From an accepted client to a link: the broker is called, and both sides shake hands.
+
+Nothing is read of a client before its broker has answered; one whose broker is down is closed.
+"""
+
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from select import EPOLLIN
+
+from agent.sources.proxy.connection import Loop
+from agent.sources.proxy.dialer import Call, Target
+from agent.sources.proxy.socket_endpoint import End, PlainEnd, TlsEnd
+from agent.sources.proxy.tls import Contexts
+from agent.wire.codec.messages import Node
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for connections to come; those that are open stay as they are."""
+
+    upstream: tuple[Node, ...]
+    ports: tuple[int, ...]
+    """Which may be a broker's; 0 is any."""
+    advertise: str | None
+    tls: Contexts
+    connections_max: int
+    setup_s: float
+
+
+class Setup:
+    """What one client waits for. It ends with ``opened`` (client, broker, node) or with `close`."""
+
+    def __init__(  # noqa: PLR0913 - one argument a part
+        self,
+        loop: Loop,
+        client: End,
+        tls: ssl.SSLContext | None,
+        *,
+        opened: Callable[[End, End, Node], None],
+        unreached: Callable[[int], None],
+        deadline_at: float,
+    ) -> None:
+        """Wait for `call`; ``tls`` is for the broker's side, the deadline a monotonic time.
+
+        ``unreached`` takes the ``errno`` where no target answers, before the client is closed.
+        """
+        self._loop, self._client, self._tls, self._opened = loop, client, tls, opened
+        self._unreached = unreached
+        self._call: Call | None = None
+        self._broker: End | None = None
+        self._server: Node | None = None
+        self.deadline_at = deadline_at
+        self.closed = False
+
+    def call(self, targets: Sequence[Target]) -> None:
+        """Connect to the first of the targets that answers."""
+        if not self.closed:
+            self._call = Call(self._loop, targets, self._called, self._failed)
+            self._call.dial()
+
+    def close(self, reason: str = "") -> None:
+        """Give up, and count why."""
+        if self.closed:
+            return
+        self.closed = True
+        if reason:
+            self._loop.counts[reason] += 1
+        if self._call is not None:
+            self._call.hang_up()
+            self._call = None
+        for end in filter(None, (self._client, self._broker)):
+            self._loop.watch(end.fd, 0, self._shake)
+            end.close()
+
+    def _failed(self, error: int) -> None:
+        self._call = None
+        self._unreached(error)
+        self.close("broker_unreachable")
+
+    def _called(self, sock: socket.socket, target: Target) -> None:
+        self._call = None  # else it would wait for gc
+        self._server = target.node
+        if self._tls is None:
+            self._broker = PlainEnd(sock)
+        else:
+            self._broker = TlsEnd(sock, self._tls, target.node.host)
+        self._shake()
+
+    def _shake(self) -> None:
+        """Go on with both handshakes; the broker's first, for the client's may promise it."""
+        if self.closed or self._broker is None or self._server is None:
+            return
+        try:
+            for end in (self._broker, self._client):
+                if not end.handshake():
+                    self._loop.watch(end.fd, EPOLLIN, self._shake)
+                    return
+                self._loop.watch(end.fd, 0, self._shake)
+        except (ssl.SSLError, OSError) as error:
+            side = "client" if end is self._client else "broker"
+            broker = f"{self._server.host}:{self._server.port}"
+            keys = {"side": side, "broker": broker, "error": str(error)}
+            _log.warning("proxy_handshake_failed", extra=keys)
+            self.close(f"tls_{side}")
+            return
+        self.closed = True  # the ends are the link's now
+        self._opened(self._client, self._broker, self._server)

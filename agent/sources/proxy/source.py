@@ -1,0 +1,173 @@
+"""The source of type ``proxy``: clients reach their brokers through it, and it reads on the way.
+
+Bytes pass in a thread of their own (`agent.sources.proxy.event_loop`); signals come back to the
+event loop. Nothing of the traffic is kept, so the checkpoint holds only which broker has which
+port.
+"""
+
+import asyncio
+import ctypes
+import gc
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from agent.config.addresses import parse_address
+from agent.errors import SourceError
+from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.proxy.config import ProxyConfig
+from agent.sources.proxy.event_loop import ProxyLoop
+from agent.sources.proxy.handshake import Terms
+from agent.sources.proxy.tls import contexts
+from agent.wire.codec.messages import Node
+from agent.wire.members.group_decoder import Interpreter
+from metrics.model.signals import Signal
+
+_ON_THE_WAY_S = 0.1
+"""A signal comes from the thread to the event loop within this time."""
+_RETRY_S = 5.0
+_LOOK_S = 0.5
+_M_ARENA_MAX = -8  # malloc.h
+
+_log = logging.getLogger(__name__)
+
+
+class ProxySource:
+    """The source of type ``proxy``."""
+
+    kind = "proxy"
+
+    def __init__(
+        self, config: ProxyConfig, *, cluster: str = "", position: dict[str, Any] | None = None
+    ) -> None:
+        """Give brokers the ports that they had in ``position``, a former `checkpoint`.
+
+        Raises:
+            ConfigError: a certificate cannot be read.
+
+        """
+        self.name = config.name
+        self._config, self._cluster = config, cluster
+        self._terms = _terms(config)
+        self._ports: dict[str, int] = dict((position or {}).get("ports", {}))
+        self._loop: ProxyLoop | None = None
+        self._counts: Counter[str] = Counter()
+        self.health = SourceHealth(errors=self._counts)
+
+    @property
+    def address(self) -> Node | None:
+        """Where it listens, once it does."""
+        return None if self._loop is None else self._loop.address
+
+    async def run(self, emit: Emit, detach: Detach) -> None:
+        """Pass traffic until cancelled; then drain."""
+        here = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = here.create_future()
+
+        def call(run: Callable[..., None], *values: Any) -> None:
+            """Have something done in the event loop, unless that has ended."""
+            with suppress(RuntimeError):
+                here.call_soon_threadsafe(run, *values)
+
+        def take(signals: Sequence[Signal]) -> None:
+            self.health.signals += len(signals)
+            emit(signals)
+
+        loop = await self._listen(partial(call, take), partial(call, detach))
+        thread = threading.Thread(
+            target=_run, args=(loop, ended, call), name=self.name, daemon=True
+        )
+        gc.collect()
+        gc.freeze()  # to look through all that was imported would hold traffic up for 50 ms
+        _spare_memory()
+        thread.start()
+        self._loop, self.health.up = loop, True
+        try:
+            while not ended.done():
+                await asyncio.wait([ended], timeout=_LOOK_S)
+                self.health.read_bytes = loop.moved_bytes
+            ended.result()
+        finally:
+            loop.stop(self._config.drain_s)
+            await asyncio.wait([ended])
+            self._ports, self._loop, self.health.up = loop.ports.known(), None, False
+
+    def renew(self, config: ProxyConfig) -> None:
+        """Hold to another configuration, and to what its files hold now, for connections to come.
+
+        It listens on; those that are open stay as they are.
+        """
+        self._terms, self._config = _terms(config), config
+        if self._loop is not None:
+            self._loop.renew(self._terms)
+
+    def caught_up_to(self, now: float) -> float:
+        """Return the time up to which everything has been read."""
+        return now - _ON_THE_WAY_S
+
+    def spare(self) -> None:
+        """Let go of long frames that are under way to the decoder; the traffic goes on."""
+        if self._loop is not None:
+            self._loop.post(self._loop.spare)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Return each broker's port."""
+        return {"ports": self._ports if self._loop is None else self._loop.ports.known()}
+
+    async def _listen(self, emit: Emit, detach: Detach) -> ProxyLoop:
+        """Return the loop, as soon as the address is free."""
+        told, listen_at = "", _node(self._config.listen)
+        while True:
+            try:
+                return ProxyLoop(
+                    listen_at=listen_at,
+                    known=self._ports,
+                    terms=self._terms,
+                    interpreter=Interpreter(self._cluster, self._counts),
+                    emit=emit,
+                    detach=detach,
+                )
+            except SourceError as error:
+                self._counts["listen"] += 1
+                if told != str(error):
+                    _log.error("proxy_cannot_listen", extra={"error": str(error)})
+                    told = str(error)
+                await asyncio.sleep(_RETRY_S)
+
+
+def _spare_memory() -> None:
+    """Have glibc keep one heap, not one a thread, and return what only the start has used."""
+    libc = ctypes.CDLL(None)
+    with suppress(AttributeError):  # another C library does neither
+        libc.mallopt(_M_ARENA_MAX, 1)
+        libc.malloc_trim(0)
+
+
+def _terms(config: ProxyConfig) -> Terms:
+    port = _node(config.listen).port
+    return Terms(
+        upstream=tuple(map(_node, config.upstream)),
+        ports=tuple(port and port + i + 1 for i in range(config.broker_ports)),
+        advertise=config.advertise,
+        tls=contexts(config.tls),
+        connections_max=config.max_connections,
+        setup_s=config.setup_s,
+    )
+
+
+def _node(text: str) -> Node:
+    return Node(*parse_address(text, "proxy"))
+
+
+def _run(loop: ProxyLoop, ended: "asyncio.Future[None]", call: Callable[..., None]) -> None:
+    """Run the loop in this thread; its bug is the source's."""
+    try:
+        loop.run()
+    except BaseException as error:  # noqa: BLE001 - it is raised again by the one who waits
+        call(ended.set_exception, error)
+    else:
+        call(ended.set_result, None)

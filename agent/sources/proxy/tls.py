@@ -1,0 +1,72 @@
+"""TLS of the proxy: as the clients' server, and as the brokers' client."""
+
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+from agent.errors import ConfigError
+from agent.sources.proxy.config import ListenTls, TlsConfig, UpstreamTls
+
+_NO_PASSWORD = b""
+"""Without one OpenSSL asks the terminal for it."""
+
+
+class Contexts(NamedTuple):
+    """What both sides' sockets are wrapped with; None: plaintext."""
+
+    client: ssl.SSLContext | None
+    broker: ssl.SSLContext | None
+
+
+def contexts(config: TlsConfig) -> Contexts:
+    """Read the certificates.
+
+    Raises:
+        ConfigError: a file is missing or no certificate, or the key is not its.
+
+    """
+    sides = {"listen": config.listen, "upstream": config.upstream}
+    for side, files in sides.items():
+        for name in ("cert_file", "key_file", "ca_file"):
+            _check(f"tls.{side}.{name}", getattr(files, name))
+    side = "listen"
+    try:
+        client = _client(config.listen)
+        side = "upstream"
+        return Contexts(client, _broker(config.upstream))
+    except ssl.SSLError as error:
+        wanted = "wanted certificates in PEM, and their key without a password"
+        raise ConfigError(f"tls.{side}: {error}; {wanted}") from error
+
+
+def _check(where: str, path: Path | None) -> None:
+    """OpenSSL does not tell which file it could not read."""
+    if path is None:
+        return
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"{where}: {path}: {error.strerror}") from error
+
+
+def _client(config: ListenTls) -> ssl.SSLContext | None:
+    if config == ListenTls():
+        return None
+    if config.cert_file is None:
+        raise ConfigError("tls.listen.cert_file: is missing")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(config.cert_file, config.key_file, _NO_PASSWORD)
+    if config.ca_file is not None:
+        context.load_verify_locations(config.ca_file)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _broker(config: UpstreamTls) -> ssl.SSLContext | None:
+    """Return a context that verifies the certificate and its host name."""
+    if config == UpstreamTls():
+        return None
+    context = ssl.create_default_context(cafile=config.ca_file)
+    if config.cert_file is not None:
+        context.load_cert_chain(config.cert_file, config.key_file, _NO_PASSWORD)
+    return context

@@ -1,0 +1,275 @@
+"""From librdkafka's statistics (`cgrp`) to signals: one JSON object per client and interval.
+
+Theory of operation. Statistics are looks at a client, not events: between two of them anything may
+have happened. A rebalance shows as a ``join_state`` that is not ``steady``, or as a higher
+``rebalance_cnt``; ``rebalance_age`` dates its last step. One that fits between two looks has no
+length.
+
+``rebalance_reason`` is the last reason and is not cleared, and only a client that gives up all its
+partitions sets it: an eager one always, a cooperative one when it was dropped or removed. So a
+reason counts where its text has changed; the same text again counts only as 1, which is no cause.
+``unsubscribe`` is a close or a changed subscription, and "Metadata for subscribed topic(s) has
+changed" follows a first join, a changed subscription and a grown topic alike: no codes. So this
+shows 1, 3, 4 and 5; every other join is one without a visible cause.
+
+A client hands statistics out when it polls. One that is silent for `SILENT_INTERVALS` of its own
+intervals while its group rebalances is suspected to be the one that all wait for: that is a note,
+no code.
+
+Sources: https://github.com/confluentinc/librdkafka/blob/v2.15.0/STATISTICS.md and, for the texts,
+rd_kafka_cgrp_revoke_all_rejoin's callers in rdkafka_cgrp.c of the same tag.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus
+
+SILENT_INTERVALS = 3
+_CLIENT_LIMIT = 5_000
+"""Clients remembered of one stream; the longest silent goes first."""
+FORGET_S = 300.0
+"""A client that said nothing for so long has gone: the others speak at every interval."""
+_STEADY, _AT_REST = "steady", {"steady", "init", "wait-metadata"}
+"""Join states; whoever is at rest waits for nobody of its group."""
+_SUSPECTED = "suspected straggler: no statistics while its group rebalances"
+_FATAL = "consumer fenced by newer instance"
+_CAUSES = {
+    "rebalance in progress": RebalanceStatus.COORDINATOR_REQUESTED,
+    "resetting member-id": RebalanceStatus.UNKNOWN_MEMBER,
+    "OffsetCommit error: Unknown member": RebalanceStatus.UNKNOWN_MEMBER,
+    "illegal generation": RebalanceStatus.STALE_MEMBER,
+    "OffsetCommit error: Illegal generation": RebalanceStatus.STALE_MEMBER,
+    "max.poll.interval.ms exceeded": RebalanceStatus.DROPPED_GROUP,
+}
+
+
+class GroupType(StrEnum):
+    """Which protocol the clients speak; librdkafka does not tell it."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+
+
+class Cgrp(msgspec.Struct, frozen=True):
+    """The consumer group's part. Ages are milliseconds."""
+
+    join_state: str
+    rebalance_age: int
+    rebalance_cnt: int
+    rebalance_reason: str = ""
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts of one statistics object; librdkafka itself does not tell the group."""
+
+    name: str
+    client_id: str
+    ts: int
+    """Microseconds of a monotonic clock."""
+    time: int
+    """Unix seconds, whole ones."""
+    age: int = 0
+    """Microseconds since the client was made."""
+    cgrp: Cgrp | None = None
+    group_id: str | None = None
+
+
+_decoder = msgspec.json.Decoder(Stats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a client's last statistics showed. ``at`` is Unix seconds."""
+
+    member: Member
+    cgrp: Cgrp
+    at: float
+    ts: int
+    age: int
+    clock_offset_s: float
+    """Unix time less the client's monotonic clock, as near as whole seconds tell."""
+    interval_s: float | None = None
+    """The shortest pause between two looks so far."""
+    is_suspected: bool = False
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the client has its assignment."""
+        return self.cgrp.join_state == _STEADY
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether its group rebalances."""
+        return self.cgrp.join_state not in _AT_REST
+
+
+@dataclass(slots=True, kw_only=True)
+class StatsView:
+    """Takes the statistics of one stream: a file, a connection, a host that posts them."""
+
+    stream: str
+    group: str | None = None
+    """Of clients whose lines do not name one."""
+    group_type: GroupType = GroupType.CLASSIC
+    cluster: str = ""
+    host: str = ""
+    looks: dict[str, Look] = field(default_factory=dict)
+    last_at: float | None = None
+    unnamed: int = 0
+    """Statistics of consumers whose group nobody has named."""
+    gone: list[str] = field(default_factory=list)
+    """Streams of clients that have gone, for the source to take."""
+    evicted: int = 0
+    """Of them, those that had to go because there were too many."""
+    has_ended: bool = False
+
+    def take(self, line: bytes) -> list[Signal]:
+        """Take one JSON object; producers and consumers without a group say nothing.
+
+        Raises:
+            msgspec.DecodeError: it is none, or not librdkafka's.
+
+        """
+        stats = _decoder.decode(line)
+        group = stats.group_id or self.group
+        if stats.cgrp is None:
+            return []
+        if not group:
+            self.unnamed += 1
+            return []
+        before = self.looks.pop(stats.name, None)
+        if before is not None and stats.age < before.age:
+            before = None  # another client of the same name
+        now = _look(stats, stats.cgrp, self._member(stats, group), before)
+        self.looks[stats.name] = now
+        if len(self.looks) > _CLIENT_LIMIT:
+            self._forget(next(iter(self.looks)))
+            self.evicted += 1
+        self.last_at = max(self.last_at or 0.0, now.at)
+        return (_first(now) if before is None else _told(before, now)) + self.advance(now.at)
+
+    def advance(self, now: float) -> list[Signal]:
+        """Let time pass until Unix seconds ``now``: note who is waited for, forget who has gone."""
+        busy = {look.member.group for look in self.looks.values() if look.is_busy}
+        out = []
+        for name, look in list(self.looks.items()):
+            if now - look.at >= FORGET_S:
+                self._forget(name)
+            elif look.member.group in busy and _is_silent(look, now):
+                self.looks[name] = replace(look, is_suspected=True)
+                out.append(_signal(look, SignalKind.NOTE, now, reason=_SUSPECTED))
+        return out
+
+    def end(self) -> None:
+        """Take the end of the stream: all its clients have gone."""
+        self.has_ended = True
+        for name in list(self.looks):
+            self._forget(name)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs, in types that JSON can carry."""
+        state: dict[str, Any] = msgspec.to_builtins({"looks": self.looks, "last_at": self.last_at})
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""
+        self.looks = msgspec.convert(state["looks"], dict[str, Look])
+        self.last_at = state["last_at"]
+
+    def _member(self, stats: Stats, group: str) -> Member:
+        return Member(
+            cluster=self.cluster,
+            group=group,
+            client_id=stats.client_id,
+            stream=f"{self.stream}#{stats.name}",
+            group_type=self.group_type.value,
+            protocol_type="consumer" if self.group_type is GroupType.CLASSIC else None,
+            host=self.host,
+            software="librdkafka",
+        )
+
+    def _forget(self, name: str) -> None:
+        self.gone.append(self.looks.pop(name).member.stream)
+
+
+def _look(stats: Stats, cgrp: Cgrp, member: Member, before: Look | None) -> Look:
+    clock_s = stats.ts / 1e6
+    offset_s, interval_s = stats.time - clock_s, None  # the whole second has begun by then
+    if before is not None:
+        paused_s = (stats.ts - before.ts) / 1e6
+        interval_s = min(paused_s, before.interval_s or paused_s)
+        if before.clock_offset_s < offset_s + 1.0:  # else the wall clock was set back
+            offset_s = max(offset_s, before.clock_offset_s)
+    return Look(
+        member=member,
+        cgrp=cgrp,
+        at=clock_s + offset_s,
+        ts=stats.ts,
+        age=stats.age,
+        clock_offset_s=offset_s,
+        interval_s=interval_s,
+    )
+
+
+def _first(now: Look) -> list[Signal]:
+    return [_signal(now, SignalKind.JOIN if now.is_busy else SignalKind.SEEN, now.at)]
+
+
+def _told(before: Look, now: Look) -> list[Signal]:
+    """Return what has happened to a client between two looks."""
+    moved = now.cgrp.rebalance_cnt > before.cgrp.rebalance_cnt
+    turned_at = now.at
+    if moved:
+        turned_at = max(before.at, now.at - now.cgrp.rebalance_age / 1000)
+    out = []
+    status = _cause(before, now)
+    if now.cgrp.rebalance_reason == _FATAL != before.cgrp.rebalance_reason:
+        out.append(_signal(now, SignalKind.FAIL, turned_at, reason=_FATAL))
+    elif status is not RebalanceStatus.NONE:
+        reason = now.cgrp.rebalance_reason
+        out.append(_signal(now, SignalKind.RAISE, turned_at, status=status, reason=reason))
+    elif before.is_steady and (moved or now.is_busy):
+        out.append(_signal(now, SignalKind.JOIN, turned_at))
+    if now.is_steady and (moved or not before.is_steady):
+        out.append(_signal(now, SignalKind.SYNC, turned_at))
+    return out
+
+
+def _cause(before: Look, now: Look) -> RebalanceStatus:
+    """Return the code of a reason that is new, or of a new rebalance for the others' sake."""
+    status = _CAUSES.get(now.cgrp.rebalance_reason, RebalanceStatus.NONE)
+    if now.cgrp.rebalance_reason != before.cgrp.rebalance_reason:
+        return status
+    again = before.is_steady and now.cgrp.rebalance_cnt > before.cgrp.rebalance_cnt
+    is_harmless = status is RebalanceStatus.COORDINATOR_REQUESTED
+    return status if again and is_harmless else RebalanceStatus.NONE
+
+
+def _is_silent(look: Look, now: float) -> bool:
+    if look.interval_s is None or look.is_suspected:
+        return False
+    return now - look.at > SILENT_INTERVALS * look.interval_s + 1.0  # looks are dated to a second
+
+
+def _signal(
+    look: Look,
+    kind: SignalKind,
+    at: float,
+    *,
+    status: RebalanceStatus = RebalanceStatus.NONE,
+    reason: str | None = None,
+) -> Signal:
+    return Signal(
+        kind=kind,
+        at=at,
+        member=look.member,
+        source=SourceKind.STATS,
+        status=status,
+        reason=reason,
+    )

@@ -1,0 +1,91 @@
+"""Lines of statistics in any pieces, signals out; what is no statistics object is counted."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agent.sources.statistics.interpreter import StatsView
+from metrics.model.signals import Signal
+
+LINE_LIMIT = 4 << 20
+"""Bytes of one object: a client of some thousand partitions writes 2 MB."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StatsCounts:
+    """What a stream has shown so far."""
+
+    unread: int = 0
+    long: int = 0
+
+
+class StatsParser:
+    """Reads one stream of JSON lines. Feeding it whole or byte by byte gives the same signals."""
+
+    def __init__(self, view: StatsView) -> None:
+        """``view`` gives the objects their meaning."""
+        self.view, self.counts = view, StatsCounts()
+        self._carry, self._skipping = bytearray(), False
+
+    @property
+    def pending(self) -> int:
+        """Bytes fed that wait for the end of their line."""
+        return len(self._carry)
+
+    @property
+    def evicted(self) -> int:
+        """Clients that were forgotten because there were too many."""
+        return self.view.evicted
+
+    def feed(self, data: bytes, arrival_at: float) -> list[Signal]:  # noqa: ARG002 - they are dated
+        """Take the next bytes."""
+        *ends, rest = data.split(b"\n")
+        out = []
+        for end in ends:
+            self._keep(end)
+            if not self._skipping:
+                out += self._take(bytes(self._carry))
+            self._carry.clear()
+            self._skipping = False
+        self._keep(rest)
+        return out
+
+    def flush(self) -> list[Signal]:
+        """Return what a last line without its newline says."""
+        return self.feed(b"\n", 0.0) if self._carry else []
+
+    def horizon(self) -> float | None:
+        """Return the time of the last statistics (Unix seconds); None before any."""
+        return self.view.last_at
+
+    def held_at(self) -> float | None:
+        """Return None: no signal waits."""
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """Return what a restart needs to go on behind the last complete line."""
+        return {"skipping": self._skipping, "view": self.view.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a `state` again."""
+        self._skipping = state["skipping"]
+        self.view.restore(state["view"])
+
+    def _keep(self, data: bytes) -> None:
+        if self._skipping:
+            return
+        self._carry += data
+        if len(self._carry) > LINE_LIMIT:
+            self._carry.clear()
+            self._skipping = True
+            self.counts.long += 1
+
+    def _take(self, line: bytes) -> list[Signal]:
+        if not line.strip():
+            return []
+        try:
+            return self.view.take(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.counts.unread += 1
+            return []

@@ -1,0 +1,221 @@
+"""``/api/v1``: what the agent knows, as JSON; ``openapi.json`` describes it. Read-only."""
+
+import asyncio
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from agent.hub.recent_records import History
+from aggregation.explain.explanation import explanations, unseen
+from aggregation.live.group_views import GroupView, group_views
+from aggregation.live.live import live
+from metrics.exporters.exposition import SourceStats
+from metrics.model.sample import format_time
+from metrics.model.snapshot import Snapshot
+from metrics.model.status import RebalanceStatus
+
+PREFIX = "/api/v1"
+MAX_LAST = 1000
+_LAST = re.compile(r"\d{1,4}", re.ASCII)
+_DEFAULT_LAST = 20
+
+
+class _WrongQueryError(ValueError):
+    """What the asker must change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What the API asks of the application."""
+
+    look: Callable[[], tuple[Snapshot, Sequence[SourceStats]]]
+    """Asked where nothing moves meanwhile: in the event loop."""
+    history: History
+
+
+def routes(queries: Queries) -> list[Route]:
+    """Return the routes below `PREFIX`."""
+    answers = {
+        "groups": _groups,
+        "members": _members,
+        "episodes": _episodes,
+        "explain": _explain,
+        "sources": _sources,
+    }
+    return [
+        *(Route(f"{PREFIX}/{name}", _route(queries, answer)) for name, answer in answers.items()),
+        Route(f"{PREFIX}/openapi.json", _openapi),
+    ]
+
+
+_Answer = Callable[["_Seen", "_Query"], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What an answer is made of, as it was at one instant."""
+
+    snapshot: Snapshot
+    sources: Sequence[SourceStats]
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    group: str | None
+    last: int
+    at: float | None
+
+    @property
+    def wanted(self) -> str:
+        if self.group is None:
+            raise _WrongQueryError("wanted the name of a group: ?group=NAME")
+        return self.group
+
+
+def _route(queries: Queries, answer: _Answer) -> Callable[[Request], Any]:
+    async def serve(request: Request) -> Response:
+        try:
+            query = _query(request)
+            seen = _Seen(*queries.look(), queries.history)
+            # explaining takes a while: a thread of its own, or the sources would wait
+            body = await asyncio.to_thread(partial(answer, seen, query))
+        except _WrongQueryError as error:
+            return _json({"error": str(error)}, 400)
+        except LookupError as error:
+            return _json({"error": str(error.args[0])}, 404)
+        return _json(body)
+
+    return serve
+
+
+def _query(request: Request) -> _Query:
+    given = request.query_params
+    last = given.get("last", str(_DEFAULT_LAST))
+    if not _LAST.fullmatch(last) or not 1 <= int(last) <= MAX_LAST:
+        raise _WrongQueryError(f"last: found {last[:20]!r}, wanted 1 to {MAX_LAST}")
+    at = given.get("at")
+    return _Query(given.get("group"), int(last), None if at is None else _instant(at))
+
+
+def _instant(text: str) -> float:
+    try:
+        at = float(text)
+    except ValueError:
+        at = math.nan
+    if not math.isfinite(at):
+        raise _WrongQueryError(f"at: found {text[:40]!r}, wanted Unix seconds")
+    return at
+
+
+def _groups(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+    views = group_views(live(seen.snapshot))
+    return [_group(view) for view in views if query.group in {None, view.group}]
+
+
+def _group(view: GroupView) -> dict[str, Any]:
+    gravest = view.gravest
+    return {
+        "cluster": view.cluster,
+        "group": view.group,
+        "group_type": view.group_type,
+        **_status(view.status, view.peak),
+        "state": view.state,
+        "generation": view.generation,
+        "members": view.members,
+        "client_id": None if gravest is None else gravest.client_id,
+        "reason": None if gravest is None else gravest.reason,
+        "since": None if gravest is None else format_time(gravest.since_at),
+    }
+
+
+def _members(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+    shown = live(seen.snapshot)
+    return [
+        {
+            "cluster": row.cluster,
+            "app": row.app,
+            "group": row.group,
+            "group_type": row.group_type,
+            "scope": scope,
+            "client_id": row.client_id,
+            "member_id": row.member_id,
+            "group_instance_id": row.group_instance_id,
+            "host": row.host,
+            **_status(row.status, row.peak),
+            "since": format_time(row.since_at),
+            "reason": row.reason,
+            "generation": row.generation,
+            "leader": row.leader,
+            "software": row.software,
+            "state": row.state,
+        }
+        for scope, rows in (("streams", shown.instances), ("consumer", shown.consumers))
+        for row in sorted(rows, key=lambda row: (row.cluster, row.group, row.client_id, row.host))
+        if query.group in {None, row.group}
+    ]
+
+
+def _status(status: RebalanceStatus | None, peak: RebalanceStatus | None) -> dict[str, Any]:
+    return {
+        "status": None if status is None else status.value,
+        "name": None if status is None else status.label,
+        "peak": None if peak is None else peak.value,
+        "peak_name": None if peak is None else peak.label,
+    }
+
+
+def _episodes(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+    history = seen.history
+    found = history.episodes(history.records(query.group), seen.snapshot.at)
+    return [
+        {"cluster": told.cluster, "group": told.group, **msgspec.to_builtins(each)}
+        for told in explanations(found, query.last, query.at)
+        for each in told.happened
+    ]
+
+
+def _explain(seen: _Seen, query: _Query) -> list[Any]:
+    group, history, shown = query.wanted, seen.history, seen.snapshot
+    episodes = history.episodes(history.records(group), shown.at)
+    found = explanations(episodes, query.last, query.at)
+    quiet = [] if found else unseen(group, shown)
+    if not found and not quiet:
+        known = ", ".join(sorted({key.group for key in shown.groups})[:5]) or "none"
+        raise LookupError(f"no record of group {group!r}; groups that were seen: {known}")
+    return found or quiet
+
+
+def _sources(seen: _Seen, _: _Query) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": source.name,
+            "type": source.type,
+            "up": source.up,
+            "lag_seconds": source.lag_s,
+            "members": source.members,
+            "read_bytes": source.read_bytes,
+            "signals": source.signals,
+            "unparsed": source.unparsed,
+            "errors": source.errors,
+        }
+        for source in seen.sources
+    ]
+
+
+async def _openapi(_: Request) -> Response:
+    text = files("agent.web").joinpath("openapi.json").read_bytes()
+    return Response(text, media_type="application/json")
+
+
+def _json(body: object, status_code: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status_code, media_type="application/json")

@@ -1,0 +1,75 @@
+"""``POST /api/v1/events`` and ``/api/v1/stats``: the way in for what users' own processes tell."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agent.sources.http_events.source import HttpSource, RefusedError, too_large
+
+_EVENTS, _STATS = "/api/v1/events", "/api/v1/stats"
+FindSource = Callable[[], HttpSource | None]
+
+
+def routes(source: FindSource) -> list[Route]:
+    """Return the routes; ``source`` is asked each time, for a reload may change it."""
+    return [
+        Route(_EVENTS, _route(source, _events), methods=["POST"]),
+        Route(_STATS, _route(source, _stats), methods=["POST"]),
+    ]
+
+
+def own_token(find: FindSource, path: str) -> bool:
+    """Tell whether a token is asked for at a path."""
+    source = find()
+    asked = source is not None and source.config.token_file is not None
+    return asked and path in {_EVENTS, _STATS}
+
+
+def _route(
+    find: FindSource, take: Callable[[HttpSource, bytes, str, Request], int]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def post(request: Request) -> Response:
+        source, sender = find(), request.client.host if request.client else ""
+        if source is None:
+            return _json("no source of type http is configured", 404)
+        try:
+            source.check(sender, request.headers.get("authorization"))
+            body = await _body(request, source)
+            return JSONResponse({"accepted": take(source, body, sender, request)}, 202)
+        except RefusedError as error:
+            source.count(error)
+            return _json(str(error), error.status, error.retry_after_s)
+
+    return post
+
+
+def _events(source: HttpSource, body: bytes, sender: str, _: Request) -> int:
+    return source.take_events(body, sender)
+
+
+def _stats(source: HttpSource, body: bytes, sender: str, request: Request) -> int:
+    return source.take_stats(body, sender, request.query_params.get("group"))
+
+
+async def _body(request: Request, source: HttpSource) -> bytes:
+    """Read the body, no more of it than is allowed.
+
+    Raises:
+        RefusedError: it is too large.
+
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > source.config.max_bytes:
+            raise too_large(source.config)
+    return bytes(body)
+
+
+def _json(error: str, status: int, retry_after_s: int = 0) -> Response:
+    headers = {"Retry-After": str(retry_after_s)} if retry_after_s else {}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": error}, status, headers)

@@ -1,0 +1,48 @@
+"""Who may make the agent do something over HTTP; everybody else may only read.
+
+What agents push and processes post has tokens of its own (`agent.hub.push_receiver`,
+`agent.sources.http_events.source`). The rest wants a user of ``web.config_file``, or the token of
+``web.token_file``.
+"""
+
+import hmac
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+RELOAD = "/-/reload"
+USER = "rebalance_agent.user"
+"""A key of the request's scope: a user of the web configuration has shown a password."""
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+_MAX_TOKEN_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """The rule for ``/-/reload``."""
+
+    token_file: Path | None = None
+
+    def own_token(self, path: str) -> bool:
+        """Tell whether a token is asked for at a path, and no user."""
+        return path == RELOAD and self.token_file is not None
+
+    def refusal(self, request: Request) -> Response | None:
+        """Return what is wrong, if anything."""
+        if self.token_file is None:
+            if request.scope.get(USER):
+                return None
+            wanted = "wanted SIGHUP, or web.token_file or users in the configuration"
+            return PlainTextResponse(f"reading only: {wanted}\n", 403)
+        try:
+            with self.token_file.open("rb") as file:  # each time: it may have changed
+                token = file.read(_MAX_TOKEN_BYTES).strip()
+        except OSError as error:
+            return PlainTextResponse(f"web.token_file: {error.strerror}\n", 500)
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        is_right = hmac.compare_digest(shown.strip().encode(), token)
+        if token and scheme.lower() == "bearer" and is_right:
+            return None
+        return PlainTextResponse("wanted Authorization: Bearer TOKEN\n", 401, _CHALLENGE)

@@ -1,0 +1,278 @@
+"""What the agent serves: the metrics, health, reload and a small page for people.
+
+Runs in the agent's own event loop. A page is rendered in a thread of its own and written by the
+server as fast as the reader takes it, so neither a large page nor a slow scraper holds up a source.
+"""
+
+import asyncio
+import gc
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+import uvicorn
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp
+
+from agent.config.addresses import parse_address
+from agent.config.web import WebConfig
+from agent.errors import RebalanceAgentError, SourceError
+from agent.hub.recent_records import History
+from agent.web import api
+from agent.web.http_protocol import HEAD_TIMEOUT_S, HttpConnection
+from agent.web.rate_limit import BURST, INTERVAL_S, Limited, RateLimit
+from agent.web.reload_auth import RELOAD, Writes
+from aggregation.live.group_views import group_views
+from aggregation.live.live import live
+from metrics.exporters.exposition import AgentStats, Exposition, SourceStats
+from metrics.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from metrics.exporters.prometheus import PageWriter
+
+log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+MAX_CONNECTIONS = 64
+"""A few Prometheus servers and people; more is a fault, and each may hold a page in memory."""
+_KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
+_BACKLOG = 128
+_GOODBYE_S = 1.0
+"""How long a peer may take to answer the end of TLS."""
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What the server asks of the application."""
+
+    snapshot: Callable[[], tuple[Snapshot, AgentStats]]
+    waiting_for: Callable[[], Sequence[str]]
+    """Names of the sources that have not caught up once; none: ready."""
+    reload: Callable[[], Awaitable[None]]
+    """Raises RebalanceAgentError where the new configuration is wrong."""
+    history: History = field(default_factory=History)
+    routes: Sequence[Route] = ()
+    """What else the application serves."""
+    members: bool = True
+    """Whether each member's own series are shown."""
+
+
+class _Pages:
+    def __init__(self, config: WebConfig, max_series: int, answers: Answers) -> None:
+        self._config, self._max_series, self._answers = config, max_series, answers
+        # one thread: two large pages at once would only slow each other down
+        self._renderer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+
+    async def metrics(self, request: Request) -> Response:
+        accept, state_sets = request.headers.get("accept", ""), self._config.state_sets
+        limit = self._max_series
+        body, content_type = await self._rendered(
+            lambda exposition: self._writer.write(exposition, accept, limit, state_sets=state_sets)
+        )
+        return Response(body, headers={"Content-Type": content_type})
+
+    @cached_property
+    def _writer(self) -> "PageWriter":
+        from metrics.exporters.prometheus import PageWriter  # noqa: PLC0415 - 2 MiB
+
+        return PageWriter()
+
+    async def landing(self, _: Request) -> Response:
+        from agent.web.landing_page import render_page  # noqa: PLC0415 - HTML's names: 0.5 MiB
+
+        path = self._config.telemetry_path
+        snapshot = self._answers.snapshot()[0]
+        body = await self._rendered(
+            lambda exposition: render_page(exposition, group_views(live(snapshot)), path)
+        )
+        return HTMLResponse(body, headers=_PAGE_HEADERS)
+
+    async def group(self, request: Request) -> Response:
+        from agent.web.group_page import group_page, minutes_of  # noqa: PLC0415 - few open it
+
+        group = request.query_params.get("group", "")
+        minutes = minutes_of(request.query_params.get("minutes", ""))
+        snapshot, _ = self._answers.snapshot()
+        history = self._answers.history
+        body = await asyncio.get_running_loop().run_in_executor(
+            self._renderer, lambda: group_page(group, history, snapshot, minutes)
+        )
+        return HTMLResponse(body, headers=_PAGE_HEADERS)
+
+    async def healthy(self, _: Request) -> Response:
+        return PlainTextResponse("healthy\n")
+
+    async def ready(self, _: Request) -> Response:
+        waiting = self._answers.waiting_for()
+        if waiting:
+            return PlainTextResponse(f"waiting for {', '.join(waiting)}\n", status_code=503)
+        return PlainTextResponse("ready\n")
+
+    async def reload(self, request: Request) -> Response:
+        refusal = Writes(self._config.token_file).refusal(request)
+        if refusal is not None:
+            return refusal
+        try:
+            await self._answers.reload()
+        except RebalanceAgentError as error:
+            return PlainTextResponse(f"{error}\n", status_code=500)
+        return PlainTextResponse("reloaded\n")
+
+    async def _rendered(self, write: Callable[[Exposition], _T]) -> _T:
+        members = self._answers.members
+        with _uncollected():
+            snapshot, stats = self._answers.snapshot()
+
+        def made() -> _T:
+            with _uncollected():
+                return write(Exposition(live(snapshot, members=members), stats))
+
+        return await asyncio.get_running_loop().run_in_executor(self._renderer, made)
+
+    def look(self) -> tuple[Snapshot, Sequence[SourceStats]]:
+        """Return what `/api` shows."""
+        snapshot, stats = self._answers.snapshot()
+        return snapshot, stats.sources
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make thousands of rows, none of them in a cycle, without a search of all memory for cycles.
+
+    With 10,000 series that took half of a page's time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def make_app(config: WebConfig, max_series: int, answers: Answers) -> Router:
+    """Return the ASGI application."""
+    pages = _Pages(config, max_series, answers)
+    free = {"/-/healthy", "/-/ready", RELOAD, *(route.path for route in answers.routes)}
+    return Router(
+        routes=[
+            Route(config.telemetry_path, pages.metrics),
+            Route("/-/healthy", pages.healthy),
+            Route("/-/ready", pages.ready),
+            Route(RELOAD, pages.reload, methods=["POST"]),
+            Route("/", pages.landing),
+            Route("/group", pages.group),
+            *answers.routes,
+            *api.routes(api.Queries(pages.look, answers.history)),
+        ],
+        middleware=[Middleware(Limited, limit=RateLimit(INTERVAL_S, BURST), free=free)],
+    )
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+        super().__init__(config)
+        self.stopping = asyncio.Event()
+        self._tls = tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; uvicorn would wait a minute for a TLS handshake that does not come."""
+        tls = self._tls is not None
+        self.servers = [
+            await asyncio.get_running_loop().create_server(
+                lambda: HttpConnection(self.config, self.server_state, {}),
+                sock=each,
+                ssl=self._tls,
+                backlog=_BACKLOG,
+                ssl_handshake_timeout=HEAD_TIMEOUT_S if tls else None,
+                ssl_shutdown_timeout=_GOODBYE_S if tls else None,
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the agent."""
+        yield
+
+    async def main_loop(self) -> None:
+        """Wait to be stopped: uvicorn's own loop wakes ten times a second, the whole night."""
+        await self.stopping.wait()
+
+
+async def serve(
+    app: ASGIApp,
+    sockets: list[socket.socket],
+    max_connections: int = MAX_CONNECTIONS,
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Serve until cancelled."""
+    config = uvicorn.Config(
+        app,
+        http=HttpConnection,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,  # its value comes from the loop that we do without
+        limit_concurrency=max_connections,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config, tls)
+    serving = asyncio.ensure_future(server.serve(sockets))
+    try:
+        await asyncio.shield(serving)
+    finally:
+        server.stopping.set()
+        await serving
+
+
+def listen(addresses: Sequence[str]) -> list[socket.socket]:
+    """Bind every address; port 0 takes a free one. The ports are logged as ``listening``.
+
+    Raises:
+        SourceError: an address cannot be bound.
+
+    """
+    bound: list[socket.socket] = []
+    for address in addresses:
+        try:
+            bound.append(_bind(*parse_address(address, "web.listen")))
+        except OSError as error:
+            for each in bound:
+                each.close()
+            raise SourceError(f"cannot listen on {address!r}: {error.strerror}") from error
+    for each in bound:
+        # connections inherit it; asyncio sets it only where the protocol's number is named, and
+        # without it the body of a kept connection waits 40 ms for the head's acknowledgement
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host, port = each.getsockname()[:2]
+        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        log.info("listening", extra={"address": shown})
+    return bound
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(
+            ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)

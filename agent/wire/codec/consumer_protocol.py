@@ -1,0 +1,66 @@
+"""ConsumerProtocolSubscription and ConsumerProtocolAssignment, versions 0 to 3 and beyond.
+
+As Kafka's own reader does (ConsumerProtocol.deserializeSubscription), a higher version is read as
+the highest known one: fields are only ever added at the end.
+"""
+
+from dataclasses import dataclass
+
+from agent.wire.codec.buffer import Buffer
+from agent.wire.codec.messages import Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a member of a "consumer" group says when it joins."""
+
+    topics: frozenset[str]
+    user_data: bytes
+    owned: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What the leader gave a member."""
+
+    partitions: Partitions
+    user_data: bytes
+
+
+def read_subscription(data: bytes) -> Subscription:
+    """Read a member's metadata.
+
+    Raises:
+        DecodeError: the bytes are something else.
+
+    """
+    buffer = Buffer(data)
+    version = buffer.int16()
+    topics = buffer.array(Buffer.string, buffer.int32())
+    user_data = buffer.nullable_bytes()
+    owned = _partitions(buffer) if version >= 1 else frozenset()
+    return Subscription(topics=frozenset(topics), user_data=user_data, owned=owned)
+
+
+def read_assignment(data: bytes) -> Assignment:
+    """Read a member's assignment; empty bytes are no partitions.
+
+    Raises:
+        DecodeError: the bytes are something else.
+
+    """
+    if not data:
+        return Assignment(partitions=frozenset(), user_data=b"")
+    buffer = Buffer(data)
+    buffer.int16()  # the version: no field was ever added
+    partitions = _partitions(buffer)
+    return Assignment(partitions=partitions, user_data=buffer.nullable_bytes())
+
+
+def _partitions(buffer: Buffer) -> Partitions:
+    topics = buffer.array(_topic, buffer.int32())
+    return frozenset((name, number) for name, numbers in topics for number in numbers)
+
+
+def _topic(buffer: Buffer) -> tuple[str, list[int]]:
+    return buffer.string(), buffer.array(Buffer.int32, buffer.int32())

@@ -1,0 +1,198 @@
+"""Reads the head of a message by kio's schema of its API version, loaded when it is first seen.
+
+Theory of operation. kio has every version of every message as a dataclass. Its own native reader
+(0.6.5) allocates for the counts in the bytes before it looks whether they can be true: one hostile
+frame of 20 bytes aborts the process. So the bytes are read here, each count checked against what is
+left, and only up to the last field that is wanted: what a leader receives (members) or sends
+(assignments) stands behind it and costs nothing. A version's classes weigh 50 KiB and are used
+once, so they are let go of; one thread at a time, for sources decode in threads of their own.
+"""
+
+import dataclasses
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from threading import Lock
+from types import UnionType
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from agent.wire.codec.buffer import Buffer
+from agent.wire.codec.kio_import import without_hypothesis
+
+with without_hypothesis():
+    from kio.index import KioIndexError, load_request_schema, load_response_schema
+
+LOADING = Lock()
+"""Held while kio's modules are loaded, inspected or let go of."""
+
+Fields = dict[str, Any]
+Read = Callable[[Buffer], Any]
+
+_FIXED: dict[str, Read] = {
+    "bool": lambda buffer: buffer.int8() != 0,
+    "int8": Buffer.int8,
+    "int16": Buffer.int16,
+    "uint16": Buffer.uint16,
+    "int32": Buffer.int32,
+    "int64": Buffer.int64,
+    "timedelta_i32": Buffer.int32,
+    "timedelta_i64": Buffer.int64,
+    "error_code": Buffer.int16,
+    "uuid": lambda buffer: buffer.take(16),
+}
+_TEXT: dict[tuple[str, bool], Read] = {
+    ("string", False): Buffer.nullable_string,
+    ("string", True): Buffer.compact_string,
+    ("bytes", False): Buffer.nullable_bytes,
+    ("bytes", True): Buffer.compact_bytes,
+}
+
+
+class Kin(NamedTuple):
+    """A version that kio has no schema of, by one that it has: how far they differ."""
+
+    version: int
+    added: tuple[tuple[str, str], ...] = ()
+    """A field that only the former has: its kind, and the name of the field behind it."""
+    removed: frozenset[str] = frozenset()
+
+
+# What stands in clients/src/main/resources/common/message of Kafka 2.8.2, 4.0.0 and 4.4.0. Fields
+# behind the last one that is wanted may differ as well.
+_REQUESTS_LIKE = {
+    (8, 1): Kin(2),  # OffsetCommit: old librdkafka and sarama
+    (18, 5): Kin(4),  # ApiVersions: KIP-1242
+    (76, 0): Kin(1),  # ShareGroupHeartbeat: Kafka 4.0
+    (88, 1): Kin(0),  # StreamsGroupHeartbeat: KIP-1331
+}
+_ANSWERS_LIKE = {
+    (8, 1): Kin(2),
+    (76, 0): Kin(1),
+    (88, 1): Kin(
+        0,
+        added=(("int64", "status"), ("bool", "endpoint_information_epoch")),
+        removed=frozenset({"acceptable_recovery_lag"}),
+    ),
+}
+
+
+class Layout(NamedTuple):
+    """How a message of one version is read."""
+
+    flexible: bool
+    """KIP-482: compact types, and tagged fields in its header."""
+    read: Callable[[Buffer], Fields]
+    """Return the fields by name; what the version does not have is absent."""
+
+
+@cache
+def request_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
+    """Return how a request's ``wanted`` fields are read; None if the version is not known."""
+    kin = _REQUESTS_LIKE.get((api_key, version), Kin(version))
+    return _layout(load_request_schema, api_key, kin, wanted)
+
+
+@cache
+def response_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
+    """Return how an answer's ``wanted`` fields are read; None if the version is not known."""
+    kin = _ANSWERS_LIKE.get((api_key, version), Kin(version))
+    return _layout(load_response_schema, api_key, kin, wanted)
+
+
+def _layout(
+    load: Callable[[int, int], Any], api_key: int, kin: Kin, wanted: tuple[str, ...]
+) -> Layout | None:
+    with LOADING:
+        try:
+            schema = load(api_key, kin.version)
+        except KioIndexError:
+            return None
+        layout = Layout(bool(schema.__flexible__), _struct(schema, wanted, kin))
+        _forget(schema.__module__.rpartition(".")[0])
+        del schema
+    gc.collect(1)  # what was made just now is young; to look through all would hold traffic up
+    return layout
+
+
+def _forget(package: str) -> None:
+    """Let go of the modules of one version: its request and its answer."""
+    for name in (package, f"{package}.request", f"{package}.response"):
+        sys.modules.pop(name, None)
+    parent, _, version = package.rpartition(".")
+    vars(sys.modules[parent]).pop(version, None)
+
+
+def _struct(
+    schema: Any, wanted: tuple[str, ...] | None = None, kin: Kin | None = None
+) -> Callable[[Buffer], Fields]:
+    """Return a reader of a struct; with ``wanted`` it stops after the last of these fields."""
+    hints, flexible = get_type_hints(schema), bool(schema.__flexible__)
+    fields = [field for field in dataclasses.fields(schema) if "tag" not in field.metadata]
+    if wanted is not None:
+        while fields and fields[-1].name not in wanted:
+            fields.pop()
+    readers = [(field.name, _field(field, hints[field.name], flexible)) for field in fields]
+    if kin is not None and (kin.added or kin.removed):
+        readers = list(_changed(readers, kin))
+    tagged = flexible and wanted is None
+
+    def read(buffer: Buffer) -> Fields:
+        out = {name: read_field(buffer) for name, read_field in readers}
+        if tagged:
+            buffer.skip_tags()
+        return out
+
+    return read
+
+
+def _changed(readers: list[tuple[str, Read]], kin: Kin) -> Iterator[tuple[str, Read]]:
+    added = {behind: kind for kind, behind in kin.added}
+    for name, read in readers:
+        if name in added:
+            yield f"before {name}", _FIXED[added[name]]
+        if name not in kin.removed:
+            yield name, read
+
+
+def _field(field: dataclasses.Field[Any], hint: Any, flexible: bool) -> Read:
+    nullable = isinstance(hint, UnionType)
+    if nullable:
+        hint = next(arg for arg in get_args(hint) if arg is not type(None))
+    kind = field.metadata.get("kafka_type")
+    if getattr(hint, "__origin__", None) is tuple:
+        if kind == "int32":
+            return _numbers(flexible)
+        element = _scalar(kind, flexible) if kind else _struct(get_args(hint)[0])
+        return _array(element, flexible)
+    if kind:
+        return _scalar(kind, flexible)
+    struct = _struct(hint)
+    return _nullable(struct) if nullable else struct
+
+
+def _scalar(kind: str, flexible: bool) -> Read:
+    return _FIXED.get(kind) or _TEXT[kind, flexible]
+
+
+def _array(element: Read, flexible: bool) -> Read:
+    def read(buffer: Buffer) -> list[Any] | None:
+        count = buffer.varint() - 1 if flexible else buffer.int32()
+        return None if count < 0 else buffer.array(element, count)
+
+    return read
+
+
+def _numbers(flexible: bool) -> Read:
+    def read(buffer: Buffer) -> list[int] | None:
+        count = buffer.varint() - 1 if flexible else buffer.int32()
+        return None if count < 0 else buffer.int32s(count)
+
+    return read
+
+
+def _nullable(struct: Read) -> Read:
+    def read(buffer: Buffer) -> Any:
+        return None if buffer.int8() < 0 else struct(buffer)
+
+    return read

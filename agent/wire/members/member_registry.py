@@ -1,0 +1,224 @@
+"""Who is who on the wire: members, joined over their connections and their member ids.
+
+Theory of operation. A connection belongs to one client, and a client joins a group once. A member
+is found by its member id, else by the connection, else it is the member of the same client id, host
+and group whose connections have all gone (it came back, or its process did), or, of a Streams
+process, the thread of that name; else it is new. Its
+stream is the client's end of the first connection that it was seen on; for a Kafka Streams thread
+it is that of its instance: the process id, or what the instance's other threads have.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field, replace
+
+from agent.wire.codec.messages import Node
+from agent.wire.connection import Connection, Request
+from agent.wire.members.member import Speaker
+from metrics.model.signals import Member, MemberKey, streams_thread
+
+_SERVERS_LIMIT = 1_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Speakers:
+    """Every member, and how it is found."""
+
+    cluster: str = ""
+    """The configured name; without one the Cluster ID of Metadata is taken."""
+    limit: int = 20_000
+    """Members remembered; the longest silent goes first, and is counted as ``member_evicted``."""
+    counts: Counter[str] = field(default_factory=Counter)
+    _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
+    _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
+    _by_instance: dict[tuple[str, str], Speaker] = field(default_factory=dict)
+    """Static members, by group and `group.instance.id`: the latest one of it."""
+    _by_client: dict[tuple[str, str, str], tuple[Speaker, ...]] = field(default_factory=dict)
+    """By group, client id (of the Streams instance, for its threads) and host."""
+    _clusters: OrderedDict[Node, str] = field(default_factory=OrderedDict)
+
+    def named(self, group: str, member_id: str) -> Speaker | None:
+        """Return the member with this id, if it was met."""
+        return self._by_member_id.get((group, member_id))
+
+    def static(self, group: str, instance_id: str) -> Speaker | None:
+        """Return the static member of this `group.instance.id`, if it was met."""
+        return self._by_instance.get((group, instance_id))
+
+    def learn_cluster(self, server: Node, cluster_id: str) -> None:
+        """Remember which cluster a broker is of."""
+        self._clusters[server] = cluster_id
+        if len(self._clusters) > _SERVERS_LIMIT:
+            self._clusters.popitem(last=False)
+
+    def meet(
+        self,
+        request: Request,
+        group: str,
+        member_id: str,
+        instance_id: str | None,
+        process_id: str | None = None,
+    ) -> Speaker:
+        """Return who sent a request of a group: found, or new."""
+        connection = request.connection
+        speaker = self._find(connection, group, member_id, instance_id, process_id)
+        if speaker is None:
+            speaker = self._add(connection, group, instance_id, process_id)
+        self._by_key.move_to_end(speaker.member.key)
+        connection.speakers[group] = speaker
+        if connection not in speaker.connections:
+            speaker.connections = (*speaker.connections, connection)
+        if speaker.process_id is None:
+            speaker.process_id = process_id
+        speaker.learn(software=connection.software)
+        return self.name(speaker, member_id)
+
+    def name(self, speaker: Speaker, member_id: str | None) -> Speaker:
+        """Give a member its id; return the one that has it already, if there is one."""
+        if not member_id or member_id == speaker.member.member_id:
+            return speaker
+        group = speaker.member.group
+        other = self._by_member_id.get((group, member_id))
+        if other is not None and other.member.client_id == speaker.member.client_id:
+            self._merge(speaker, other)
+            return other
+        self._unname(speaker)
+        self._by_member_id[group, member_id] = speaker
+        speaker.learn(member_id=member_id)
+        speaker.generation = None
+        return speaker
+
+    def connected(self) -> set[str]:
+        """Return the streams of all members that have a connection."""
+        return {each.member.stream for each in self._by_key.values() if each.connections}
+
+    def leave_connection(self, connection: Connection) -> None:
+        """Take a connection from those who spoke on it."""
+        for speaker in connection.speakers.values():
+            speaker.connections = tuple(c for c in speaker.connections if c is not connection)
+            if speaker.left and not speaker.connections:
+                speaker.begin_anew()
+        connection.speakers.clear()
+
+    def _find(
+        self,
+        connection: Connection,
+        group: str,
+        member_id: str,
+        instance_id: str | None,
+        process_id: str | None,
+    ) -> Speaker | None:
+        client_id = connection.client_id or ""
+        found = self._by_member_id.get((group, member_id)) if member_id else None
+        if found is not None and found.member.client_id == client_id:
+            return found
+        found = _on(connection, group)
+        if found is not None and found.member.group_instance_id == instance_id:
+            return found
+        kin = self._by_client.get(_client(group, client_id, connection.client.host), ())
+        for speaker in reversed(kin):
+            member = speaker.member
+            if (member.client_id, member.group_instance_id) != (client_id, instance_id):
+                continue
+            if not speaker.connections or _is_of(speaker, process_id):
+                self._part(speaker)
+                speaker.begin_anew()
+                return speaker
+        return None
+
+    def _part(self, speaker: Speaker) -> None:
+        """Take from a member connections that have not ended yet, with what it asked on them."""
+        if speaker.connections:
+            speaker.life += 1
+        for connection in speaker.connections:
+            connection.speakers.pop(speaker.member.group, None)
+        speaker.connections = ()
+
+    def _add(
+        self, connection: Connection, group: str, instance_id: str | None, process_id: str | None
+    ) -> Speaker:
+        host, client_id = connection.client.host, connection.client_id or ""
+        client = _client(group, client_id, host)
+        member = Member(
+            cluster=self._cluster_of(connection.server),
+            group=group,
+            client_id=client_id,
+            stream=self._stream(connection, self._by_client.get(client, ()), process_id),
+            group_instance_id=instance_id,
+            host=host,
+        )
+        if instance_id is not None and member.key in self._by_key:  # static: wherever it runs
+            return self._by_key[member.key]
+        while member.key in self._by_key:  # the same port again
+            member = replace(member, stream=f"{member.stream}+")
+        speaker = Speaker(member=member, process_id=process_id)
+        self._by_key[member.key] = speaker
+        if instance_id is not None:
+            self._by_instance[group, instance_id] = speaker
+        self._by_client[client] = (*self._by_client.get(client, ()), speaker)
+        if len(self._by_key) > self.limit:
+            self._forget(next(iter(self._by_key.values())))
+            self.counts["member_evicted"] += 1
+        return speaker
+
+    def _stream(
+        self, connection: Connection, kin: tuple[Speaker, ...], process_id: str | None
+    ) -> str:
+        if streams_thread(connection.client_id or ""):
+            for thread in kin:
+                if process_id is None or thread.process_id in {None, process_id}:
+                    return thread.member.stream
+            if kin and not any(thread.connections for thread in kin):
+                return kin[-1].member.stream  # the process has started again
+            if process_id is not None:
+                return process_id
+        return f"{connection.client.host}:{connection.client.port}"
+
+    def _cluster_of(self, server: Node) -> str:
+        if self.cluster:
+            return self.cluster
+        known = set(self._clusters.values())
+        return self._clusters.get(server) or (known.pop() if len(known) == 1 else "")
+
+    def _merge(self, speaker: Speaker, other: Speaker) -> None:
+        connections = speaker.connections
+        self._forget(speaker)
+        speaker.merged_into = other
+        other.connections = tuple(dict.fromkeys(other.connections + connections))
+        for connection in connections:
+            connection.speakers[other.member.group] = other
+
+    def _unname(self, speaker: Speaker) -> None:
+        name = (speaker.member.group, speaker.member.member_id or "")
+        if self._by_member_id.get(name) is speaker:
+            del self._by_member_id[name]
+
+    def _forget(self, speaker: Speaker) -> None:
+        """Drop a member; what it asked for will be void."""
+        member = speaker.member
+        speaker.life += 1
+        for connection in speaker.connections:
+            connection.speakers.pop(member.group, None)
+        del self._by_key[member.key]
+        self._unname(speaker)
+        instance = (member.group, member.group_instance_id or "")
+        if self._by_instance.get(instance) is speaker:
+            del self._by_instance[instance]
+        client = _client(member.group, member.client_id, member.host)
+        kin = tuple(each for each in self._by_client.pop(client) if each is not speaker)
+        if kin:
+            self._by_client[client] = kin
+
+
+def _is_of(thread: Speaker, process_id: str | None) -> bool:
+    """Tell whether a Streams thread is of this process: there it is the only one of its name."""
+    return process_id is not None and thread.process_id == process_id
+
+
+def _on(connection: Connection, group: str) -> Speaker | None:
+    speaker: Speaker | None = connection.speakers.get(group)
+    return speaker
+
+
+def _client(group: str, client_id: str, host: str) -> tuple[str, str, str]:
+    thread = streams_thread(client_id)
+    return group, client_id if thread is None else thread.instance, host

@@ -1,0 +1,224 @@
+"""Rewrites the broker addresses in an answer's first bytes; nothing else in it changes.
+
+Theory of operation. Whatever names a broker stands near the start of its answer, but for Produce's
+new leaders (KIP-951), whose answers are small, and those of share groups. So a prefix is read by
+hand up to the last address and replaced; what follows passes unread. Brokers also name new leaders
+at the far end of a Fetch answer, behind the records, when its length has long been passed on: there
+the version is held below the one that has them (`_cap_versions`), which costs the client nothing
+but a Metadata request when a leader changes. Share groups have no such version: `is_whole`.
+"""
+
+import struct
+from collections.abc import Callable
+
+from agent.wire.proxying.address_patch import Reader, Rewritten, Route, varint
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 10, 18, 60
+SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
+_VERSIONS = {
+    PRODUCE: range(10, 14),
+    METADATA: range(14),
+    FIND_COORDINATOR: range(7),
+    API_VERSIONS: range(1 << 15),  # all: the versions of the APIs stand first, since 3 in one form
+    DESCRIBE_CLUSTER: range(3),
+    SHARE_FETCH: range(3),
+    SHARE_ACKNOWLEDGE: range(3),
+}
+"""The versions that are read. Produce's have addresses since KIP-951."""
+_LAST_VERSION = {
+    PRODUCE: 13,
+    FETCH: 15,  # KIP-951 came with 16; 17 and 18 are for replicas
+    METADATA: 13,
+    FIND_COORDINATOR: 6,
+    DESCRIBE_CLUSTER: 2,
+    SHARE_FETCH: 2,
+    SHARE_ACKNOWLEDGE: 2,
+}
+"""What clients may use at most, so that no address passes by."""
+NAMING = _VERSIONS.keys() | _LAST_VERSION.keys()
+"""The APIs of which some version has, or may have, addresses in its answers."""
+_FIRST_FLEXIBLE = {PRODUCE: 9, METADATA: 9, FIND_COORDINATOR: 3}
+"""Those of all other APIs are flexible."""
+_LAST_BYTES = {PRODUCE: bytes(5), SHARE_FETCH: b"\1\0", SHARE_ACKNOWLEDGE: b"\1\0"}
+"""How an answer ends that names no new leader: no throttle, no tag; no endpoint, no tag."""
+_VERSION_RANGE = struct.Struct(">hhh")
+
+
+def has_addresses(api_key: int, version: int) -> bool:
+    """Tell whether `rewrite` reads the answers of an API's version."""
+    return version in _VERSIONS.get(api_key, ())
+
+
+def is_whole(api_key: int) -> bool:
+    """Tell whether an API's answers have their addresses at the end."""
+    return api_key in {SHARE_FETCH, SHARE_ACKNOWLEDGE}
+
+
+def names_nobody(api_key: int, answer: bytes) -> bool:
+    """Tell whether a whole answer's last bytes say already that there is no address in it."""
+    end = _LAST_BYTES.get(api_key)
+    return end is not None and answer.endswith(end)
+
+
+def is_too_new(api_key: int, version: int) -> bool:
+    """Tell whether an API's version may have addresses that nobody here can read."""
+    return version > _LAST_VERSION.get(api_key, version)
+
+
+def rewrite(api_key: int, version: int, data: bytes, route: Route) -> Rewritten:
+    """Rewrite an answer, of which ``data`` is the start, from its correlation id on.
+
+    Raises:
+        TruncatedError: the addresses are not complete yet.
+        DecodeError: odd bytes.
+
+    """
+    if api_key == API_VERSIONS:
+        return _cap_versions(version, data)
+    reader = Reader(data, route, flexible=version >= _FIRST_FLEXIBLE.get(api_key, 0))
+    reader.skip(4)  # correlation id
+    reader.tags()
+    _WALKS[api_key](reader, version)
+    return reader.rewritten()
+
+
+def _metadata(reader: Reader, version: int) -> None:
+    if version >= 3:
+        reader.skip(4)  # throttle time
+    for _ in range(reader.count()):
+        reader.node()
+        if version >= 1:
+            reader.text()  # rack
+        reader.tags()
+
+
+def _find_coordinator(reader: Reader, version: int) -> None:
+    if version >= 1:
+        reader.skip(4)  # throttle time
+    if version < 4:
+        reader.skip(2)  # error
+        if version >= 1:
+            reader.text()  # its message
+        reader.node()
+        return
+    for _ in range(reader.count()):
+        reader.text()  # key
+        reader.node()
+        reader.skip(2)  # error
+        reader.text()  # its message
+        reader.tags()
+
+
+def _describe_cluster(reader: Reader, version: int) -> None:
+    reader.skip(4 + 2)  # throttle time, error
+    reader.text()  # its message
+    if version >= 1:
+        reader.skip(1)  # kind of endpoints
+    reader.text()  # cluster id
+    reader.skip(4)  # controller
+    for _ in range(reader.count()):
+        reader.node()
+        reader.text()  # rack
+        if version >= 2:
+            reader.skip(1)  # whether it is fenced
+        reader.tags()
+
+
+def _produce(reader: Reader, version: int) -> None:
+    for _ in range(reader.count()):
+        if version >= 13:
+            reader.skip(16)  # topic id
+        else:
+            reader.text()  # topic
+        for _ in range(reader.count()):
+            reader.skip(4 + 2 + 8 + 8 + 8)  # partition, error, base offset, time, start offset
+            for _ in range(reader.count()):
+                reader.skip(4)  # index in the batch
+                reader.text()  # what is wrong with this record
+                reader.tags()
+            reader.text()  # the error's message
+            reader.tags()
+        reader.tags()
+    reader.skip(4)  # throttle time
+    for _ in range(reader.varint()):
+        tag, start = reader.varint(), reader.at
+        field = reader.part(reader.varint())
+        if tag == 0:
+            _endpoints(field)
+            changed = field.rewritten().head
+            reader.replace(start, varint(len(changed)) + changed)
+
+
+def _share_fetch(reader: Reader, version: int) -> None:
+    reader.skip(4 + 2)  # throttle time, error
+    reader.text()  # its message
+    if version >= 1:
+        reader.skip(4)  # acquisition lock's timeout
+    for _ in range(reader.count()):
+        reader.skip(16)  # topic id
+        for _ in range(reader.count()):
+            reader.skip(4)  # partition
+            for _ in range(2):  # of the fetch, and of the acknowledgements
+                reader.skip(2)  # error
+                reader.text()  # its message
+            reader.skip(4 + 4)  # current leader and its epoch
+            reader.tags()
+            reader.skip(max(0, reader.count()))  # records
+            for _ in range(reader.count()):
+                reader.skip(8 + 8 + 2)  # first and last offset acquired, deliveries
+                reader.tags()
+            reader.tags()
+        reader.tags()
+    _endpoints(reader)
+
+
+def _share_acknowledge(reader: Reader, version: int) -> None:
+    reader.skip(4 + 2)  # throttle time, error
+    reader.text()  # its message
+    if version >= 2:
+        reader.skip(4)  # acquisition lock's timeout
+    for _ in range(reader.count()):
+        reader.skip(16)  # topic id
+        for _ in range(reader.count()):
+            reader.skip(4 + 2)  # partition, error
+            reader.text()  # its message
+            reader.skip(4 + 4)  # current leader and its epoch
+            reader.tags()
+            reader.tags()
+        reader.tags()
+    _endpoints(reader)
+
+
+def _endpoints(reader: Reader) -> None:
+    for _ in range(reader.count()):
+        reader.node()
+        reader.text()  # rack
+        reader.tags()
+
+
+_WALKS: dict[int, Callable[[Reader, int], None]] = {
+    PRODUCE: _produce,
+    METADATA: _metadata,
+    FIND_COORDINATOR: _find_coordinator,
+    DESCRIBE_CLUSTER: _describe_cluster,
+    SHARE_FETCH: _share_fetch,
+    SHARE_ACKNOWLEDGE: _share_acknowledge,
+}
+
+
+def _cap_versions(version: int, data: bytes) -> Rewritten:
+    """Hold APIs with addresses to the versions that are read; the size stays."""
+    flexible = version >= 3
+    reader = Reader(data, lambda _host, _port: None, flexible=flexible)
+    reader.skip(4 + 2)  # correlation id (its header has no tags in any version), error
+    if data[4:6] != b"\0\0":  # such an answer may be of version 0, whatever was asked
+        return reader.rewritten()
+    for _ in range(reader.count()):
+        start = reader.at
+        reader.skip(_VERSION_RANGE.size)
+        api_key, first, last = _VERSION_RANGE.unpack_from(data, start)
+        capped = max(first, min(last, _LAST_VERSION.get(api_key, last)))
+        if capped != last:
+            reader.replace(start, _VERSION_RANGE.pack(api_key, first, capped))
+        reader.tags()
+    return reader.rewritten()

@@ -1,0 +1,174 @@
+"""Segments of one TCP connection in, the bytes of both directions in their causal order out.
+
+Theory of operation. A segment is delivered when all bytes before it were delivered, and all bytes
+that its sender had acknowledged: so an answer never overtakes its request, however the capture
+mixed them. What a direction still waits for was lost by the capture if the other end has
+acknowledged it (it will not come again), else on the network (it will be sent again). The first is
+given up after `LOST_AFTER_S`, the second after `RESENT_WITHIN_S`, both when too much waits; a loss
+is a piece of its own. What was delivered once is never delivered again: duplicates, retransmissions
+and overlaps are cut by their sequence numbers (RFC 9293; compared modulo 2^32).
+"""
+
+import heapq
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agent.wire.tcp.packets import ACK, FIN, SYN, Segment
+
+LOST_AFTER_S = 0.5
+"""Captures mix packets of several queues by milliseconds."""
+RESENT_WITHIN_S = 60.0
+"""Linux sends again after 0.2 s and doubles that each time."""
+WAITING_BYTES = 4 << 20
+"""What may wait behind a hole: about a receive window."""
+_WAITING_SEGMENTS = 4_096
+_RANGE = 1 << 32
+
+
+class Piece(NamedTuple):
+    """Bytes of a direction, or as many bytes of it that were lost; neither is its end."""
+
+    direction: int
+    data: bytes
+    lost: int
+
+
+class Waiting(NamedTuple):
+    """A segment that is not delivered yet, by its position in the stream."""
+
+    at: int
+    ack: int
+    data: bytes
+    missing: int
+    last: bool
+
+
+@dataclass(slots=True)
+class Half:
+    """One direction. Positions are sequence numbers without their wrapping around."""
+
+    next: int | None = None
+    """Where the next byte to deliver stands; None before anything was seen."""
+    acked: int = 0
+    """What the other end said to have received, and when it said so (Unix seconds)."""
+    acked_at: float = 0.0
+    waiting: list[Waiting] = field(default_factory=list)
+
+    def position(self, seq: int) -> int:
+        """Return the position of a sequence number: the one nearest to ``next``."""
+        if self.next is None:
+            return seq
+        return self.next + (seq - self.next + _RANGE // 2) % _RANGE - _RANGE // 2
+
+
+@dataclass(slots=True)
+class Stream:
+    """Both directions (0 and 1) of one connection."""
+
+    halves: tuple[Half, Half] = field(default_factory=lambda: (Half(), Half()))
+    patience: int = 0
+    """How many packets of the capture must pass, too, before a loss is sure."""
+    stuck_at: float | None = None
+    """Since when something waits without progress (Unix seconds)."""
+    stuck_since: int = 0
+    """The same in packets of the capture."""
+
+    def push(self, direction: int, segment: Segment, at: float, number: int = 0) -> list[Piece]:
+        """Take a segment, the capture's packet ``number``; return what can be delivered now."""
+        half, peer = self.halves[direction], self.halves[1 - direction]
+        ack = self._acknowledge(peer, segment, at)
+        if half.next is None:
+            half.next = (segment.seq + bool(segment.flags & SYN)) % _RANGE
+        if not (segment.data or segment.missing or segment.flags & FIN):
+            return []
+        position = half.position(segment.seq + bool(segment.flags & SYN))
+        last = bool(segment.flags & FIN)
+        heapq.heappush(half.waiting, Waiting(position, ack, segment.data, segment.missing, last))
+        out = self._drain()
+        waits = bool(half.waiting or peer.waiting)
+        if not waits:
+            self.stuck_at = None
+        else:
+            if out or self.stuck_at is None:
+                self.stuck_at, self.stuck_since = at, number
+            out += self.expire(at, number)
+        return out
+
+    def expire(self, at: float, number: int = 0) -> list[Piece]:
+        """Give up what will not come any more at Unix seconds ``at``."""
+        out: list[Piece] = []
+        while self.stuck_at is not None and self._is_hopeless(self.stuck_at, at, number):
+            out += self._give_up()
+        return out
+
+    def flush(self) -> list[Piece]:
+        """Give up whatever is missing: nothing more will come."""
+        out: list[Piece] = []
+        while self.stuck_at is not None:
+            out += self._give_up()
+        return out
+
+    def _acknowledge(self, peer: Half, segment: Segment, at: float) -> int:
+        if not segment.flags & ACK:
+            return peer.next or 0
+        if peer.next is None:
+            peer.next = segment.ack
+        ack = peer.position(segment.ack)
+        if ack > peer.acked:
+            peer.acked, peer.acked_at = ack, at
+        return ack
+
+    def _drain(self) -> list[Piece]:
+        out: list[Piece] = []
+        before = -1
+        while before < len(out):
+            before = len(out)
+            self._deliver(0, out)
+            self._deliver(1, out)
+        return out
+
+    def _deliver(self, direction: int, out: list[Piece]) -> None:
+        half, peer = self.halves[direction], self.halves[1 - direction]
+        while half.waiting and half.next is not None:
+            first = half.waiting[0]
+            if first.at > half.next or first.ack > (peer.next or 0):
+                return
+            heapq.heappop(half.waiting)
+            data = first.data[half.next - first.at :]
+            end = first.at + len(first.data) + first.missing
+            if data:
+                out.append(Piece(direction, data, 0))
+                half.next += len(data)
+            if end > half.next:  # the capture cut the segment short
+                out.append(Piece(direction, b"", end - half.next))
+                half.next = end
+            if first.last:
+                out.append(Piece(direction, b"", 0))
+
+    def _is_hopeless(self, stuck_at: float, at: float, number: int) -> bool:
+        segments = [waiting for half in self.halves for waiting in half.waiting]
+        if len(segments) > _WAITING_SEGMENTS or sum(len(s.data) for s in segments) > WAITING_BYTES:
+            return True
+        half = self.halves[self._hole()[0]]
+        if half.acked > (half.next or 0):  # the other end has it: it will not come again
+            patient = number - self.stuck_since < self.patience
+            return not patient and at - min(stuck_at, half.acked_at) >= LOST_AFTER_S
+        return at - stuck_at >= RESENT_WITHIN_S
+
+    def _hole(self) -> tuple[int, int]:
+        """Return the direction in which something is missing, and up to where."""
+        for direction, half in enumerate(self.halves):
+            if half.waiting and half.waiting[0].at > (half.next or 0):
+                return direction, half.waiting[0].at
+        direction = 0 if self.halves[1].waiting else 1
+        return direction, self.halves[1 - direction].waiting[0].ack
+
+    def _give_up(self) -> list[Piece]:
+        direction, end = self._hole()
+        half = self.halves[direction]
+        out = [Piece(direction, b"", end - (half.next or 0))]
+        half.next = end
+        out += self._drain()
+        if not (self.halves[0].waiting or self.halves[1].waiting):
+            self.stuck_at = None
+        return out

@@ -1,0 +1,208 @@
+"""The TCP connections of a capture: who is client, what the decoder reads on each.
+
+Theory of operation. A SYN tells who is the client, and starts a connection anew where its ports
+were used before. A capture that begins in mid-stream has no SYN: then the side is the client that
+sends to a known broker, or something that looks like a request. Until that is known nothing is
+read. A connection ends with the first FIN or RST of either side.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+
+from agent.wire.connection import Closed, Connection, Event, looks_like_request
+from agent.wire.tcp.packets import ACK, RST, SYN, Segment, node
+from agent.wire.tcp.reassembly import Piece, Stream
+
+_SERVERS_LIMIT = 10_000
+_TICK_S = 0.1
+_LATE_SYN_BYTES = 1 << 16
+"""What a client sends before its window opens: data that was captured before the SYN."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A TCP connection. Direction 0 is from the lesser endpoint to the greater."""
+
+    endpoints: tuple[bytes, bytes]
+    stream: Stream
+    client: int | None = None
+    """The direction of requests, once it is known."""
+    connection: Connection | None = None
+    first_seq: int | None = None
+    """The client's initial sequence number, where its SYN was seen."""
+    ended: bool = False
+
+    def began_with(self, client: int, first_seq: int) -> bool:
+        """Tell whether a SYN is this connection's: repeated, or captured after the first data."""
+        begun = self.stream.halves[client].next
+        if self.first_seq is not None or begun is None:
+            return self.first_seq == first_seq
+        return 0 <= (begun - first_seq - 1) % (1 << 32) < _LATE_SYN_BYTES
+
+
+class Sessions:
+    """Follows the connections of one capture; segments in, requests and answers out."""
+
+    def __init__(self, counts: Counter[str], limit: int = 10_000, patience: int = 0) -> None:
+        """Follow up to ``limit`` connections; the one that was silent longest goes.
+
+        ``counts`` takes what could not be read, by a short reason. ``patience`` is how many packets
+        may come between two that belong together.
+        """
+        self.counts = counts
+        self._limit = limit
+        self._patience = patience
+        self._number = 0
+        self._sessions: OrderedDict[tuple[bytes, bytes], Session] = OrderedDict()
+        self._stuck: dict[tuple[bytes, bytes], Session] = {}
+        self._servers: OrderedDict[bytes, None] = OrderedDict()
+        self._ticked_at = 0.0
+        self._now = 0.0
+
+    def push(self, segment: Segment, at: float) -> list[Event]:
+        """Take a segment seen at Unix seconds ``at``; a clock that runs back is held."""
+        self._now = at = max(self._now, at)
+        self._number += 1
+        out = self._tick(at)
+        source, target = segment.source, segment.target
+        direction = 0 if source < target else 1
+        key = (source, target) if direction == 0 else (target, source)
+        session = self._sessions.get(key)
+        if segment.flags & SYN:
+            session = self._open(session, key, direction, segment, out)
+        if session is None:
+            if not segment.data:
+                return out
+            session = self._add(key, out)
+        self._sessions.move_to_end(key)
+        return out + self._feed(session, direction, segment, at)
+
+    def flush(self) -> list[Event]:
+        """Return what waits for segments that never came, at the end of the capture."""
+        return [
+            event
+            for session in list(self._stuck.values())
+            for event in self._read(session, session.stream.flush())
+        ]
+
+    def spare(self) -> list[Event]:
+        """Let go, as memory is short, of long frames; return what waits for segments."""
+        for session in self._sessions.values():
+            if session.connection is not None:
+                session.connection.spare()
+        return self.flush()
+
+    def expire(self, at: float) -> list[Event]:
+        """Give up what will not come any more at Unix seconds ``at``, where no segment tells it."""
+        self._now = max(self._now, at)
+        return self._tick(self._now)
+
+    def forget(self, one: bytes, other: bytes) -> list[Event]:
+        """Follow a connection no longer; what it sends later has no beginning."""
+        session = self._sessions.pop((min(one, other), max(one, other)), None)
+        return [] if session is None else self._end(session)
+
+    def _feed(self, session: Session, direction: int, segment: Segment, at: float) -> list[Event]:
+        if session.ended:
+            return []
+        out = self._read(session, session.stream.push(direction, segment, at, self._number))
+        if session.stream.stuck_at is not None:
+            self._stuck[session.endpoints] = session
+        if segment.flags & RST:
+            out += self._read(session, session.stream.flush()) + self._end(session)
+        return out
+
+    def _open(
+        self,
+        session: Session | None,
+        key: tuple[bytes, bytes],
+        direction: int,
+        segment: Segment,
+        out: list[Event],
+    ) -> Session:
+        """Start a session with its SYN or SYN-ACK; a repeated one changes nothing."""
+        client = 1 - direction if segment.flags & ACK else direction
+        first_seq = (segment.ack - 1) % (1 << 32) if segment.flags & ACK else segment.seq
+        if session is not None and session.began_with(client, first_seq):
+            return session
+        if session is not None:
+            out += self._read(session, session.stream.flush()) + self._end(session)
+        session = self._add(key, out)
+        session.first_seq = first_seq
+        self._orient(session, client, in_step=True)
+        return session
+
+    def _add(self, key: tuple[bytes, bytes], out: list[Event]) -> Session:
+        session = self._sessions[key] = Session(key, Stream(patience=self._patience))
+        if len(self._sessions) > self._limit:
+            _, forgotten = self._sessions.popitem(last=False)
+            out += self._end(forgotten)
+            self.counts["session_evicted"] += 1
+        return session
+
+    def _orient(self, session: Session, client: int, *, in_step: bool) -> None:
+        session.client = client
+        session.connection = Connection(
+            client=node(session.endpoints[client]),
+            server=node(session.endpoints[1 - client]),
+            counts=self.counts,
+            in_step=in_step,
+        )
+
+    def _end(self, session: Session) -> list[Event]:
+        if session.ended:
+            return []
+        session.ended = True
+        self._stuck.pop(session.endpoints, None)
+        connection, session.connection = session.connection, None
+        return [] if connection is None else [Closed(connection, self._now)]
+
+    def _tick(self, at: float) -> list[Event]:
+        """Give up losses in the connections that wait, every now and then."""
+        if not self._stuck or at < self._ticked_at + _TICK_S:
+            return []
+        self._ticked_at = at
+        out: list[Event] = []
+        for key, session in list(self._stuck.items()):
+            out += self._read(session, session.stream.expire(at, self._number))
+            if session.stream.stuck_at is None:
+                self._stuck.pop(key, None)
+        return out
+
+    def _read(self, session: Session, pieces: list[Piece]) -> list[Event]:
+        out: list[Event] = []
+        for piece in pieces:
+            if session.connection is None and piece.data:
+                self._guess(session, piece)
+            if not piece.data and not piece.lost:
+                out += self._end(session)
+            elif session.connection is not None and not session.ended:
+                out += self._take(session, session.connection, piece)
+        return out
+
+    def _take(self, session: Session, connection: Connection, piece: Piece) -> list[Event]:
+        if piece.direction == session.client:
+            if piece.lost:
+                connection.lose_sent(piece.lost)
+                return []
+            return self._sent(session, connection, piece.data)
+        if piece.lost:
+            connection.lose_received(piece.lost)
+            return []
+        return list(connection.received(piece.data, self._now))
+
+    def _sent(self, session: Session, connection: Connection, data: bytes) -> list[Event]:
+        requests = connection.sent(data, self._now)
+        if requests and session.client is not None:
+            self._servers[session.endpoints[1 - session.client]] = None
+            if len(self._servers) > _SERVERS_LIMIT:
+                self._servers.popitem(last=False)
+        return list(requests)
+
+    def _guess(self, session: Session, piece: Piece) -> None:
+        """Find the client of a connection whose start was not seen."""
+        sender, receiver = piece.direction, 1 - piece.direction
+        if session.endpoints[receiver] in self._servers or looks_like_request(piece.data):
+            self._orient(session, sender, in_step=False)
+        elif session.endpoints[sender] in self._servers:
+            self._orient(session, receiver, in_step=False)

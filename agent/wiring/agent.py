@@ -1,0 +1,290 @@
+"""The composition root: builds every object, starts every task, ends them in order."""
+
+import asyncio
+import contextlib
+import logging
+import platform
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from agent import VERSION
+from agent.errors import RebalanceAgentError
+from agent.hub.rebalance_recorder import GroupWatch
+from agent.hub.recent_records import History, spooled
+from agent.outputs.spool.spool import JsonlSpool
+from agent.runtime.checkpoint import Checkpoint
+from agent.runtime.checkpoint import load as load_checkpoint
+from agent.runtime.checkpoint import save as save_checkpoint
+from agent.runtime.memory_limit import MemoryLimit
+from agent.runtime.pipeline import Pipeline, Positions
+from agent.runtime.source_stats import SourceBook
+from agent.runtime.supervisor import keep_running
+from agent.sources.base import Inspecting, Lasting, Source
+from agent.sources.http_events.source import HttpSource
+from agent.web import events_api
+from agent.web.reload_auth import Writes
+from agent.web.server import Answers, listen, make_app
+from agent.wiring.agent_config import AgentConfig, Role
+from agent.wiring.hub import HubSide
+from agent.wiring.otlp import OtelSide
+from agent.wiring.reload import make_tracker, tell_restart_only
+from agent.wiring.sources import make_sources
+from agent.wiring.web import WebSide
+from metrics.exporters.exposition import AgentStats
+from metrics.model.sample import Sample
+from metrics.model.snapshot import Snapshot
+from metrics.tracking.tracker import TrackerState
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+"""A commit follows a new sample within this time."""
+_CAUGHT_UP_S = 1.0
+
+MakeSources = Callable[[AgentConfig, Positions], list[Source]]
+
+
+class Agent:
+    """One running agent."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        reload_config: Callable[[], AgentConfig],
+        make_sources: MakeSources = make_sources,
+        clock: Callable[[], float] = time.time,
+        on_listening: Callable[[AgentConfig], None] = lambda _: None,
+    ) -> None:
+        """Take the spool and the checkpoint over; ``on_listening`` is told when the port is open.
+
+        Raises:
+            RebalanceAgentError: the configuration is wrong, or a folder cannot be used.
+
+        """
+        self._config, self._reload_config, self._clock = config, reload_config, clock
+        self._make_sources, self._on_listening = make_sources, on_listening
+        self._reloads = Counter({"success": 0, "failure": 0})
+        self._web = WebSide(config.web, self._reloads)
+        checkpoint_path = config.state_dir / "checkpoint.json"
+        found = load_checkpoint(checkpoint_path) or Checkpoint()
+        sources = make_sources(config, found.sources)
+        sink = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
+        save = partial(save_checkpoint, checkpoint_path)
+        recorded = spooled(config.samples.spool.dir)
+        self._history = History(recorded, told_to=self._told_to)
+        self._pipeline = Pipeline(sink=sink, save=save, history=self._history, clock=clock)
+        self._attach(found.tracker, sources)
+        self._hub = HubSide(config, self._pipeline, clock)
+        self._otel = OtelSide(config, VERSION, self.snapshot)
+        self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
+        self._book, self._memory = SourceBook(), MemoryLimit()
+        self._reading: list[asyncio.Task[None]] = []
+        self._caught_up: set[str] = set()
+        self._reloading = asyncio.Lock()
+        self._stopping = asyncio.Event()
+
+    def _told_to(self, agent: str) -> float:
+        return self._hub.told_to(agent)
+
+    def _group_watch(self, recorded: Sequence[Sample]) -> GroupWatch:
+        limit, take = self._config.limits.groups, self._pipeline.record
+        return GroupWatch(
+            self._history, recorded, limit, take, self._hub, self._clock, self._otel.take
+        )
+
+    async def run(self) -> None:
+        """Run until `stop`; then drain: sources end, samples are safe, the spool is published.
+
+        Raises:
+            SourceError: an address cannot be bound.
+
+        """
+        try:
+            with _signals(self.stop, self._reload_on_signal):
+                await self._run()
+        finally:
+            self.close()
+        log.info("stopped")
+
+    async def _run(self) -> None:
+        config = self._config
+        sockets = listen(config.web.listen)
+        self._on_listening(config)
+        answers = Answers(
+            snapshot=self.snapshot,
+            waiting_for=self.waiting_for,
+            reload=self.reload,
+            history=self._history,
+            routes=[*self._hub.routes(), *events_api.routes(self._http_source)],
+            members=config.shows_members,
+        )
+        web = make_app(config.web, config.limits.series, answers)
+        own_tokens = (
+            self._hub.own_token,
+            partial(events_api.own_token, self._http_source),
+            Writes(config.web.token_file).own_token,
+        )
+        served = self._web.serve(web, sockets, self._hub.max_connections, own_tokens)
+        tasks = [
+            asyncio.create_task(served, name="web"),
+            asyncio.create_task(self._tick(), name="tick"),
+            asyncio.create_task(self._stopping.wait(), name="stop"),
+        ]
+        tasks += [*self._hub.start(), *self._otel.start()]
+        if self._watch is not None:
+            watching = keep_running("groups_failed", {}, self._watch.run)
+            tasks.append(asyncio.create_task(watching, name="groups"))
+        self._start_reading()
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        self.stop()
+        async with self._reloading:  # a reload that has begun comes to its end
+            await _cancel(self._reading)
+        await _cancel(tasks)
+        for task in done:
+            task.result()  # a bug in one of ours ends the agent, after the drain
+
+    def _http_source(self) -> HttpSource | None:
+        return next((s for s in self._pipeline.sources if isinstance(s, HttpSource)), None)
+
+    def close(self) -> None:
+        """Make everything safe and let go of the spool."""
+        self._pipeline.close()
+
+    def stop(self) -> None:
+        """Begin to drain."""
+        self._stopping.set()
+
+    async def reload(self) -> None:
+        """Read the configuration again and go on with it; a wrong one changes nothing.
+
+        Raises:
+            RebalanceAgentError: the configuration is wrong; the old one stays.
+
+        """
+        async with self._reloading:
+            if self._stopping.is_set():
+                return
+            try:
+                config = self._reload_config()
+                self._make_sources(config, {})
+                self._web.renew()
+                lasting = self._lasting(config)
+                for section in config.sources:
+                    if section.name in lasting:
+                        lasting[section.name].renew(section)
+            except RebalanceAgentError as error:
+                self._reloads["failure"] += 1
+                log.error("reload_failed", extra={"error": str(error)})  # noqa: TRY400
+                raise
+            await _cancel([task for task in self._reading if task.get_name() not in lasting])
+            positions = self._pipeline.positions()
+            tell_restart_only(self._config, config)
+            self._config = config
+            state = self._pipeline.tracker.state()
+            made = self._make_sources(config, positions)
+            self._attach(state, [lasting.get(source.name, source) for source in made])
+            self._start_reading()
+            self._reloads["success"] += 1
+            log.info("reloaded")
+
+    def waiting_for(self) -> list[str]:
+        """Return the sources that have not started and caught up once."""
+        now = self._clock()
+        for source in self._pipeline.sources:
+            if source.health.up and source.caught_up_to(now) >= now - _CAUGHT_UP_S:
+                self._caught_up.add(source.name)
+        return [s.name for s in self._pipeline.sources if s.name not in self._caught_up]
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        """Return what exporters show now."""
+        inspecting = [each for each in self._pipeline.sources if isinstance(each, Inspecting)]
+        snapshot = replace(
+            self._pipeline.tracker.snapshot(self._clock()),
+            inspected=tuple(row for each in inspecting for row in each.inspected()),
+            rebalances={} if self._watch is None else self._watch.totals(),
+        )
+        snapshot = self._hub.added(snapshot)
+        stats = AgentStats(
+            version=VERSION,
+            python_version=platform.python_version(),
+            sources=self._book.stats(self._pipeline.sources, snapshot.streams),
+            sinks=(self._pipeline.sink_stats, *self._hub.stats(), *self._otel.stats()),
+            tracker=snapshot.counts,
+            reloads=dict(self._reloads),
+        )
+        return snapshot, stats
+
+    def _attach(self, state: TrackerState, sources: Sequence[Source]) -> None:
+        config = self._config
+        tracker = make_tracker(config, state)
+        self._pipeline.attach(tracker, sources, config.watched, config.samples.interval_s)
+
+    def _lasting(self, config: AgentConfig) -> dict[str, Lasting]:
+        """Return the running sources that go on under a new configuration, by name."""
+        if config.cluster.name != self._config.cluster.name:
+            return {}
+        names = {section.name for section in config.sources}
+        return {
+            source.name: source
+            for source in self._pipeline.sources
+            if isinstance(source, Lasting) and source.name in names
+        }
+
+    def _start_reading(self) -> None:
+        going = [task for task in self._reading if not task.done()]
+        names = {task.get_name() for task in going}
+        self._reading = going + [
+            asyncio.create_task(self._keep_reading(source), name=source.name)
+            for source in self._pipeline.sources
+            if source.name not in names
+        ]
+
+    async def _keep_reading(self, source: Source) -> None:
+        async def read() -> None:
+            emit = self._book.listening(source, self._pipeline.emit)
+            await source.run(emit, self._pipeline.detach)
+
+        def ended() -> None:
+            source.health.up = False
+            source.health.errors["ended"] = source.health.errors.get("ended", 0) + 1
+
+        await keep_running("source_failed", {"source": source.name}, read, ended)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._pipeline.tick()
+            memory, pipeline = self._config.limits.memory, self._pipeline
+            self._memory.hold(memory, pipeline.spare, pipeline.grow)
+            self.waiting_for()
+
+    def _reload_on_signal(self) -> None:
+        async def reload() -> None:
+            with contextlib.suppress(RebalanceAgentError):  # logged and counted
+                await self.reload()
+
+        self._reload_task = asyncio.create_task(reload(), name="reload")
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None], reload: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)

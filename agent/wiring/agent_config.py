@@ -1,0 +1,221 @@
+"""The agent's configuration: the modules' own configurations, composed from one YAML file.
+
+Order of precedence: the YAML file, then the environment (``REBALANCE_AGENT_*``), then flags. The
+command line resolves the last two, for they name the same things; `Overrides` carries them.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from agent.config.addresses import parse_address
+from agent.config.cluster import ClusterConfig
+from agent.config.codec import decode, encode, format_duration, format_size, join
+from agent.config.group_patterns import GroupsConfig, app_rules, group_filter
+from agent.config.hub import HubConfig
+from agent.config.kafka import KafkaConfig, check_topics
+from agent.config.limits import MEMORY_MIN_BYTES, LimitsConfig
+from agent.config.logging_config import LoggingConfig
+from agent.config.otlp import OtlpConfig
+from agent.config.web import DEFAULT_LISTEN, TELEMETRY_PATH, WebConfig
+from agent.config.yaml_loader import read_yaml
+from agent.errors import ConfigError
+from agent.outputs.spool.spool import SpoolConfig
+from agent.sources.inspection.config import GroupsSourceConfig
+from agent.wiring.source_types import SourceConfig, decode_sources, encode_source
+from metrics.tracking.status_track import StatusConfig
+
+
+class Role(StrEnum):
+    """What the agent sees: beside clients, whole groups by itself, or what other agents push."""
+
+    SIDECAR = "sidecar"
+    STANDALONE = "standalone"
+    HUB = "hub"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesConfig:
+    """When periodic samples are taken, and where all samples go."""
+
+    spool: SpoolConfig
+    interval_s: float = 15.0
+    kafka: KafkaConfig | None = None
+
+
+def _default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "kafka-rebalance-agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """All of it, checked."""
+
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    role: Role = Role.SIDECAR
+    host: str = field(default_factory=socket.gethostname)
+    timezone: str | None = None
+    """For log lines without a zone; None: the machine's."""
+    state_dir: Path = field(default_factory=_default_state_dir)
+    apps: dict[str, Any] = field(default_factory=dict)
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
+    sources: tuple[SourceConfig, ...]
+    status: StatusConfig = field(default_factory=StatusConfig)
+    samples: SamplesConfig
+    hub: HubConfig = field(default_factory=HubConfig)
+    web: WebConfig = field(default_factory=WebConfig)
+    otlp: OtlpConfig | None = None
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    log: LoggingConfig = field(default_factory=LoggingConfig)
+
+    @property
+    def shows_members(self) -> bool:
+        """Whether each member's own series are exported."""
+        return self.role is not Role.HUB or self.hub.members
+
+    @property
+    def app_of(self) -> Callable[[str], str]:
+        """What names a group's application."""
+        return app_rules(self.apps, "apps")
+
+    @property
+    def watched(self) -> Callable[[str], bool]:
+        """Whether a group is watched."""
+        return group_filter(self.groups, "groups")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What the environment and flags say; empty or None says nothing."""
+
+    listen: tuple[str, ...] = ()
+    telemetry_path: str | None = None
+    web_config_file: str | None = None
+    log_level: str | None = None
+    log_format: str | None = None
+
+
+def load(
+    path: Path, overrides: Overrides | None = None, environ: Mapping[str, str] = os.environ
+) -> AgentConfig:
+    """Read and check a configuration file.
+
+    Raises:
+        ConfigError: naming the file, the path in it, what was found and what is allowed.
+
+    """
+    document, where = read_yaml(path, environ), f"{path}: "
+    _override(document, overrides or Overrides(), where)
+    limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
+    sources = document.get("sources")
+    if document.get("role") != Role.HUB or sources:  # a hub's source is what agents push
+        sources = decode_sources(sources, join(where, "sources"))
+    document["sources"] = sources or []
+    document["status"] = _status(document.get("status", {}), limits, join(where, "status"))
+    _default_spool(document)
+    try:
+        config = decode(AgentConfig, document, where)
+    except ConfigError as error:  # a section that checks itself does not know the file
+        raise error if str(error).startswith(where) else ConfigError(f"{where}{error}") from error
+    _check(config, where)
+    return config
+
+
+def effective(config: AgentConfig) -> dict[str, Any]:
+    """Return the configuration as the file would have it, secrets hidden."""
+    document: dict[str, Any] = encode(config)
+    document["sources"] = [encode_source(source) for source in config.sources]
+    for name in ("members", "groups"):
+        del document["status"][name]
+    return document
+
+
+def _override(document: dict[str, Any], overrides: Overrides, where: str) -> None:
+    for section, key, value in (
+        ("web", "listen", list(overrides.listen) or None),
+        ("web", "telemetry_path", overrides.telemetry_path),
+        ("web", "config_file", overrides.web_config_file),
+        ("log", "level", overrides.log_level),
+        ("log", "format", overrides.log_format),
+    ):
+        if value is None:
+            continue
+        found = document.setdefault(section, {})
+        if not isinstance(found, dict):
+            raise ConfigError(f"{join(where, section)}: wanted a mapping")
+        found[key] = value
+
+
+def _default_spool(document: dict[str, Any]) -> None:
+    state_dir = document.get("state_dir", str(_default_state_dir()))
+    samples = document.setdefault("samples", {})
+    spool = samples.setdefault("spool", {}) if isinstance(samples, dict) else None
+    if isinstance(spool, dict) and isinstance(state_dir, str):
+        spool.setdefault("dir", str(Path(state_dir) / "spool"))
+
+
+def _status(value: object, limits: LimitsConfig, where: str) -> StatusConfig:
+    for name in ("members", "groups"):
+        if isinstance(value, dict) and name in value:
+            raise ConfigError(f"{where}.{name}: unknown key; did you mean 'limits.{name}'?")
+    config = decode(StatusConfig, value, where)
+    return replace(config, members=limits.members, groups=limits.groups)
+
+
+def _check(config: AgentConfig, where: str) -> None:
+    """Check what types do not tell."""
+    app_rules(config.apps, join(where, "apps"))
+    group_filter(config.groups, join(where, "groups"))
+    if config.timezone is not None:
+        _check_zone(config.timezone, join(where, "timezone"))
+    if not config.web.listen:
+        raise ConfigError(f"{join(where, 'web.listen')}: wanted at least one address")
+    for i, address in enumerate(config.web.listen):
+        parse_address(address, join(where, f"web.listen[{i}]"), DEFAULT_LISTEN)
+    if not TELEMETRY_PATH.fullmatch(config.web.telemetry_path):
+        found = f"found {config.web.telemetry_path!r}"
+        wanted = "wanted a path such as /metrics that is not below /- or /api"
+        raise ConfigError(f"{join(where, 'web.telemetry_path')}: {found}, {wanted}")
+    if config.samples.interval_s < 1:
+        found = f"found {format_duration(config.samples.interval_s)!r}"
+        raise ConfigError(f"{join(where, 'samples.interval')}: {found}, wanted 1s or more")
+    if config.otlp is not None and config.otlp.traces and config.role is Role.SIDECAR:
+        wanted = "a sidecar sees no whole groups; wanted role: hub or standalone"
+        raise ConfigError(f"{join(where, 'otlp.traces')}: {wanted}")
+    if config.limits.memory < MEMORY_MIN_BYTES:
+        found = f"found {format_size(config.limits.memory)}, wanted 64MiB or more"
+        raise ConfigError(f"{join(where, 'limits.memory')}: {found}: the agent alone needs some 45")
+    _check_inspection(config, where)
+    ours, is_hub = (config.samples.kafka, config.hub.topic), config.role is Role.HUB
+    check_topics(*ours, config.cluster.bootstrap_servers, is_hub=is_hub, where=where)
+
+
+def _check_inspection(config: AgentConfig, where: str) -> None:
+    for i, address in enumerate(config.cluster.bootstrap_servers):
+        parse_address(address, join(where, f"cluster.bootstrap_servers[{i}]"))
+    for i, source in enumerate(config.sources):
+        if not isinstance(source, GroupsSourceConfig):
+            continue
+        if config.role is Role.SIDECAR:  # two sidecars would count every group twice
+            found = f"found 'groups' with role {config.role.value!r}"
+            raise ConfigError(f"{join(where, f'sources[{i}].type')}: {found}, wanted 'standalone'")
+        if not config.cluster.bootstrap_servers:
+            wanted = f"is missing; sources[{i}] ('groups') wants it"
+            raise ConfigError(f"{join(where, 'cluster.bootstrap_servers')}: {wanted}")
+
+
+def _check_zone(name: str, where: str) -> None:
+    if name == "UTC":  # needs no time zone database
+        return
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - for whom it is set
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        wanted = "UTC or an IANA name such as Europe/Berlin"
+        raise ConfigError(f"{where}: found {name!r}, wanted {wanted}") from error

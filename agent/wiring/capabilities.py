@@ -1,0 +1,120 @@
+"""Linux capabilities: which the process holds, and which it keeps once its port is open.
+
+What the configuration does not need goes for good: from all sets of the process, and from what a
+program that it starts could get. Threads that are started later inherit what is left.
+"""
+
+import ctypes
+import logging
+import os
+import sys
+from enum import IntEnum
+from pathlib import Path
+
+from agent.config.addresses import parse_address
+from agent.sources.broker_logs.config import BrokerLogConfig
+from agent.sources.capture.config import CaptureConfig
+from agent.sources.librdkafka_stats.config import StatsConfig
+from agent.sources.logs.config import LogConfig
+from agent.sources.proxy.config import ProxyConfig
+from agent.wiring.agent_config import AgentConfig
+
+log = logging.getLogger(__name__)
+
+_PRIVILEGED_PORTS = 1024
+_LAST = 63
+# linux/prctl.h, linux/capability.h
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 23, 24, 38, 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_VERSION_3 = 0x20080522
+
+
+class Capability(IntEnum):
+    """Those that an agent can have a use for."""
+
+    DAC_OVERRIDE = 1
+    """To write in a folder of another user."""
+    DAC_READ_SEARCH = 2
+    """To read other users' logs, also those that appear later."""
+    NET_BIND_SERVICE = 10
+    """For a proxy's port below 1024, also after a reload."""
+    NET_RAW = 13
+    """To capture, also after a reload, or when an interface comes back."""
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Sets(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def needed(config: AgentConfig) -> frozenset[Capability]:
+    """Return what a configuration can have a use for after its port is open."""
+    found: set[Capability] = set()
+    written = [config.state_dir, config.samples.spool.dir]
+    for source in config.sources:
+        match source:
+            case CaptureConfig():
+                found.add(Capability.NET_RAW)
+            case ProxyConfig() if _is_privileged(source.listen):
+                found.add(Capability.NET_BIND_SERVICE)
+            case LogConfig() | BrokerLogConfig():
+                found.add(Capability.DAC_READ_SEARCH)
+            case StatsConfig():
+                found.add(Capability.DAC_READ_SEARCH)
+                written.append(Path(source.path).parent)  # a socket is made there
+            case _:
+                pass
+    if not all(map(_is_own, written)):
+        found.add(Capability.DAC_OVERRIDE)
+    return frozenset(found)
+
+
+def keep_needed(config: AgentConfig) -> None:
+    """Drop what the configuration does not need, and say so. For the main thread, before others."""
+    if sys.platform != "linux" or not (held := _held()):
+        return
+    kept = held & set(needed(config))
+    _drop_all_but(kept)
+    shown = [Capability(each).name for each in sorted(kept)]
+    keys = {"kept": ",".join(shown) or "none", "dropped": len(held - kept)}
+    log.info("capabilities", extra=keys)
+
+
+def _held() -> set[int]:
+    """Return what the process may use."""
+    status = Path("/proc/thread-self/status").read_text(encoding="ascii", errors="replace")
+    (line,) = (each for each in status.splitlines() if each.startswith("CapPrm:"))
+    bits = int(line.split()[1], 16)
+    return {number for number in range(_LAST + 1) if bits >> number & 1}
+
+
+def _drop_all_but(kept: set[int]) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in range(_LAST + 1):
+        if number not in kept and libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
+            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # may want a capability that is not there
+    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    bits = sum(1 << number for number in kept)
+    halves = (bits & 0xFFFFFFFF, bits >> 32)
+    sets = (_Sets * 2)(*(_Sets(half, half, 0) for half in halves))
+    if libc.capset(ctypes.byref(_Header(_VERSION_3, 0)), sets):
+        error = os.strerror(ctypes.get_errno())
+        log.warning("capabilities_not_dropped", extra={"error": error})
+
+
+def _is_privileged(address: str) -> bool:
+    return 0 < parse_address(address, "listen").port < _PRIVILEGED_PORTS
+
+
+def _is_own(folder: Path) -> bool:
+    """Tell whether a folder, or where it is to be made, is this user's."""
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return nearest.stat().st_uid == os.geteuid()

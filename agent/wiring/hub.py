@@ -1,0 +1,174 @@
+"""What goes out of an agent, by push or topic; what a hub takes in and shows: both composed."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from starlette.routing import Route
+
+from agent.errors import ConfigError
+from agent.runtime.pipeline import Pipeline
+from agent.runtime.supervisor import keep_running
+from agent.web.server import MAX_CONNECTIONS
+from agent.wiring.agent_config import AgentConfig, Role
+from metrics.exporters.exposition import SinkStats
+from metrics.model.sample import Scope
+from metrics.model.snapshot import Snapshot
+
+if TYPE_CHECKING:  # imported where configured: half a MiB that most agents need not have
+    from agent.hub.push_receiver import Intake
+    from agent.hub.topic_intake import TopicIntake
+
+AGENTS = 4_096
+"""Connections of a hub: one a pushing agent."""
+
+
+class Running(Protocol):
+    """Does its work until it is cancelled."""
+
+    name: str
+
+    async def run(self) -> None: ...
+
+
+class Sender(Running, Protocol):
+    """Sends what is in the spool."""
+
+    @property
+    def stats(self) -> SinkStats:
+        """What was sent so far."""
+
+
+class HubSide:
+    """Builds what ``hub:``, ``role: hub`` and ``samples.kafka`` configure."""
+
+    def __init__(self, config: AgentConfig, pipeline: Pipeline, clock: Callable[[], float]) -> None:
+        """Read the secrets.
+
+        Raises:
+            RebalanceAgentError: one of them cannot be read.
+
+        """
+        self._is_hub = config.role is Role.HUB
+        self._takes_push = self._is_hub and not config.hub.topic
+        self._pipeline, self._clock = pipeline, clock
+        self._senders: list[Sender] = [*_pushes(config)]
+        if config.samples.kafka is not None:
+            self._senders.append(_topic_sink(config, pipeline))
+        self._running: list[Running] = [*self._senders]
+        self._ended = Counter[str]()
+        if config.hub.topic:
+            self._running.append(self._feed(config))
+
+    @property
+    def max_connections(self) -> int:
+        """How many the web server takes at once."""
+        return AGENTS if self._takes_push else MAX_CONNECTIONS
+
+    def routes(self) -> list[Route]:
+        """Return where agents push to, on a hub that takes it."""
+        if not self._takes_push:
+            return []
+        from agent.hub.push_receiver import routes  # noqa: PLC0415
+
+        return routes(self._intake, self._pipeline.record, self._pipeline.safe, self._clock)
+
+    def own_token(self, path: str) -> bool:
+        """Tell whether a token is asked for at a path."""
+        if not self._is_hub:
+            return False
+        from agent.outputs.hub_push import PATH  # noqa: PLC0415
+
+        return path == PATH and self._intake().has_token
+
+    def start(self) -> list[asyncio.Task[Any]]:
+        """Begin to send, and to read a topic."""
+        return [asyncio.create_task(self._keep(each), name=each.name) for each in self._running]
+
+    def stats(self) -> tuple[SinkStats, ...]:
+        """Return what each sender says of itself."""
+        return tuple(
+            replace(each.stats, errors=each.stats.errors + self._ended[each.name])
+            for each in self._senders
+        )
+
+    def added(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with what agents see."""
+        if not self._is_hub:
+            return snapshot
+        intake = self._intake()
+        return replace(
+            snapshot,
+            consumers=snapshot.consumers + intake.rows(Scope.CONSUMER, snapshot.at),
+            instances=snapshot.instances + intake.rows(Scope.STREAMS, snapshot.at),
+            groups=tuple(dict.fromkeys(snapshot.groups + intake.groups())),
+        )
+
+    def told_to(self, agent: str) -> float:
+        """Return up to when an agent has told all that it saw: this one always has."""
+        told_to = self._intake().told_to(agent) if self._is_hub else None
+        return self._clock() if told_to is None else told_to
+
+    def awaits(self, agent: str, until: float) -> bool:
+        """Tell whether an agent's records up to an instant may still be on their way."""
+        return self._is_hub and self._intake().awaits(agent, until, self._clock())
+
+    async def _keep(self, each: Running) -> None:
+        def ended() -> None:
+            self._ended[each.name] += 1
+
+        await keep_running("sink_failed", {"sink": each.name}, each.run, ended)
+
+    def _intake(self) -> "Intake":
+        from agent.hub.push_receiver import Intake  # noqa: PLC0415
+
+        return next(each for each in self._pipeline.sources if isinstance(each, Intake))
+
+    def _topic_intake(self) -> "TopicIntake":
+        from agent.hub.topic_intake import TopicIntake  # noqa: PLC0415
+
+        return next(each for each in self._pipeline.sources if isinstance(each, TopicIntake))
+
+    def _feed(self, config: AgentConfig) -> Running:
+        with _needs_kafka("hub.topic"):
+            from agent.hub.topic_feed import TopicFeed  # noqa: PLC0415 - an extra
+            from agent.hub.topic_reader import TopicReader  # noqa: PLC0415
+            from agent.outputs.kafka.client_config import client_properties  # noqa: PLC0415
+        topic, look_back_s = config.hub.topic, config.hub.look_back_s
+        properties = client_properties(config.cluster.access)
+        reader = partial(TopicReader, properties, topic, look_back_s=look_back_s)
+        return TopicFeed(topic, reader, self._topic_intake, self._pipeline.record, self._clock)
+
+
+def _pushes(config: AgentConfig) -> Iterator[Sender]:
+    if config.hub.push_to:
+        from agent.outputs.hub_push import Push  # noqa: PLC0415
+
+        for url in config.hub.push_to:
+            yield Push(url, config.hub, config.samples.spool.dir)
+
+
+def _topic_sink(config: AgentConfig, pipeline: Pipeline) -> Sender:
+    kafka = config.samples.kafka
+    assert kafka is not None  # noqa: S101 - the caller has looked
+    with _needs_kafka("samples.kafka"):
+        from agent.outputs.kafka.producer import TopicSink  # noqa: PLC0415 - an extra
+    return TopicSink(
+        kafka.topic,
+        kafka.access(config.cluster.access),
+        folder=config.samples.spool.dir,
+        progress=config.state_dir / f"kafka-{kafka.topic}.json",
+        newest=lambda: pipeline.sink.mark.seq,
+    )
+
+
+@contextlib.contextmanager
+def _needs_kafka(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"{what}: {error}; install the extra 'kafka'") from error

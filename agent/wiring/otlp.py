@@ -1,0 +1,65 @@
+"""OpenTelemetry's part in the composition: nothing of it is imported where it is not configured."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError
+from agent.wiring.agent_config import AgentConfig
+from aggregation.live.live import live
+from aggregation.rebalances.rebalances import GroupEpisode
+from metrics.exporters.exposition import AgentStats, Exposition, SinkStats
+from metrics.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from agent.outputs.otlp.exporter import OtlpExport
+
+
+class OtelSide:
+    """Exports by OTLP, where ``otlp`` is configured."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        version: str,
+        snapshot: Callable[[], tuple[Snapshot, AgentStats]],
+    ) -> None:
+        """Read the secrets.
+
+        Raises:
+            ConfigError: one of them cannot be read, or the extra is missing.
+
+        """
+        self._snapshot, self._members = snapshot, config.shows_members
+        self._export: OtlpExport | None = None
+        if config.otlp is None:
+            return
+        try:
+            from agent.outputs.otlp import exporter as otel_export  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise ConfigError(f"otlp: {error}; install the extra 'otel'") from error
+        told = {
+            "service.name": "kafka-rebalance-agent",
+            "service.version": version,
+            "service.instance.id": config.host,
+        }
+        self._export = otel_export.OtlpExport(config.otlp, told, config.limits.series, self._read)
+
+    def start(self) -> list[asyncio.Task[Any]]:
+        """Begin to export."""
+        if self._export is None:
+            return []
+        return [asyncio.create_task(self._export.run(), name=self._export.name)]
+
+    def stats(self) -> tuple[SinkStats, ...]:
+        """Return what the export says of itself."""
+        return () if self._export is None else (self._export.stats,)
+
+    def take(self, episodes: Sequence[GroupEpisode]) -> None:
+        """Take whole groups' rebalances that are over."""
+        if self._export is not None:
+            self._export.take(episodes)
+
+    def _read(self) -> Callable[[], tuple[float, Exposition]]:
+        snapshot, stats = self._snapshot()
+        return lambda: (snapshot.at, Exposition(live(snapshot, members=self._members), stats))

@@ -1,0 +1,211 @@
+"""What many agents' records say of members now: the hub's side of the status.
+
+Theory of operation. Each agent's records come in its own order, and only its own records move what
+it sees, so no clocks are compared. Members that one agent cannot tell apart share a row: its status
+is the max over their open episodes. An agent that falls silent takes its rows along: no data is no
+series. When it is back they are shown again, for what happened meanwhile comes in its records.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
+from metrics.model.snapshot import GroupKey, MemberRow, StatusCounts
+from metrics.model.status import RebalanceStatus
+from metrics.model.transition import Staircase, peak, remember
+from metrics.tracking.status_track import StatusConfig
+
+NONE = RebalanceStatus.NONE
+SILENT_S = 90.0
+"""An agent sends periodic samples every 15 s; after this long without any, it is away."""
+GONE_S = 900.0
+"""After this long it is forgotten: pods come and go; one that is back later tells all in 15 s."""
+_NO_COUNTS = StatusCounts({}, {}, {})
+
+
+class RowKey(NamedTuple):
+    """A member as one agent sees it."""
+
+    spool: str
+    cluster: str
+    group: str
+    scope: str
+    client_id: str
+    group_instance_id: str
+    host: str
+
+
+class Open(NamedTuple):
+    """An episode that goes on. ``since_at`` is Unix seconds."""
+
+    status: RebalanceStatus
+    since_at: float
+    reason: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """One member's state; instants are Unix seconds of its agent's clock."""
+
+    app: str
+    group_type: str
+    member_id: str | None = None
+    generation: int | None = None
+    open: dict[str, Open] = field(default_factory=dict)
+    steps: Staircase = ()
+    since_at: float = 0.0
+    left_at: float | None = None
+    known: bool = True
+
+    @property
+    def held(self) -> Open:
+        """The gravest of what is open."""
+        return max(self.open.values(), default=Open(NONE, self.since_at, None))
+
+
+class HubMembers:
+    """All rows, by agent; the longest silent go when there are too many."""
+
+    def __init__(self, config: StatusConfig, state: object = None) -> None:
+        """Start empty or from `state`."""
+        self._config = config
+        self._rows: dict[RowKey, Row] = {}
+        self._heard: dict[str, float] = {}
+        self._groups: dict[GroupKey, None] = {}
+        self.evicted = 0
+        if state is not None:
+            saved = msgspec.convert(state, _Saved)
+            self._rows = dict(saved.rows)
+            self._heard = saved.heard
+            self._groups = dict.fromkeys(saved.groups)
+
+    def state(self) -> object:
+        """Return what a restart needs, in types that JSON can carry."""
+        saved = _Saved(list(self._rows.items()), self._heard, list(self._groups))
+        return msgspec.to_builtins(saved)
+
+    def hear(self, spool: str, now: float) -> None:
+        """Note that an agent lives."""
+        self._heard[spool] = now
+
+    def apply(self, spool: str, record: Sample) -> None:
+        """Take one record, in its agent's order."""
+        if record.scope not in {Scope.CONSUMER, Scope.STREAMS}:
+            return
+        row = self._row(spool, record)
+        row.app, row.group_type = record.app, record.group_type
+        row.member_id = record.member_id or row.member_id
+        row.generation = record.generation if record.generation is not None else row.generation
+        match record.kind:
+            case SampleKind.TRANSITION:
+                _move(row, record)
+            case SampleKind.LOST:
+                row.open.pop(record.episode or "", None)
+                row.known = bool(row.open)
+            case SampleKind.SAMPLE:
+                _confirm(row, record)
+            case SampleKind.SIGNAL:
+                row.known = True
+            case SampleKind.EPISODE:
+                pass
+
+    def rows(self, scope: Scope, now: float) -> Iterator[MemberRow]:
+        """Return what is known of members whose agents live; what has gone is dropped."""
+        self._forget(now)
+        for key, row in self._rows.items():
+            if row.known and key.scope == scope and now < self._heard[key.spool] + SILENT_S:
+                yield self._shown(key, row, now)
+
+    def groups(self) -> tuple[GroupKey, ...]:
+        """Return every group ever seen."""
+        return tuple(self._groups)
+
+    def _row(self, spool: str, record: Sample) -> Row:
+        key = RowKey(
+            spool,
+            record.cluster,
+            record.group,
+            record.scope.value,
+            record.client_id or "",
+            record.group_instance_id or "",
+            record.host,
+        )
+        row = self._rows.pop(key, None)
+        if row is None:
+            row = Row(app=record.app, group_type=record.group_type, since_at=parse_time(record.ts))
+            self._groups.setdefault(
+                GroupKey(record.cluster, record.app, record.group, record.group_type)
+            )
+            self._keep_bounds()
+        self._rows[key] = row
+        return row
+
+    def _keep_bounds(self) -> None:
+        while len(self._rows) >= self._config.members:
+            del self._rows[next(iter(self._rows))]
+            self.evicted += 1
+        while len(self._groups) > self._config.groups:
+            del self._groups[next(iter(self._groups))]
+            self.evicted += 1
+
+    def _forget(self, now: float) -> None:
+        self._heard = {spool: at for spool, at in self._heard.items() if now < at + GONE_S}
+        self._rows = {
+            key: row
+            for key, row in self._rows.items()
+            if key.spool in self._heard and not self._is_gone(row, now)
+        }
+
+    def _is_gone(self, row: Row, now: float) -> bool:
+        return row.left_at is not None and now >= row.left_at + self._config.forget_after_s
+
+    def _shown(self, key: RowKey, row: Row, now: float) -> MemberRow:
+        held = row.held
+        lingers = row.left_at is not None and now < row.left_at + self._config.linger_s
+        status = RebalanceStatus.USER_REQUESTED if lingers and not held.status else held.status
+        return MemberRow(
+            cluster=key.cluster,
+            app=row.app,
+            group=key.group,
+            group_type=row.group_type,
+            client_id=key.client_id,
+            host=key.host,
+            status=status,
+            peak=peak(status, row.steps, now, self._config.peak_window_s),
+            since_at=held.since_at,
+            reason=held.reason,
+            member_id=row.member_id,
+            group_instance_id=key.group_instance_id or None,
+            generation=row.generation,
+            counts=_NO_COUNTS,
+        )
+
+
+class _Saved(msgspec.Struct):
+    rows: list[tuple[RowKey, Row]]
+    heard: dict[str, float]
+    groups: list[GroupKey]
+
+
+def _confirm(row: Row, record: Sample) -> None:
+    """Take a periodic sample: it also tells what began before this hub was there to hear it."""
+    row.known = True
+    if record.to and record.episode and record.episode not in row.open:
+        status, at = RebalanceStatus(record.to), parse_time(record.ts)
+        row.open[record.episode] = Open(status, at, record.reason)
+
+
+def _move(row: Row, record: Sample) -> None:
+    at, name = parse_time(record.ts), record.episode or ""
+    row.known = True
+    row.steps = remember(row.steps, row.held.status, at)
+    if record.to:
+        row.open[name] = Open(RebalanceStatus(record.to), at, record.reason)
+        row.left_at = None
+        return
+    row.open.pop(name, None)
+    row.since_at = at
+    row.left_at = at if record.outcome is Outcome.LEFT else None

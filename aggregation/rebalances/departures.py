@@ -1,0 +1,134 @@
+"""Why members went: told apart by what they said, by what came after, by who took their place."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from aggregation.rebalances.grouping import Round
+from aggregation.rebalances.root_cause import removal_of
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.sample import Outcome
+from metrics.model.status import RebalanceStatus
+
+ROLLOUT_S = 600.0
+"""A member of the same workload that comes this soon after another has gone takes its place."""
+SURGE_S = 120.0
+"""So does one that came this soon before, if the one that went had been there for long."""
+
+
+class DepartureKind(StrEnum):
+    """Why a member is no longer in its group."""
+
+    LEFT = "left"
+    DROPPED = "dropped"
+    """Its poll interval expired."""
+    EXPIRED = "expired"
+    """A crash, a kill or the network."""
+    REMOVED = "removed"
+    """By an admin."""
+    ROLLOUT = "rollout"
+    SCALE_DOWN = "scale-down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """One member that went. ``at`` is Unix seconds."""
+
+    member: MemberRef
+    kind: DepartureKind
+    at: float
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One member that came as new. ``at`` is Unix seconds."""
+
+    member: MemberRef
+    at: float
+
+
+def departures(made: Round, absent: Sequence[MemberRef]) -> list[Departure]:
+    """Return who went in a rebalance, by what was seen of it alone."""
+    went = [_exit(made, piece.member, piece.ended_at) for piece in made.consumers if piece.is_exit]
+    expired = [
+        Departure(member=member, kind=DepartureKind.EXPIRED, at=made.started_at)
+        for member in absent
+    ]
+    return [*went, *_unknown(made), *expired]
+
+
+def _exit(made: Round, member: MemberRef, at: float) -> Departure:
+    piece = next(p for p in made.consumers if p.is_exit and p.member == member and p.ended_at == at)
+    last = piece.steps[-1] if piece.steps else None
+    kind = DepartureKind.LEFT if piece.outcome is Outcome.LEFT else DepartureKind.DROPPED
+    return Departure(member=member, kind=kind, at=at, reason=None if last is None else last.reason)
+
+
+def _unknown(made: Round) -> list[Departure]:
+    """Return those that the coordinator no longer knew: removed by an admin, or expired."""
+    found: dict[MemberRef, Departure] = {}
+    for piece in made.consumers:
+        for step in piece.steps:
+            if step.code is RebalanceStatus.UNKNOWN_MEMBER and step.member not in found:
+                note = removal_of(made, step.member)
+                found[step.member] = Departure(
+                    member=step.member,
+                    kind=DepartureKind.EXPIRED if note is None else DepartureKind.REMOVED,
+                    at=step.at if note is None else note.at,
+                    reason=step.reason if note is None else note.reason,
+                )
+    return list(found.values())
+
+
+def arrivals(made: Round) -> list[Arrival]:
+    """Return who came as new."""
+    return [
+        Arrival(piece.member, piece.started_at)
+        for piece in made.consumers
+        if not piece.is_exit
+        and (not piece.steps or any(s.code is RebalanceStatus.NEW_MEMBER for s in piece.steps))
+    ]
+
+
+def explained(
+    departure: Departure, came: Sequence[Arrival], staying: Sequence[MemberRef]
+) -> Departure:
+    """Tell a rollout and a scale-down from a member that just left.
+
+    ``came`` are the group's arrivals, ``staying`` those who are still there afterwards.
+    """
+    if departure.kind not in {DepartureKind.LEFT, DepartureKind.EXPIRED}:
+        return departure
+    mine = workload(departure.member)
+    alike = [arrival for arrival in came if workload(arrival.member) == mine]
+    if any(_takes_place(arrival, departure, alike) for arrival in alike):
+        return replace(departure, kind=DepartureKind.ROLLOUT)
+    others = any(workload(m) == mine for m in staying if m != departure.member)
+    if departure.kind is DepartureKind.LEFT and others:
+        return replace(departure, kind=DepartureKind.SCALE_DOWN)
+    return departure
+
+
+def _takes_place(arrival: Arrival, departure: Departure, alike: Sequence[Arrival]) -> bool:
+    wait = arrival.at - departure.at
+    if wait > 0:
+        return wait <= ROLLOUT_S
+    own = (a.at for a in alike if a.member == departure.member and a.at <= departure.at)
+    there_for = departure.at - max(own, default=float("-inf"))
+    return arrival.member != departure.member and -wait <= SURGE_S and there_for > ROLLOUT_S
+
+
+_SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
+# Kubernetes: Deployment (template hash and suffix), StatefulSet and Job (ordinal); UUIDs of clients
+# https://github.com/kubernetes/apimachinery/blob/v0.30.0/pkg/util/rand/rand.go
+_OWN_PART = re.compile(
+    rf"(-{_SAFE}{{8,10}}-{_SAFE}{{5}}|-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|[-_]?\d+)"
+    r"(?=$|-StreamThread-)"
+)
+
+
+def workload(member: MemberRef) -> tuple[str, str]:
+    """Return host and client id without what tells one instance from the next."""
+    return _OWN_PART.sub("", member.host), _OWN_PART.sub("", member.client_id)

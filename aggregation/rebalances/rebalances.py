@@ -1,0 +1,276 @@
+"""Group rebalances and their root cause, from the records of any number of agents: pure.
+
+`group_episodes` is the whole of it: rounds (`aggregation.rebalances.grouping`) in the order of
+time, each with its trigger and straggler (`aggregation.rebalances.root_cause`), its departures
+(`aggregation.rebalances.departures`), the rebalance that caused it, and its cost. What a group's
+members did before tells who is missing.
+
+Source: semantics.md section 6.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from aggregation.rebalances.departures import (
+    Arrival,
+    Departure,
+    DepartureKind,
+    arrivals,
+    departures,
+    explained,
+)
+from aggregation.rebalances.grouping import GroupRef, Round, rounds
+from aggregation.rebalances.inspection_findings import Toll, inferred_from, of_rounds, tolls
+from aggregation.rebalances.root_cause import (
+    Certainty,
+    Straggler,
+    Trigger,
+    inferred_trigger,
+    seen_trigger,
+    straggler,
+    unknown_trigger,
+)
+from aggregation.rebalances.segments import MemberRef, Piece
+from metrics.model.sample import Outcome, Sample, parse_time
+from metrics.model.status import RebalanceStatus
+
+RETURN_S = 3600.0
+"""A member that comes back later than this begins something new."""
+
+ToldTo = Callable[[str], float]
+"""Up to when an agent has told all that it saw (Unix seconds)."""
+
+_RETURNS = {
+    RebalanceStatus.NEW_MEMBER,
+    RebalanceStatus.UNKNOWN_MEMBER,
+    RebalanceStatus.STALE_MEMBER,
+    RebalanceStatus.DROPPED_GROUP,
+}
+_FOLLOWS = {
+    RebalanceStatus.ASSIGNMENT_PROBING,
+    RebalanceStatus.VERSION_PROBING,
+    RebalanceStatus.ENDPOINT_UPDATE,
+}
+_GONE_FOR_A_WHILE = {DepartureKind.DROPPED, DepartureKind.EXPIRED, DepartureKind.REMOVED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEpisode:
+    """One rebalance of one group, explained."""
+
+    round: Round
+    trigger: Trigger
+    straggler: Straggler | None
+    departures: tuple[Departure, ...]
+    caused_by: str | None = None
+    """The id of the rebalance that this one follows from."""
+    tolls: tuple[Toll, ...] = ()
+    """What inspection found at its polls."""
+
+    @property
+    def seconds(self) -> float:
+        """From the first member's start to the last member's end."""
+        return self.round.ended_at - self.round.started_at
+
+    @property
+    def member_seconds(self) -> float:
+        """What it cost: the seconds of all its members that were not at 0."""
+        spans: dict[MemberRef, list[Piece]] = defaultdict(list)
+        for piece in self.round.consumers:
+            if not piece.is_exit:
+                spans[piece.member].append(piece)
+        return sum((_covered(found) for found in spans.values()), start=0.0)
+
+    @property
+    def partitions_moved(self) -> int | None:
+        """How many another member has now; None: neither all seen members nor polls tell."""
+        polled = [toll.moved for toll in self.tolls if toll.moved is not None]
+        if polled:  # a poll knows all members
+            return sum(polled)
+        synced = [p for p in self.round.consumers if p.outcome is Outcome.SYNCED and p.steps]
+        if not synced or any(piece.gained is None for piece in synced):
+            return None
+        gained: dict[MemberRef, Counter[str]] = defaultdict(Counter)
+        for piece in synced:
+            gained[piece.member][piece.agent] += piece.gained or 0
+        return sum(max(by_agent.values()) for by_agent in gained.values())
+
+    @property
+    def lag(self) -> int | None:
+        """How many records the group was behind afterwards; None: nobody has looked."""
+        return max((toll.lag for toll in self.tolls if toll.lag is not None), default=None)
+
+    @property
+    def gravest(self) -> RebalanceStatus:
+        """The highest code that was held."""
+        held = (s.code for p in self.round.pieces for s in p.steps if not s.masked)
+        return max(held, default=RebalanceStatus.NONE)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known of one group between two of its rebalances."""
+
+    present: dict[tuple[str, ...], tuple[MemberRef, str]] = field(default_factory=dict)
+    """Members that took part last, and the agent that sees each."""
+    away: dict[tuple[str, ...], tuple[float, str]] = field(default_factory=dict)
+    """Members that did not go by their own will: when, and in which rebalance."""
+    came: list[Arrival] = field(default_factory=list)
+    never_gone: set[tuple[str, MemberRef]] = field(default_factory=set)
+    """Members that took no part in a rebalance, and were still known to the coordinator."""
+    came_back: set[tuple[str, MemberRef]] = field(default_factory=set)
+    """Members that went in a rebalance, and were back themselves: nobody took their place."""
+    last: str | None = None
+
+
+def group_episodes(records: Iterable[Sample], told_to: ToldTo | None = None) -> list[GroupEpisode]:
+    """Return the rebalances of all groups, explained, by their start.
+
+    Records that appear twice count once; their order is all one. An agent has told at least what
+    is up to its last record, periodic samples too, or ``told_to`` knows more. A member is missed
+    only where its agent had told all of it: what it saw may still be on its way.
+    """
+    records = list(records)
+    heard = _heard(records)
+    if told_to is not None:
+        heard = {agent: max(at, told_to(agent)) for agent, at in heard.items()}
+    groups: dict[GroupRef, _Group] = defaultdict(_Group)
+    found = [_explain(made, groups[made.ref], heard) for made in rounds(records)]
+    rebalances = [each for each in found if each.round.is_rebalance]
+    told = [_in_hindsight(each, groups[each.round.ref]) for each in rebalances]
+    return _with_tolls(told, tolls(records))
+
+
+def _with_tolls(
+    episodes: list[GroupEpisode], told: Mapping[str, Sequence[Toll]]
+) -> list[GroupEpisode]:
+    if not told:
+        return episodes
+    by_ref: dict[GroupRef, list[Round]] = defaultdict(list)
+    for each in episodes:
+        by_ref[each.round.ref].append(each.round)
+    found = {ref: of_rounds(made, told.get(ref.group, ())) for ref, made in by_ref.items()}
+    return [_with_toll(each, next(found[each.round.ref])) for each in episodes]
+
+
+def _with_toll(episode: GroupEpisode, told: tuple[Toll, ...]) -> GroupEpisode:
+    return replace(episode, trigger=inferred_from(episode.trigger, told), tolls=told)
+
+
+def _heard(records: Iterable[Sample]) -> dict[str, float]:
+    """Return when each agent was last heard of."""
+    latest: dict[str, str] = {}
+    for record in records:
+        latest[record.agent] = max(record.ts, latest.get(record.agent, ""))
+    return {agent: parse_time(ts) for agent, ts in latest.items()}
+
+
+def _explain(made: Round, group: _Group, heard: Mapping[str, float]) -> GroupEpisode:
+    absent = _absent(made, group, heard)
+    trigger = seen_trigger(made) or inferred_trigger(made, absent, frozenset(group.present))
+    went = [d for d in departures(made, absent) if not _is_told(d, group)]
+    episode = GroupEpisode(
+        round=made,
+        trigger=trigger,
+        straggler=straggler(made, absent),
+        departures=tuple(went),
+        caused_by=_caused_by(trigger, group),
+    )
+    _remember(episode, group)
+    return episode
+
+
+def _absent(made: Round, group: _Group, heard: Mapping[str, float]) -> list[MemberRef]:
+    """Return members that were there before and took no part, though their agents live.
+
+    Only the classic protocol makes every member take part.
+    """
+    if made.group_type != "classic" or made.is_open or not made.is_rebalance:
+        return []
+    took_part = {piece.member.key for piece in made.pieces}
+    if not made.generations and len({piece.member.key for piece in made.consumers}) == 1:
+        return []  # a follower that joins again has its generation repeated: no other was asked
+    return [
+        member
+        for key, (member, agent) in group.present.items()
+        if key not in took_part and heard.get(agent, 0.0) >= made.ended_at
+    ]
+
+
+def _is_told(departure: Departure, group: _Group) -> bool:
+    """Tell whether a member's absence was noticed before it said so itself."""
+    return departure.kind is DepartureKind.EXPIRED and departure.member.key in group.away
+
+
+def _caused_by(trigger: Trigger, group: _Group) -> str | None:
+    if trigger.code in _FOLLOWS:
+        return group.last
+    if trigger.member is None or trigger.code not in _RETURNS:
+        return None
+    went_at, rebalance = group.away.get(trigger.member.key, (0.0, ""))
+    return rebalance if trigger.at - went_at <= RETURN_S else None
+
+
+def _note_the_stale(made: Round, group: _Group) -> None:
+    """A static member that is told that its generation is old had not been removed."""
+    for piece in made.consumers:
+        if any(step.code is RebalanceStatus.STALE_MEMBER for step in piece.steps):
+            _, rebalance = group.away.get(piece.member.key, (0.0, ""))
+            group.never_gone.add((rebalance, piece.member))
+
+
+def _remember(episode: GroupEpisode, group: _Group) -> None:
+    made = episode.round
+    _note_the_stale(made, group)
+    group.came += [a for a in arrivals(made) if a.member.key not in group.away]
+    if made.is_rebalance:
+        group.last = made.id
+    for departure in episode.departures:
+        group.present.pop(departure.member.key, None)
+        if departure.kind in _GONE_FOR_A_WHILE:
+            group.away[departure.member.key] = (departure.at, made.id)
+    for piece in made.consumers:
+        if _stays(piece):
+            group.present[piece.member.key] = (piece.member, piece.agent)
+            _, rebalance = group.away.pop(piece.member.key, (0.0, ""))
+            group.came_back.add((rebalance, piece.member))
+        else:
+            group.present.pop(piece.member.key, None)
+
+
+def _covered(pieces: list[Piece]) -> float:
+    """Return the seconds that pieces cover, what two agents saw once only."""
+    seconds, until = 0.0, float("-inf")
+    for piece in sorted(pieces, key=lambda piece: piece.started_at):
+        seconds += max(0.0, piece.ended_at - max(piece.started_at, until))
+        until = max(until, piece.ended_at)
+    return seconds
+
+
+def _stays(piece: Piece) -> bool:
+    return not piece.is_exit and (piece.is_open or piece.outcome is Outcome.SYNCED)
+
+
+def _in_hindsight(episode: GroupEpisode, group: _Group) -> GroupEpisode:
+    """Tell rollouts, scale-downs and who was never gone, which only later rebalances show."""
+    staying = [member for member, _ in group.present.values()]
+    this = episode.round.id
+    told = tuple(
+        departure
+        if (this, departure.member) in group.came_back
+        else explained(departure, group.came, staying)
+        for departure in episode.departures
+        if (this, departure.member) not in group.never_gone
+    )
+    return replace(episode, trigger=_held_to(episode, group), departures=told)
+
+
+def _held_to(episode: GroupEpisode, group: _Group) -> Trigger:
+    """Take a name back that only an absence had given, of a member that was not gone at all."""
+    trigger = episode.trigger
+    if trigger.certainty is not Certainty.INFERRED or trigger.member is None:
+        return trigger
+    if (episode.round.id, trigger.member) not in group.never_gone:
+        return trigger
+    return unknown_trigger(episode.round, ())

@@ -1,0 +1,154 @@
+"""Who began a group's rebalance, who held it up, and who went: pure.
+
+Theory of operation. The trigger is the *earliest* cause that is no consequence. Where nobody who
+was seen had one, the one member that was there before and took no part is inferred: the classic
+protocol makes every member join every generation. Two such members, or a member whose agent is
+silent too, name nobody: a wrong name is worse than none.
+
+Source: semantics.md sections 4a and 6.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aggregation.rebalances.causes import cause_of
+from aggregation.rebalances.grouping import Round
+from aggregation.rebalances.segments import MemberRef, Piece, Step
+from metrics.model.sample import Scope
+from metrics.model.signals import SourceKind
+from metrics.model.status import RebalanceStatus
+
+EXPIRY_WAIT_S = 5.0
+"""A rebalance that took longer may itself have waited for a member that then expired."""
+MIN_WAIT_S = 1.0
+"""Less is the heartbeats' own jitter: nobody is called slow for it."""
+
+
+_ADMINS = {SourceKind.WIRE, SourceKind.BROKER_LOG}
+"""Sources that see an admin remove a member; its reason is in the admin's words."""
+
+
+class Certainty(StrEnum):
+    """How the trigger is known."""
+
+    SEEN = "seen"
+    INFERRED = "inferred"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """Who began a rebalance and why. ``at`` is Unix seconds."""
+
+    certainty: Certainty
+    at: float
+    member: MemberRef | None = None
+    code: RebalanceStatus | None = None
+    reason: str | None = None
+    missing: str | None = None
+    """What would have had to be seen, where the trigger is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """Whom the group waited for, and for how many seconds longer than for all others."""
+
+    member: MemberRef
+    waited_s: float
+
+
+def seen_trigger(made: Round) -> Trigger | None:
+    """Return the earliest cause that was seen; an admin's words go before the victim's silence."""
+    causes = [(step, cause_of(step)) for piece in made.pieces for step in piece.steps]
+    found = [(step, code) for step, code in causes if code is not None]
+    if not found:
+        return None
+    step, code = min(found, key=lambda cause: (cause[0].at, cause[0].scope, -cause[1]))
+    told = removal_of(made, step.member) if code is RebalanceStatus.UNKNOWN_MEMBER else None
+    return Trigger(
+        certainty=Certainty.SEEN,
+        at=step.at if told is None else told.at,
+        member=step.member,
+        code=code,
+        reason=step.reason if told is None else told.reason,
+    )
+
+
+def removal_of(made: Round, member: MemberRef) -> Step | None:
+    """Return the admin's leave that removed a member, if one was seen."""
+    notes = (note for piece in made.pieces for note in piece.notes)
+    return next((n for n in notes if n.member == member and n.source in _ADMINS and n.reason), None)
+
+
+def inferred_trigger(
+    made: Round, absent: Collection[MemberRef], before: Collection[tuple[str, ...]]
+) -> Trigger:
+    """Return the trigger where no cause was seen.
+
+    ``before`` are the keys of the members that were there; ``absent`` those that took no part.
+    """
+    joined = {p.member for p in made.consumers if not p.steps and not p.is_exit}
+    if len(joined) == 1:
+        member = next(iter(joined))
+        return Trigger(
+            certainty=Certainty.INFERRED,
+            at=made.started_at,
+            member=member,
+            code=None if member.key in before else RebalanceStatus.NEW_MEMBER,
+            reason="it joined without being told to",
+        )
+    short = made.ended_at - made.started_at <= EXPIRY_WAIT_S and not made.is_open
+    if len(absent) == 1 and short and not joined:
+        return Trigger(
+            certainty=Certainty.INFERRED,
+            at=made.started_at,
+            member=next(iter(absent)),
+            code=RebalanceStatus.UNKNOWN_MEMBER,
+            reason="it took no part any more, and had not said that it leaves: its session expired",
+        )
+    return unknown_trigger(made, absent)
+
+
+def unknown_trigger(made: Round, absent: Collection[MemberRef]) -> Trigger:
+    """Return that nobody can be named, and whose source is missing."""
+    return Trigger(certainty=Certainty.UNKNOWN, at=made.started_at, missing=_missing(absent))
+
+
+def _missing(absent: Collection[MemberRef]) -> str:
+    if absent:
+        names = ", ".join(sorted(member.client_id for member in absent))
+        return f"what became of {names}: gone, and no source told when"
+    return "the member that began it: no agent sees it"
+
+
+def straggler(made: Round, absent: Collection[MemberRef]) -> Straggler | None:
+    """Return who joined last, whom the others waited for in vain, or who fell silent meanwhile."""
+    staying = [p for p in made.consumers if not p.is_exit and p.scope is Scope.CONSUMER]
+    arrived = _arrivals(staying)
+    if not arrived:
+        return None
+    (at, last), *others = sorted(arrived, reverse=True)
+    in_vain = made.ended_at - at
+    if len(absent) == 1 and in_vain >= MIN_WAIT_S:
+        return Straggler(next(iter(absent)), in_vain)
+    if others and at - others[0][0] >= MIN_WAIT_S:
+        return Straggler(last, at - others[0][0])
+    return _suspected(made)
+
+
+def _suspected(made: Round) -> Straggler | None:
+    """Return a client whose statistics had a hole while its group rebalanced: it did not poll."""
+    silent = [note for p in made.pieces for note in p.notes if note.source == SourceKind.STATS]
+    return Straggler(silent[0].member, made.ended_at - made.started_at) if silent else None
+
+
+def _arrivals(staying: Iterable[Piece]) -> list[tuple[float, MemberRef]]:
+    """Return when each member was ready: its join where all joins were seen, else its end."""
+    ready: dict[MemberRef, float] = {}
+    known = [p for p in staying if not p.is_open]
+    by_join = all(p.joined_at is not None for p in known)
+    for piece in known:
+        at = piece.joined_at if by_join and piece.joined_at is not None else piece.ended_at
+        ready[piece.member] = max(at, ready.get(piece.member, at))
+    return [(at, member) for member, at in ready.items()]

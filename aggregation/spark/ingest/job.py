@@ -1,0 +1,237 @@
+"""Spools and topics into tables, each record once: Spark Structured Streaming.
+
+Theory of operation. A stream's checkpoint knows which files or offsets were read; a batch that a
+crash cut short is read again, and the tables take only the ids that they do not hold
+(`aggregation.spark.tables.tables`). Each source has a stream and a checkpoint of its own, so
+sources can be added; their batches go one after the other. Only one ingest at a time writes: the
+lock is shared with the JVM, since that lives on for a moment when its Python process is killed.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql.streaming.query import StreamingQuery
+
+from aggregation.spark.errors import SparkJobError
+from aggregation.spark.ingest.job_metrics import JobMetrics, Progress, served, write
+from aggregation.spark.ingest.progress import Ingested
+from aggregation.spark.ingest.spool_source import UNREADABLE
+from aggregation.spark.session.session import spark_session
+from aggregation.spark.tables.lock import table_lock
+from aggregation.spark.tables.maintenance import EVERY_S, Upkeep
+from aggregation.spark.tables.schema import RECORD, Table, TableFormat
+from aggregation.spark.tables.tables import Tables, session_settings
+from metrics.model.sample import SampleKind
+
+Say = Callable[[str], None]
+
+TRIGGER = "10 seconds"
+"""How often a continuous ingest looks for what is new; agents roll their files every minute."""
+_POLL_S = 1
+
+
+class IngestSource(Protocol):
+    """Where lines come from."""
+
+    @property
+    def name(self) -> str:
+        """What identifies it, also to a later run."""
+
+    def check(self) -> None:
+        """Raise SparkSetupError where it is clear that it cannot be read."""
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """Return what comes, as it comes."""
+
+    def rows(self, batch: DataFrame, checkpoint: Path, number: int, /) -> DataFrame:
+        """Turn a batch of the stream into `PARSED` rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestConfig:
+    """What to read and where to write."""
+
+    sources: Sequence[IngestSource]
+    tables: Path
+    format: TableFormat = TableFormat.PARQUET
+    once: bool = False
+    keep_days: int | None = None
+    metrics_listen: str | None = None
+    metrics_file: Path | None = None
+    jars: Sequence[Path] = ()
+
+    def checkpoint(self, source: IngestSource) -> Path:
+        """One per source, so that several can feed the same tables."""
+        name = sha256(source.name.encode()).hexdigest()[:12]
+        return self.tables / "_checkpoints" / name
+
+
+def records(parsed: DataFrame, table: Table) -> DataFrame:
+    """Return the records of a table: periodic samples, or every other kind."""
+    is_sample = F.col("kind") == SampleKind.SAMPLE.value
+    wanted = is_sample if table is Table.SAMPLES else ~is_sample
+    return parsed.where(F.col("fault").isNull() & wanted).select(RECORD.fieldNames())
+
+
+def malformed(parsed: DataFrame) -> DataFrame:
+    """Return the quarantine's rows: lines that are no record, files that are broken."""
+    return parsed.where(F.col("fault").isNotNull()).select(
+        F.sha2(F.to_json(F.struct("file", "offset", "text")), 256).alias("id"),
+        "file",
+        "offset",
+        F.col("fault").alias("reason"),
+        "text",
+        F.lit(1).cast("long").alias("lines"),
+        "day",
+    )
+
+
+class TableIngest:
+    """One run over some sources. The tables' lock must be held."""
+
+    def __init__(self, spark: SparkSession, config: IngestConfig, say: Say) -> None:
+        self._spark, self._config, self._say = spark, config, say
+        self._tables = Tables(folder=config.tables, format=config.format)
+        self._upkeep = Upkeep(tables=self._tables, keep_days=config.keep_days, say=say)
+        self._upkeep_at = monotonic() + EVERY_S
+        self._failure: SparkJobError | None = None
+        self._turn = threading.Lock()
+        self._queries: dict[str, StreamingQuery] = {}
+        self.done = Ingested()
+        self.metrics = JobMetrics(self.done, self._progress)
+
+    def start(self) -> list[StreamingQuery]:
+        """Clean up after a killed run and start the streams."""
+        self._tables.clean()
+        self._queries = {source.name: self._start(source) for source in self._config.sources}
+        return list(self._queries.values())
+
+    def _progress(self) -> dict[str, Progress]:
+        found = {name: query.lastProgress for name, query in self._queries.items()}
+        return {name: progress for name, progress in found.items() if progress is not None}
+
+    def wait(self, queries: Sequence[StreamingQuery], stopping: Callable[[], bool]) -> None:
+        """Return when the streams have ended or were stopped; stop all when one fails.
+
+        Raises:
+            SparkJobError: a file of a spool cannot be read.
+
+        """
+        try:
+            for query in queries:
+                self._follow(query, queries, stopping)
+            if self._config.once and not stopping():
+                self._upkeep.run(self._spark)
+            self._write_metrics()
+        except Exception:
+            if self._failure is not None:
+                raise self._failure from None
+            raise
+        finally:
+            for query in queries:
+                query.stop()
+
+    def _follow(
+        self,
+        query: StreamingQuery,
+        queries: Sequence[StreamingQuery],
+        stopping: Callable[[], bool],
+    ) -> None:
+        while not query.awaitTermination(_POLL_S):
+            if stopping() or any(other.exception() for other in queries):
+                query.stop()
+
+    def _start(self, source: IngestSource) -> StreamingQuery:
+        writer = (
+            source.stream(self._spark)
+            .writeStream.foreachBatch(partial(self._guarded, source))
+            .option("checkpointLocation", str(self._config.checkpoint(source)))
+        )
+        if self._config.once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=TRIGGER).start()
+
+    def _guarded(self, source: IngestSource, batch: DataFrame, number: int) -> None:
+        with self._turn:
+            try:
+                self._take(source, batch, number)
+                if monotonic() >= self._upkeep_at:
+                    self._upkeep.run(self._spark)
+                    self._upkeep_at = monotonic() + EVERY_S
+                self._write_metrics()
+            except SparkJobError as error:
+                self._failure = error
+                raise
+
+    def _take(self, source: IngestSource, batch: DataFrame, number: int) -> None:
+        began_at, done = monotonic(), self.done
+        parsed = source.rows(batch, self._config.checkpoint(source), number).persist()
+        try:
+            self._look_at_files(parsed)
+            line = F.col("offset").isNotNull()
+            lines, bad = parsed.agg(
+                F.count_if(line), F.count_if(line & F.col("fault").isNotNull())
+            ).collect()[0]
+            done.lines += lines
+            done.malformed += bad
+            for table in (Table.TRANSITIONS, Table.SAMPLES):
+                done.appended[table] += self._tables.append(records(parsed, table), table)
+            lost = self._tables.append(malformed(parsed), Table.QUARANTINE)
+            done.appended[Table.QUARANTINE] += lost
+        finally:
+            parsed.unpersist()
+        took_s = monotonic() - began_at
+        done.end_batch(took_s)
+        self._say(
+            f"{source.name}: batch {number} done, {lines} lines in {took_s:.1f} s; so far {done}"
+        )
+
+    def _write_metrics(self) -> None:
+        if self._config.metrics_file is not None:
+            write(self.metrics, self._config.metrics_file)
+
+    def _look_at_files(self, parsed: DataFrame) -> None:
+        """Tell of files that are broken or gone, before anything is written."""
+        broken = parsed.where(F.col("offset").isNull()).select("file", "fault").collect()
+        for file, fault in broken:
+            if fault.startswith(UNREADABLE):
+                raise SparkJobError(f"{file!r} {fault}")
+        for file, fault in broken:
+            self._say(f"{file}: {fault}")
+
+
+@contextmanager
+def ingest_session(config: IngestConfig, say: Say) -> Iterator[TableIngest]:
+    """Hold the tables' lock and a Spark session for one ingest.
+
+    Raises:
+        SparkSetupError: a source is not there, the tables are of another format, or Spark cannot
+            run here.
+        SparkJobError: another ingest writes to the tables.
+
+    """
+    for source in config.sources:
+        source.check()
+    Tables(folder=config.tables, format=config.format).check()
+    with (
+        table_lock(config.tables, say) as lock_fd,
+        spark_session(
+            "rebalance-agent ingest",
+            say,
+            keep_fds=(lock_fd,),
+            jars=config.jars,
+            settings=session_settings([config.format]),
+        ) as spark,
+    ):
+        job = TableIngest(spark, config, say)
+        with served(job.metrics, config.metrics_listen):
+            yield job

@@ -1,0 +1,38 @@
+"""What an ingest has done so far."""
+
+import time
+from dataclasses import dataclass, field
+
+from aggregation.spark.tables.schema import Table
+
+
+@dataclass(slots=True)
+class Ingested:
+    """Counts since the start."""
+
+    lines: int = 0
+    malformed: int = 0
+    batches: int = 0
+    batch_s: float = 0.0
+    latest_at: float | None = None
+    appended: dict[Table, int] = field(default_factory=lambda: dict.fromkeys(Table, 0))
+
+    def end_batch(self, took_s: float) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.batch_s += took_s
+        self.latest_at = time.time()
+
+    @property
+    def known(self) -> int:
+        """Records that the tables held already, or that came twice in a batch."""
+        new = self.appended[Table.TRANSITIONS] + self.appended[Table.SAMPLES]
+        return self.lines - self.malformed - new
+
+    def __str__(self) -> str:
+        return (
+            f"{self.lines} lines: "
+            f"{self.appended[Table.TRANSITIONS]} new transitions, "
+            f"{self.appended[Table.SAMPLES]} new samples, {self.known} known already, "
+            f"{self.malformed} malformed"
+        )

@@ -1,0 +1,177 @@
+"""A spool folder as a stream of its files, which Spark's Python workers read.
+
+Spark's own text source tells neither where a line stands nor which file it passed over; so Spark
+only lists, its checkpoint tells which files a batch has, and `read_file` reads them. A folder with
+a URL is listed by Hadoop's file systems and read by Arrow's.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from aggregation.spark.errors import SparkSetupError
+from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row, row_of
+from aggregation.spark.tables.schema import PARSED, literal_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCH_BYTES = 256 << 20
+"""How much a batch takes from the folder at most: bounds what is held between two commits."""
+# Files whose last change is older than the newest one's by more are passed over without a word.
+_MAX_FILE_AGE = "3650d"
+_CHUNK_BYTES = 1 << 20
+_ROWS = 10_000
+
+REMOVED = "was removed from the spool before it was read"
+UNREADABLE = "cannot be read: "
+"""Begins the fault of a file that is there: the operator must act, the batch must not be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolSource:
+    """One folder: a path, or a URL that Spark's Hadoop client and Arrow know."""
+
+    place: str
+
+    @property
+    def name(self) -> str:
+        """What identifies it, wherever the ingest is started."""
+        return self.place if "://" in self.place else str(Path(self.place).resolve())
+
+    def check(self) -> None:
+        """Look whether it is there.
+
+        Raises:
+            SparkSetupError: it is not.
+
+        """
+        if "://" not in self.place and not Path(self.place).is_dir():
+            raise SparkSetupError(f"there is no spool folder {self.place!r}")
+
+    def stream(self, spark: "SparkSession") -> "DataFrame":
+        """Return what makes a batch of the files that appear; nobody reads its rows."""
+        place = self.name if "://" in self.place else literal_path(Path(self.name))
+        return (
+            spark.readStream.format("text")
+            .option("pathGlobFilter", "*.{jsonl,jsonl.gz}")
+            .option("maxBytesPerTrigger", BATCH_BYTES)
+            .option("maxFileAge", _MAX_FILE_AGE)
+            .load(place)
+        )
+
+    def rows(self, batch: "DataFrame", checkpoint: Path, number: int) -> "DataFrame":
+        """Turn the files of a batch into `PARSED` rows."""
+        files = files_of(checkpoint, number)
+        schema = to_arrow_schema(PARSED)
+        return batch.sparkSession.createDataFrame(files, "path string, day date").mapInArrow(
+            partial(read_files, schema=schema), PARSED
+        )
+
+
+class _Entry(msgspec.Struct, frozen=True, rename="camel"):
+    path: str
+    timestamp: int
+    batch_id: int
+
+
+def files_of(checkpoint: Path, number: int) -> list[tuple[str, date]]:
+    """Return the files of a batch, and the UTC day of their last change.
+
+    The checkpoint of the file source has them in ``sources/0/<batch>``, or in ``<batch>.compact``
+    for each tenth, which repeats the older ones: a line ``v1``, then one JSON object per file
+    (Spark 4.1, FileStreamSourceLog).
+    """
+    log = checkpoint / "sources" / "0"
+    whole = log / f"{number}.compact"
+    text = (whole if whole.exists() else log / str(number)).read_text()
+    entries = [msgspec.json.decode(line, type=_Entry) for line in text.splitlines()[1:] if line]
+    return [
+        (_place(entry.path), datetime.fromtimestamp(entry.timestamp / 1000, UTC).date())
+        for entry in entries
+        if entry.batch_id == number
+    ]
+
+
+def _place(url: str) -> str:
+    parts = urlsplit(url)
+    return unquote(parts.path) if parts.scheme == "file" else url
+
+
+def read_files(files: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Read the files of a partition, as ``mapInArrow`` wants it."""
+    rows = (
+        row
+        for batch in files
+        for path, day in zip(*(column.to_pylist() for column in batch), strict=True)
+        for row in read_file(path, day)
+    )
+    while some := list(islice(rows, _ROWS)):
+        yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+
+def read_file(file: str, day: date) -> Iterator[Row]:
+    """Give the rows of a file, then, without ``offset``, what is wrong with the file itself.
+
+    Offsets count bytes of what the file holds uncompressed.
+    """
+    offset, tail = 0, b""
+    try:
+        with _opened(file) as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                *lines, tail = (tail + chunk).split(b"\n")
+                for line in lines:
+                    row = row_of(line, file=file, offset=offset, day=day)
+                    if row is not None:
+                        yield row
+                    offset += len(line) + 1
+    except (OSError, EOFError, zlib.error) as error:
+        text = tail[:TEXT_MAX_CHARS].decode(errors="replace") or None
+        yield {"file": file, "fault": _fault(error), "text": text, "day": day}
+        return
+    last = row_of(tail, file=file, offset=offset, day=day)
+    if last is not None:
+        yield last
+
+
+def _fault(error: OSError | EOFError | zlib.error) -> str:
+    match error:
+        case FileNotFoundError():
+            return REMOVED
+        case gzip.BadGzipFile() | EOFError() | zlib.error():
+            return f"the compressed file is broken: {error}"
+        case _:
+            return f"{UNREADABLE}{error.strerror or error}"
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    with _raw(path) as raw:
+        if path.endswith(".gz"):
+            with gzip.open(raw) as stream:
+                yield cast("IO[bytes]", stream)
+        else:
+            yield raw
+
+
+def _raw(path: str) -> IO[bytes]:
+    if "://" not in path:
+        return Path(path).open("rb")
+    from pyarrow import fs  # noqa: PLC0415 - for object stores alone
+
+    # Hadoop's names of S3 are not Arrow's
+    system, inside = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", path))
+    return cast("IO[bytes]", system.open_input_stream(inside, compression=None))

@@ -1,0 +1,260 @@
+"""What members' episodes of a day add up to, summed where they are read: DataFrame to DataFrame.
+
+Theory of operation. The moves of an episode lie near each other in a day's files, so what one task
+reads holds nearly all episodes whole. Each task sorts its moves by episode, follows every chain,
+and hands out three kinds of sums, not rows by the million: no shuffle sees a move of a whole
+episode. What is no such chain here (midnight, the end of a chunk, a missing record, a clock that
+stepped back) is handed out move by move, for `aggregation.spark.rollups.member_episodes` to put
+together.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from aggregation.spark.rollups.member_episodes import CODES, MEMBER, moves, nameless_moves, narrowed
+from aggregation.spark.rollups.parquet_scan import files_of, read_moves, shares
+from aggregation.spark.rollups.rollups import BUCKETS_PER_DOUBLING, LEAST_S
+from aggregation.spark.tables.period import MICROS
+
+_GROUP = ("day", "cluster", "app", "group", "scope")
+_OWNER = ("day", *MEMBER)
+_TEXTS = (*MEMBER, "agent", "episode", "kind")
+_NAMES = (*_OWNER, "agent", "episode")
+_NUMBERS = ("code", "bucket", "to", "from")
+
+SUMS = T.StructType(
+    [
+        T.StructField("what", T.StringType()),
+        T.StructField("day", T.DateType()),
+        *(T.StructField(name, T.StringType()) for name in _TEXTS),
+        *(T.StructField(name, T.IntegerType()) for name in _NUMBERS),
+        T.StructField("at", T.LongType()),
+        T.StructField("times", T.LongType()),
+        T.StructField("seconds", T.DoubleType()),
+    ]
+)
+"""Rollups of whole episodes (``what`` is member, duration or status), and moves of any other one
+(``rest``)."""
+
+_PLACE_BITS = 21
+_CHUNK = 1 << _PLACE_BITS
+"""Rows that a worker holds at a time: 400 MB with what is computed of them."""
+_NUMBERS_MOST = 1 << 62
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def summed(records: DataFrame) -> DataFrame:
+    """Add up the table ``transitions``, or some days of it: rows of `SUMS`.
+
+    Rows of one key can be several, of each task and chunk: they add up.
+    """
+    files = files_of(records)
+    if files is None:
+        return narrowed(moves(records)).mapInArrow(added_up, SUMS)
+    dealt = shares(files)
+    numbers = records.sparkSession.range(0, len(dealt), numPartitions=max(1, len(dealt)))
+    named = numbers.mapInArrow(partial(_added_up_of, dealt), SUMS)
+    return named.unionByName(narrowed(nameless_moves(records)).mapInArrow(added_up, SUMS))
+
+
+def _added_up_of(
+    dealt: Sequence[Sequence[Path]], numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in numbers:
+        for number in batch["id"].to_pylist():
+            yield from added_up(chain.from_iterable(map(read_moves, dealt[number])))
+
+
+def added_up(
+    batches: Iterable[pa.RecordBatch], chunk_rows: int = _CHUNK
+) -> Iterator[pa.RecordBatch]:
+    """Add up moves (`narrowed`) that one task reads, at most 2^21 rows at a time."""
+    for chunk in _chunks(batches, chunk_rows):
+        chains = _Chains.of(chunk)
+        for rows in (_members(chains), _lengths(chains), _statuses(chains), _rest(chains)):
+            yield from rows.to_batches()
+
+
+def _chunks(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, most):
+            piece = batch.slice(start, most)
+            if rows + piece.num_rows > most:
+                yield _encoded(pa.Table.from_batches(held))
+                held, rows = [], 0
+            held.append(piece)
+            rows += piece.num_rows
+    if held:
+        yield _encoded(pa.Table.from_batches(held))
+
+
+def _encoded(moves: pa.Table) -> pa.Table:
+    """Give every name a number."""
+    for place, name in enumerate(moves.column_names):
+        if name in _NAMES and not pa.types.is_dictionary(moves[name].type):
+            moves = moves.set_column(place, name, moves[name].dictionary_encode())
+    return moves.unify_dictionaries().combine_chunks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chains:
+    """Moves in the order of their episodes and of time, and which episodes are whole."""
+
+    moves: pa.Table
+    order: Numbers
+    at: Numbers
+    to: Numbers
+    first: Numbers
+    """Where the whole ones start, and where they end."""
+    last: Numbers
+    other: Flags
+    """Of moves: whether its episode is not whole."""
+
+    @classmethod
+    def of(cls, moves: pa.Table) -> "_Chains":
+        """Follow the chains of some moves."""
+        episodes, owners = _numbered(moves, "episode"), _numbered(moves, *_OWNER)
+        order = _in_order(episodes, owners, moves["at"].to_numpy())
+        at, to, left = (moves[name].to_numpy()[order] for name in ("at", "to", "from"))
+        changes = (np.diff(episodes[order]) != 0) | (np.diff(owners[order]) != 0)
+        is_first, is_last = np.r_[True, changes], np.r_[changes, True]
+        linked = left == np.where(is_first, 0, np.r_[0, to[:-1]])
+        moved = np.where(is_last, (to == 0) & (left > 0), (to > left) & (to <= CODES[-1]))
+        starts, ends = np.flatnonzero(is_first), np.flatnonzero(is_last)
+        whole = np.logical_and.reduceat(linked & moved, starts)
+        return cls(
+            moves=moves,
+            order=order,
+            at=at,
+            to=to,
+            first=starts[whole],
+            last=ends[whole],
+            other=np.repeat(~whole, ends - starts + 1),
+        )
+
+    def micros(self) -> Numbers:
+        """Return how long the whole ones took."""
+        return self.at[self.last] - self.at[self.first]
+
+
+def _numbered(moves: pa.Table, *names: str) -> Numbers:
+    """Number what some columns say together."""
+    numbers, count = np.zeros(moves.num_rows, np.int64), 1
+    for name in names:
+        column = moves[name].combine_chunks()
+        width = len(column.dictionary) + 1
+        if count * width > _NUMBERS_MOST:
+            found, numbers = np.unique(numbers, return_inverse=True)
+            count = len(found)
+        own = column.indices.fill_null(width - 1).to_numpy()
+        numbers, count = numbers * width + own, count * width
+    return numbers
+
+
+def _in_order(episodes: Numbers, owners: Numbers, at: Numbers) -> Numbers:
+    """Sort by episode and time; equal ones stay as they are."""
+    # one number of the episode and the place is sorted faster than places by the episode
+    places = np.arange(len(episodes))
+    order = np.sort((episodes << _PLACE_BITS) | places) & (_CHUNK - 1)
+    is_confused = (np.diff(at[order]) < 0) | (np.diff(owners[order]) != 0)
+    if np.any(is_confused & (np.diff(episodes[order]) == 0)):
+        return np.lexsort((at, owners, episodes))
+    return order
+
+
+def _members(chains: _Chains) -> pa.Table:
+    of = _Named.by(_OWNER, chains)
+    sums = of.added(chains.to[chains.first], chains.micros(), number="code")
+    return _shaped(sums, what="member", kind="ended")
+
+
+def _lengths(chains: _Chains) -> pa.Table:
+    of, micros = _Named.by(_GROUP, chains), chains.micros()
+    doublings = np.log2(np.maximum(micros / MICROS, LEAST_S))
+    buckets = np.floor(doublings * BUCKETS_PER_DOUBLING).astype(np.int64)
+    sums = of.added(buckets, micros, number="bucket")
+    return _shaped(sums.drop_columns("seconds"), what="duration", kind="member")
+
+
+def _statuses(chains: _Chains) -> pa.Table:
+    of = _Named.by(_GROUP, chains)
+    entered = np.flatnonzero(~chains.other & (chains.to != 0))
+    held = chains.at[entered + 1] - chains.at[entered]
+    lasting = held > 0
+    each = of.repeated(chains.last - chains.first).where(lasting)
+    sums = each.added(chains.to[entered][lasting], held[lasting], number="code")
+    return _shaped(sums.drop_columns("times"), what="status", kind=None)
+
+
+def _rest(chains: _Chains) -> pa.Table:
+    rows = chains.moves.take(chains.order[chains.other])
+    return _shaped(rows, what="rest", kind=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """Whose each of some things is."""
+
+    labels: pa.Table
+    """Of those that are named, in the order of their numbers."""
+    whose: Numbers
+
+    @classmethod
+    def by(cls, names: Sequence[str], chains: _Chains) -> "_Named":
+        """Number the owners of whole episodes."""
+        firsts = chains.moves.select(names).take(chains.order[chains.first])
+        encoded = pa.array(_numbered(firsts, *names)).dictionary_encode()
+        whose = encoded.indices.to_numpy().astype(np.int64)
+        any_of = np.empty(len(encoded.dictionary), np.int64)
+        any_of[whose] = np.arange(len(whose))
+        return cls(labels=firsts.take(any_of), whose=whose)
+
+    def repeated(self, times: Numbers) -> "_Named":
+        """Return the owners of things of which each has some."""
+        return _Named(labels=self.labels, whose=np.repeat(self.whose, times))
+
+    def where(self, wanted: Flags) -> "_Named":
+        """Return the owners of some of the things."""
+        return _Named(labels=self.labels, whose=self.whose[wanted])
+
+    def added(self, numbers: Numbers, micros: Numbers, *, number: str) -> pa.Table:
+        """Add up by owner and by a small number."""
+        least = numbers.min(initial=0)
+        width = int(numbers.max(initial=0) - least) + 1
+        keys = self.whose * width + (numbers - least)
+        times = np.bincount(keys)
+        found = np.flatnonzero(times)
+        seconds = np.bincount(keys, weights=micros)[found] / MICROS
+        added = {number: found % width + least, "times": times[found], "seconds": seconds}
+        rows = self.labels.take(found // width)
+        for name, column in added.items():
+            rows = rows.append_column(name, pa.array(column))
+        return rows
+
+
+def _shaped(rows: pa.Table, *, what: str, kind: str | None) -> pa.Table:
+    """Bring rows into the shape of `SUMS`."""
+    schema, count = to_arrow_schema(SUMS), rows.num_rows
+    given = {name: rows[name] for name in rows.column_names} | {
+        "what": pa.repeat(what, count),
+        "kind": pa.repeat(pa.scalar(kind, pa.string()), count),
+    }
+    arrays = [
+        given[field.name].cast(field.type) if field.name in given else pa.nulls(count, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)

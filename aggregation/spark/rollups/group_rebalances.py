@@ -1,0 +1,245 @@
+"""Whole rebalances of groups with their root cause: DataFrame to DataFrame.
+
+Theory of operation. The rules are those of `aggregation.rebalances.rebalances`, and so is the code:
+each group's events go to a Python worker as one Arrow table and through `group_episodes`: all at
+once (`group_rebalances`), or, for rollups, a day at a time (`explained_by_day`). Then what is not
+over at midnight waits for the next day (`GroupDays`), and a day costs what happened on it. Only
+events go there: periodic samples, which are most of the data, are read for one thing, up to when
+each agent had told all (`heard`).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from statistics import median
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from aggregation.rebalances.grouping import Round
+from aggregation.rebalances.rebalances import GroupEpisode
+from aggregation.spark.rollups.daily_rebalances import (
+    Carried,
+    GroupDays,
+    day_after,
+    explained,
+    told_by,
+)
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope
+
+GROUP = ("cluster", "group")
+Heard = Mapping[str, Sequence[tuple[date, str]]]
+"""Of each agent the last time of each day, by day."""
+
+_DEPARTURE = T.StructType(
+    [
+        T.StructField("client_id", T.StringType()),
+        T.StructField("host", T.StringType()),
+        T.StructField("kind", T.StringType()),
+    ]
+)
+_OFFSET = T.StructType(
+    [T.StructField("agent", T.StringType()), T.StructField("seconds", T.DoubleType())]
+)
+REBALANCES = T.StructType(
+    [
+        T.StructField("batch", T.DateType()),
+        T.StructField("day", T.DateType()),
+        T.StructField("cluster", T.StringType()),
+        T.StructField("app", T.StringType()),
+        T.StructField("group", T.StringType()),
+        T.StructField("group_type", T.StringType()),
+        T.StructField("id", T.StringType()),
+        T.StructField("started_at", T.TimestampType()),
+        T.StructField("ended_at", T.TimestampType()),
+        T.StructField("seconds", T.DoubleType()),
+        T.StructField("member_seconds", T.DoubleType()),
+        T.StructField("is_open", T.BooleanType()),
+        T.StructField("cause", T.LongType()),
+        T.StructField("certainty", T.StringType()),
+        T.StructField("client_id", T.StringType()),
+        T.StructField("host", T.StringType()),
+        T.StructField("reason", T.StringType()),
+        T.StructField("gravest", T.LongType()),
+        T.StructField("members", T.LongType()),
+        T.StructField("straggler", T.StringType()),
+        T.StructField("straggler_host", T.StringType()),
+        T.StructField("waited_seconds", T.DoubleType()),
+        T.StructField("departures", T.ArrayType(_DEPARTURE)),
+        T.StructField("caused_by", T.StringType()),
+        T.StructField("offsets", T.ArrayType(_OFFSET)),
+    ]
+)
+"""``day`` is that of its start, ``batch`` the one with which it was over.
+
+``offsets``: how far each agent's clock is off, as the ends of a generation tell (`clock_offsets`).
+"""
+
+CARRIED = T.StructType(
+    [
+        T.StructField("batch", T.DateType()),
+        *(T.StructField(name, T.StringType()) for name in GROUP),
+        T.StructField("carried", T.BinaryType()),
+    ]
+)
+"""What each day leaves to the next one, a row per group."""
+
+_BOTH = T.StructType([*REBALANCES.fields, CARRIED["carried"]])
+_COLUMNS = (
+    *("id", "kind", "agent", "seq", "cluster", "app", "group", "group_type", "scope", "client_id"),
+    *("member_id", "group_instance_id", "host", "from", "to", "reason", "generation", "episode"),
+    *("outcome", "joined_ts", "source"),
+)
+
+
+def group_rebalances(records: DataFrame) -> DataFrame:
+    """Return one row per rebalance of a group (`REBALANCES`), from the table ``transitions``.
+
+    ``cause`` is the trigger's code, null where nobody knows; ``certainty`` says how it is known:
+    seen, inferred or unknown. ``seconds`` is from the first member's start to the last member's
+    end, ``member_seconds`` what it cost: the seconds of all members that were not at 0.
+    """
+    schema = T.StructType([field for field in REBALANCES if field.name != "batch"])
+    return (
+        _events(records)
+        .groupBy(*GROUP)
+        .applyInArrow(_explaining_all(heard(records), to_arrow_schema(schema)), schema)
+    )
+
+
+def _explaining_all(told: Heard, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:
+    latest = told_by(date.max, told)
+
+    def explain(events: pa.Table) -> pa.Table:
+        samples = [sample for day in _by_day(events).values() for sample in day]
+        rows = [row_of(each) for each in explained(samples, latest)]
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    return explain
+
+
+def heard(records: DataFrame) -> Heard:
+    """Return when agents were last heard of, of transitions and periodic samples alike."""
+    found: dict[str, list[tuple[date, str]]] = {}
+    rows = records.groupBy("agent", "day").agg(F.max("ts").alias("ts"))
+    for row in rows.withColumn("ts", _rfc3339("ts")).orderBy("day").collect():
+        found.setdefault(row.agent or "", []).append((row.day, row.ts))
+    return found
+
+
+def explained_by_day(
+    records: DataFrame, carried: DataFrame, days: Sequence[date], told: Heard
+) -> DataFrame:
+    """Return the rebalances of some days, and in rows without ``id`` what each day carries on.
+
+    ``carried`` is what the day before the first one has left. What is not over at the last day's
+    end is in both: as a row of the batch after it, and in what is carried.
+    """
+    events = _events(records.where(F.col("day").isin(list(days))))
+    before = carried.select(*GROUP, "carried")
+    return (
+        before.groupBy(*GROUP)
+        .cogroup(events.groupBy(*GROUP))
+        .applyInArrow(_explaining(tuple(days), told), _BOTH)
+    )
+
+
+def _events(records: DataFrame) -> DataFrame:
+    kinds = (SampleKind.TRANSITION.value, SampleKind.LOST.value, SampleKind.SIGNAL.value)
+    scopes = (Scope.CONSUMER.value, Scope.STREAMS.value)
+    known = F.col("outcome").isin([outcome.value for outcome in Outcome])
+    return (
+        records.where(F.col("kind").isin(*kinds) & F.col("scope").isin(*scopes))
+        .withColumn("outcome", F.when(known, F.col("outcome")))
+        .withColumn("agent", F.coalesce("agent", F.lit("")))
+        .withColumn("host", F.coalesce("host", F.lit("")))
+        .select(*_COLUMNS, "day", _rfc3339("ts").alias("ts"))
+    )
+
+
+def _rfc3339(column: str) -> Column:
+    return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+
+
+def _explaining(days: Sequence[date], told: Heard) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    schema = to_arrow_schema(_BOTH)
+    told_by_day = {day: told_by(day, told) for day in days}
+
+    def explain(before: pa.Table, events: pa.Table) -> pa.Table:
+        names = (before if before.num_rows else events).slice(0, 1).select(GROUP).to_pylist()[0]
+        written = before["carried"].to_pylist() if before.num_rows else [None]
+        group = GroupDays(Carried.decode(written[0]))
+        by_day = _by_day(events)
+        rows: list[dict[str, Any]] = []
+        for day in days:
+            over = group.day(day, by_day.get(day, ()), told_by_day[day])
+            rows += [row_of(each) | {"batch": day} for each in over]
+            rows.append(names | {"batch": day, "carried": group.carried.encode()})
+        rows += [row_of(each) | {"batch": day_after(days[-1])} for each in group.pending]
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    return explain
+
+
+def _by_day(events: pa.Table) -> dict[date, list[Sample]]:
+    found: dict[date, list[Sample]] = {}
+    days = events["day"].to_pylist()
+    samples = msgspec.convert(events.drop_columns(["day"]).to_pylist(), list[Sample])
+    for day, sample in zip(days, samples, strict=True):
+        found.setdefault(day, []).append(sample)
+    return found
+
+
+def row_of(episode: GroupEpisode) -> dict[str, Any]:
+    """Return an explained rebalance as a row of `REBALANCES`, without its batch."""
+    made, trigger, slow = episode.round, episode.trigger, episode.straggler
+    started_at = datetime.fromtimestamp(made.started_at, UTC)
+    return {
+        "day": started_at.date(),
+        "cluster": made.ref.cluster,
+        "app": made.app,
+        "group": made.ref.group,
+        "group_type": made.group_type,
+        "id": made.id,
+        "started_at": started_at,
+        "ended_at": datetime.fromtimestamp(made.ended_at, UTC),
+        "seconds": round(episode.seconds, 6),
+        "member_seconds": round(episode.member_seconds, 6),
+        "is_open": made.is_open,
+        "cause": None if trigger.code is None else trigger.code.value,
+        "certainty": trigger.certainty.value,
+        "client_id": None if trigger.member is None else trigger.member.client_id,
+        "host": None if trigger.member is None else trigger.member.host,
+        "reason": trigger.reason if trigger.missing is None else trigger.missing,
+        "gravest": episode.gravest.value,
+        "members": len({piece.member for piece in made.consumers}),
+        "straggler": None if slow is None else slow.member.client_id,
+        "straggler_host": None if slow is None else slow.member.host,
+        "waited_seconds": None if slow is None else round(slow.waited_s, 6),
+        "departures": [
+            {"client_id": each.member.client_id, "host": each.member.host, "kind": each.kind.value}
+            for each in episode.departures
+        ],
+        "caused_by": episode.caused_by,
+        "offsets": [{"agent": agent, "seconds": off} for agent, off in clock_offsets(made).items()],
+    }
+
+
+def clock_offsets(made: Round) -> dict[str, float]:
+    """Return by how many seconds each agent's clock is off the others', where several saw it.
+
+    The members of a classic group get their assignments at one moment, the last one's join.
+    """
+    ends: dict[str, list[float]] = defaultdict(list)
+    for piece in made.consumers:
+        if piece.generations and made.group_type == "classic" and len(made.generations) == 1:
+            ends[piece.agent].append(piece.ended_at)
+    if len(ends) <= 1:
+        return {}
+    middle = median(at for each in ends.values() for at in each)
+    return {agent: round(median(each) - middle, 6) for agent, each in sorted(ends.items())}

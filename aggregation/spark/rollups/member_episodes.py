@@ -1,0 +1,185 @@
+"""From transitions to members' episodes: DataFrame to DataFrame, without a sort or a window.
+
+Theory of operation. Each transition leaves where the one before has arrived, and a status only
+rises or falls to 0. So an episode needs no order: it is whole where it leaves 0 once, arrives at 0
+once and leaves every other code as often as it arrives there. The instants of entry into each code
+tell the first cause, the gravest code, and how long each was held. All of that are minima, maxima
+and sums, which merge: what is not over at midnight is carried into the next day as it is.
+
+Where the sums disagree, a record is missing: the episode is a ``gap``, and has no length.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+
+from aggregation.spark.tables.period import MICROS
+from metrics.model.sample import SampleKind, Scope
+from metrics.model.status import RebalanceStatus
+
+CODES = tuple(status.value for status in RebalanceStatus if status)
+MEMBER = ("cluster", "app", "group", "scope", "client_id", "host")
+CHAIN = ("cluster", "group", "scope", "client_id", "episode")
+"""What names an episode: labels (app, host) may change while it lasts."""
+KINDS = (SampleKind.TRANSITION.value, SampleKind.LOST.value)
+SCOPES = (Scope.CONSUMER.value, Scope.STREAMS.value)
+"""Of records that move a member's status."""
+
+_BITS = 4
+"""Of a sum of moves each code has so many: a code is entered once, or few times if told twice."""
+_ENTRIES = tuple(f"entered_{code}" for code in CODES)
+_LAST = ("ended", "lost", "headed", "last_seen")
+_SUMS = ("into", "out_of", "records")
+PARTS = (*_ENTRIES, *_LAST, *_SUMS)
+
+
+def member_episodes(records: DataFrame) -> DataFrame:
+    """Return one row per episode of a member, from the table ``transitions``.
+
+    ``state`` is ``ended``, ``lost`` (dropped as stale), ``open`` (no end seen), ``headless`` (no
+    start seen) or ``gap`` (records between are missing); only an ended one has ``ended_at`` and
+    ``seconds``. ``cause`` is its first code, ``gravest`` the highest.
+    """
+    merged = merge(parts(narrowed(moves(records))), *CHAIN).withColumn("state", state())
+    ended = F.col("state") == "ended"
+    return merged.select(
+        *MEMBER,
+        "episode",
+        "state",
+        F.timestamp_micros(started()).alias("started_at"),
+        F.when(ended, F.timestamp_micros("ended")).alias("ended_at"),
+        F.timestamp_micros("last_seen").alias("last_at"),
+        F.when(ended, seconds()).alias("seconds"),
+        cause().alias("cause"),
+        gravest().alias("gravest"),
+        *(F.when(ended, held(code)).alias(f"held_{code}_s") for code in CODES),
+    )
+
+
+def moves(records: DataFrame) -> DataFrame:
+    """Return what moves a member's status, each within a named episode."""
+    return named_moves(records).unionByName(nameless_moves(records))
+
+
+def named_moves(records: DataFrame) -> DataFrame:
+    """Return the moves of writers that name episodes."""
+    return _moves(records).where(F.col("episode").isNotNull())
+
+
+def nameless_moves(records: DataFrame) -> DataFrame:
+    """Return the moves of all other writers; transitions that leave 0 tell their episodes apart."""
+    order = Window.partitionBy("cluster", "group", "scope", "client_id", "host").orderBy(
+        "ts", "seq", F.when(F.coalesce("to", F.lit(0)) == 0, len(CODES) + 1).otherwise(F.col("to"))
+    )
+    number = F.sum((F.coalesce("from", F.lit(-1)) == 0).cast("int")).over(order)
+    nameless = _moves(records).where(F.col("episode").isNull())
+    return nameless.withColumn("episode", F.concat(F.lit("#"), "host", F.lit("#"), number))
+
+
+def _moves(records: DataFrame) -> DataFrame:
+    return records.where(F.col("kind").isin(*KINDS) & F.col("scope").isin(*SCOPES))
+
+
+def narrowed(moved: DataFrame) -> DataFrame:
+    """Keep what episodes are made of; a ``to`` of -1 is lost, a ``from`` of -1 unknown."""
+    is_transition = F.col("kind") == SampleKind.TRANSITION.value
+    return moved.select(
+        *MEMBER,
+        F.coalesce("agent", F.lit("")).alias("agent"),
+        "episode",
+        "day",
+        F.unix_micros("ts").alias("at"),
+        F.when(is_transition, F.coalesce("to", F.lit(0))).otherwise(-1).cast("int").alias("to"),
+        F.coalesce("from", F.lit(-1)).cast("int").alias("from"),
+    )
+
+
+def parts(moved: DataFrame) -> DataFrame:
+    """Return what each move (`narrowed`) adds to its episode. Instants are Unix microseconds."""
+    at, to, left = F.col("at"), F.col("to"), F.col("from")
+    return moved.select(
+        *MEMBER,
+        "agent",
+        "episode",
+        "day",
+        *(F.when(to == code, at).alias(f"entered_{code}") for code in CODES),
+        F.when(to == 0, at).alias("ended"),
+        F.when(to < 0, 1).otherwise(0).alias("lost"),
+        F.when(left == 0, 1).otherwise(0).alias("headed"),
+        at.alias("last_seen"),
+        _bit(F.greatest(to, F.lit(0))).alias("into"),
+        _bit(F.greatest(left, F.lit(0))).alias("out_of"),
+        F.lit(1).cast("bigint").alias("records"),
+    )
+
+
+def merge(rows: DataFrame, *by: str) -> DataFrame:
+    """Put parts together; labels that are no key are the greatest that were told."""
+    labels = [name for name in MEMBER if name not in by]
+    return rows.groupBy(*by).agg(*(F.max(name).alias(name) for name in labels), *merged_parts())
+
+
+def merged_parts() -> list[Column]:
+    """Return the aggregates that make one part of many."""
+    return [
+        *(F.min(name).alias(name) for name in _ENTRIES),
+        *(F.max(name).alias(name) for name in _LAST),
+        *(F.try_sum(name).alias(name) for name in _SUMS),
+    ]
+
+
+def is_whole() -> Column:
+    """Whether all of an episode was seen."""
+    once = F.col("out_of").bitwiseAND(F.lit((1 << _BITS) - 1)) == 1
+    whole = (F.col("headed") == 1) & F.col("ended").isNotNull() & (F.col("lost") == 0)
+    few = F.col("records") < (1 << _BITS)
+    return F.coalesce(whole & few & once & (F.col("into") == F.col("out_of")), F.lit(False))
+
+
+def state() -> Column:
+    """Say what became of an episode."""
+    linked = F.col("into") - F.col("out_of") == _bit(gravest()) - 1
+    return (
+        F.when(F.col("headed") == 0, "headless")
+        .when(F.col("lost") == 1, "lost")
+        .when(is_whole(), "ended")
+        .when(F.col("ended").isNull() & linked, "open")
+        .otherwise("gap")
+    )
+
+
+def started() -> Column:
+    """Return when it began, or of a headless one when it was first seen."""
+    return F.least(*_ENTRIES, "ended", "last_seen")
+
+
+def seconds() -> Column:
+    """Return how long a whole one took, with its microseconds."""
+    return (F.col("ended") - started()) / F.lit(MICROS)
+
+
+def cause() -> Column:
+    """Return the first code: a status only rises."""
+    return F.coalesce(*(_seen(code) for code in CODES))
+
+
+def gravest() -> Column:
+    """Return the highest code; 0 where none was seen."""
+    return F.coalesce(*(_seen(code) for code in reversed(CODES)), F.lit(0))
+
+
+def held(code: int) -> Column:
+    """Return the seconds in a code: to the entry into the next one, or to the end."""
+    later = [f"entered_{other}" for other in CODES if other > code]
+    until = F.least(*later, "ended") if later else F.col("ended")
+    length = (until - F.col(f"entered_{code}")) / F.lit(MICROS)
+    return F.coalesce(length, F.lit(0.0))
+
+
+def _seen(code: int) -> Column:
+    return F.when(F.col(f"entered_{code}").isNotNull(), code)
+
+
+def _bit(code: Column) -> Column:
+    # a table, for Spark shifts by constants alone
+    powers = F.array(*(F.lit(1 << (_BITS * n)) for n in range(len(CODES) + 1)))
+    return F.element_at(powers, code.cast("int") + 1).cast("bigint")

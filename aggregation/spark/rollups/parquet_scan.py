@@ -1,0 +1,122 @@
+"""Members' moves, read in a worker straight from the Parquet files of a table.
+
+Theory of operation. Spark's reader turns files into rows and those into Arrow again, a string at a
+time, which costs ten times what is computed of them; Arrow reads names as numbers with a
+dictionary. So where a frame is a whole table, or whole days of one, on a disk that all share, its
+tasks are given files. They say of moves what `aggregation.spark.rollups.member_episodes` says of
+rows.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from aggregation.spark.rollups.member_episodes import KINDS, MEMBER, SCOPES
+from metrics.model.sample import SampleKind
+
+_SHARE_BYTES = 32 << 20
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+_TEXTS = (*MEMBER, "agent", "kind", "episode")
+_DAY = "day="
+_COLUMNS = (*_TEXTS, "ts", "to", "from")
+
+
+def files_of(records: DataFrame) -> list[Path] | None:
+    """Return the files that a frame is of; None where it is no plain Parquet, or a part of it."""
+    plan = records._jdf.queryExecution().analyzed()  # noqa: SLF001 - nothing public tells it
+    if plan.getClass().getSimpleName() != "LogicalRelation":
+        return None
+    relation = plan.relation()
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    if relation.fileFormat().getClass().getName() != _PARQUET:
+        return None
+    urls = [urlsplit(url) for url in records.inputFiles()]
+    paths = [Path(unquote(url.path)) for url in urls]
+    ours = all(url.scheme == "file" for url in urls) and all(map(_is_of_a_day, paths))
+    return sorted(paths) if ours else None
+
+
+def _is_of_a_day(path: Path) -> bool:
+    return path.parent.name.startswith(_DAY)
+
+
+def shares(files: Iterable[Path]) -> list[list[Path]]:
+    """Deal files out to tasks: those of one day together, as far as they are small."""
+    found: list[list[Path]] = []
+    size = _SHARE_BYTES
+    for path in files:
+        if size >= _SHARE_BYTES:
+            found.append([])
+            size = 0
+        found[-1].append(path)
+        size += path.stat().st_size
+    return found
+
+
+def read_moves(path: Path) -> Iterator[pa.RecordBatch]:
+    """Read the moves of named episodes, in the columns of `member_episodes.narrowed`.
+
+    Raises:
+        OSError: the file cannot be read; says so in Spark's words.
+
+    """
+    day = date.fromisoformat(path.parent.name.removeprefix(_DAY))
+    try:
+        footer = pq.read_metadata(path)
+        names = [name for name in _COLUMNS if name in footer.schema.names]
+        texts = [name for name in _TEXTS if name in names]
+        with pq.ParquetFile(path, metadata=footer, read_dictionary=texts) as file:
+            for group in range(file.num_row_groups):
+                read = file.read_row_group(group, columns=names, use_threads=False)
+                yield from _narrowed(read, day).to_batches()
+    except (OSError, pa.ArrowException) as error:
+        why = "FILE_NOT_EXIST" if isinstance(error, FileNotFoundError) else "NO_HINT"
+        said = f"[FAILED_READ_FILE.{why}] Encountered error while reading file {path.as_uri()}. "
+        raise OSError(said) from error
+
+
+def _narrowed(read: pa.Table, day: date) -> pa.Table:
+    """Do what `member_episodes.named_moves` and `narrowed` do."""
+    rows = read.num_rows
+    given = {name: _column(read, name) for name in _COLUMNS}
+    is_transition = _is_in(given["kind"], [SampleKind.TRANSITION])
+    own = {name: given[name] for name in (*MEMBER, "episode")}
+    moves = pa.table(
+        own
+        | {
+            "agent": _filled(given["agent"]),
+            "day": pa.repeat(pa.scalar(day), rows),
+            "at": given["ts"].cast(pa.timestamp("us"), safe=False).cast(pa.int64()),
+            "to": pc.if_else(is_transition, pc.fill_null(given["to"], 0), -1),
+            "from": pc.fill_null(given["from"], -1),
+        }
+    )
+    is_move = pc.and_(_is_in(given["kind"], KINDS), _is_in(given["scope"], SCOPES))
+    kept = pc.and_(is_move, given["episode"].is_valid())
+    return moves if pc.all(kept, skip_nulls=False).as_py() else moves.filter(kept)
+
+
+def _column(read: pa.Table, name: str) -> pa.ChunkedArray:
+    if name in read.column_names:
+        return read[name]
+    kind = pa.dictionary(pa.int32(), pa.string()) if name in _TEXTS else pa.int64()
+    return pa.chunked_array([pa.nulls(read.num_rows, kind)])
+
+
+def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not column.null_count:
+        return column
+    return column.cast(pa.string()).fill_null("").dictionary_encode()
+
+
+def _is_in(column: pa.ChunkedArray, values: Sequence[str]) -> pa.ChunkedArray:
+    wanted = pa.array(values, pa.string())
+    found = [pc.is_in(each.dictionary, wanted).take(each.indices) for each in column.chunks]
+    return pa.chunked_array(found, pa.bool_())

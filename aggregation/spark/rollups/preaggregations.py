@@ -1,0 +1,156 @@
+"""What months keep of their days' rollups: for each section of the report just what it asks.
+
+Theory of operation. A section asks for days or for groups and members, seldom for both. A cut is
+what the same questions need, and rows that differ in nothing that they need are added up; a
+question that is asked of the cut has the same answer as of the rows that it was made of. What began
+in another month keeps its day, and so does the last day where its sum decides something: a part of
+it may be in the next month's batches.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from enum import StrEnum
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql import types as T  # noqa: N812
+
+from aggregation.spark.rollups.rollups import ROLLUPS, union
+from aggregation.spark.tables.period import month_end
+
+By = Literal["group", "app"]
+FLAPPING = 3
+"""Departures of one member on one day."""
+PUT_TOGETHER = 0
+"""The ``bucket`` of departures that are of several days."""
+ROWS = T.StructType([field for field in ROLLUPS if field.name != "batch"])
+_SUMS = ("times", "seconds", "member_seconds")
+
+
+class Cut(StrEnum):
+    """Which rows a section asks for."""
+
+    DAYS = "days"
+    """Those of all groups together, by day."""
+    GROUPS = "groups"
+    """Those of groups and members, all days together."""
+    WORST = "worst"
+    """Each group's worst day, all others together."""
+    FLAPPING = "flapping"
+    """Each member's departures: by day where it flaps, else all days together."""
+
+    def named(self, by: By) -> str:
+        """Return the name that its rows have: two cuts differ by whom they are of."""
+        return f"{self}-{by}" if self in {Cut.WORST, Cut.FLAPPING} else self.value
+
+
+_OF_GROUP = ("cluster", "app", "group")
+_OF_MEMBER = (*_OF_GROUP, "client_id", "host")
+_OF_DAYS: Mapping[str, tuple[str, ...]] = {
+    "rebalance": ("code",),
+    "observed": (),
+    "hour": ("bucket",),
+    "quality": ("host", "kind"),
+    "skew": ("host",),
+}
+_OF_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "rebalance": (*_OF_GROUP, "code"),
+    "follow_up": (*_OF_GROUP, "code"),
+    "status": (*_OF_GROUP, "scope", "code"),
+    "duration": (*_OF_GROUP, "kind", "bucket"),
+    "departure": (*_OF_GROUP, "kind"),
+    "storm": (*_OF_GROUP, "last_at"),
+    "straggler": _OF_MEMBER,
+    "trigger": (*_OF_MEMBER, "code"),
+}
+
+
+def cuts_of(rows: DataFrame, month: date) -> DataFrame:
+    """Return all cuts of a month's rows; the column ``cut`` names them."""
+    merged = F.when(F.trunc("day", "month") == F.lit(month), F.lit(month)).otherwise(F.col("day"))
+    return union(
+        _as_cut(_together(rows, F.col("day"), _OF_DAYS), Cut.DAYS.value),
+        _as_cut(_together(rows, merged, _OF_GROUPS), Cut.GROUPS.value),
+        _as_cut(_last_told(rows, merged), Cut.GROUPS.value),
+        *_of_days_that_count(rows, month),
+    )
+
+
+def _of_days_that_count(rows: DataFrame, month: date) -> Iterator[DataFrame]:
+    is_own = (F.trunc("day", "month") == F.lit(month)) & (F.col("day") < F.lit(month_end(month)))
+    by: By
+    for by in ("group", "app"):
+        yield _as_cut(_worst(rows, is_own, by), Cut.WORST.named(by))
+        yield _as_cut(_flapping(rows, is_own, by), Cut.FLAPPING.named(by))
+
+
+def _together(rows: DataFrame, day: Column, keys_of: Mapping[str, tuple[str, ...]]) -> DataFrame:
+    """Add rows up that have the same keys; each kind of row has its own."""
+    what = F.col("what")
+    names = sorted({name for keys in keys_of.values() for name in keys})
+    keys = [
+        F.when(what.isin([each for each in keys_of if name in keys_of[each]]), F.col(name))
+        .otherwise(F.lit(None))
+        .alias(name)
+        for name in names
+    ]
+    return (
+        rows.where(what.isin(*keys_of))
+        .groupBy("what", day.alias("day"), *keys)
+        .agg(*(F.sum(name).alias(name) for name in _SUMS))
+    )
+
+
+def _last_told(rows: DataFrame, day: Column) -> DataFrame:
+    """Return a row without a count for what each member said when it triggered last."""
+    last = F.max(F.struct("last_at", "last_reason")).alias("last")
+    return (
+        rows.where("what = 'trigger'")
+        .groupBy("what", day.alias("day"), *_OF_MEMBER)
+        .agg(last)
+        .select("*", "last.*", F.lit(0).alias("times"))
+    )
+
+
+def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
+    """Put all days together but the one with the largest share, which theirs cannot be above."""
+    of = ("cluster", by)
+    sums = {
+        what: F.sum(F.when(F.col("what") == what, F.col("seconds")))
+        for what in ("rebalance", "observed")
+    }
+    daily = rows.where(F.col("what").isin(*sums)).groupBy("day", *of)
+    days = daily.agg(*(each.alias(what) for what, each in sums.items()))
+    # a day with one record has been watched for no time at all
+    share = F.try_divide(F.coalesce(F.col("rebalance"), F.lit(0.0)), F.col("observed"))
+    can = is_own & (F.col("observed") > 0)
+    window = Window.partitionBy(*of, can).orderBy(share.desc(), F.col("day").desc())
+    alone = F.when(can & (F.row_number().over(window) > 1), None).otherwise(F.col("day"))
+    put = days.withColumn("alone", alone).groupBy(*of, "alone")
+    added = put.agg(F.max("day").alias("day"), *(F.sum(what).alias(what) for what in sums))
+    each = F.array(*(F.struct(F.lit(w).alias("what"), F.col(w).alias("seconds")) for w in sums))
+    return added.select("day", *of, F.inline(each))
+
+
+def _flapping(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
+    """Put days together on which a member does not flap."""
+    of = ("cluster", by, "client_id", "host")
+    departures = rows.where("what = 'departure'").groupBy("what", "day", *of, "kind")
+    days = departures.agg(F.sum("times").alias("times"))
+    a_day = F.sum("times").over(Window.partitionBy("day", *of))
+    calm = days.withColumn("calm", is_own & (a_day < FLAPPING))
+    bucket = F.when(F.col("calm"), F.lit(PUT_TOGETHER)).alias("bucket")
+    day = F.when(F.col("calm"), F.trunc("day", "month")).otherwise(F.col("day")).alias("day")
+    return calm.groupBy("what", day, *of, "kind", bucket).agg(F.sum("times").alias("times"))
+
+
+def _as_cut(rows: DataFrame, name: str) -> DataFrame:
+    given = set(rows.columns)
+    columns = [
+        (F.col(field.name) if field.name in given else F.lit(None))
+        .cast(field.dataType)
+        .alias(field.name)
+        for field in ROWS
+    ]
+    return rows.select(F.lit(name).alias("cut"), *columns)

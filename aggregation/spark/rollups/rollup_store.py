@@ -1,0 +1,194 @@
+"""Keeps the rollups beside the tables, and computes what is missing or no longer true.
+
+Theory of operation. A batch is done again when the files of its day have changed, or when the batch
+before it carries on something else than it was made of: late data redo their own day, and the next
+one only where it makes a difference. What a day is made of is written after its rows, so a run that
+was killed is simply not done. Days whose files are gone keep their rollups. Only the days that are
+computed are read, so a day costs the same with a year before it.
+
+Under ``--tables``: ``rollups`` (`aggregation.spark.rollups.rollups`), ``rebalances`` (one row
+each), ``_carry`` and ``_months`` (`aggregation.spark.rollups.months`), all partitioned by
+``batch``.
+"""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql import types as T  # noqa: N812
+
+from aggregation.spark.errors import SparkJobError, SparkSetupError
+from aggregation.spark.rollups.daily_rebalances import day_after
+from aggregation.spark.rollups.group_rebalances import CARRIED, REBALANCES
+from aggregation.spark.rollups.months import ORDER, Months, missing
+from aggregation.spark.rollups.open_episodes import CARRIED_PARTS
+from aggregation.spark.rollups.preaggregations import By, Cut
+from aggregation.spark.rollups.rollup_job import Span, compute
+from aggregation.spark.rollups.rollup_manifest import NOTHING, PENDING, Batch, Batches
+from aggregation.spark.rollups.rollups import ROLLUPS
+from aggregation.spark.tables.period import Period
+from aggregation.spark.tables.schema import (
+    Table,
+    empty,
+    formats,
+    literal_path,
+    read_days,
+)
+from aggregation.spark.tables.table_fingerprint import contents, plain_contents
+
+SPAN_DAYS = 7
+"""So many days are computed in one go: a worker holds a group's events of them."""
+_BEFORE_ALL = date(1970, 1, 1)
+Say = Callable[[str], None]
+
+
+def check_tables(tables: Path) -> None:
+    """Look, without Spark, whether there is anything to report.
+
+    Raises:
+        SparkSetupError: there are no tables.
+        SparkJobError: they are empty.
+
+    """
+    if not any((tables / table).is_dir() for table in (Table.TRANSITIONS, Table.SAMPLES)):
+        raise SparkSetupError(f"no tables in {str(tables)!r}; run rebalance-agent ingest first")
+    if not formats(tables) and not Batches(tables / "rollups").made():
+        raise SparkJobError(f"the tables in {str(tables)!r} are empty: there is nothing to report")
+
+
+def is_up_to_date(tables: Path) -> bool:
+    """Tell, without Spark, whether all is computed; where only Spark could, it is not."""
+    files, batches = plain_contents(tables), Batches(tables / "rollups")
+    if files is None or _stale(batches.made(), files):
+        return False
+    return not missing(batches, tables / "_months")
+
+
+def _stale(known: Mapping[date, Batch], files: Mapping[date, str]) -> list[date]:
+    """Return the first days in a row that must be computed."""
+    span: list[date] = []
+    for before, day in pairwise([_BEFORE_ALL, *sorted({*known, *files})]):
+        batch = known.get(day, NOTHING)
+        fits = batch.files == files.get(day, batch.files)
+        if not span and fits and batch.carried_in == known.get(before, NOTHING).carries:
+            continue
+        if len(span) == SPAN_DAYS or (span and fits) or day not in files:
+            break
+        span.append(day)
+    return span
+
+
+class RollupStore:
+    """The rollups of one set of tables. The caller holds their lock."""
+
+    def __init__(self, spark: SparkSession, tables: Path) -> None:
+        """Take what there is.
+
+        Raises:
+            SparkSetupError: there are no tables.
+            SparkJobError: they are empty.
+
+        """
+        check_tables(tables)
+        self._spark, self._tables = spark, tables
+        self._batches = Batches(tables / "rollups")
+        self._months = Months(spark, self._batches, tables / "_months")
+
+    def rollups(self) -> DataFrame:
+        """Return the table of rollups."""
+        return self._read("rollups", ROLLUPS)
+
+    def rollups_of(self, by: By, *periods: Period) -> Mapping[Cut, DataFrame]:
+        """Return what says the same of these periods, in fewer rows; without ``batch``."""
+        return self._months.rollups_of(periods, by)
+
+    def days(self) -> list[date]:
+        """Return the days of which there were records."""
+        return list(self._batches.made())
+
+    def rebalances(self) -> DataFrame:
+        """Return all rebalances of groups, one row each."""
+        return self._read("rebalances", REBALANCES)
+
+    def update(self, say: Say) -> list[date]:
+        """Compute what is missing or stale and return which days that were."""
+        files = contents(self._spark, self._tables)
+        done: list[date] = []
+        while span := _stale(self._batches.made(), files):
+            say(f"rollups of {span[0]}" + (f" to {span[-1]}" if span[1:] else ""))
+            self._compute(span, files)
+            done += span
+        self._months.update(say)
+        return done
+
+    def _compute(self, span: list[date], files: Mapping[date, str]) -> None:
+        known = self._batches.made()
+        before = max((day for day in known if day < span[0]), default=_BEFORE_ALL)
+        is_last = span[-1] == max({*known, *files})
+        asked = Span(
+            days=tuple(span),
+            before=before,
+            carried=self._of("_carry/groups", CARRIED, before),
+            parts=self._of("_carry/members", CARRIED_PARTS, before),
+            transitions=read_days(self._spark, self._tables, Table.TRANSITIONS, span),
+            samples=read_days(self._spark, self._tables, Table.SAMPLES, span),
+        )
+        batches = [*span, day_after(span[-1])] if is_last else span
+        # where days follow, what is open at the end stays as it is
+        over = [d for d, b in self._batches.marked().items() if b == PENDING] if is_last else []
+        self._forget(batches, over)
+        with compute(asked, batches) as found:
+            self._append("_carry/groups", found.carried)
+            self._append("_carry/members", found.parts)
+            self._append("rebalances", found.rebalances)
+            carries = self._digests(found.carried, found.parts)
+            began = found.rebalances.groupBy("batch").agg(F.min("day").alias("day")).collect()
+            rows = found.rollups.hint("rebalance", "batch")
+            self._append("rollups", rows.sortWithinPartitions("batch", *ORDER))
+        came, since = known.get(before, NOTHING).carries, {row.batch: row.day for row in began}
+        for day in span:
+            went = carries.get(day, "")
+            made = Batch(files=files[day], carried_in=came, carries=went, since=since.get(day))
+            self._batches.mark(day, made)
+            came = went
+
+    def _digests(self, *carried: DataFrame) -> dict[date, str]:
+        """Return a digest of what each batch carries on."""
+        found: dict[date, list[str]] = defaultdict(list)
+        for frame in carried:
+            hashes = frame.groupBy("batch").agg(F.bit_xor(F.xxhash64(*frame.columns)).alias("x"))
+            for row in hashes.collect():
+                found[row.batch].append(f"{row.x:x}")
+        return {batch: " ".join(each) for batch, each in found.items()}
+
+    def _of(self, name: str, schema: T.StructType, batch: date) -> DataFrame:
+        folder = self._tables / name / f"batch={batch}"
+        if not folder.is_dir():
+            return empty(self._spark, schema)
+        base = str(folder.parent)
+        return (
+            self._spark.read.schema(schema).option("basePath", base).parquet(literal_path(folder))
+        )
+
+    def _read(self, name: str, schema: T.StructType) -> DataFrame:
+        folder = self._tables / name
+        if not any(folder.glob("batch=*")):
+            return empty(self._spark, schema)
+        return self._spark.read.schema(schema).parquet(literal_path(folder))
+
+    def _forget(self, batches: Sequence[date], over: Sequence[date]) -> None:
+        """Remove all rows of batches: of some that are made now, and of some that no longer are."""
+        for batch in {*batches, *over}:
+            self._batches.empty(batch)
+            for name in ("rebalances", "_carry/groups", "_carry/members"):
+                shutil.rmtree(self._tables / name / f"batch={batch}", ignore_errors=True)
+        for batch in set(over) - set(batches):
+            shutil.rmtree(self._batches.of(batch))
+
+    def _append(self, name: str, rows: DataFrame) -> None:
+        rows.write.mode("append").partitionBy("batch").parquet(str(self._tables / name))

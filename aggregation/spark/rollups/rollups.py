@@ -1,0 +1,260 @@
+"""What days add up to: one table of additive rows, each day computed alone.
+
+Theory of operation. Every row counts something (``what``) of one day and of one group, member, code
+or bucket: ``times``, ``seconds`` and ``member_seconds`` add up over any rows, so weeks, periods,
+applications and percentiles (`BUCKETS`) are sums. Rows are written by *batch*, the day with which
+something was over; ``day`` is the one on which it began. What is under way at midnight is carried
+to the next day: partial sums of members' episodes, and groups' last records.
+
+| what | per | counts |
+|---|---|---|
+| member | member, code = its first, kind = state | members' episodes |
+| status | group, scope, code | seconds in each code, of whole episodes |
+| duration | group, bucket, kind = group or member | lengths |
+| rebalance | group, code = cause, kind = certainty | rebalances of groups, and what they cost |
+| trigger | member, code | rebalances that it began; the last one's time and reason |
+| straggler | member | rebalances that it held up, and for how long |
+| departure | member, kind | how members went |
+| follow_up | group, code | rebalances that another one caused |
+| hour | cluster, bucket = hour | rebalances by hour, UTC |
+| storm | group, ``last_at`` = window's start | rebalances within ten minutes, two or more |
+| observed | group | seconds from a day's first record to its last |
+| quality | host = agent, kind | records, and episodes that are not whole |
+| skew | host = agent | clock offsets, summed |
+"""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql import types as T  # noqa: N812
+
+from aggregation.spark.rollups.member_episodes import (
+    CODES,
+    MEMBER,
+    cause,
+    held,
+    is_whole,
+    seconds,
+    started,
+    state,
+)
+
+BUCKETS_PER_DOUBLING = 8
+"""Bounds grow by 9 %."""
+LEAST_S = 0.001
+STORM_LEAST = 2
+_STORM_S = 600
+
+ROLLUPS = T.StructType(
+    [
+        T.StructField("batch", T.DateType()),
+        T.StructField("what", T.StringType()),
+        T.StructField("day", T.DateType()),
+        *(
+            T.StructField(name, T.StringType())
+            for name in ("cluster", "app", "group", "scope", "client_id", "host", "kind")
+        ),
+        T.StructField("code", T.IntegerType()),
+        T.StructField("bucket", T.IntegerType()),
+        T.StructField("times", T.LongType()),
+        T.StructField("seconds", T.DoubleType()),
+        T.StructField("member_seconds", T.DoubleType()),
+        T.StructField("last_at", T.TimestampType()),
+        T.StructField("last_reason", T.StringType()),
+    ]
+)
+_GROUP = ("cluster", "app", "group")
+HELD = tuple(f"held_{code}" for code in CODES)
+
+
+def bucket_of(length: Column) -> Column:
+    """Return the bucket of a length in seconds: `BUCKETS_PER_DOUBLING` for each doubling."""
+    return F.floor(F.log2(F.greatest(length, F.lit(LEAST_S))) * BUCKETS_PER_DOUBLING).cast("int")
+
+
+def single(episodes: DataFrame) -> DataFrame:
+    """Say of single episodes, put together of their parts, what sums say of many."""
+    whole = is_whole()
+    return (
+        episodes.withColumn("kind", state())
+        .withColumn("times", F.lit(1).cast("bigint"))
+        .withColumn("code", F.nullif(cause(), F.lit(0)))
+        .withColumn("day", F.to_date(F.timestamp_micros(started())))
+        .withColumns(
+            {name: F.when(whole, held(code)) for code, name in zip(CODES, HELD, strict=True)}
+        )
+        .withColumn("seconds", F.when(whole, seconds()))
+        .withColumn("bucket", F.when(whole, bucket_of(seconds())))
+    )
+
+
+def member_rows(members: DataFrame) -> DataFrame:
+    """Return rollups of sums by member (``kind`` is the state)."""
+    rows = members.groupBy("batch", "day", *MEMBER, "kind", "code")
+    return _named(rows.agg(*_added("times", "seconds")), "member")
+
+
+def held_by_code(singles: DataFrame) -> DataFrame:
+    """Return the seconds that single episodes were in each code."""
+    each = F.array(
+        *(
+            F.struct(F.lit(code).alias("code"), F.col(name).alias("seconds"))
+            for code, name in zip(CODES, HELD, strict=True)
+        )
+    )
+    return singles.select("batch", "day", *_GROUP, "scope", F.inline(each))
+
+
+def status_rows(held: DataFrame) -> DataFrame:
+    """Return rollups of seconds by group and code."""
+    found = held.where(F.col("seconds") > 0).groupBy("batch", "day", *_GROUP, "scope", "code")
+    return _named(found.agg(*_added("seconds")), "status")
+
+
+def length_rows(lengths: DataFrame, kind: str) -> DataFrame:
+    """Return rollups of lengths: ``times`` by bucket."""
+    found = lengths.groupBy("batch", "day", *_GROUP, "bucket").agg(*_added("times"))
+    return _named(found.withColumn("kind", F.lit(kind)), "duration")
+
+
+def fault_rows(singles: DataFrame) -> DataFrame:
+    """Return rollups of episodes that are not whole, by agent and state."""
+    found = singles.where(F.col("kind") != "ended")
+    named = found.drop("host").withColumn("host", F.col("agent"))
+    return _named(named.groupBy("batch", "day", "host", "kind").agg(*_added("times")), "quality")
+
+
+def rebalance_rows(rebalances: DataFrame) -> DataFrame:
+    """Return all rollups of group rebalances (`group_rebalances.REBALANCES`).
+
+    Each is turned into the facts that it tells, so that one aggregation counts them all.
+    """
+    facts = F.concat(
+        F.array(*_facts()),
+        F.transform("departures", _departure),
+        F.transform("offsets", _offset),
+    )
+    return (
+        rebalances.select("batch", "day", F.explode(facts).alias("fact"))
+        .select("batch", "day", "fact.*")
+        .where(F.col("what").isNotNull())
+        .groupBy("batch", "day", *_KEYS)
+        .agg(*_added("times", "seconds", "member_seconds"), F.max("last").alias("last"))
+        .where((F.col("what") != "storm") | (F.col("times") >= STORM_LEAST))
+        .withColumn("last_at", F.coalesce("since", "last.at"))
+        .withColumn("last_reason", F.col("last.reason"))
+        .select(ROLLUPS.fieldNames())
+    )
+
+
+_TEXTS = ("what", *_GROUP, "scope", "client_id", "host", "kind")
+_KEYS = (*_TEXTS, "code", "bucket", "since")
+_FACT = {
+    **dict.fromkeys(_TEXTS, "string"),
+    **dict.fromkeys(("code", "bucket"), "int"),
+    "since": "timestamp",
+    "times": "bigint",
+    **dict.fromkeys(("seconds", "member_seconds"), "double"),
+    "last": "struct<at:timestamp,reason:string>",
+}
+
+
+def _facts() -> list[Column]:
+    """Return what every rebalance tells, or may tell: then ``what`` is null where it does not."""
+    cause = F.col("cause")
+    known = F.col("client_id").isNotNull() & F.col("cause").isNotNull()
+    last = F.struct(F.col("started_at").alias("at"), F.col("reason").alias("reason"))
+    window = F.floor(F.unix_seconds("started_at") / F.lit(_STORM_S))
+    return [
+        _counted("rebalance", code=cause, kind=F.col("certainty")),
+        _counted("duration", kind=F.lit("group"), bucket=bucket_of(F.col("seconds"))),
+        _counted("hour", app=F.lit(None), group=F.lit(None), bucket=F.hour("started_at")),
+        _counted("storm", since=F.timestamp_seconds(_STORM_S * window)),
+        _counted("follow_up", F.col("caused_by").isNotNull(), code=cause),
+        _counted(
+            "trigger",
+            known,
+            code=cause,
+            client_id=F.col("client_id"),
+            host=F.col("host"),
+            last=last,
+        ),
+        _counted(
+            "straggler",
+            F.col("straggler").isNotNull(),
+            client_id=F.col("straggler"),
+            host=F.col("straggler_host"),
+            seconds=F.col("waited_seconds"),
+        ),
+    ]
+
+
+def _departure(one: Column) -> Column:
+    told = {name: one[name] for name in ("client_id", "host", "kind")}
+    return _counted("departure", seconds=F.lit(None), member_seconds=F.lit(None), **told)
+
+
+def _offset(one: Column) -> Column:
+    of_group = dict.fromkeys(_GROUP, F.lit(None))
+    told = {"host": one["agent"], "seconds": one["seconds"], "member_seconds": F.lit(None)}
+    return _counted("skew", **of_group, **told)
+
+
+def _counted(what: str, when: Column | None = None, **columns: Column) -> Column:
+    """Return one fact of a rebalance, in the shape that all have."""
+    named = F.lit(what) if when is None else F.when(when, F.lit(what))
+    own = {name: F.col(name) for name in (*_GROUP, "seconds", "member_seconds")}
+    given = own | {"what": named, "times": F.lit(1)} | columns
+    return F.struct(*(given.get(n, F.lit(None)).cast(kind).alias(n) for n, kind in _FACT.items()))
+
+
+def observed_rows(stamps: DataFrame) -> DataFrame:
+    """Return rollups of what was heard, from `stamps`."""
+    groups = stamps.groupBy("day", *_GROUP).agg(
+        F.min("first_at").alias("first_at"), F.max("last_at").alias("last_at")
+    )
+    length = (F.unix_micros("last_at") - F.unix_micros("first_at")) / F.lit(1_000_000)
+    seen = groups.withColumn("seconds", length).withColumn("times", F.lit(1).cast("bigint"))
+    told = stamps.groupBy("day", F.col("agent").alias("host")).agg(*_added("times"))
+    return union(
+        _named(seen.drop("last_at").withColumn("batch", F.col("day")), "observed"),
+        _named(
+            told.withColumn("kind", F.lit("records")).withColumn("batch", F.col("day")), "quality"
+        ),
+    )
+
+
+def stamps(records: DataFrame) -> DataFrame:
+    """Return from when to when each agent told of each group on each day, and how often."""
+    return records.groupBy("day", "agent", *_GROUP).agg(
+        F.min("ts").alias("first_at"),
+        F.max("ts").alias("last_at"),
+        F.count(F.lit(1)).alias("times"),
+    )
+
+
+def _added(*columns: str) -> list[Column]:
+    return [F.sum(name).alias(name) for name in columns]
+
+
+def _named(rows: DataFrame, what: str) -> DataFrame:
+    return in_shape(rows.withColumn("what", F.lit(what)))
+
+
+def in_shape(rows: DataFrame) -> DataFrame:
+    """Bring rows into the shape of the table."""
+    given = set(rows.columns)
+    return rows.select(
+        *(
+            (F.col(field.name) if field.name in given else F.lit(None))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in ROLLUPS
+        )
+    )
+
+
+def union(*rows: DataFrame) -> DataFrame:
+    """Put rows of one shape together."""
+    return reduce(DataFrame.unionByName, rows)

@@ -1,0 +1,251 @@
+"""A quiet, small Spark session.
+
+What the JVM prints goes to a log file, which is named when something fails. Nothing that a
+``spark-submit`` or its configuration chose is overridden: ours are defaults for one machine.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from aggregation.spark.errors import SparkJobError, SparkSetupError
+from aggregation.spark.session.java_home import java_environment
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+_NEEDED = ("pyspark", "pyarrow", "pandas", "matplotlib")
+
+_JVM_END_S = 20
+_JAVA_ERROR = re.compile(r"^(?:Caused by: |: )(?:[\w$]+\.)+([\w$]+: .+)$", re.MULTILINE)
+_UNREAD_FILE = re.compile(
+    r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<url>\S+?)\.\s"
+)
+
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    # INT96, the default, is read by few tools and overflows in 2262
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+    # which line of ours made each expression tells a user nothing, and takes as long as the rest
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+_ONE_MACHINE = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    # without the .crc files beside each file, which a kill can leave stale
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+
+_SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+# what takes seconds never earns back what the JVM's better compiler costs
+_QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+
+def require_spark() -> None:
+    """Check that the extra is installed, before anything imports it.
+
+    Raises:
+        SparkSetupError: it is not.
+
+    """
+    missing = [package for package in _NEEDED if find_spec(package) is None]
+    if missing:
+        raise SparkSetupError(
+            f"not installed: {', '.join(missing)}; pip install 'kafka-rebalance-agent[spark]'"
+        )
+
+
+@contextmanager
+def spark_session(  # noqa: PLR0913 - one argument a choice
+    name: str,
+    say: Callable[[str], None],
+    *,
+    keep_fds: Sequence[int] = (),
+    jars: Sequence[Path] = (),
+    settings: Mapping[str, str] | None = None,
+    quick: bool = False,
+) -> "Iterator[SparkSession]":
+    """Start Spark, or take the session that runs already; stop what was started.
+
+    ``keep_fds`` are file descriptors that the JVM holds too, for as long as it lives. ``settings``
+    and ``jars`` are for a session that is started here, and so is ``quick``: that it has little to
+    do.
+
+    Raises:
+        SparkSetupError: no fitting Java.
+        SparkJobError: Spark did not start, or a query failed; names the log file.
+
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - of the extra [spark]
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    handle, name_of_log = tempfile.mkstemp(prefix="rebalance-agent-spark-", suffix=".log")
+    log = Path(name_of_log)
+    try:
+        conf = _conf(name, jars, settings or {}, quick=quick)
+        with os.fdopen(handle, "wb") as file, _started(conf, say, file.fileno(), keep_fds) as spark:
+            try:
+                yield spark
+            except (PySparkException, Py4JError) as error:  # its text needs the JVM alive
+                raise _SparkError(_gist(str(error))) from error
+    except (_SparkError, PySparkException, Py4JError) as error:
+        raise SparkJobError(f"Spark failed: {_gist(str(error))} (its log: {log})") from error
+    except BaseException:
+        log.unlink()
+        raise
+    log.unlink()
+
+
+@contextmanager
+def small_queries(spark: "SparkSession") -> Iterator[None]:
+    """Have one machine plan queries whose rows are few as what they are; a cluster is left alone.
+
+    What Spark generates, samples and measures in between costs more than they do.
+    """
+    chosen = _SMALL if str(spark.sparkContext.master).startswith("local") else {}
+    before = {name: str(spark.conf.get(name)) for name in chosen}
+    try:
+        for name, value in chosen.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, was in before.items():
+            spark.conf.set(name, was)
+
+
+class _SparkError(Exception):
+    """What Spark said, in text."""
+
+
+@contextmanager
+def _started(
+    conf: "SparkConf", say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+) -> "Iterator[SparkSession]":
+    spark = _start(conf, say, log_fd, keep_fds)
+    try:
+        yield spark
+    finally:
+        _stop(spark)
+
+
+def _conf(
+    name: str, jars: Sequence[Path], settings: Mapping[str, str], *, quick: bool
+) -> "SparkConf":
+    from pyspark import SparkConf  # noqa: PLC0415 - of the extra [spark]
+
+    own = _ONE_MACHINE | (_QUICK if quick else {})
+    chosen = _ALWAYS if _master_is_chosen() else _ALWAYS | own
+    conf = SparkConf(loadDefaults=False).setAppName(name)
+    conf.setAll(list((chosen | dict(settings)).items()))
+    if jars:
+        conf.set("spark.jars", ",".join(map(str, jars)))
+    return conf
+
+
+def _start(
+    conf: "SparkConf", say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+) -> "SparkSession":
+    from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    say("starting Spark (about 5 s)")
+    own = {"PYSPARK_PYTHON": sys.executable}
+    if not _master_is_chosen():
+        own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
+    with java_environment(os.environ, say) as environ, _environ(own | environ):
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf=conf,
+            popen_kwargs={"stdout": log_fd, "stderr": log_fd, "pass_fds": tuple(keep_fds)},
+        )
+        return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+
+def _stop(spark: "SparkSession") -> None:
+    """Stop Spark and the JVM that was launched for it; pyspark would leave that to our end."""
+    from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to end the JVM
+    spark.stop()
+    if gateway is None or gateway.proc is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(_JVM_END_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+def _master_is_chosen() -> bool:
+    """Whether spark-submit, the environment or spark-defaults.conf names a master."""
+    defaults = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark-defaults.conf")
+    return (
+        "PYSPARK_GATEWAY_PORT" in os.environ
+        or "MASTER" in os.environ
+        or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+        or ("SPARK_CONF_DIR" in os.environ and _names_master(defaults))
+    )
+
+
+def _names_master(defaults: Path) -> bool:
+    if not defaults.is_file():
+        return False
+    return re.search(r"^\s*spark\.master\b", defaults.read_text(), re.MULTILINE) is not None
+
+
+@contextmanager
+def _environ(variables: dict[str, str]) -> Iterator[None]:
+    """Set the whole environment while the JVM starts: pyspark reads it from there."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _gist(text: str) -> str:
+    """Say in a sentence what Spark tells in pages: the innermost Java error, or the first line."""
+    unread = _UNREAD_FILE.search(text)
+    if unread is not None:
+        path = unquote(urlsplit(unread["url"]).path)
+        if unread["why"] == "FILE_NOT_EXIST":
+            return f"{path} went while it was being read; run it again"
+        return (
+            f"{path} is broken or no Parquet file; move it away and run again (removing "
+            "_checkpoints beside its table, too, lets ingest read again what spools still hold)"
+        )
+    causes = _JAVA_ERROR.findall(text)
+    return causes[-1] if causes else text.strip().partition("\n")[0]

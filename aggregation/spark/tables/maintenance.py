@@ -1,0 +1,125 @@
+"""What keeps tables fit for years: small files become few, old days go.
+
+Theory of operation. Each batch leaves a small file in each day that it touches. Delta and Iceberg
+merge and delete in commits of their own. For Parquet a day's small files are merged beside the
+table, in a folder that also gets links to the day's large files; the two folders then change names
+in one step, and an old day leaves by one rename. So a kill at any moment leaves the old day or the
+new one, and what lies in ``_upkeep`` is nobody's. The tables' lock must be held.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from aggregation.spark.tables.atomic_swap import exchange
+from aggregation.spark.tables.schema import COLUMNS, Table, TableFormat, literal_path, table_format
+from aggregation.spark.tables.tables import Tables
+
+EVERY_S = 3600.0
+"""How often a continuous ingest does it."""
+SMALL_BYTES = 64 << 20
+"""A file below it is merged with others; none of them is rewritten more than some times."""
+_MERGED_BYTES = 256 << 20
+MIN_FILES = 8
+"""So many small files make a day worth the work."""
+_WORK = "_upkeep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What is done, for the tables of one folder."""
+
+    tables: Tables
+    keep_days: int | None = None
+    say: Callable[[str], None]
+
+    def run(self, spark: SparkSession, today: date | None = None) -> None:
+        """Remove days before the last ``keep_days``, then merge small files."""
+        shutil.rmtree(self.tables.folder / _WORK, ignore_errors=True)
+        today = today or datetime.now(UTC).date()
+        for table in Table:
+            if table_format(self.tables.folder, table) is None:
+                continue
+            if self.keep_days is not None:
+                self._forget(spark, table, today - timedelta(days=self.keep_days))
+            self._merge(spark, table)
+
+    def _forget(self, spark: SparkSession, table: Table, first: date) -> None:
+        match self.tables.format:
+            case TableFormat.PARQUET:
+                work = self.tables.folder / _WORK
+                work.mkdir(exist_ok=True)
+                for folder in self._days(table):
+                    if folder.name < f"day={first}":
+                        folder.rename(work / f"{table}-{folder.name}")
+                        self.say(f"{table}: {folder.name} is older than {first} and was removed")
+                shutil.rmtree(work)
+            case TableFormat.DELTA | TableFormat.ICEBERG:
+                name = self.tables.name(spark, table)
+                spark.sql(f"DELETE FROM {name} WHERE day < date'{first}'")  # noqa: S608 - ours
+
+    def _merge(self, spark: SparkSession, table: Table) -> None:
+        match self.tables.format:
+            case TableFormat.PARQUET:
+                for folder in self._days(table):
+                    self._merge_day(spark, table, folder)
+            case TableFormat.DELTA:
+                self._merge_delta(spark, table)
+            case TableFormat.ICEBERG:
+                self._merge_iceberg(spark, table)
+
+    def _days(self, table: Table) -> Iterator[Path]:
+        yield from sorted((self.tables.folder / table).glob("day=*"))
+
+    def _merge_day(self, spark: SparkSession, table: Table, day: Path) -> None:
+        files = {path: path.stat().st_size for path in day.glob("*.parquet")}
+        small = [path for path, size in files.items() if size < SMALL_BYTES]
+        if len(small) < MIN_FILES:
+            return
+        work = self.tables.folder / _WORK
+        merged, whole = work / "merged", work / day.name
+        rows = spark.read.schema(COLUMNS[table]).parquet(*map(literal_path, small)).drop("day")
+        order = "ts" if "ts" in rows.columns else "id"
+        count = 1 + sum(files[path] for path in small) // _MERGED_BYTES
+        in_order = rows.repartitionByRange(count, order).sortWithinPartitions(order)
+        in_order.write.mode("overwrite").parquet(str(merged))
+        shutil.rmtree(whole, ignore_errors=True)
+        whole.mkdir()
+        for path in files.keys() - set(small):
+            os.link(path, whole / path.name)
+        for path in merged.glob("*.parquet"):
+            path.rename(whole / path.name)
+        try:
+            exchange(whole, day)
+        except OSError as error:
+            self.say(f"{table}: {day.name} stays in {len(small)} small files: {error.strerror}")
+        else:
+            self.say(f"{table}: {day.name} had {len(small)} small files, merged")
+        shutil.rmtree(work)
+
+    def _merge_delta(self, spark: SparkSession, table: Table) -> None:
+        days: dict[str, int] = {}
+        for file in self.tables.read(spark, table).inputFiles():
+            day = file.rpartition("/")[0]
+            days[day] = days.get(day, 0) + 1
+        if max(days.values(), default=0) >= MIN_FILES:
+            name = self.tables.name(spark, table)
+            spark.sql(f"OPTIMIZE {name}")
+            spark.sql(f"VACUUM {name}")  # of what was replaced a week ago
+            self.say(f"{table}: small files merged")
+
+    def _merge_iceberg(self, spark: SparkSession, table: Table) -> None:
+        catalog, _, name = self.tables.name(spark, table).partition(".")
+        options = f"map('min-input-files', '{MIN_FILES}')"
+        (done,) = spark.sql(
+            f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})"
+        ).collect()
+        if done.rewritten_data_files_count:
+            # of what was replaced five days ago
+            spark.sql(f"CALL {catalog}.system.expire_snapshots(table => '{name}')").collect()
+            self.say(f"{table}: {done.rewritten_data_files_count} small files merged")

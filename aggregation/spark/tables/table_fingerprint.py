@@ -1,0 +1,67 @@
+"""Of what the tables consist on each day, so that a change is seen without reading rows."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+
+from aggregation.spark.tables.schema import Table, TableFormat, formats, read_table, table_format
+
+_DAY = re.compile(r"/day=(\d{4}-\d\d-\d\d)/([^/]+)$")
+
+
+_TABLES = (Table.TRANSITIONS, Table.SAMPLES)
+
+
+def plain_contents(tables: Path) -> dict[date, str] | None:
+    """Return the same as `contents` without Spark; None where a table is not of Parquet."""
+    if formats(tables) - {TableFormat.PARQUET}:
+        return None
+    return digests(part for table in _TABLES for part in _parquet(tables, table))
+
+
+def contents(spark: SparkSession, tables: Path) -> dict[date, str]:
+    """Return a digest of what transitions and samples have on each day."""
+    return digests(part for table in _TABLES for part in _parts(spark, tables, table))
+
+
+def digests(parts: Iterable[tuple[date, str]]) -> dict[date, str]:
+    """Return a digest of each day's files' names, in any order."""
+    found: dict[date, list[str]] = defaultdict(list)
+    for day, part in parts:
+        found[day].append(part)
+    return {
+        day: sha256("\n".join(sorted(each)).encode()).hexdigest()[:16]
+        for day, each in found.items()
+    }
+
+
+def _parts(spark: SparkSession, tables: Path, table: Table) -> Iterator[tuple[date, str]]:
+    """Yield the names of files with their days; where a format does not tell them, of all ids."""
+    match table_format(tables, table):
+        case TableFormat.PARQUET:
+            yield from _parquet(tables, table)
+        case TableFormat.DELTA:
+            yield from _named(read_table(spark, tables, table).inputFiles())
+        case TableFormat.ICEBERG:
+            rows = read_table(spark, tables, table)
+            ids = rows.groupBy("day").agg(F.bit_xor(F.xxhash64("id")).alias("ids"))
+            yield from ((row.day, f"{row.ids:x}") for row in ids.collect())
+        case None:
+            pass
+
+
+def _parquet(tables: Path, table: Table) -> Iterator[tuple[date, str]]:
+    yield from _named(map(str, (tables / table).glob("day=*/[!._]*")))
+
+
+def _named(paths: Iterable[str]) -> Iterator[tuple[date, str]]:
+    for path in paths:
+        found = _DAY.search(path)
+        if found is not None:
+            yield date.fromisoformat(found[1]), found[2]

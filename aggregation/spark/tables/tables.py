@@ -1,0 +1,175 @@
+"""Rows into tables, each id once, in any of the three formats.
+
+Theory of operation. `append` writes only the rows whose ids the table does not hold yet, so a batch
+may come twice, wholly or in part. Ids are looked for around the rows' own times only, a cost that
+grows neither with the day nor with the days before: an id is made of its event's time, and ``ts``
+is that or a little later (`APART_S`). Delta and Iceberg commit an append as a whole; Spark's
+Parquet moves finished files into place one by one, of which a killed job leaves some, whole, whose
+ids count. There is one writer at a time (`lock`).
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from hashlib import sha256
+from operator import or_
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+
+from aggregation.spark.errors import SparkSetupError
+from aggregation.spark.tables.period import MICROS, days_between
+from aggregation.spark.tables.schema import (
+    COLUMNS,
+    Table,
+    TableFormat,
+    read_days,
+    read_table,
+    table_format,
+)
+
+APART_S = 300
+"""So far apart the times of records with one id may be, on either side of midnight.
+
+Two agents that see one event write its own time, or that of the periodic sample that either has
+written before it; a log's event is waited for so long (``max.poll.interval.ms``). Whatever comes
+with a time farther off is a record of its own; reports then count its episode as a gap.
+"""
+_CATALOG = "spark.sql.catalog."
+_SETTINGS = {
+    TableFormat.PARQUET: {},
+    TableFormat.DELTA: {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # made for lakes: 50 tasks to read its log and 10,000 to list files
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+        "spark.databricks.delta.optimize.maxFileSize": str(256 << 20),
+        "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
+    },
+    TableFormat.ICEBERG: {
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+        # asks for the file system's scheme, which the raw one does not tell
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    },
+}
+# Iceberg keeps a file of metadata a commit, which an ingest makes every few seconds.
+_ICEBERG_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+
+
+def session_settings(formats: Iterable[TableFormat]) -> dict[str, str]:
+    """Return what a session needs from its start to read and write such tables."""
+    return {name: value for each in formats for name, value in _SETTINGS[each].items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """The tables of one folder, and what those that are not there yet will be."""
+
+    folder: Path
+    format: TableFormat = TableFormat.PARQUET
+
+    def check(self) -> None:
+        """Look whether what is there is what is wanted.
+
+        Raises:
+            SparkSetupError: it is of another format, no folder, or cannot be written to.
+
+        """
+        for table in Table:
+            place = self.folder / table
+            if place.exists() and not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+                raise SparkSetupError(f"{place} is no folder that can be written to")
+            found = table_format(self.folder, table)
+            if found not in {None, self.format}:
+                raise SparkSetupError(
+                    f"{self.folder / table} is a table of format {found}, wanted {self.format}; "
+                    "give --table-format or another --tables"
+                )
+
+    def clean(self) -> None:
+        """Remove what a killed run has left half done; no reader looks into it."""
+        for table in Table:
+            shutil.rmtree(self.folder / table / "_temporary", ignore_errors=True)
+
+    def read(self, spark: SparkSession, table: Table) -> DataFrame:
+        """Return a table, empty where it is not there yet."""
+        return read_table(spark, self.folder, table)
+
+    def append(self, rows: DataFrame, table: Table) -> int:
+        """Write what the table does not hold yet and return how many rows that was."""
+        days, near = _near(rows)
+        if not days:
+            return 0
+        known = read_days(rows.sparkSession, self.folder, table, days).where(near)
+        new = unseen(rows, known).persist()
+        try:
+            count = new.count()
+            if count:
+                self._write(new.select(COLUMNS[table].fieldNames()), table)
+        finally:
+            new.unpersist()
+        return count
+
+    def name(self, spark: SparkSession, table: Table) -> str:
+        """Return what SQL calls a table of Delta or Iceberg; the latter's catalog is its folder."""
+        place = str(self.folder.resolve())
+        if self.format is TableFormat.DELTA:
+            return f"delta.`{place.replace('`', '``')}/{table}`"
+        catalog = f"tables_{sha256(place.encode()).hexdigest()[:12]}"
+        spark.conf.set(_CATALOG + catalog, "org.apache.iceberg.spark.SparkCatalog")
+        spark.conf.set(f"{_CATALOG}{catalog}.type", "hadoop")
+        spark.conf.set(f"{_CATALOG}{catalog}.warehouse", place)
+        return f"{catalog}.{table}"
+
+    def _write(self, rows: DataFrame, table: Table) -> None:
+        if self.format is not TableFormat.PARQUET and table_format(self.folder, table) is None:
+            self._create(rows.limit(0), table)
+        if self.format is TableFormat.ICEBERG:
+            arranged(rows).writeTo(self.name(rows.sparkSession, table)).append()
+            return
+        writer = arranged(rows).write.format(self.format).mode("append").partitionBy("day")
+        writer.save(str(self.folder / table))
+
+    def _create(self, empty: DataFrame, table: Table) -> None:
+        """Commit a table without rows, so that files of a first append never lie there alone."""
+        if self.format is TableFormat.DELTA:
+            writer = empty.write.format(self.format).mode("append").partitionBy("day")
+            writer.save(str(self.folder / table))
+            return
+        creation = empty.writeTo(self.name(empty.sparkSession, table)).using(self.format)
+        for key, value in _ICEBERG_PROPERTIES.items():
+            creation = creation.tableProperty(key, value)
+        creation.partitionedBy(F.col("day")).createOrReplace()
+
+
+def unseen(rows: DataFrame, known: DataFrame) -> DataFrame:
+    """Return one row of each ``id`` that ``known`` does not have."""
+    return rows.dropDuplicates(["id"]).join(known.select("id"), "id", "left_anti")
+
+
+def arranged(rows: DataFrame) -> DataFrame:
+    """Make few files, one a day unless a day is large, each in the order of time."""
+    order = [name for name in ("day", "ts", "id") if name in rows.columns]
+    return rows.hint("rebalance", "day").sortWithinPartitions(*order)
+
+
+def _near(rows: DataFrame) -> tuple[set[date], Column]:
+    """Tell where equal ids would be: on which days, and there around the rows' times."""
+    if "ts" not in rows.columns:
+        return {row.day for row in rows.select("day").distinct().collect()}, F.lit(True)
+    at, apart = F.unix_micros("ts"), APART_S * MICROS
+    found = rows.groupBy("day").agg(F.min(at) - apart, F.max(at) + apart).collect()
+    spans = [(first, last) for _, first, last in found]
+    days = {day for span in spans for day in days_between(*span)}
+    times = ([F.timestamp_micros(F.lit(at)) for at in span] for span in spans)
+    return days, reduce(or_, (F.col("ts").between(*span) for span in times), F.lit(False))

@@ -1,0 +1,102 @@
+"""What every exporter shows: merged rows and the agent's own counts, frozen at one instant.
+
+`aggregation.live.live` makes the live part from a `Snapshot`, the application the agent's part.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from metrics.model.snapshot import Durations, InspectedGroup, MemberRow, RebalanceKey, Rebalances
+from metrics.model.status import RebalanceStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A group: the plain max of its members and instances."""
+
+    cluster: str
+    group: str
+    group_type: str
+    status: RebalanceStatus
+    peak: RebalanceStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppRow:
+    """An application: the plain max of its consumers and instances."""
+
+    cluster: str
+    app: str
+    status: RebalanceStatus
+    peak: RebalanceStatus
+
+
+class DurationKey(NamedTuple):
+    """The labels of the episode histogram."""
+
+    cluster: str
+    app: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """One row per exported label set."""
+
+    consumers: tuple[MemberRow, ...] = ()
+    instances: tuple[MemberRow, ...] = ()
+    members: tuple[MemberRow, ...] = ()
+    """The consumers before equal labels were merged: each has its own member id."""
+    groups: tuple[GroupRow, ...] = ()
+    apps: tuple[AppRow, ...] = ()
+    inspected: tuple[InspectedGroup, ...] = ()
+    durations: dict[DurationKey, Durations] = field(default_factory=dict)
+    rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStats:
+    """What one source says of itself."""
+
+    name: str
+    type: str
+    up: bool
+    members: int
+    """How many it tells of, as far as it has spoken since the agent has started."""
+    read_bytes: int
+    signals: int
+    unparsed: int
+    lag_s: float
+    errors: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkStats:
+    """What one sink says of itself."""
+
+    name: str
+    written: int
+    buffered: int
+    dropped: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStats:
+    """The agent's own counts. ``tracker`` holds what the tracker counted, by its words."""
+
+    version: str
+    python_version: str
+    sources: tuple[SourceStats, ...] = ()
+    sinks: tuple[SinkStats, ...] = ()
+    tracker: dict[str, int] = field(default_factory=dict)
+    reloads: dict[str, int] = field(default_factory=dict)
+    """By outcome: ``success`` or ``failure``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """All that one scrape shows."""
+
+    live: Live
+    agent: AgentStats

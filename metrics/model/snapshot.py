@@ -1,0 +1,121 @@
+"""Frozen rows: all states at one instant, as exporters and sinks read them.
+
+Members that end up with the same labels stay apart here; `aggregation.live.live` takes their max.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from metrics.model.status import RebalanceStatus
+
+DURATION_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+"""Bounds of the episode histogram: a cooperative round takes 0.1 s, a stuck one half an hour."""
+
+
+class StatusCounts(NamedTuple):
+    """What a member has done so far, by status. Seconds are a float, the others whole."""
+
+    rebalances: dict[RebalanceStatus, int]
+    transitions: dict[RebalanceStatus, int]
+    seconds: dict[RebalanceStatus, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRow:
+    """One consumer or one Streams instance. ``status`` is what a gauge shows (a 6 lingers)."""
+
+    cluster: str
+    app: str
+    group: str
+    group_type: str
+    client_id: str
+    host: str
+    status: RebalanceStatus
+    peak: RebalanceStatus
+    since_at: float
+    reason: str | None = None
+    member_id: str | None = None
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    assignor: str | None = None
+    leader: str | None = None
+    software: str | None = None
+    state: str | None = None
+    """A Streams thread's; of an instance, that of the thread that spoke last."""
+    generation: int | None = None
+    instance: str | None = None
+    """A consumer's Streams instance, where it is one's thread."""
+    counts: StatusCounts
+
+
+class GroupKey(NamedTuple):
+    """A group of one cluster, and the application that it belongs to."""
+
+    cluster: str
+    app: str
+    group: str
+    group_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedGroup:
+    """A group as its coordinator described it at the last poll."""
+
+    cluster: str
+    group: str
+    group_type: str
+    state: str
+    """As Kafka writes it."""
+    members: int
+    generation: int | None
+    """The group's epoch; a classic group's generation is known from its members alone."""
+    changes: int
+    """How often its membership changed between two polls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """A group's histogram of episodes: counts per bucket of `DURATION_BUCKETS_S`, and above."""
+
+    buckets: tuple[int, ...]
+    sum_s: float
+
+
+class RebalanceKey(NamedTuple):
+    """The labels of a group's own rebalances: ``status`` names the code of their trigger."""
+
+    cluster: str
+    group: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalances:
+    """How many, how long, and the last one. ``last_at`` is Unix seconds."""
+
+    durations: Durations
+    last_id: str = ""
+    last_s: float = 0.0
+    last_at: float = 0.0
+    last_member_s: float = 0.0
+    last_member_at: float = 0.0
+    """Of the last one, the member that took longest, and its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All that is known at ``at`` (Unix seconds)."""
+
+    at: float
+    consumers: tuple[MemberRow, ...] = ()
+    instances: tuple[MemberRow, ...] = ()
+    groups: tuple[GroupKey, ...] = ()
+    """Every group ever seen: a group whose members are gone stays, at 0."""
+    inspected: tuple[InspectedGroup, ...] = ()
+    durations: dict[GroupKey, Durations] = field(default_factory=dict)
+    rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
+    """Of whole groups; from hub and standalone alone, so that nothing is counted twice."""
+    streams: dict[str, int] = field(default_factory=dict)
+    """How many members each stream tells of."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What the tracker counted: suppressed, unexplained, late, lost, evicted, groups_evicted."""

@@ -1,0 +1,78 @@
+"""The two rules and the peak, as pure functions.
+
+Theory of operation. A status only rises or falls to NONE (KAFKA-12472). Raising is therefore a join
+of a semilattice (``max``): idempotent, commutative, associative. The peak over a window is the
+highest status that was held at any instant of it; what it needs to remember is a staircase of
+(status, when it was left), strictly falling in status and rising in time, so at most 13 steps
+however often the status flaps. Reading the peak changes nothing: two scrapers see the same.
+"""
+
+from typing import NamedTuple
+
+from metrics.model.status import RebalanceStatus
+
+NONE = RebalanceStatus.NONE
+
+
+def transition(current: RebalanceStatus, wanted: RebalanceStatus) -> RebalanceStatus:
+    """Return the status after a signal for ``wanted``.
+
+    # KAFKA-12472: a non-zero status moves only to zero or to a higher one
+    """
+    return NONE if wanted is NONE else max(current, wanted)
+
+
+def instance_target(
+    layers: list[RebalanceStatus], consumers: list[RebalanceStatus]
+) -> RebalanceStatus:
+    """Return what a Streams instance shows: its layer overrides, else the consumers' max.
+
+    The result still goes through the only-upward rule of the instance.
+    """
+    return max([NONE, *layers]) or max([NONE, *consumers])
+
+
+class Held(NamedTuple):
+    """A status that was held until ``left_at`` (Unix seconds)."""
+
+    status: RebalanceStatus
+    left_at: float
+
+
+Staircase = tuple[Held, ...]
+"""Peak memory: falling in status, rising in time, 13 steps at most."""
+
+
+def remember(steps: Staircase, status: RebalanceStatus, left_at: float) -> Staircase:
+    """Add a status that was just left; drop what it outshines. Times never run back."""
+    if status is NONE:
+        return steps
+    return (*(step for step in steps if step.status > status), Held(status, left_at))
+
+
+def peak(
+    current: RebalanceStatus, steps: Staircase, now: float, window_s: float
+) -> RebalanceStatus:
+    """Return the highest status held at any instant of [now - window_s, now]."""
+    recent = (step.status for step in steps if step.left_at >= now - window_s)
+    return max([current, *recent])
+
+
+def stale_at(
+    status: RebalanceStatus,
+    confirmed_at: float,
+    due_at: float | None,
+    stale_after_s: float,
+) -> float | None:
+    """Return when a status is dropped as lost, or None if it never is.
+
+    0 stays while its source is attached, and so does 5: the member is out of the group until it is
+    back. 11 is valid until its scheduled time plus ``stale_after_s``.
+    """
+    match status:
+        case RebalanceStatus.NONE | RebalanceStatus.DROPPED_GROUP:
+            return None
+        case RebalanceStatus.ASSIGNMENT_PROBING if due_at is not None:
+            return max(confirmed_at, due_at) + stale_after_s
+        case _:
+            return confirmed_at + stale_after_s

@@ -1,0 +1,51 @@
+"""What is kept per group when its members are gone: that it exists, and its episodes' durations."""
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+
+from metrics.model.snapshot import DURATION_BUCKETS_S, Durations, GroupKey
+
+
+@dataclass(slots=True)
+class GroupEntry:
+    """One group's histogram of member episodes, not cumulative, the last bucket open-ended."""
+
+    key: GroupKey
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BUCKETS_S) + 1))
+    sum_s: float = 0.0
+
+
+class GroupLedger:
+    """Groups in the order in which they were last seen; the oldest goes when there are too many."""
+
+    def __init__(self, limit: int, entries: list[GroupEntry], counts: Counter[str]) -> None:
+        """``counts`` is the tracker's: what goes is counted there as ``groups_evicted``."""
+        self._limit = limit
+        self._entries = {entry.key: entry for entry in entries}
+        self._counts = counts
+
+    def see(self, key: GroupKey) -> GroupEntry:
+        """Return the group's entry, made if need be, and mark it as the newest."""
+        entry = self._entries.pop(key, None) or GroupEntry(key)
+        self._entries[key] = entry
+        while len(self._entries) > self._limit:
+            self._entries.pop(next(iter(self._entries)))
+            self._counts["groups_evicted"] += 1
+        return entry
+
+    def observe(self, key: GroupKey, duration_s: float) -> None:
+        """Count one member's episode."""
+        entry = self.see(key)
+        # Prometheus: a bucket's bound is inclusive ("le")
+        entry.buckets[bisect_left(DURATION_BUCKETS_S, duration_s)] += 1
+        entry.sum_s += duration_s
+
+    @property
+    def entries(self) -> list[GroupEntry]:
+        """All entries, the longest unseen first."""
+        return list(self._entries.values())
+
+    def durations(self) -> dict[GroupKey, Durations]:
+        """Return the histograms as exporters read them."""
+        return {key: Durations(tuple(e.buckets), e.sum_s) for key, e in self._entries.items()}

@@ -1,0 +1,252 @@
+"""One member's or instance's state, and how it moves.
+
+A track knows no rule but bookkeeping: it is told where to go. Recorded times never run back within
+a track, so a clock that steps back moves nothing into the past.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import intern
+from typing import NamedTuple, TypeVar
+
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, clip, digest, format_time
+from metrics.model.signals import Member, SourceKind
+from metrics.model.snapshot import GroupKey
+from metrics.model.status import RebalanceStatus
+from metrics.model.transition import Staircase, remember, stale_at
+
+NONE = RebalanceStatus.NONE
+_EPISODE_HEX_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusConfig:
+    """Times of the status in seconds, and how many members and groups are kept."""
+
+    linger_s: float = 60.0
+    """How long a gauge shows the 6 of a member that left."""
+    stale_after_s: float = 600.0
+    """When an unconfirmed status is dropped, where max.poll.interval is not known."""
+    forget_after_s: float = 300.0
+    """When a closed member goes, with all its series."""
+    peak_window_s: float = 120.0
+    members: int = 20_000
+    groups: int = 5_000
+
+    def stale_after(self, member: Member) -> float:
+        """Return seconds: twice max.poll.interval where it is known (semantics.md 3)."""
+        if member.max_poll_interval_s is None:
+            return self.stale_after_s
+        return 2 * member.max_poll_interval_s
+
+
+class Told(NamedTuple):
+    """Who told something: between two of them time rules, for one alone the read order."""
+
+    at: float
+    source: SourceKind
+    stream: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Track:
+    """What is known of one consumer or Streams instance. Instants are Unix seconds."""
+
+    scope: Scope
+    key: tuple[str, ...]
+    """Who it is in ids: as its first source told it, whatever others add."""
+    member: Member
+    client_id: str
+    app: str
+    source: SourceKind
+    stream: str
+    """With ``source``: who told last."""
+    since_at: float
+    last_at: float
+    confirmed_at: float
+    status: RebalanceStatus = NONE
+    known: bool = True
+    """False after a status was lost: no series until the next signal."""
+    reason: str | None = None
+    generation: int | None = None
+    steps: Staircase = ()
+    moved: Told | None = None
+    """What set the status; its own time, which `since_at` may be later than."""
+    ended: Told | None = None
+    """The last end of a round that was told, also where there was nothing to end."""
+    joined_at: float | None = None
+    """When the member last asked to join; None once that has led to a sync."""
+    gained: int | None = None
+    """What the syncs of this episode gave the member; None where none has told."""
+    left_at: float | None = None
+    """When the member last left by itself; None once it is back."""
+    episode: str | None = None
+    episode_at: float = 0.0
+    highest: RebalanceStatus = NONE
+    # These are replaced, never changed: rows share them.
+    rebalances: dict[RebalanceStatus, int] = field(default_factory=dict)
+    transitions: dict[RebalanceStatus, int] = field(default_factory=dict)
+    seconds: dict[RebalanceStatus, float] = field(default_factory=dict)
+    event_ts: str = ""
+    """The clock of ids: `last_at` without periodic samples, which another reading need not have."""
+    named: tuple[str, ...] = ()
+    """What has got ids at ``event_ts``: which of equal events another one is."""
+
+    @property
+    def group_key(self) -> GroupKey:
+        """The group that it belongs to."""
+        member = self.member
+        return GroupKey(member.cluster, self.app, member.group, member.group_type)
+
+    def meet(self, source: SourceKind, stream: str, at: float) -> None:
+        """Take who speaks; what was lost is known again, and the time between is nobody's."""
+        self.source, self.stream = source, stream
+        if not self.known:
+            self.known, self.since_at = True, self.clock(at)
+
+    def move(
+        self, to: RebalanceStatus, at: float, reason: str | None, outcome: Outcome | None = None
+    ) -> Sample:
+        """Change the status and return the transition; opens or closes the episode."""
+        before = self.status
+        self._leave_status(at)
+        if before is NONE:
+            self.episode = self._name(SampleKind.EPISODE, at, NONE, None)[:_EPISODE_HEX_DIGITS]
+            self.episode_at, self.highest, self.gained = self.since_at, NONE, None
+        self.status, self.reason = to, clip(reason)
+        sample = self.record(
+            SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
+        )
+        if to is NONE:
+            self.joined_at = None
+            self.rebalances = _one_more(self.rebalances, self.highest)
+            self.episode = None
+        else:
+            self.transitions = _one_more(self.transitions, to)
+            self.highest = max(self.highest, to)
+        return sample
+
+    def end(self, at: float) -> None:
+        """Take the end of a round, whether it moves the status or not."""
+        self.ended = Told(at, self.source, self.stream)
+
+    def inherit(self, other: "Track", at: float) -> None:
+        """Take over the counts of a track that goes at ``at``: a counter of both must not fall."""
+        if other.known:
+            held_s = max(0.0, at - other.since_at)
+            self.seconds = _sum(self.seconds, {other.status: held_s})
+        self.rebalances = _sum(self.rebalances, other.rebalances)
+        self.transitions = _sum(self.transitions, other.transitions)
+        self.seconds = _sum(self.seconds, other.seconds)
+
+    def lose(self, at: float, reason: str) -> Sample:
+        """Drop a status that nothing has confirmed: recorded as lost, never as an end."""
+        before = self.status
+        self._leave_status(at)
+        self.status, self.known, self.reason, self.ended = NONE, False, None, self.moved
+        sample = self.record(SampleKind.LOST, at, from_=before, to=None, reason=reason)
+        self.episode = None
+        return sample
+
+    def record(  # noqa: PLR0913 - one argument a column that differs
+        self,
+        kind: SampleKind,
+        at: float,
+        *,
+        from_: RebalanceStatus | None,
+        to: RebalanceStatus | None,
+        reason: str | None = None,
+        outcome: Outcome | None = None,
+        peak: RebalanceStatus | None = None,
+    ) -> Sample:
+        """Return a sample of this track; equal events at one instant get ordinals."""
+        member = self.member
+        return Sample(
+            id=self._name(kind, at, from_, to),
+            kind=kind,
+            ts=format_time(self.clock(at)),
+            cluster=member.cluster,
+            app=self.app,
+            group=member.group,
+            group_type=member.group_type,
+            protocol_type=member.protocol_type,
+            scope=self.scope,
+            client_id=self.client_id,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id if self.scope is Scope.CONSUMER else None,
+            host=member.host,
+            from_=from_,
+            to=to,
+            peak=peak,
+            status=None if to is None else to.label,
+            reason=clip(reason),
+            generation=self.generation,
+            episode=self.episode,
+            outcome=outcome,
+            joined_ts=self._joined_ts(outcome),
+            gained=self.gained if outcome is Outcome.SYNCED else None,
+            source=self.source,
+        )
+
+    def clock(self, at: float) -> float:
+        """Return ``at``, or the last recorded time where the clock ran back."""
+        self.last_at = max(self.last_at, at)
+        return self.last_at
+
+    def stale_at(self, config: StatusConfig) -> float | None:
+        """Return when the status is lost if nothing confirms it; None if never."""
+        return stale_at(self.status, self.confirmed_at, None, config.stale_after(self.member))
+
+    def _name(
+        self, kind: SampleKind, at: float, from_: RebalanceStatus | None, to: RebalanceStatus | None
+    ) -> str:
+        """Make an id; equal events at one instant get ordinals, a deadline comes but once."""
+        ts = format_time(at)
+        if kind is SampleKind.SAMPLE:
+            return digest(self.scope, *self.key, kind, ts, to)
+        if ts > self.event_ts:
+            self.event_ts, self.named = ts, ()
+        base = digest(self.scope, *self.key, kind, self.event_ts, from_, to)
+        event = intern(f"{kind} {from_} {to}")  # the same few words for every member
+        ordinal = self.named.count(event)
+        self.named += (event,)
+        return digest(base, ordinal)
+
+    def _joined_ts(self, outcome: Outcome | None) -> str | None:
+        if self.joined_at is None or outcome is not Outcome.SYNCED:
+            return None
+        return format_time(self.joined_at)
+
+    def _leave_status(self, at: float) -> None:
+        self.moved = Told(at, self.source, self.stream)
+        at = self.clock(at)
+        self.seconds = _sum(self.seconds, {self.status: at - self.since_at})
+        self.steps = remember(self.steps, self.status, at)
+        self.since_at = at
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _sum(
+    counts: Mapping[RebalanceStatus, _Number], others: Mapping[RebalanceStatus, _Number]
+) -> dict[RebalanceStatus, _Number]:
+    """Return both together, a dict of its own: rows keep the one that they were made of."""
+    out = dict(counts)
+    for status, number in others.items():
+        out[status] = out.get(status, 0) + number
+    return out
+
+
+_Counts = dict[RebalanceStatus, int]
+
+
+def _one_more(counts: _Counts, of: RebalanceStatus) -> _Counts:
+    return _shared(tuple(_sum(counts, {of: 1}).items()))
+
+
+@lru_cache(maxsize=1000)
+def _shared(items: tuple[tuple[RebalanceStatus, int], ...]) -> _Counts:
+    """Return one dict for all who have counted the same: most members' first steps are alike."""
+    return dict(items)

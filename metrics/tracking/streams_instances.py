@@ -1,0 +1,173 @@
+"""Kafka Streams instances: what their threads' consumers and layers add up to.
+
+An instance shows its layer's code (10-13) where one of its threads has any, else the largest of its
+consumers, and its status keeps the only-upward rule of its own: driven to 6 and 1 by two threads it
+stays at 6 until all of it is at zero (semantics.md 2).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from metrics.model.sample import Outcome, Sample, Scope
+from metrics.model.signals import InstanceKey, Member, Signal
+from metrics.model.status import RebalanceStatus
+from metrics.model.transition import instance_target, transition
+from metrics.tracking.consumer import Consumer
+from metrics.tracking.status_track import Track
+
+NONE = RebalanceStatus.NONE
+
+_Key = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Instance:
+    """An instance's own track and its threads."""
+
+    track: Track
+    threads: dict[_Key, Consumer]
+
+
+class Instances:
+    """Every Streams instance, by key."""
+
+    def __init__(self, tracks: Iterable[Track]) -> None:
+        self._by_key: dict[_Key, Instance] = {}
+        self._by_name = defaultdict[tuple[str, str], list[_Key]](list)
+        for track in tracks:
+            self._add(track)
+
+    @property
+    def tracks(self) -> list[Track]:
+        """The instances' own tracks."""
+        return [instance.track for instance in self._by_key.values()]
+
+    def enlist(self, thread: Consumer, signal: Signal) -> None:
+        """Make a new consumer one of its instance's threads; plain consumers are passed over."""
+        wanted = signal.member.instance_key
+        if wanted is None:
+            return
+        thread.instance = self._find(wanted, signal)
+        if thread.instance is None:
+            thread.instance, track = tuple(wanted), thread.track
+            self._add(
+                Track(
+                    scope=Scope.STREAMS,
+                    key=thread.instance,
+                    member=track.member,
+                    client_id=wanted.client_id,
+                    app=track.app,
+                    source=track.source,
+                    stream=track.stream,
+                    since_at=track.since_at,
+                    last_at=track.last_at,
+                    confirmed_at=track.confirmed_at,
+                )
+            )
+        self.restore(thread)
+
+    def restore(self, thread: Consumer) -> None:
+        """Take a thread whose instance is known."""
+        if thread.instance is not None:
+            self._by_key[thread.instance].threads[thread.track.key] = thread
+
+    def dismiss(self, thread: Consumer) -> None:
+        """Forget a thread, and the instance with its last one."""
+        instance = self._of(thread)
+        if instance is None:
+            return
+        del instance.threads[thread.track.key]
+        if not instance.threads:
+            key = instance.track.key
+            del self._by_key[key]
+            self._by_name[_name(key)].remove(key)
+            if not self._by_name[_name(key)]:
+                del self._by_name[_name(key)]
+
+    def track_of(self, thread: Consumer) -> Track | None:
+        """Return the track of the thread's instance; None for a plain consumer."""
+        instance = self._of(thread)
+        return None if instance is None else instance.track
+
+    def meet(self, thread: Consumer, at: float) -> None:
+        """Let the instance know that one of its threads has spoken."""
+        track, of_thread = self.track_of(thread), thread.track
+        if track is not None:
+            track.member = replace(of_thread.member, member_id=None)
+            track.meet(of_thread.source, of_thread.stream, at)
+            track.generation, track.confirmed_at = of_thread.generation, of_thread.confirmed_at
+
+    def follow(
+        self, thread: Consumer, at: float, reason: str | None, outcome: Outcome | None = None
+    ) -> list[Sample]:
+        """Bring the instance of ``thread`` up to date after the thread has moved."""
+        instance = self._of(thread)
+        if instance is None:
+            return []
+        track = instance.track
+        to = transition(track.status, _target(instance))
+        if to is track.status:
+            return []
+        sample = track.move(to, at, reason, outcome if to is NONE else None)
+        track.left_at = track.since_at if outcome is Outcome.LEFT else None
+        return [sample]
+
+    def is_at_rest_since(self, thread: Consumer, at: float) -> bool:
+        """Tell whether the thread's instance was at zero at ``at``, and has been ever since."""
+        track = self.track_of(thread)
+        if track is None:
+            return False
+        return track.status is NONE and (track.moved is None or track.moved.at <= at)
+
+    def lose(self, thread: Consumer, at: float, reason: str) -> list[Sample]:
+        """Drop an instance's status when what held it was lost."""
+        instance = self._of(thread)
+        if instance is None or instance.track.status is NONE or _target(instance) is not NONE:
+            return []
+        return [instance.track.lose(at, reason)]
+
+    def _add(self, track: Track) -> None:
+        self._by_key[track.key] = Instance(track, {})
+        self._by_name[_name(track.key)].append(track.key)
+
+    def _of(self, thread: Consumer) -> Instance | None:
+        return None if thread.instance is None else self._by_key.get(thread.instance)
+
+    def _find(self, wanted: InstanceKey, signal: Signal) -> _Key | None:
+        """Return the instance of a thread: the same key, the same source's, or the only other's."""
+        if tuple(wanted) in self._by_key:
+            return tuple(wanted)
+        if signal.member.group_instance_id is not None:
+            return None
+        kin = [
+            instance
+            for key in self._by_name.get((wanted.group, wanted.client_id), ())
+            if _is_near((instance := self._by_key[key]).track.member, signal.member)
+        ]
+        others = []
+        for instance in kin:
+            voices = [voice for thread in instance.threads.values() for voice in thread.voices]
+            if any(voice.is_of(signal) for voice in voices):
+                return instance.track.key
+            if all(voice.source is not signal.source for voice in voices):
+                others.append(instance.track.key)
+        return others[0] if len(others) == 1 else None
+
+
+def _name(key: _Key) -> tuple[str, str]:
+    named = InstanceKey(*key)
+    return named.group, named.client_id
+
+
+def _is_near(one: Member, other: Member) -> bool:
+    """Tell whether both can be of one instance: a cluster that is not known yet may be any."""
+    clusters = {one.cluster, other.cluster} - {""}
+    return len(clusters) < 2 and one.group_instance_id is None
+
+
+def _target(instance: Instance) -> RebalanceStatus:
+    threads = instance.threads.values()
+    return instance_target(
+        [each.layer.status for each in threads], [each.track.status for each in threads]
+    )

@@ -1,0 +1,242 @@
+"""Signals in, samples out: the one stateful class of the core.
+
+Theory of operation. Each consumer has a track; a Kafka Streams thread's consumer also has a
+*layer*, which holds what the last assignment demands of the instance (10-13). An instance's track
+follows its threads (`metrics.tracking.streams_instances`). Time comes in with the signals and with
+`Tracker.advance`; there is no clock here.
+
+Several sources may tell of one member (`metrics.tracking.identity`): what one has told, another's
+telling of it only confirms (`metrics.tracking.duplicates`). Within one source the read order rules;
+between sources a signal older than what it would undo moves nothing: a cause that only the slower
+source saw is recorded, as an episode of its own where nothing has moved since, else as a `signal`.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.signals import Signal, SourceKind
+from metrics.model.snapshot import Snapshot
+from metrics.model.status import RebalanceStatus
+from metrics.model.transition import peak
+from metrics.tracking.consumer import Consumer
+from metrics.tracking.duplicates import forget
+from metrics.tracking.group_durations import GroupEntry, GroupLedger
+from metrics.tracking.identity import Members
+from metrics.tracking.merge import MEET_S, Merging
+from metrics.tracking.rows import member_row
+from metrics.tracking.status_track import StatusConfig, Track
+from metrics.tracking.streams_instances import Instances
+from metrics.tracking.transitions import Moves
+
+NONE = RebalanceStatus.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackerState:
+    """All that a restart needs, in types that JSON can carry."""
+
+    consumers: list[Consumer] = field(default_factory=list)
+    instances: list[Track] = field(default_factory=list)
+    groups: list[GroupEntry] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Tracker:
+    """The state of every consumer and Streams instance."""
+
+    def __init__(
+        self,
+        config: StatusConfig,
+        app_of: Callable[[str], str] = str,
+        state: TrackerState | None = None,
+    ) -> None:
+        """Start empty or from ``state``; ``app_of`` names the application of a group."""
+        state = state or TrackerState()
+        self._config = config
+        self._most = config.members
+        self._app_of = app_of
+        self._members = Members(state.consumers)
+        self._instances = Instances(state.instances)
+        for entry in state.consumers:
+            self._instances.restore(entry)
+        self._counts = Counter(state.counts)
+        self._ledger = GroupLedger(config.groups, state.groups, self._counts)
+        self._moves = Moves(config, self._instances, self._ledger, self._counts)
+        self._merging = Merging(self._moves, self._instances, self._ledger, self._counts)
+
+    def apply(self, signal: Signal) -> list[Sample]:
+        """Take one signal and return what it changed, in order."""
+        entry, out = self._entry(signal)
+        return out + self._make_room(signal.at) + self._merging.take(entry, signal)
+
+    def keep_size(self) -> None:
+        """Keep no more members than now, as memory is short: the longest silent make room."""
+        self._most = min(self._config.members, max(1, len(self._members)))
+
+    def grow(self) -> None:
+        """Keep as many as the configuration allows again."""
+        self._most = self._config.members
+
+    def advance(self, now: float) -> list[Sample]:
+        """Let time pass: drop what is stale as lost, forget members that have gone."""
+        out: list[Sample] = []
+        for entry in self._members:
+            # nearly every member is at rest, and there are 20,000
+            if entry.held:
+                out += self._merging.release_due(entry, now)
+            if entry.told:
+                forget(entry.told, now)
+            if entry.track.status or entry.layer.status:
+                out += self._moves.expire(entry, now)
+            if self._is_gone(entry, now):
+                self._forget(entry, now)
+        return out
+
+    def flush(self) -> list[Sample]:
+        """Take what still waits for another source, where no more will come."""
+        out: list[Sample] = []
+        for entry in self._members:
+            while entry.held:
+                out += self._merging.release(entry)
+        return out
+
+    def detach(self, stream: str, at: float) -> list[Sample]:
+        """Drop what only the stream kept alive: its file has gone, its connection was closed."""
+        out: list[Sample] = []
+        for entry in self._members.of_stream(stream):
+            for voice in entry.voices:
+                voice.attached = voice.attached and voice.member.stream != stream
+            if entry.attached:
+                continue
+            if entry.held:
+                out += self._merging.release(entry)
+            if entry.track.status is RebalanceStatus.DROPPED_GROUP:
+                out += self._moves.lose(entry, at, "its source has ended")
+            if self._is_gone(entry, at):
+                self._forget(entry, at)
+        return out
+
+    def sample(self, deadline: float, interval_s: float) -> list[Sample]:
+        """Return the periodic samples that fall due at ``deadline`` (Unix seconds)."""
+        return [
+            track.record(
+                SampleKind.SAMPLE,
+                deadline,
+                from_=None,
+                to=track.status,
+                reason=track.reason,
+                peak=peak(track.status, track.steps, deadline, interval_s),
+            )
+            for track in self._tracks()
+            if track.known and track.last_at <= deadline
+        ]
+
+    def snapshot(self, now: float) -> Snapshot:
+        """Return what exporters show at ``now``; changes nothing."""
+        tracks = [track for track in self._tracks() if track.known]
+        return Snapshot(
+            at=now,
+            consumers=tuple(
+                member_row(t, now, self._config) for t in tracks if t.scope is Scope.CONSUMER
+            ),
+            instances=tuple(
+                member_row(t, now, self._config) for t in tracks if t.scope is Scope.STREAMS
+            ),
+            groups=tuple(entry.key for entry in self._ledger.entries),
+            durations=self._ledger.durations(),
+            streams=Counter(
+                voice.member.stream
+                for entry in self._members
+                for voice in entry.voices
+                if voice.attached
+            ),
+            counts=dict(self._counts),
+        )
+
+    def state(self) -> TrackerState:
+        """Return what a checkpoint keeps. The objects are live: encode them before going on."""
+        return TrackerState(
+            consumers=list(self._members),
+            instances=self._instances.tracks,
+            groups=self._ledger.entries,
+            counts=dict(self._counts),
+        )
+
+    def _entry(self, signal: Signal) -> tuple[Consumer, list[Sample]]:
+        """Find or make the consumer that a signal is of."""
+        entry, folded = self._members.meet(signal)
+        out: list[Sample] = []
+        if folded is not None:
+            out = self._moves.lose_all(folded, signal.at, "another source tells of it too")
+            self._dismiss(folded, signal.at)
+        if entry is not None:
+            self._members.hear(entry, signal)
+            return entry, out
+        member = signal.member
+        track = Track(
+            scope=Scope.CONSUMER,
+            key=self._members.key_for(member),
+            member=member,
+            client_id=member.client_id,
+            app=self._app_of(member.group),
+            source=signal.source,
+            stream=member.stream,
+            since_at=signal.at,
+            last_at=signal.at,
+            confirmed_at=signal.at,
+        )
+        entry = Consumer(track=track)
+        if signal.source is SourceKind.BROKER_LOG and self._members.has_clients:
+            track.known, entry.awaited_until = False, signal.at + MEET_S
+        if folded is not None:
+            entry.absorb(folded)
+        entry.hear(signal)
+        self._instances.enlist(entry, signal)
+        self._members.add(entry)
+        return entry, out
+
+    def _make_room(self, at: float) -> list[Sample]:
+        """Evict the longest silent members; a status goes as lost, not without a word."""
+        out = list[Sample]()
+        while len(self._members) > self._most:
+            entry = self._members.oldest
+            out += self._moves.lose_all(entry, at, "evicted: too many members")
+            self._forget(entry, at)
+            self._counts["evicted"] += 1
+        return out
+
+    def _is_gone(self, entry: Consumer, now: float) -> bool:
+        """Tell whether a member that left has had its time, or one without a source its end."""
+        left_at = entry.track.left_at
+        if left_at is not None:
+            return now >= left_at + self._config.forget_after_s
+        at_rest = entry.track.status is NONE and entry.layer.status is NONE
+        return at_rest and not entry.attached
+
+    def _forget(self, entry: Consumer, at: float) -> None:
+        self._members.remove(entry)
+        self._dismiss(entry, at)
+
+    def _dismiss(self, entry: Consumer, at: float) -> None:
+        """Let a member go; one with the same labels goes on counting where it ended."""
+        self._instances.dismiss(entry)
+        heir = next(
+            (each for each in self._members.kin(entry.track.member) if _has_labels(each, entry)),
+            None,
+        )
+        if heir is not None:
+            heir.track.inherit(entry.track, at)
+
+    def _tracks(self) -> list[Track]:
+        return [entry.track for entry in self._members] + self._instances.tracks
+
+
+def _has_labels(one: Consumer, other: Consumer) -> bool:
+    mine, others = one.track.member, other.track.member
+    return (mine.cluster, mine.client_id, mine.host) == (
+        others.cluster,
+        others.client_id,
+        others.host,
+    )

@@ -1,0 +1,165 @@
+import asyncio
+import gzip
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from starlette.applications import Starlette
+
+from agent.hub.push_receiver import MAX_BODY_BYTES, Intake, routes
+from agent.outputs.hub_push import PATH
+from metrics.model.sample import Sample, Scope, encode
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.metrics.given import raised, run
+
+RECORDS = [
+    msgspec.structs.replace(record, agent="host-1", seq=number)
+    for number, record in enumerate(
+        run(Tracker(StatusConfig()), *(raised(code, 10.0 + code) for code in range(1, 6))), 1
+    )
+]
+
+
+@dataclass
+class Hub:
+    """A hub whose disk a test can break."""
+
+    intake: Intake
+    taken: list[Sample] = field(default_factory=list)
+    disk_works: bool = True
+
+    async def _safe(self) -> bool:
+        return self.disk_works
+
+    def ask(self, method: str, body: bytes = b"", **headers: str) -> httpx.Response:
+        app = Starlette(
+            routes=routes(lambda: self.intake, self.taken.extend, self._safe, lambda: 20.0)
+        )
+        named = {"X-Spool": "s1"} | {k.replace("_", "-"): v for k, v in headers.items()}
+
+        async def request() -> httpx.Response:
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://hub") as client:
+                return await client.request(method, PATH, content=body, headers=named)
+
+        return asyncio.run(request())
+
+    def push(self, *records: Sample, **headers: str) -> Any:
+        packed = gzip.compress(b"".join(map(encode, records)))
+        return self.ask("POST", packed, Content_Encoding="gzip", **headers).json()
+
+    @property
+    def seqs(self) -> list[int]:
+        return [record.seq for record in self.taken]
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub(Intake("", StatusConfig()))
+
+
+def test_records_are_taken_in_order_and_shown(hub: Hub) -> None:
+    assert hub.push(*RECORDS) == {"seq": 5}
+
+    assert hub.seqs == [1, 2, 3, 4, 5]
+    assert [int(row.status) for row in hub.intake.rows(Scope.CONSUMER, 20.0)] == [5]
+    assert {record.agent for record in hub.taken} == {"host-1/s1"}
+
+
+def test_what_comes_again_is_not_taken_again(hub: Hub) -> None:
+    hub.push(*RECORDS[:3])
+
+    assert hub.push(*RECORDS[1:], X_After="1") == {"seq": 5}
+    assert hub.seqs == [1, 2, 3, 4, 5]
+
+
+def test_spools_are_counted_apart(hub: Hub) -> None:
+    hub.push(*RECORDS)
+
+    assert hub.ask("GET", X_Spool="s2").json() == {"seq": 0}
+    assert hub.ask("GET").json() == {"seq": 5}
+
+
+def test_nothing_is_said_to_be_safe_that_is_not(hub: Hub) -> None:
+    hub.disk_works = False
+    refused = hub.push(*RECORDS)
+
+    assert "could not be made safe" in refused["error"]
+    assert hub.ask("GET").json() == {"seq": 0}
+    hub.disk_works = True
+    assert hub.push(*RECORDS) == {"seq": 5}
+    assert hub.seqs == [1, 2, 3, 4, 5]
+
+
+def test_hub_that_forgot_asks_for_what_it_lacks(hub: Hub) -> None:
+    answer = hub.ask("POST", encode(RECORDS[4]), X_After="4")
+
+    assert (answer.status_code, answer.json()) == (409, {"error": "wanted what comes after 0"})
+    assert hub.taken == []
+
+
+def test_goes_on_from_its_checkpoint(hub: Hub) -> None:
+    hub.push(*RECORDS[:3])
+    saved = msgspec.json.decode(msgspec.json.encode(hub.intake.checkpoint()))
+    again = Hub(Intake("", StatusConfig(), saved))
+
+    assert again.push(*RECORDS, X_After="3") == {"seq": 5}
+    assert again.seqs == [4, 5]
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        b"{torn",
+        b'{"id":"\xff"}',
+        b'{"x":' + b"[" * 100_000,
+        encode(msgspec.structs.replace(RECORDS[1], ts="yesterday")).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], joined_ts="yesterday")).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], to=14)).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], from_=-1)).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], peak=99)).strip(),
+    ],
+    ids=["torn", "not utf-8", "deep", "no time", "no time of a join", "to", "from", "peak"],
+)
+def test_malformed_line_is_counted_and_the_rest_taken(hub: Hub, malformed: bytes) -> None:
+    hub.ask("POST", encode(RECORDS[0]) + malformed + b"\n" + encode(RECORDS[1]))
+
+    assert hub.seqs == [1, 2]
+    assert hub.intake.health.unparsed == 1
+
+
+@pytest.mark.parametrize("shown", ["", "Bearer wrong", "Bearer secretsecret"])
+def test_without_the_token_nobody_writes(shown: str) -> None:
+    guarded = Hub(Intake("secret", StatusConfig()))
+
+    answer = guarded.ask("POST", encode(RECORDS[0]), Authorization=shown)
+
+    assert (answer.status_code, guarded.taken) == (401, [])
+    assert guarded.push(RECORDS[0], Authorization="Bearer secret") == {"seq": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status_code", "text"),
+    [
+        (b"", {"X_Spool": "../x"}, 400, "X-Spool: found '../x'"),
+        (b"", {"X_After": "many"}, 400, "X-After: found 'many'"),
+        (b"", {"X_After": "9" * 5000}, 400, "X-After: found '999"),
+        (b"no gzip", {"Content_Encoding": "gzip"}, 400, "the body is no gzip"),
+        (b"x" * (MAX_BODY_BYTES + 1), {}, 413, "bytes or less"),
+        (
+            gzip.compress(b"x" * (MAX_BODY_BYTES + 1)),
+            {"Content_Encoding": "gzip"},
+            413,
+            "bytes or less when unpacked",
+        ),
+    ],
+)
+def test_wrong_request_is_told(
+    hub: Hub, body: bytes, headers: dict[str, str], status_code: int, text: str
+) -> None:
+    answer = hub.ask("POST", body, **headers)
+
+    assert (answer.status_code, text in answer.json()["error"]) == (status_code, True)

@@ -1,0 +1,227 @@
+"""Metrics and rebalances arrive at a receiver of OTLP, by HTTP and gRPC, whatever befalls it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pytest
+import trustme
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from agent.config.otlp import OtlpConfig, OtlpProtocol
+from agent.errors import ConfigError
+from agent.outputs.otlp.exporter import MAX_EPISODES, OtlpExport
+from metrics.exporters.otel import trace_of
+from tests.agent.outputs.otlp.otlp_receiver import Received, by_grpc, by_http, told
+from tests.aggregation.rebalances.test_rebalances import A, B, C, episodes, left, round_of
+from tests.metrics.exporters.test_prometheus import exposition
+
+Serve = Callable[..., AbstractContextManager[str]]
+WAYS = {OtlpProtocol.HTTP: by_http, OtlpProtocol.GRPC: by_grpc}
+TOLD = episodes(
+    left(100.0, A, "closed"), *round_of(2, 101.0, B, C), left(200.0, B), *round_of(3, 201.0, C)
+)
+
+
+class Bench:
+    """A receiver, and what exports to it."""
+
+    def __init__(self, protocol: OtlpProtocol) -> None:
+        self.protocol = protocol
+        self.received = Received()
+        self._stack = ExitStack()
+        self.endpoint = self._stack.enter_context(WAYS[protocol](self.received))
+
+    def export(self, *, timeout_s: float = 10.0, interval_s: float = 1.0) -> OtlpExport:
+        config = OtlpConfig(
+            endpoint=self.endpoint,
+            protocol=self.protocol,
+            timeout_s=timeout_s,
+            interval_s=interval_s,
+            traces=True,
+        )
+        return made(config)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def made(config: OtlpConfig) -> OtlpExport:
+    return OtlpExport(
+        config, {"service.name": "agent"}, 1_000, lambda: lambda: (1010.0, exposition())
+    )
+
+
+@pytest.fixture(params=OtlpProtocol)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    found = Bench(request.param)
+    yield found
+    found.close()
+
+
+def test_metrics_and_rebalances_arrive(bench: Bench) -> None:
+    export = bench.export()
+    export.take(TOLD)
+    asyncio.run(export.export())
+
+    status = bench.received.metric("kafka.consumer.rebalance.status")
+    duration = bench.received.metric("kafka.group.rebalance.duration").histogram.data_points[0]
+    assert {point.as_int for point in status.gauge.data_points} == {0, 4}
+    assert bench.received.resource["service.name"] == "agent"
+    assert (duration.count, duration.HasField("min")) == (2, False)
+    assert duration.exemplars[0].trace_id.hex().endswith("3fa93fa9")
+    assert len(bench.received.spans) == sum(1 + len(each.round.pieces) for each in TOLD)
+    assert (export.stats.written, export.stats.buffered, export.stats.errors) == (2, 0, 0)
+
+
+def test_a_rebalance_is_a_tree_whose_causes_are_events(bench: Bench) -> None:
+    export, second = bench.export(), TOLD[0]
+    export.take([second])
+    asyncio.run(export.export())
+
+    root, *children = bench.received.spans
+    trace_id, span_id = trace_of(second.round.id)
+    assert (root.trace_id, root.span_id) == (trace_id.to_bytes(16), span_id.to_bytes(8))
+    assert told(root.attributes)["kafka.rebalance.trigger.client.id"] == "a"
+    assert told(root.attributes)["kafka.rebalance.trigger.reason"] == "closed"
+    assert told(root.attributes)["kafka.rebalance.status"] == "UserRequested"
+    assert {child.parent_span_id for child in children} == {root.span_id}
+    assert {child.trace_id for child in children} == {root.trace_id}
+    assert len({child.span_id for child in children}) == len(children)
+    assert [(child.name, causes(child)) for child in children] == [
+        ("a", ["UserRequested"]),
+        ("b", ["CoordinatorRequested"]),
+        ("c", ["CoordinatorRequested"]),
+    ]
+    assert root.start_time_unix_nano == int(second.round.started_at * 1e9)
+    assert root.end_time_unix_nano == int(second.round.ended_at * 1e9)
+
+
+def causes(span: Span) -> list[str]:
+    return [event.name for event in span.events]
+
+
+def test_a_receiver_that_refuses_is_told_once_and_gets_everything_later(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    export = bench.export()
+    export.take(TOLD)
+    bench.received.refuses = True
+    with caplog.at_level(logging.INFO):
+        asyncio.run(export.export())
+        asyncio.run(export.export())
+        refused = export.stats
+        bench.received.refuses = False
+        asyncio.run(export.export())
+
+    assert (refused.written, refused.buffered, refused.errors) == (0, 2, 2)
+    assert (export.stats.written, export.stats.buffered) == (2, 0)
+    told_of = [each for each in caplog.records if each.name == "agent.outputs.otlp.exporter"]
+    assert [each.getMessage() for each in told_of] == [
+        "otlp_export_failed",
+        "otlp_export_works_again",
+    ]
+    assert "refused" in told_of[0].error or "400" in told_of[0].error  # type: ignore[attr-defined]
+
+
+def test_nobody_there_is_an_error_that_ends_nothing() -> None:
+    export = made(OtlpConfig(endpoint="http://127.0.0.1:1", timeout_s=0.1))
+    asyncio.run(export.export())
+    assert export.stats.errors == 1
+
+
+def test_a_receiver_that_hangs_holds_up_nothing(bench: Bench) -> None:
+    bench.received.open.clear()
+    export = bench.export(timeout_s=60.0)
+
+    async def play() -> bool:
+        exporting = asyncio.create_task(export.export())
+        await asyncio.to_thread(bench.received.arrived.wait)
+        went_on = not exporting.done()
+        bench.received.open.set()
+        await exporting
+        return went_on
+
+    assert asyncio.run(play())
+    assert export.stats.errors == 0
+
+
+def test_a_receiver_that_hangs_is_given_up(bench: Bench) -> None:
+    bench.received.open.clear()
+    export = bench.export(timeout_s=0.2)
+    asyncio.run(export.export())
+    assert export.stats.errors == 1
+
+
+@pytest.mark.slow
+def test_it_exports_until_it_is_cancelled_and_once_more_then(bench: Bench) -> None:
+    export = bench.export()
+
+    async def play() -> None:
+        running = asyncio.create_task(export.run())
+        await asyncio.to_thread(bench.received.arrived.wait)
+        running.cancel()
+        export.take(TOLD)
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(play())
+    assert export.stats.written == len(TOLD)
+    assert bench.received.spans
+
+
+def test_the_oldest_rebalances_go_when_too_many_wait() -> None:
+    export = made(OtlpConfig(endpoint="http://127.0.0.1:1", timeout_s=0.1, traces=True))
+    export.take(TOLD * (MAX_EPISODES // 2))
+    export.take(TOLD)
+    asyncio.run(export.export())
+    export.take(TOLD)
+
+    assert (export.stats.buffered, export.stats.dropped) == (MAX_EPISODES, 4)
+
+
+def test_without_traces_rebalances_are_not_kept(bench: Bench) -> None:
+    export = made(OtlpConfig(endpoint=bench.endpoint, protocol=bench.protocol))
+    export.take(TOLD)
+    assert export.stats.buffered == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", OtlpProtocol)
+def test_tls_is_verified_and_headers_are_read_again(protocol: OtlpProtocol, tmp_path: Path) -> None:
+    authority, other = trustme.CA(), trustme.CA()
+    issued = authority.issue_cert("localhost")
+    own, ca, headers = tmp_path / "own.pem", tmp_path / "ca.pem", tmp_path / "headers.yaml"
+    issued.private_key_and_cert_chain_pem.write_to_path(str(own))
+    other.cert_pem.write_to_path(str(ca))
+    headers.write_text("Api-Key: old\n")
+    tls = (issued.private_key_pem.bytes(), issued.cert_chain_pems[0].bytes(), str(own))
+    received = Received()
+    with WAYS[protocol](received, tls) as endpoint:
+        config = OtlpConfig(
+            endpoint=endpoint, protocol=protocol, ca_file=ca, headers_file=headers, timeout_s=10
+        )
+        export = made(config)
+        asyncio.run(export.export())
+        assert (export.stats.errors, received.headers) == (1, [])
+
+        authority.cert_pem.write_to_path(str(ca))
+        headers.write_text("Api-Key: new\n")
+        asyncio.run(export.export())
+
+    assert {each["api-key"] for each in received.headers} == {"new"}
+
+
+@pytest.mark.parametrize("text", ["api-key: 5\n", "api-key: 'a\u00e9'\n", "- a list\n"])
+def test_headers_that_are_none_are_refused_and_not_shown(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "headers.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"headers\.yaml") as refused:
+        made(OtlpConfig(endpoint="http://127.0.0.1:1", headers_file=path))
+    assert "a\u00e9" not in str(refused.value)
+
+
+def test_a_missing_authority_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"otlp.ca_file: .*none\.pem"):
+        made(OtlpConfig(endpoint="https://127.0.0.1:1", ca_file=tmp_path / "none.pem"))

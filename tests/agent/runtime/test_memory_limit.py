@@ -1,0 +1,60 @@
+import pytest
+
+from agent.runtime.memory_limit import MemoryLimit, resident_bytes
+
+MIB = 1 << 20
+
+
+class Process:
+    """A process of any size, and what it was told to do."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self._size = 0
+        self._limit = MemoryLimit(lambda: self._size)
+
+    def at(self, *sizes: int) -> list[str]:
+        """Look once with each size, of 100 allowed; return what that led to."""
+        self.told.clear()
+        for self._size in sizes:
+            self._limit.hold(100, lambda: self.told.append("spare"), self._grow)
+        return list(self.told)
+
+    def _grow(self) -> None:
+        self.told.append("grow")
+
+
+def test_nothing_is_done_up_to_the_limit() -> None:
+    assert Process().at(0, 99, 100) == []
+
+
+def test_it_is_held_once_and_again_only_as_it_grows_on() -> None:
+    process = Process()
+
+    assert process.at(101, 101, 103, 102) == ["spare"]
+    assert process.at(104, 105, 106) == ["spare"]
+
+
+def test_it_may_grow_again_once_it_is_clearly_below() -> None:
+    process = Process()
+
+    assert process.at(101, 100, 96, 95) == ["spare"]
+    assert process.at(94, 94) == ["grow"]
+    assert process.at(101) == ["spare"]
+
+
+def test_both_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    Process().at(101, 101, 150, 94, 94)
+
+    said = ["memory_limit", "memory_limit_over"]
+    assert [record.message for record in caplog.records] == said
+    assert vars(caplog.records[0])["found_bytes"] == 101
+
+
+def test_a_process_knows_what_it_has() -> None:
+    before = resident_bytes()
+    held = bytearray(b"x") * (64 * MIB)
+
+    assert resident_bytes() - before > 48 * MIB
+    assert len(held) == 64 * MIB

@@ -1,0 +1,530 @@
+"""Brokers' logs: recorded ones whole (`--update-golden` writes), and what single lines tell."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.sources.broker_logs import coordinator_interpreter as broker_log_view
+from agent.sources.broker_logs import membership as broker_log_groups
+from agent.sources.broker_logs.config import BrokerLogConfig
+from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, BrokerView
+from agent.sources.broker_logs.source import BrokerLogSource, broker_dialects
+from agent.sources.lines.dialect_loader import codes, of_brokers
+from agent.sources.lines.line_parser import LogParser
+from metrics.model.signals import Signal, SignalKind
+from metrics.model.status import RebalanceStatus
+from tests.agent.sources.broker_logs.broker_lines import Broker
+from tests.agent.sources.lines import layouts
+
+_GOLDEN = Path(__file__).parents[3] / "golden" / "broker_log"
+_FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.log"))
+_ARRIVAL_AT = 1_900_000_000.0
+_UUID = "9d747722-1881-4527-b066-574f116c89d{}"
+
+
+def _parser() -> LogParser:
+    return LogParser(broker_dialects(), BrokerView(), "UTC")
+
+
+def _read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:
+    parser = _parser()
+    pieces = (data[start : start + piece_bytes] for start in range(0, len(data), piece_bytes))
+    return [s for piece in pieces for s in parser.feed(piece, _ARRIVAL_AT)] + parser.flush()
+
+
+def _rows(signals: list[Signal]) -> Iterator[dict[str, Any]]:
+    for signal in signals:
+        follow_up, member = signal.streams_follow_up, signal.member
+        yield {
+            "at": round(signal.at, 3),
+            "kind": signal.kind.value,
+            "group": member.group,
+            "group_type": member.group_type,
+            "client_id": member.client_id,
+            "instance_id": member.group_instance_id,
+            "member_id": member.member_id,
+            "stream": member.stream,
+            "status": signal.status.label,
+            "streams_follow_up": None if follow_up is None else follow_up.status.label,
+            "generation": signal.generation,
+            "reason": signal.reason,
+        }
+
+
+@pytest.mark.parametrize("folder", _FOLDERS, ids=lambda folder: folder.name)
+class TestRecordedBrokers:
+    def test_the_recorded_groups_are_read_as_they_acted(
+        self, folder: Path, request: pytest.FixtureRequest
+    ) -> None:
+        expected = folder / "expected.jsonl"
+        rows = list(_rows(_read((folder / "input.log").read_bytes())))
+
+        if request.config.getoption("--update-golden"):
+            expected.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+        assert rows == [json.loads(line) for line in expected.read_text().splitlines()]
+
+    def test_a_layout_that_ends_with_the_thread_changes_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+
+        assert _read(layouts.as_strimzi(data)) == _read(data)
+
+    @pytest.mark.parametrize("shift", layouts.BEHIND_SHIFTS)
+    def test_what_a_layout_puts_behind_changes_no_more_than_a_reasons_end(
+        self, folder: Path, shift: int
+    ) -> None:
+        data = (folder / "input.log").read_bytes()
+
+        found, wanted = _read(layouts.with_behind(data, shift)), _read(data)
+
+        layouts.assert_same_but_for_the_ends_of_reasons(found, wanted)
+
+    def test_json_lines_change_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+        lines = (json.dumps({"message": line}) for line in data.decode().splitlines())
+
+        assert _read("".join(line + "\n" for line in lines).encode()) == _read(data)
+
+    def test_pieces_change_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+
+        assert _read(data, piece_bytes=997) == _read(data)
+
+    def test_junk_between_the_lines_changes_nothing(self, folder: Path) -> None:
+        data = (folder / "input.log").read_bytes()
+        junk = b"\n\xff\xfe\x00 [GroupCoordinator 1]: Stabilized group \xe6\x97 generation x\n{\n"
+
+        assert _read(data.replace(b"\n", junk)) == _read(data)
+
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+    def test_a_restart_changes_nothing(self, folder: Path, share: float) -> None:
+        data = (folder / "input.log").read_bytes()
+        cut = data.index(b"\n", int(len(data) * share)) + 1
+        before, after = _parser(), _parser()
+
+        found = before.feed(data[:cut], _ARRIVAL_AT)
+        after.restore(json.loads(json.dumps(before.state())))
+        found += after.feed(data[cut:], _ARRIVAL_AT) + after.flush()
+
+        assert found == _read(data)
+
+    def test_every_member_ends_at_zero(self, folder: Path) -> None:
+        status: dict[tuple[str, ...], RebalanceStatus] = {}
+        for signal in _read((folder / "input.log").read_bytes()):
+            if signal.kind is SignalKind.RAISE:
+                status[signal.member.key] = signal.status
+            elif signal.kind in {SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL}:
+                status[signal.member.key] = RebalanceStatus.NONE
+
+        assert set(status.values()) == {RebalanceStatus.NONE}
+
+    def test_no_code_is_shown_that_the_dialects_do_not_own_to(self, folder: Path) -> None:
+        known = of_brokers()
+        shown = {s.status for s in _read((folder / "input.log").read_bytes()) if s.status}
+
+        assert shown <= {code for dialect in known for code in codes(dialect, known)}
+
+    def test_the_recording_says_how_it_was_made(self, folder: Path) -> None:
+        assert (folder / "README.md").read_text().startswith("# ")
+
+
+_LINES = [
+    line
+    for folder in _FOLDERS
+    for line in (folder / "input.log").read_bytes().splitlines(keepends=True)
+]
+
+
+@given(st.lists(st.sampled_from(_LINES), max_size=80), st.data())
+def test_lines_in_any_order_or_cut_off_break_nothing(
+    lines: list[bytes], data: st.DataObject
+) -> None:
+    cut = [line[: data.draw(st.integers(0, len(line)))] + b"\n" for line in lines[:3]]
+    parser = _parser()
+
+    found = parser.feed(b"".join(lines + cut), _ARRIVAL_AT)
+
+    assert all(signal.member.group and signal.member.client_id for signal in found)
+    again = _parser()
+    again.restore(json.loads(json.dumps(parser.state())))
+    assert again.state() == parser.state()
+
+
+def _told(signals: Sequence[Signal]) -> list[tuple[str, str, int]]:
+    return [(s.kind.value, s.member.client_id, int(s.status)) for s in signals]
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+def test_who_joins_gets_the_two_and_the_others_the_one(broker: Broker) -> None:
+    first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    broker.joins(first)
+    broker.settles(first, 1)
+
+    assert _told(broker.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
+
+
+def test_members_of_one_name_are_kept_apart(broker: Broker) -> None:
+    ids = [f"rdkafka-{_UUID.format(n)}" for n in (1, 2, 3)]
+
+    streams = [broker.joins(member_id)[0].member.stream for member_id in ids]
+
+    assert len(set(streams)) == 3
+
+
+def test_a_member_that_was_removed_comes_back_as_itself(broker: Broker) -> None:
+    first, again = f"m1-{_UUID.format(1)}", f"m1-{_UUID.format(2)}"
+    before = broker.joins(first)[0].member
+    broker.settles(first, 1)
+    broker.prints(f"Member {first} in group g has failed, removing it from the group.")
+
+    back = broker.joins(again)[0].member
+
+    assert (back.key, back.member_id) == (before.key, again)
+    assert broker.gone == []
+
+
+def test_a_failed_member_has_gone_when_the_group_has_settled_without_it(broker: Broker) -> None:
+    first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    gone = broker.joins(first)[0].member
+    broker.joins(second)
+    broker.settles(second, 2)
+    broker.prints(f"Member {first} in group g has failed, removing it from the group.")
+
+    told = broker.settles(second, 1)
+
+    assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
+    assert broker.gone == [gone.stream]
+
+
+def test_a_member_that_dropped_out_holds_its_five_for_a_while(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    gone = broker.joins(member_id)[0].member
+    broker.settles(member_id, 1)
+
+    told = broker.leaves(member_id, "consumer poll timeout has expired.")
+
+    assert _told(told) == [("raise", "m1", 5)]
+    broker.prints("Group g with generation 3 is now empty.")
+    assert broker.gone == []
+    broker.seconds += int(DROPPED_S)
+    broker.joins(f"m2-{_UUID.format(2)}")
+    assert broker.gone == [gone.stream]
+
+
+def test_an_admins_words_are_no_six(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.joins(member_id)
+    broker.settles(member_id, 1)
+
+    told = broker.leaves(member_id, "ops: bad host")
+
+    assert _told(told) == [("note", "m1", 0), ("raise", "m1", 3)]
+    assert {signal.reason for signal in told} == {"ops: bad host"}
+
+
+@pytest.mark.parametrize("words", ["the consumer is being closed", "not provided"])
+def test_two_lines_about_one_leave_count_once(broker: Broker, words: str) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.joins(member_id)
+    broker.settles(member_id, 1)
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(__consumer_offsets-2) (reason: Removing member {member_id} on LeaveGroup; "
+        f"client reason: {words})",
+        "Group g with generation 3 is now empty (__consumer_offsets-2)",
+    ) + broker.leaves(member_id, words)
+
+    assert _told(told) == [("leave", "m1", 0)]
+
+
+def test_a_3_0_broker_tells_a_leave_without_its_reason(broker: Broker) -> None:
+    told = broker.prints(
+        f"Member MemberMetadata(memberId=m1-{_UUID.format(1)}, groupInstanceId=Some(i1), "
+        "clientId=m1, clientHost=/10.0.0.7, sessionTimeoutMs=10000, rebalanceTimeoutMs=300000, "
+        "supportedProtocols=List(range)) has left group g through explicit `LeaveGroup` request"
+    )
+
+    assert _told(told) == [("leave", "m1", 0)]
+    assert (told[0].member.group_instance_id, told[0].member.host) == ("i1", "10.0.0.7")
+
+
+def test_a_join_without_a_visible_cause_has_no_code(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.joins(member_id)
+    broker.settles(member_id, 1)
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(reason: Leader {member_id} re-joining group during Stable; client reason: not provided)."
+    )
+
+    assert _told(told) == [("note", "m1", 0), ("join", "m1", 0)]
+
+
+def test_an_old_client_joins_without_a_two(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+
+    told = broker.prints(
+        "Dynamic Member with unknown member id joins group g in Empty state. Created a new "
+        f"member id {member_id} for this member and add to the group.",
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 0 "
+        f"(reason: Adding new member {member_id} with group instance id None)",
+    )
+
+    assert _told(told) == [("note", "m1", 0), ("join", "m1", 0)]
+
+
+def test_a_streams_follow_up_is_the_instances(broker: Broker) -> None:
+    client_id = "app-StreamThread-1-consumer"
+    member_id = f"{client_id}-{_UUID.format(1)}"
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(reason: Updating metadata for member {member_id} during Stable; "
+        "client reason: triggered followup rebalance scheduled for 1795243000694)."
+    )
+
+    assert _told(told) == [("raise", client_id, 6)]
+    assert told[0].streams_follow_up is not None
+    assert told[0].streams_follow_up.due_at == pytest.approx(1795243000.694)
+
+
+def test_what_streams_follows_up_at_once_has_no_code_of_the_brokers(broker: Broker) -> None:
+    member_id = f"app-StreamThread-1-consumer-{_UUID.format(1)}"
+    words = "triggered followup rebalance scheduled for 0"
+
+    told = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(reason: Leader {member_id} re-joining group during Stable; client reason: {words})."
+    )
+
+    assert [(s.kind, s.reason) for s in told] == [
+        (SignalKind.NOTE, words),
+        (SignalKind.JOIN, None),
+    ]
+
+
+def test_an_epoch_without_a_cause_is_everybodys(broker: Broker) -> None:
+    broker.prints(
+        "[GroupId g] Member A joins the consumer group using the consumer protocol.",
+        "[GroupId g] Bumped group epoch to 2 with metadata hash 5.",
+        "[GroupId g] Computed a new target assignment for epoch 2 with 'uniform' assignor in 1ms.",
+    )
+
+    told = broker.prints(
+        "[GroupId g] Bumped group epoch to 3 with metadata hash 6.",
+        "[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms.",
+    )
+
+    assert _told(told) == [("raise", "A", 1), ("sync", "A", 0)]
+
+
+def test_what_is_remembered_of_a_group_is_bounded(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_groups, "_PARTIES", 2)
+
+    for name in "ABC":
+        broker.prints(f"[GroupId g] Member {name} joins the share group using the share protocol.")
+
+    assert list(broker.view.groups["g"].parties) == ["B", "C"]
+
+
+def _meet(broker: Broker, *groups: str) -> None:
+    for number, group in enumerate(groups):
+        text = f"[GroupId {group}] Member {number} joins the share group using the share protocol."
+        broker.prints(text)
+
+
+def test_members_of_the_longest_silent_group_go_first(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_view, "_PARTY_LIMIT", 3)
+
+    _meet(broker, "a", "b", "b", "a", "c")
+
+    assert {name: len(group.parties) for name, group in broker.view.groups.items()} == {
+        "a": 2,
+        "c": 1,
+    }
+    assert broker.view.evicted == 2
+
+
+def test_they_are_counted_anew_after_a_restart(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_view, "_PARTY_LIMIT", 2)
+    _meet(broker, "a", "b")
+    broker.view.restore(broker.view.state())
+
+    _meet(broker, "c")
+
+    assert list(broker.view.groups) == ["b", "c"]
+
+
+def test_those_that_dropped_out_are_as_many_at_most(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_log_view, "_PARTY_LIMIT", 2)
+
+    for number in range(3):
+        broker.leaves(f"m{number}-{_UUID.format(number)}", "consumer poll timeout has expired.")
+
+    assert [each.member_id[:2] for each in broker.view.dropped] == ["m1", "m2"]
+
+
+def test_a_group_that_moves_to_another_broker_is_forgotten(broker: Broker) -> None:
+    first = f"m1-{_UUID.format(1)}"
+    broker.joins(first)
+    broker.settles(first, 1)
+
+    broker.prints("[GroupId=g] Unloading group metadata for generation 2.")
+
+    assert _told(broker.joins(f"m2-{_UUID.format(2)}")) == [("raise", "m2", 2)]
+
+
+def test_members_that_the_broker_does_not_count_are_forgotten(broker: Broker) -> None:
+    lost, seen = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    broker.joins(lost)
+    broker.joins(seen)
+
+    told = broker.settles(seen, 1)
+
+    assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
+
+
+def test_a_member_that_never_came_back_with_its_id_has_failed(broker: Broker) -> None:
+    member_id = f"m1-{_UUID.format(1)}"
+    broker.prints(
+        "Dynamic member with unknown member id joins group g in Empty state. Created a new "
+        f"member id {member_id} and requesting the member to rejoin with this id."
+    )
+
+    told = broker.prints(
+        f"Pending member {member_id} in group g has been removed after session timeout expiration."
+    )
+
+    assert _told(told) == [("fail", "m1", 0)]
+    assert broker.gone == [told[0].member.stream]
+
+
+@pytest.mark.parametrize("words", ["[{}, {}]", "Set({}, {})", "HashSet({}, {})"])
+def test_members_that_did_not_rejoin_in_time_are_out(broker: Broker, words: str) -> None:
+    ids = [f"m{n}-{_UUID.format(n)}" for n in (1, 2, 3)]
+    for member_id in ids:
+        broker.joins(member_id)
+    broker.settles(ids[2], 3)
+
+    told = broker.prints(
+        f"Group g removed dynamic members who haven't joined: {words.format(*ids[:2])}"
+    )
+
+    assert _told(told) == [("raise", "m1", 3), ("raise", "m2", 3)]
+    assert _told(broker.settles(ids[2], 1)) == [
+        ("fail", "m1", 0),
+        ("fail", "m2", 0),
+        ("sync", "m3", 0),
+    ]
+
+
+def test_a_member_is_the_same_in_the_log_of_the_next_coordinator(broker: Broker) -> None:
+    member_id, other = f"m1-{_UUID.format(1)}", Broker()
+    before = broker.joins(member_id)[0].member
+    broker.settles(member_id, 1)
+
+    after = other.prints(f"Member {member_id} in group g has failed, removing it from the group.")
+
+    assert after[0].member.key == before.key
+
+
+class Tail:
+    """A source on one file."""
+
+    def __init__(self, path: Path, position: dict[str, Any] | None = None) -> None:
+        self.signals: list[Signal] = []
+        self.gone: list[str] = []
+        self.source = BrokerLogSource(
+            BrokerLogConfig(paths=(str(path),)), timezone="UTC", position=position
+        )
+
+    async def read(self, wanted: int) -> None:
+        """Read until so many signals have come."""
+        enough = asyncio.Event()
+
+        def emit(signals: Sequence[Signal]) -> None:
+            self.signals += signals
+            if len(self.signals) >= wanted:
+                enough.set()
+
+        reading = asyncio.create_task(self.source.run(emit, self._detach))
+        await asyncio.wait_for(enough.wait(), 60.0)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+    def _detach(self, stream: str, _: float) -> None:
+        self.gone.append(stream)
+
+
+def test_a_live_log_goes_on_after_a_restart(tmp_path: Path) -> None:
+    data = (_GOLDEN / "kafka-4.3.0" / "input.log").read_bytes()
+    cut = data.index(b"\n", len(data) // 2) + 1
+    expected, path = _read(data), tmp_path / "server.log"
+    path.write_bytes(data[:cut])
+    before = Tail(path)
+    asyncio.run(before.read(len(_read(data[:cut]))))
+    position = msgspec.json.decode(msgspec.json.encode(before.source.checkpoint()))
+    with path.open("ab") as file:
+        file.write(data[cut:])
+
+    after = Tail(path, position)
+    asyncio.run(after.read(len(expected) - len(before.signals)))
+
+    assert before.signals + after.signals == expected
+    assert before.gone + after.gone
+    assert after.source.health.up
+    assert after.source.caught_up_to(1.0) == 1.0
+
+
+def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broker) -> None:
+    """Kafka 4.4; its tasks are the same, only the epochs in which they were assigned are not."""
+    left, back = "BtXIDTjQSCyCiTCE40vplw", "sNQABUw8RaqIf4VFo3CFgQ"
+    state = (
+        "Member's new assignment state: epoch={}, previousEpoch=0, state=STABLE, "
+        "assignedTasks=(active=[0-0@{}], standby=[], warmup=[]) and"
+    )
+    broker.prints(
+        f"[GroupId g][MemberId {left}] Member updated its member metadata to StreamsGroupMember["
+        f"memberId={left}, memberEpoch=0, previousMemberEpoch=0, state=STABLE, "
+        "instanceId=Optional[i1-1], rackId=Optional.empty, clientId=s1-StreamThread-1-consumer, "
+        "clientHost=/127.0.0.1, rebalanceTimeoutMs=300000",
+        f"[GroupId g][MemberId {left}] {state.format(3, 3)}",
+    )
+
+    told = broker.prints(
+        f"[GroupId g][MemberId {left}] Static member {left} with instance id i1-1 temporarily left "
+        "the streams group.",
+        f"[GroupId g][MemberId {back}] Static member with instance id i1-1 re-joins the streams "
+        f"group using the streams protocol. Created a new member {back} to replace the existing "
+        f"member {left}.",
+        f"[GroupId g][MemberId {back}] {state.format(3, 0)}",
+        f"[GroupId g][MemberId {back}] Static member {back} with instance id i1-1 left the streams "
+        "group.",
+    )
+
+    assert _told(told) == [
+        ("sync", "s1-StreamThread-1-consumer", 0),
+        ("leave", "s1-StreamThread-1-consumer", 0),
+    ]
+    assert {signal.member.group_instance_id for signal in told} == {"i1-1"}

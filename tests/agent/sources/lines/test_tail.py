@@ -1,0 +1,657 @@
+import asyncio
+import gzip
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agent.errors import ConfigError, DialectError
+from agent.sources.lines.config import ReadFrom
+from agent.sources.lines.log_file import BLOCK_BYTES
+from agent.sources.lines.tail import GONE_S, SCAN_S
+from agent.sources.logs import client_interpreter as interpreter
+from agent.sources.logs.config import LogConfig
+from agent.sources.logs.source import LogSource
+from metrics.model.signals import Signal
+
+START_AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC).timestamp()
+
+
+def line(number: int) -> bytes:
+    """A line that raises a code; its second is its number."""
+    at = datetime.fromtimestamp(START_AT + number, UTC)
+    return (
+        f"[{at:%Y-%m-%d %H:%M:%S},000] INFO [Consumer clientId=m1, groupId=g] Request joining "
+        "group due to: group is already rebalancing (org.apache.kafka.clients.consumer)\n"
+    ).encode()
+
+
+def lines(*numbers: int) -> bytes:
+    return b"".join(map(line, numbers))
+
+
+class Bench:
+    """A source on a folder, with a clock that only the test moves."""
+
+    def __init__(self, folder: Path, pattern: str = "app.log", **config: Any) -> None:
+        self.folder, self.path = folder, folder / "app.log"
+        self.config = LogConfig(paths=(str(folder / pattern),), **config)
+        self.now = START_AT + 10_000
+        self.signals: list[Signal] = []
+        self.gone: list[str] = []
+        self.source = self._source(None)
+
+    def _source(self, position: dict[str, Any] | None) -> LogSource:
+        return LogSource(
+            self.config, timezone="UTC", position=position, clock=lambda: self.now, host="h"
+        )
+
+    def read(self) -> list[int]:
+        """Poll until nothing is new; return the numbers of the lines that were read."""
+        before = len(self.signals)
+        for _ in range(8):  # a rotated set is read a block of a file at a time
+            while self.source.step(self.emit, self.detach):
+                pass
+        return [round(signal.at - START_AT) for signal in self.signals[before:]]
+
+    def scan(self) -> list[int]:
+        """Let the time pass after which paths are looked up again."""
+        self.now += SCAN_S
+        return self.read()
+
+    def emit(self, signals: Sequence[Signal]) -> None:
+        self.signals += signals
+
+    def detach(self, stream: str, at: float) -> None:
+        assert at == self.now
+        self.gone.append(stream)
+
+    def stop(self) -> dict[str, Any]:
+        """Take the checkpoint, as JSON carries it, and end as a killed process does."""
+        position = msgspec.json.decode(msgspec.json.encode(self.source.checkpoint()))
+        self.close()
+        return position  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        for tail in self.source._tails.values():
+            tail.follower.close()
+
+    def restart(self, position: dict[str, Any]) -> None:
+        self.source = self._source(position)
+
+    def append(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    def rotate(self) -> None:
+        """Shift the rotated set by rename."""
+        for number in range(40, 0, -1):
+            old = self.folder / f"app.log.{number}"
+            if old.exists():
+                old.rename(self.folder / f"app.log.{number + 1}")
+        if self.path.exists():
+            self.path.rename(self.folder / "app.log.1")
+
+    def copytruncate(self) -> None:
+        if not self.path.exists():
+            return
+        content = self.path.read_bytes()
+        self.rotate()
+        (self.folder / "app.log.1").rename(self.path)  # the same inode stays
+        (self.folder / "app.log.1").write_bytes(content)
+        os.truncate(self.path, 0)
+
+    @property
+    def errors(self) -> dict[str, int]:
+        return self.source.health.errors
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.close()
+
+
+def test_lines_become_signals_of_the_files_stream(bench: Bench) -> None:
+    bench.append(lines(1, 2))
+    assert bench.read() == [1, 2]
+    assert {signal.member.stream for signal in bench.signals} == {str(bench.path)}
+    assert bench.source.health.up
+    assert bench.source.health.signals == 2
+    assert bench.source.health.read_bytes == len(lines(1, 2))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_log_in_utf_16_is_counted_as_undecodable(
+    bench: Bench, caplog: pytest.LogCaptureFixture, encoding: str
+) -> None:
+    bench.append(("\ufeff" if encoding == "utf-16-be" else "").encode(encoding))
+    bench.append(lines(1).decode().encode(encoding))
+
+    assert bench.read() == []
+    assert bench.errors == {"undecodable": 1}
+    (record,) = caplog.records
+    assert vars(record)["error"] == "found UTF-16, wanted UTF-8"
+
+
+def test_clients_that_are_too_many_are_forgotten_and_counted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter, "_SPEAKER_LIMIT", 2)
+    for number in range(5):
+        bench.append(line(number).replace(b"clientId=", b"clientId=%d-" % number))
+
+    bench.read()
+
+    assert bench.errors == {"member_evicted": 2}  # the fifth's next line would be the third
+
+
+def test_what_is_appended_is_read(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    bench.append(lines(2))
+    assert bench.read() == [2]
+
+
+def test_a_file_may_appear_later(bench: Bench) -> None:
+    assert bench.read() == []
+    bench.append(lines(1))
+    assert bench.scan() == [1]
+
+
+def test_a_partial_line_waits_for_its_end(bench: Bench) -> None:
+    data = lines(1)
+    bench.append(data[:50])
+    assert bench.read() == []
+    bench.append(data[50:])
+    assert bench.read() == [1]
+
+
+def test_a_partial_line_survives_a_restart(bench: Bench) -> None:
+    data = lines(1, 2)
+    bench.append(data[:-50])
+    assert bench.read() == [1]
+    bench.restart(bench.stop())
+    bench.append(data[-50:])
+    assert bench.read() == [2]
+
+
+def test_rotation_by_rename_finishes_the_old_file_first(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    bench.append(lines(2))
+    bench.rotate()
+    bench.append(lines(3))
+    assert bench.read() == [2, 3]
+
+
+def test_a_writer_may_go_on_in_the_renamed_file_for_a_while(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    with bench.path.open("ab") as writer:
+        bench.rotate()
+        bench.path.touch()  # logrotate's `create`, before the signal to the writer
+        assert bench.read() == []
+        writer.write(lines(2))
+    assert bench.read() == [2]
+    bench.append(lines(3))
+    assert bench.read() == [3]
+
+
+def test_a_writer_may_go_on_in_the_renamed_file_that_was_found_late(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    with bench.path.open("ab") as writer:
+        bench.append(lines(2))
+        bench.rotate()
+        bench.path.touch()
+        bench.restart(position)
+        assert bench.read() == [2]
+        writer.write(lines(3))
+    assert bench.read() == [3]
+    bench.append(lines(4))
+    assert bench.read() == [4]
+
+
+def test_half_a_line_at_a_rotation_does_not_eat_the_next(bench: Bench) -> None:
+    bench.append(lines(1) + b"half")
+    bench.read()
+    bench.rotate()
+    bench.append(lines(2))
+    assert bench.read() == [2]
+
+
+def test_two_rotations_between_polls_lose_nothing(bench: Bench) -> None:
+    for number in range(1, 5):
+        bench.append(lines(number))
+        if number == 1:
+            bench.read()
+        bench.rotate()
+    bench.append(lines(5))
+    assert bench.read() == [2, 3, 4, 5]
+
+
+def test_copytruncate_loses_nothing_that_was_copied(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    bench.append(lines(2))
+    bench.copytruncate()
+    bench.append(lines(3))
+    assert bench.read() == [2, 3]
+    assert bench.errors == {"truncated": 1}
+
+
+def test_two_copytruncates_with_an_empty_file_between_lose_nothing(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    bench.copytruncate()
+    bench.read()
+    bench.append(lines(2))
+    bench.copytruncate()
+    bench.append(lines(3))
+    assert bench.read() == [2, 3]
+
+
+def test_a_truncated_file_that_has_grown_past_the_offset_is_noticed(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    os.truncate(bench.path, 0)
+    bench.append(lines(2, 3))
+    assert bench.read() == [2, 3]
+    assert bench.errors == {"truncated": 1}
+
+
+def test_a_truncated_file_of_the_same_size_is_noticed(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    os.truncate(bench.path, 0)
+    bench.append(lines(2))
+    assert bench.read() == [2]
+
+
+def test_truncated_while_down(bench: Bench) -> None:
+    bench.append(lines(1, 2, 3))
+    bench.read()
+    position = bench.stop()
+    bench.path.write_bytes(lines(4))
+    bench.restart(position)
+    assert bench.read() == [4]
+    assert bench.errors == {"lost": 1}
+
+
+def test_rotated_while_down(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    for number in (2, 3):
+        bench.append(lines(number))
+        bench.rotate()
+    bench.append(lines(4))
+    bench.restart(position)
+    assert bench.read() == [2, 3, 4]
+    assert bench.errors == {}
+
+
+def test_copytruncated_while_down(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    bench.append(lines(2))
+    bench.copytruncate()
+    bench.append(lines(3, 4))
+    bench.restart(position)
+    assert bench.read() == [2, 3, 4]
+
+
+def test_rotated_and_packed_while_down(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    bench.append(lines(2))
+    bench.rotate()
+    plain = bench.folder / "app.log.1"
+    (bench.folder / "app.log.1.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    bench.append(lines(3))
+    bench.restart(position)
+    assert bench.read() == [2, 3]
+
+
+def test_a_file_whose_time_an_archive_did_not_keep_is_read_by_its_stamps(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, read_from=ReadFrom.BEGINNING)
+    bench.path.write_bytes(lines(1))
+    os.utime(bench.path, (0, 0))
+
+    assert bench.read() == [1]
+    bench.close()
+
+
+def test_what_stands_before_the_damage_is_read(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    bench.append(lines(2, 3))
+    packed = gzip.compress(bench.path.read_bytes())
+    bench.rotate()
+    (bench.folder / "app.log.1").unlink()
+    (bench.folder / "app.log.1.gz").write_bytes(packed[:-8])
+    bench.append(lines(4))
+    bench.restart(position)
+
+    assert bench.read() == [2, 3, 4]
+    assert bench.errors == {"unreadable": 1}
+
+
+def test_a_name_that_is_no_text_is_written_as_one(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"\xff.log")).write_bytes(lines(1))
+    (tmp_path / os.fsdecode(b"\xfe.log")).write_bytes(lines(2))
+    bench = Bench(tmp_path, "*.log", read_from=ReadFrom.BEGINNING)
+
+    assert sorted(bench.read()) == [1, 2]
+    streams = {signal.member.stream for signal in bench.signals}
+    assert streams == {f"{tmp_path}/\\xff.log", f"{tmp_path}/\\xfe.log"}
+
+    again = Bench(tmp_path, "*.log", read_from=ReadFrom.BEGINNING)
+    again.source = again._source(bench.stop())
+    (tmp_path / os.fsdecode(b"\xff.log")).write_bytes(lines(1, 3))
+    assert again.read() == [3]
+    again.close()
+
+
+def test_a_damaged_rotated_file_is_counted_and_passed_over(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    bench.append(os.urandom(4096).hex().encode() + b"\n" + lines(2))
+    packed = gzip.compress(bench.path.read_bytes())
+    bench.rotate()
+    (bench.folder / "app.log.1").unlink()
+    (bench.folder / "app.log.1.gz").write_bytes(packed[: len(packed) // 2])
+    bench.append(lines(3))
+    bench.restart(position)
+    assert bench.read() == [3]
+    assert bench.errors == {"unreadable": 1}
+
+
+def test_a_rotated_set_in_one_glob_is_one_stream(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "app.log*")
+    bench.append(lines(1))
+    bench.read()
+    for number in (2, 3):
+        bench.rotate()
+        bench.append(lines(number))
+        assert bench.scan() == [number]
+    assert {signal.member.stream for signal in bench.signals} == {str(bench.path)}
+    bench.close()
+
+
+@pytest.mark.parametrize("name", ["app.log.{}", "app-{}.log"])
+def test_files_named_by_date_are_one_stream(tmp_path: Path, name: str) -> None:
+    bench = Bench(tmp_path, name.format("*"))
+    (tmp_path / name.format("2026-11-20")).write_bytes(lines(1))
+    assert bench.read() == [1]
+    (tmp_path / name.format("2026-11-21")).write_bytes(lines(2))
+    assert bench.scan() == [2]
+    assert {signal.member.stream for signal in bench.signals} == {str(bench.path)}
+    bench.close()
+
+
+def test_a_deleted_file_is_detached_after_a_while(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    bench.append(lines(2))
+    bench.path.unlink()
+    assert bench.read() == [2]
+    assert bench.gone == []
+    bench.now += GONE_S
+    bench.read()
+    assert bench.gone == [str(bench.path)]
+    assert bench.source.checkpoint() == {}
+
+
+def test_a_file_that_was_away_for_a_moment_is_not_detached(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    bench.rotate()
+    bench.read()
+    bench.now += GONE_S / 2
+    bench.append(lines(2))
+    assert bench.read() == [2]
+    bench.now += GONE_S / 2
+    bench.read()
+    assert bench.gone == []
+
+
+def test_a_file_deleted_while_down_is_detached(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    bench.path.unlink()
+    bench.restart(position)
+    bench.read()
+    bench.now += GONE_S
+    bench.read()
+    assert bench.gone == [str(bench.path)]
+
+
+def test_a_stream_that_the_configuration_dropped_is_detached(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    bench.config = LogConfig(paths=(str(tmp_path / "other.log"),))
+    bench.restart(position)
+    assert bench.read() == []
+    assert bench.gone == [str(bench.path)]
+
+
+def test_a_link_is_followed_and_its_target_rotates(tmp_path: Path) -> None:
+    pod = tmp_path / "pods"
+    pod.mkdir()
+    bench = Bench(tmp_path, "containers/*.log")
+    (tmp_path / "containers").mkdir()
+    link = tmp_path / "containers" / "app.log"
+    link.symlink_to(pod / "0.log")
+    (pod / "0.log").write_bytes(lines(1))
+    assert bench.read() == [1]
+    position = bench.stop()
+    (pod / "0.log").rename(pod / "0.log.20261121-063344")
+    (pod / "0.log").write_bytes(lines(3))
+    with (pod / "0.log.20261121-063344").open("ab") as old:
+        old.write(lines(2))
+    bench.restart(position)
+    assert bench.read() == [2, 3]
+    assert {signal.member.stream for signal in bench.signals} == {str(link)}
+    bench.close()
+
+
+def test_a_file_under_two_names_is_read_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "*.log")
+    bench.append(lines(1))
+    (tmp_path / "link.log").symlink_to(bench.path)
+    assert bench.read() == [1]
+    bench.close()
+
+
+def test_a_permission_error_is_counted_once_a_try_and_retried(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = bench.folder / "app.log"
+    blocked.symlink_to(bench.folder / "app.log")  # ELOOP: root, too, cannot open it
+    bench.source = LogSource(LogConfig(paths=(str(blocked),)), clock=lambda: bench.now)
+    bench.read()
+    bench.read()
+    assert bench.errors == {"unreadable": 1}
+    assert not bench.source.health.up
+    bench.scan()
+    assert bench.errors == {"unreadable": 2}
+    assert [record.message for record in caplog.records] == ["log_unreadable"]
+    blocked.unlink()
+    bench.append(lines(1))
+    assert bench.scan() == [1]
+    assert bench.source.health.up
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission(bench: Bench) -> None:
+    bench.append(lines(1))
+    bench.path.chmod(0)
+    assert bench.read() == []
+    assert bench.errors == {"permission": 1}
+    bench.path.chmod(0o600)
+    assert bench.scan() == [1]
+
+
+def test_a_fifo_is_refused(bench: Bench) -> None:
+    os.mkfifo(bench.path)
+    assert bench.read() == []
+    assert bench.errors == {"not_a_file": 1}
+
+
+def test_a_folder_in_a_glob_is_passed_over(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "*")
+    (tmp_path / "folder.log").mkdir()
+    bench.append(lines(1))
+    assert bench.read() == [1]
+    assert bench.errors == {}
+    bench.close()
+
+
+def test_one_file_at_fault_does_not_stop_the_others(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "*.log")
+    os.mkfifo(tmp_path / "a.log")
+    bench.append(lines(1))
+    assert bench.read() == [1]
+    assert bench.source.health.up
+    bench.close()
+
+
+def test_read_from_end_passes_over_what_was_there_at_the_start(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "*.log", read_from=ReadFrom.END)
+    bench.append(lines(1))
+    assert bench.read() == []
+    bench.append(lines(2))
+    (tmp_path / "later.log").write_bytes(lines(3))
+    assert bench.scan() == [2, 3]
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"x" * (10 << 20) + b"\n",
+        b"[Consumer " * (1 << 20) + b"\n",
+        bytes(range(256)) * 4096 + b"\n",
+        b"caf\xe9 \xff\xfe [Consumer clientId=\xff, groupId=\xfe] \xff\n",
+        b"\0" * 4096 + b"\n",
+    ],
+    ids=["long", "long with anchors", "binary", "invalid utf-8", "zeros"],
+)
+def test_junk_is_survived_and_raises_nothing(bench: Bench, junk: bytes) -> None:
+    bench.append(lines(1) + junk + lines(2))
+    assert bench.read() == [1, 2]
+
+
+def test_a_source_is_caught_up_when_everything_is_read(bench: Bench) -> None:
+    bench.append(lines(1) + b"x" * BLOCK_BYTES + b"\n" + lines(2))
+    assert bench.source.caught_up_to(bench.now) == 0.0
+    bench.source.step(bench.emit, bench.detach)
+    assert bench.source.caught_up_to(bench.now) == START_AT + 1
+    bench.read()
+    assert bench.source.caught_up_to(bench.now) == bench.now
+    assert bench.source.health.lag_s == 0.0
+
+
+def test_a_position_agrees_with_what_was_emitted(bench: Bench) -> None:
+    """Whatever instant a crash chooses, nothing is lost nor read twice."""
+    data = b"".join(line(number) + b"x" * 300_000 + b"\n" for number in range(1, 20))
+    bench.append(data)
+    numbers: list[int] = []
+    for _ in range(100):
+        before = len(bench.signals)
+        behind = bench.source.step(bench.emit, bench.detach)
+        numbers += [round(signal.at - START_AT) for signal in bench.signals[before:]]
+        bench.restart(bench.stop())
+        if not behind and len(numbers) >= 19:
+            break
+    assert numbers == list(range(1, 20))
+
+
+STEPS = st.lists(
+    st.sampled_from(["write", "write", "half", "read", "rename", "copy", "restart"]),
+    max_size=30,
+)
+
+
+@example(["copy", "write", "write", "rename", "read"])
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_every_line_comes_once_and_in_order_whatever_happens_to_the_files(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    bench = Bench(folder)
+    bench.append(line(1))
+    written, found, half = 1, bench.read(), b""
+    for step in [*steps, "write"]:
+        if step in {"write", "half"}:
+            written += 1
+            cut = 70 if step == "half" else 1000
+            bench.append(half + line(written)[:cut])
+            half = line(written)[cut:]
+        elif step == "read":
+            found += bench.read()
+        elif step == "restart":
+            bench.restart(bench.stop())
+        elif not half:
+            bench.copytruncate() if step == "copy" else bench.rotate()
+    found += bench.scan()
+    bench.close()
+    shutil.rmtree(folder)
+    assert found == list(range(1, written + 1))
+
+
+def test_a_cancelled_run_closes_its_files_and_can_go_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        waits: list[float] = []
+        idle = asyncio.Event()
+
+        async def pause(seconds: float) -> None:
+            waits.append(seconds)
+            if seconds:
+                idle.set()
+                await asyncio.Event().wait()
+
+        bench = Bench(tmp_path)
+        bench.source = LogSource(bench.config, timezone="UTC", clock=lambda: bench.now, pause=pause)
+        bench.append(lines(1))
+        for number in (2, 3):
+            task = asyncio.create_task(bench.source.run(bench.emit, bench.detach))
+            await asyncio.wait_for(idle.wait(), 5)
+            idle.clear()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            bench.append(lines(number))
+        assert [round(signal.at - START_AT) for signal in bench.signals] == [1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_no_paths_is_the_operators_error() -> None:
+    with pytest.raises(ConfigError, match="paths: found none"):
+        LogConfig(paths=())
+
+
+def test_an_unknown_dialect_is_the_authors_error() -> None:
+    with pytest.raises(DialectError, match="unknown dialect 'cobol'"):
+        LogSource(LogConfig(paths=("x",), dialects=["cobol"]))

@@ -1,0 +1,644 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.sources.logs import client_interpreter as module
+from agent.sources.logs.client_interpreter import Interpreter
+from metrics.model.signals import Signal, SignalKind
+from metrics.model.status import RebalanceStatus as Status
+from tests.agent.sources.lines.spoken import (
+    ARRIVAL_AT,
+    ASSIGNED,
+    CLOSED,
+    DIALECTS,
+    FIRST_AT,
+    JOINING,
+    REBALANCING,
+    log,
+    parser,
+    says,
+    signals,
+    synced,
+    thread_says,
+    told,
+)
+
+ONE, TWO = "s-StreamThread-1", "s-StreamThread-2"
+REVOKE = "Request joining group due to: need to revoke partitions [t-0] as indicated by the current"
+ENFORCED = "Request joining group due to: new fraud rules"
+PROBING = "Requested to schedule probing rebalance for 1795243000694 ms."
+VERSION = "Requested to schedule immediate rebalance due to version probing."
+TASKS = (
+    "Requested to schedule immediate rebalance for new tasks to be safely revoked from"
+    " current owner."
+)
+ENDPOINT = (
+    "Requested to schedule immediate rebalance to update group with new host endpoint = localhost:2"
+)
+
+
+def of_thread(text: str, thread: str = ONE) -> str:
+    return says(text, client_id=f"{thread}-consumer")
+
+
+def member(states: str, epoch: int = 3) -> str:
+    before, after = states.split()
+    return says(f"Member m-1 with epoch {epoch} transitioned from {before} to {after}.")
+
+
+def streams_member(states: str) -> str:
+    return member(states).replace("clientId=c", f"clientId={ONE}-consumer")
+
+
+def takes(active: str) -> str:
+    tasks = f"active tasks {{{active}}}, standby tasks {{}}, and warm-up tasks {{}}"
+    return of_thread(f"Assigning {tasks} to the member.")
+
+
+RUNNING = "State transition from PARTITIONS_ASSIGNED to RUNNING"
+NEW = [member("UNSUBSCRIBED JOINING", 0), says("Cluster ID: x"), member("JOINING RECONCILING")]
+STREAMS = [line.replace("clientId=c", f"clientId={ONE}-consumer") for line in NEW]
+ACKNOWLEDGED = [
+    streams_member("RECONCILING ACKNOWLEDGING"),
+    streams_member("ACKNOWLEDGING STABLE"),
+]
+SETTLED = [*NEW, member("RECONCILING ACKNOWLEDGING"), member("ACKNOWLEDGING STABLE")]
+
+
+class TestHeldSync:
+    def test_a_sync_is_held_until_the_partitions_are_assigned(self) -> None:
+        reader = parser()
+
+        held = reader.feed(log(says(REBALANCING), says(JOINING), says(synced(2))), ARRIVAL_AT)
+        rest = reader.feed(log(says(ASSIGNED)), ARRIVAL_AT)
+
+        assert (told(held), told(rest)) == (["1", "join"], ["sync"])
+
+    def test_a_held_sync_keeps_its_own_time(self) -> None:
+        (sync,) = signals(says(synced(2)), says("Lost nothing"), says(ASSIGNED))
+
+        assert (sync.at, sync.generation) == (FIRST_AT, 2)
+
+    def test_a_sync_is_held_by_the_horizon(self) -> None:
+        reader = parser()
+        reader.feed(log(says(JOINING), says(synced(2)), says(REBALANCING)), ARRIVAL_AT)
+
+        assert reader.horizon() == FIRST_AT + 1
+
+    @pytest.mark.parametrize("end", [JOINING, CLOSED, synced(3)])
+    def test_a_sync_whose_end_was_missed_ends_with_what_cannot_come_before(self, end: str) -> None:
+        found = parser().feed(log(says(synced(2)), says(end)), ARRIVAL_AT)
+
+        assert told(found)[0] == "sync"
+
+    def test_the_end_of_the_stream_ends_a_sync(self) -> None:
+        assert told(signals(says(synced(2)), says(REVOKE))) == ["sync+10"]
+
+    def test_a_follow_up_is_part_of_the_sync_before_it(self) -> None:
+        found = signals(says(synced(2)), says(REVOKE), says(ASSIGNED), says(JOINING))
+
+        assert told(found) == ["sync+10", "join"]
+        follow_up = found[0].follow_up
+        assert follow_up is not None
+        assert follow_up.at == FIRST_AT + 1
+        assert str(follow_up.reason).startswith("need to revoke partitions")
+
+    @pytest.mark.parametrize(
+        "follow_ups",
+        [
+            (of_thread(REVOKE), thread_says(TASKS)),
+            (thread_says(TASKS), of_thread(REVOKE)),
+        ],
+    )
+    def test_follow_ups_come_in_any_order(self, follow_ups: tuple[str, str]) -> None:
+        found = signals(of_thread(synced(2)), *follow_ups, of_thread(ASSIGNED))
+
+        assert told(found) == ["sync+10~10"]
+
+    def test_a_request_before_the_partitions_are_assigned_waits_for_nothing(self) -> None:
+        """The client was stuck between both; meanwhile the wire would tell what comes later."""
+        reader = parser()
+        asked = reader.feed(log(says(synced(2)), says(ENFORCED)), ARRIVAL_AT)
+        rest = reader.feed(log(says(ASSIGNED), says(JOINING)), ARRIVAL_AT)
+
+        assert (told(asked), told(rest)) == (["sync", "6"], ["join"])
+
+    def test_what_an_assignment_demands_is_told_behind_such_a_request(self) -> None:
+        found = signals(says(synced(2)), says(ENFORCED), says(REVOKE), says(ASSIGNED))
+
+        assert told(found) == ["sync", "6", "10"]
+
+    def test_a_mismatch_with_the_subscription_is_the_next_rounds_cause(self) -> None:
+        mismatch = (
+            "Request joining group due to: received assignment [a] does not match the current"
+            " subscription [b]; it is likely that the subscription has changed"
+        )
+
+        found = parser().feed(log(says(synced(2)), says(mismatch)), ARRIVAL_AT)
+
+        assert told(found) == ["sync", "8"]
+
+
+class TestLanes:
+    def test_a_held_sync_holds_back_the_other_threads_of_its_instance(self) -> None:
+        reader = parser()
+        before = reader.feed(
+            log(of_thread(synced(2)), of_thread(REBALANCING, TWO), of_thread(synced(3), TWO)),
+            ARRIVAL_AT,
+        )
+        other = reader.feed(log(of_thread(ASSIGNED, TWO)), ARRIVAL_AT)
+        own = reader.feed(log(of_thread(ASSIGNED)), ARRIVAL_AT)
+
+        assert (told(before), told(other), told(own)) == ([], [], ["sync", "1", "sync"])
+
+    def test_a_held_sync_holds_back_no_other_client(self) -> None:
+        reader = parser()
+
+        found = reader.feed(log(says(synced(2)), says(REBALANCING, client_id="d")), ARRIVAL_AT)
+
+        assert told(found) == ["1"]
+
+    def test_a_lane_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_LANE_LIMIT", 3)
+
+        found = parser().feed(log(says(synced(2)), *[says(REBALANCING)] * 3), ARRIVAL_AT)
+
+        assert told(found) == ["sync", "1", "1", "1"]
+
+    def test_a_sync_that_was_let_go_is_not_taken_up_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "_LANE_LIMIT", 1)
+        before, after = parser(), parser()
+        before.feed(log(says(synced(2)), says(REBALANCING)), ARRIVAL_AT)
+
+        after.restore(json.loads(json.dumps(before.state())))
+
+        assert told(after.feed(log(says(ASSIGNED), says(JOINING)), ARRIVAL_AT)) == ["join"]
+
+
+class TestStreams:
+    @pytest.mark.parametrize(
+        ("line", "word"),
+        [(TASKS, "~10"), (PROBING, "~11"), (VERSION, "~12"), (ENDPOINT, "~13")],
+    )
+    def test_the_streams_layer_speaks_of_its_own_consumers_sync(self, line: str, word: str) -> None:
+        found = signals(of_thread(synced(2)), thread_says(line), of_thread(ASSIGNED))
+
+        assert told(found) == [f"sync{word}"]
+
+    def test_a_probing_rebalance_has_its_time(self) -> None:
+        text = (
+            "Requested to schedule next probing rebalance at 2026-11-21 06:38:10,982 Z to try for"
+            " a more balanced assignment."
+        )
+
+        found = signals(of_thread(synced(2)), thread_says(text), of_thread(ASSIGNED))
+
+        layer = found[0].streams_follow_up
+        assert layer is not None
+        assert layer.due_at == pytest.approx(1795243090.982)
+
+    def test_an_unreadable_time_of_a_probing_rebalance_is_none(self) -> None:
+        text = "Requested to schedule next probing rebalance at noon Z to try for"
+        text += " a more balanced assignment."
+
+        found = signals(of_thread(synced(2)), thread_says(text), of_thread(ASSIGNED))
+
+        layer = found[0].streams_follow_up
+        assert layer is not None
+        assert layer.due_at is None
+
+    def test_a_threads_state_is_context_and_no_status(self) -> None:
+        moved = thread_says("State transition from RUNNING to PARTITIONS_REVOKED")
+        before, after = says(JOINING, client_id="s-StreamThread-1-consumer"), moved
+
+        (join, seen) = signals(before, after)
+
+        assert (join.member.state, seen.member.state) == (None, "PARTITIONS_REVOKED")
+        assert (seen.kind, seen.status) == (SignalKind.SEEN, Status.NONE)
+
+    def test_a_thread_whose_consumer_has_not_spoken_is_counted(self) -> None:
+        reader = parser()
+
+        found = reader.feed(log(of_thread(JOINING), thread_says(TASKS, TWO)), ARRIVAL_AT)
+
+        assert isinstance(reader.interpreter, Interpreter)
+        assert (told(found), reader.interpreter.strangers) == (["join"], 1)
+
+    def test_the_followup_of_now_is_the_consumers_6_and_no_code_of_the_instance(self) -> None:
+        text = "Request joining group due to: triggered followup rebalance scheduled for 0"
+
+        assert told(signals(of_thread(text))) == ["6"]
+
+    def test_the_followup_of_a_time_is_11_on_the_instance(self) -> None:
+        text = "Request joining group due to: triggered followup rebalance scheduled for 1795243000"
+
+        assert told(signals(of_thread(text))) == ["6~11"]
+
+
+class TestNoCause:
+    """What is not a cause, beyond the list of `test_no_cause.py`."""
+
+    def test_the_answer_to_a_stale_request_starts_nothing(self) -> None:
+        text = (
+            "Attempt to heartbeat with stale Generation{generationId=1, memberId='c-1',"
+            " protocol='range'} and group instance id Optional.empty failed due to"
+            " ILLEGAL_GENERATION, ignoring the error"
+        )
+
+        assert signals(says(synced(2)), says(ASSIGNED), says(text))[1:] == []
+
+    @pytest.mark.parametrize(("sent", "words"), [(1, ["sync"]), (2, ["sync", "3"])])
+    def test_a_commits_answer_counts_for_its_own_generation(
+        self, sent: int, words: list[str]
+    ) -> None:
+        text = (
+            f"OffsetCommit failed with Generation{{generationId={sent}, memberId='c-1',"
+            " protocol='range'}: The coordinator is not aware of this member."
+        )
+
+        assert told(signals(says(synced(2)), says(ASSIGNED), says(text))) == words
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "Request joining group due to: encountered UNKNOWN_MEMBER_ID from HEARTBEAT response",
+            "Request joining group due to: encountered ILLEGAL_GENERATION from HEARTBEAT response",
+            REBALANCING,
+        ],
+    )
+    def test_an_answer_after_a_leave_starts_nothing(self, answer: str) -> None:
+        assert told(signals(says(JOINING), says(CLOSED), says(answer))) == ["join", "leave"]
+
+    def test_an_answer_after_the_next_join_counts(self) -> None:
+        found = signals(says(CLOSED), says(JOINING), says(REBALANCING))
+
+        assert told(found) == ["leave", "join", "1"]
+
+    def test_a_warning_alone_about_the_poll_timeout_is_nothing_that_could_end(self) -> None:
+        texts = ("consumer poll timeout has expired. x", "Consumer poll timeout has expired. x")
+
+        assert signals(*map(says, texts)) == []
+
+    def test_a_static_member_drops_out_without_a_leave(self) -> None:
+        expired = says("consumer poll timeout has expired. This means")
+
+        assert told(signals(says(synced(2)), says(ASSIGNED), expired, expired)) == ["sync", "5"]
+
+    def test_a_client_without_a_group_is_nobody(self) -> None:
+        assert signals(says(JOINING, group="null")) == []
+
+    def test_a_leader_speaks_of_others(self) -> None:
+        text = "Requesting followup rebalance be scheduled immediately by m due to tasks changing"
+
+        found = signals(of_thread(synced(2)), thread_says(text), of_thread(ASSIGNED))
+
+        assert told(found) == ["sync"]
+
+    def test_a_classic_consumer_revokes_and_subscribes_without_a_cause(self) -> None:
+        """Up to 2.3 a rejoin printed the words that mean 10 in the consumer protocol."""
+        found = signals(
+            says(JOINING),
+            says("Revoking previously assigned partitions [t-0]"),
+            says("Subscribed to topic(s): a"),
+            says("Completed leaving the group"),
+        )
+
+        assert told(found) == ["join"]
+
+
+class TestNewProtocols:
+    def test_a_member_joins_and_settles(self) -> None:
+        found = signals(*SETTLED)
+
+        assert told(found) == ["2", "sync"]
+        assert {signal.member.group_type for signal in found} == {"consumer"}
+        assert {signal.member.protocol_type for signal in found} == {None}
+        assert found[1].generation == 3
+
+    def test_who_joins_waits_for_the_name_of_its_cluster(self) -> None:
+        reader = parser()
+
+        first = reader.feed(log(NEW[0]), ARRIVAL_AT)
+        then = reader.feed(log(NEW[1]), ARRIVAL_AT)
+
+        assert first == []
+        assert [(signal.at, signal.member.cluster) for signal in then] == [(FIRST_AT, "x")]
+
+    def test_who_joins_a_configured_cluster_does_not_wait(self) -> None:
+        assert told(parser(cluster="prod").feed(log(NEW[0]), ARRIVAL_AT)) == ["2"]
+
+    def test_what_is_taken_away_is_10(self) -> None:
+        found = signals(
+            *SETTLED,
+            member("STABLE RECONCILING"),
+            says("Revoking previously assigned partitions [t-0]"),
+            member("RECONCILING ACKNOWLEDGING"),
+            member("ACKNOWLEDGING STABLE"),
+        )
+
+        assert told(found)[2:] == ["1", "10", "sync"]
+
+    def test_what_a_killed_client_subscribes_to_when_it_starts_again_is_no_change(self) -> None:
+        found = signals(
+            *SETTLED,
+            says("Subscribed to topic(s): t"),
+            *SETTLED,
+            member("STABLE RECONCILING"),
+            member("RECONCILING ACKNOWLEDGING"),
+            member("ACKNOWLEDGING STABLE"),
+        )
+
+        assert told(found)[2:] == ["2", "sync", "1", "sync"]
+
+    def test_what_is_given_back_on_the_way_out_is_no_cause(self) -> None:
+        found = signals(
+            *SETTLED,
+            member("STABLE PREPARE_LEAVING"),
+            says("Revoking previously assigned partitions [t-0]"),
+            member("PREPARE_LEAVING LEAVING", -1),
+            member("LEAVING UNSUBSCRIBED", -1),
+            says("Completed leaving the group"),
+        )
+
+        assert told(found)[2:] == ["leave"]
+
+    def test_the_leave_of_a_poll_timeout_is_not_the_users(self) -> None:
+        found = signals(
+            *SETTLED,
+            says("Consumer poll timeout has expired. This means the time between"),
+            member("STABLE PREPARE_LEAVING"),
+            member("LEAVING STALE", -1),
+            member("STALE JOINING", 0),
+            member("JOINING STABLE", 4),
+            member("STABLE PREPARE_LEAVING", 4),
+        )
+
+        assert told(found)[2:] == ["5", "join", "sync", "leave"]
+
+    def test_who_closes_after_a_poll_timeout_leaves_for_good(self) -> None:
+        found = signals(
+            *SETTLED,
+            says("Consumer poll timeout has expired. This means the time between"),
+            member("STABLE PREPARE_LEAVING"),
+            says("Completed leaving the group"),
+            says("Completed leaving the group"),
+        )
+
+        assert told(found)[2:] == ["5", "leave"]
+
+    @pytest.mark.parametrize(
+        ("text", "code"),
+        [
+            ("ConsumerGroupHeartbeatRequest failed because member m-1 is unknown. in 9ms: x", "3"),
+            ("GroupHeartbeatRequest failed for member m-1 because epoch 2 is fenced. in 0ms", "4"),
+        ],
+    )
+    def test_a_fenced_member_comes_back(self, text: str, code: str) -> None:
+        found = signals(
+            *SETTLED,
+            says(text),
+            member("STABLE FENCED"),
+            member("FENCED JOINING", 0),
+            member("JOINING RECONCILING"),
+            member("RECONCILING STABLE"),
+        )
+
+        assert told(found)[2:] == [code, "join", "sync"]
+
+    def test_what_3_8_says_of_its_heartbeats_has_no_end_that_it_would_tell(self) -> None:
+        text = "GroupHeartbeatRequest failed because member m-1 is unknown. in 9ms: x"
+
+        assert signals(says("Subscribed to topic(s): a"), says(text)) == []
+
+    @pytest.mark.parametrize("why", ["is still loading", "is incorrect", "is not available"])
+    def test_a_coordinator_that_does_not_answer_is_no_cause(self, why: str) -> None:
+        text = f"ConsumerGroupHeartbeatRequest failed because the group coordinator x {why}. Will"
+
+        assert told(signals(*SETTLED, says(text)))[2:] == []
+
+    def test_a_fatal_error_fails_and_its_close_is_no_leave(self) -> None:
+        closed = says("Completed leaving the group")
+
+        assert told(signals(*SETTLED, member("STABLE FATAL"), closed))[2:] == ["fail"]
+
+    def test_a_changed_subscription_explains_the_change_that_follows(self) -> None:
+        found = signals(
+            *SETTLED, says("Subscribed to topic(s): a, b"), member("STABLE RECONCILING")
+        )
+
+        assert told(found)[2:] == ["8", "1"]
+        assert (found[2].reason, found[2].at) == ("Subscribed to topic(s): a, b", found[3].at)
+
+    def test_the_same_subscription_again_explains_nothing(self) -> None:
+        again = says("Subscribed to topic(s): a, b")
+        changed = [again, member("STABLE RECONCILING"), member("RECONCILING STABLE")]
+
+        assert told(signals(*SETTLED, *changed, *changed))[2:] == ["8", "1", "sync", "1", "sync"]
+
+    def test_a_changed_subscription_explains_nothing_later(self) -> None:
+        quiet = [says("Lost nothing")] * 20
+
+        found = signals(
+            *SETTLED, says("Subscribed to topic(s): b"), *quiet, member("STABLE RECONCILING")
+        )
+
+        assert told(found)[2:] == ["1"]
+
+    def test_a_share_consumer_is_of_a_share_group(self) -> None:
+        share = [line.replace("[Consumer", "[ShareConsumer") for line in SETTLED]
+
+        found = signals(*share)
+
+        assert told(found) == ["2", "sync"]
+        assert {signal.member.group_type for signal in found} == {"share"}
+
+    def test_a_streams_thread_is_of_a_streams_group(self) -> None:
+        streams = [line.replace("clientId=c", f"clientId={ONE}-consumer") for line in SETTLED]
+        revoking = of_thread("Revoking previously assigned active tasks 0_2")
+        unknown = of_thread("StreamsGroupHeartbeatRequest failed because member m is unknown. in 9")
+
+        found = signals(*streams, revoking, unknown)
+
+        assert told(found) == ["2", "sync", "10", "3"]
+        assert {signal.member.group_type for signal in found} == {"streams"}
+
+    def test_a_streams_group_that_became_ready_has_assigned_nothing_new(self) -> None:
+        """From 4.2 a member reconciles then, too; it takes the tasks that it has."""
+        again = [streams_member("STABLE RECONCILING"), takes("0_1"), *ACKNOWLEDGED]
+
+        found = signals(*STREAMS, takes("0_1"), *ACKNOWLEDGED, *again)
+
+        assert told(found) == ["2", "sync", "sync"]
+
+    def test_a_streams_member_that_takes_other_tasks_was_asked_to_at_once(self) -> None:
+        again = [streams_member("STABLE RECONCILING"), thread_says(RUNNING), takes("0_1, 0_2")]
+        before = [*STREAMS, takes("0_1"), *ACKNOWLEDGED]
+
+        found = signals(*before, *again, *ACKNOWLEDGED)
+
+        assert told(found) == ["2", "sync", "1", "seen", "sync"]
+        assert found[2].at == FIRST_AT + len(before)
+
+    def test_a_streams_member_that_gives_a_task_back_was_asked_to(self) -> None:
+        revoking = of_thread("Revoking previously assigned active tasks 0_1")
+        again = [streams_member("STABLE RECONCILING"), revoking, takes("")]
+
+        found = signals(*STREAMS, takes("0_1"), *ACKNOWLEDGED, *again, *ACKNOWLEDGED)
+
+        assert told(found) == ["2", "sync", "1", "10", "sync"]
+
+    def test_a_streams_member_that_has_nothing_to_take_after_all_was_asked_for_nothing(
+        self,
+    ) -> None:
+        again = [streams_member("STABLE RECONCILING"), streams_member("RECONCILING STABLE")]
+
+        found = signals(*STREAMS, takes("0_1"), *ACKNOWLEDGED, *again)
+
+        assert told(found) == ["2", "sync", "sync"]
+
+    def test_a_streams_member_whose_tasks_nobody_has_read_was_asked_to_take_others(self) -> None:
+        again = [streams_member("STABLE RECONCILING"), takes("0_1"), *ACKNOWLEDGED]
+
+        assert told(signals(*STREAMS, *ACKNOWLEDGED, *again)) == ["2", "sync", "1", "sync"]
+
+    def test_a_client_that_goes_back_to_the_classic_protocol_is_classic_again(self) -> None:
+        found = signals(*SETTLED, says(JOINING))
+
+        assert (found[-1].member.group_type, found[-1].member.protocol_type) == (
+            "classic",
+            "consumer",
+        )
+
+
+class TestPython:
+    UUID = "0a1b2c3d-0000-1111-2222-0123456789ab"
+
+    def test_kafka_python_names_its_client_in_its_member_id(self) -> None:
+        found = signals(
+            f"Received member id m-1-{self.UUID} for group g; will retry join-group",
+            f"Successfully joined group g <Generation 2 (member_id: m-1-{self.UUID},"
+            " protocol: range)>",
+            "Setting newly assigned partitions {} for group g",
+            "Consumer poll timeout has expired. This means",
+            f"Leaving consumer group g (member m-1-{self.UUID}).",
+        )
+
+        assert told(found) == ["2", "join", "sync", "5"]
+        assert {signal.member.client_id for signal in found} == {"m-1"}
+
+    def test_a_cooperative_follow_up_holds_the_zero(self) -> None:
+        found = signals(
+            f"Received member id m-{self.UUID} for group g; will retry join-group",
+            "Cooperative rebalance complete for group g: owned=set(), assigned=set(),"
+            " revoked={TopicPartition(topic='t', partition=0)}, added=set()",
+            "Cooperative rebalance complete for group g: owned=set(), assigned=set(),"
+            " revoked=set(), added=set()",
+        )
+
+        assert told(found) == ["2", "10", "sync"]
+
+    def test_a_line_that_names_nobody_is_the_only_clients(self) -> None:
+        joined = [
+            f"Joined group '{group}' (generation 1) with member_id m-{self.UUID}" for group in "gh"
+        ]
+
+        one = signals(joined[0], "LeaveGroup request succeeded")
+        two = signals(*joined, "LeaveGroup request succeeded")
+
+        assert (told(one), told(two)) == (["join", "leave"], ["join", "join"])
+
+    def test_who_has_not_said_its_name_is_nobody(self) -> None:
+        assert signals("Heartbeat failed for group g because it is rebalancing") == []
+
+
+class TestIdentity:
+    def test_a_stranger_under_the_same_name_is_another_one(self) -> None:
+        first, second = signals(says(synced(2)), says(JOINING, group="h"))
+
+        assert (first.kind, first.member.group) == (SignalKind.SYNC, "g")
+        assert (second.member.group, second.generation) == ("h", None)
+
+    def test_the_member_learns_its_names(self) -> None:
+        found = signals(says("Cluster ID: abc"), says(synced(7)), says(ASSIGNED))
+
+        member = found[0].member
+        assert (member.cluster, member.member_id, member.assignor) == ("abc", "c-1", "range")
+        assert found[0].generation == 7
+
+    def test_a_configured_cluster_stays(self) -> None:
+        (found,) = parser(cluster="prod").feed(
+            log(says("Cluster ID: abc"), says(REBALANCING)), ARRIVAL_AT
+        )
+
+        assert found.member.cluster == "prod"
+
+    def test_clients_are_bounded_and_the_longest_silent_goes_with_its_sync(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "_SPEAKER_LIMIT", 2)
+        reader = parser()
+
+        found = reader.feed(
+            log(says(synced(2), "a"), *(says(JOINING, name) for name in "bcd")), ARRIVAL_AT
+        )
+
+        assert [signal.member.client_id for signal in found] == ["b", "c", "a", "d"]
+        assert isinstance(reader.interpreter, Interpreter)
+        assert len(reader.interpreter.speakers) <= 3
+        assert reader.evicted == 4 - len(reader.interpreter.speakers)
+        assert reader.horizon() == reader.last_at
+
+
+STORY = [
+    says(JOINING),
+    says(synced(1)),
+    says(REVOKE),
+    of_thread(synced(4)),
+    thread_says(PROBING),
+    of_thread(REBALANCING, TWO),
+    says(ASSIGNED),
+    says(CLOSED.replace("the consumer is being closed", "consumer poll timeout has expired.")),
+    of_thread(ASSIGNED),
+    of_thread(synced(5), TWO),
+    *(line.replace("clientId=c", "clientId=n") for line in SETTLED),
+    says("Subscribed to topic(s): a", "n"),
+    member("STABLE RECONCILING").replace("clientId=c", "clientId=n"),
+    says(CLOSED),
+    says(REBALANCING),
+    *STREAMS,
+    takes("0_1"),
+    streams_member("STABLE RECONCILING"),
+    of_thread(REBALANCING, TWO),
+    takes("0_1, 0_2"),
+    *ACKNOWLEDGED,
+]
+
+
+def take(reader: Interpreter, line: str) -> list[Signal]:
+    events = (reading.read(line) for reading in DIALECTS.readings)
+    event = next((event for event in events if event is not None), None)
+    return [] if event is None else reader.take(event, FIRST_AT + STORY.index(line))
+
+
+def whole_story() -> list[Signal]:
+    reader = Interpreter(stream="s")
+    return [signal for line in STORY for signal in take(reader, line)] + reader.flush()
+
+
+@given(st.integers(0, len(STORY)), st.integers(0, len(STORY)))
+def test_a_restart_at_any_point_changes_nothing(one: int, two: int) -> None:
+    first, second = sorted((one, two))
+    reader, found = Interpreter(stream="s"), list[Signal]()
+
+    for piece in (STORY[:first], STORY[first:second], STORY[second:]):
+        state = json.loads(json.dumps(reader.state()))  # as a checkpoint keeps it
+        reader = Interpreter(stream="s")
+        reader.restore(state)
+        found += [signal for line in piece for signal in take(reader, line)]
+    found += reader.flush()
+
+    assert found == whole_story()

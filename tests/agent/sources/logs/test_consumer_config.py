@@ -1,0 +1,101 @@
+"""What recorded clients printed of their settings reaches their signals."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.line_parser import KEPT_BYTES
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+
+# Recorded: how a consumer of 2.8.2, and a thread of a Streams 4.3.0 instance, begin.
+GOLDEN = Path(__file__).parents[3] / "golden" / "client_settings"
+PLAIN = (GOLDEN / "java-2.8.2.log").read_bytes()
+STREAMS = (GOLDEN / "streams-4.3.0.log").read_bytes()
+LIST, _, SUBSCRIBED = PLAIN.rpartition(b"[2026-")
+SUBSCRIBED = b"[2026-" + SUBSCRIBED
+
+
+def told(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
+    """Feed a log and return the poll interval of each client that spoke."""
+    interpreter = Interpreter(stream="s")
+    parser = client_parser(choose("auto"), interpreter, "UTC")
+    for start in range(0, len(data), piece_bytes):
+        parser.feed(data[start : start + piece_bytes], 2e9)
+    parser.flush()
+    return [each.member.max_poll_interval_s for each in interpreter.speakers.values()]
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 777, 1 << 20])
+def test_a_consumer_has_its_own(piece_bytes: int) -> None:
+    assert told(PLAIN, piece_bytes) == [3.0]
+
+
+def test_a_streams_thread_has_its_main_consumers() -> None:
+    assert told(STREAMS.replace(b"interval.ms = 300000", b"interval.ms = 9000", 1)) == [300.0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"2026-11-21T06:36:32.294000001Z stdout F %b",
+        b'{"log":%b,"stream":"stdout","time":"2026-11-21T06:36:32.294000001Z"}',
+    ],
+    ids=["CRI", "Docker"],
+)
+def test_a_container_wraps_it_line_by_line(line: bytes) -> None:
+    is_json = line.startswith(b"{")
+    lines = [
+        json.dumps(f"{text}\n").encode() if is_json else text.encode()
+        for text in PLAIN.decode().splitlines()
+    ]
+    assert told(b"".join(line % each + b"\n" for each in lines)) == [3.0]
+
+
+def test_a_json_layout_has_it_in_one_message() -> None:
+    entries = [
+        json.dumps({"@timestamp": "2026-11-21T06:36:32.294Z", "message": text.decode()}) + "\n"
+        for text in (LIST, SUBSCRIBED)
+    ]
+    assert told("".join(entries).encode()) == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("of_the_list", "anothers"),
+    [
+        (b"client.id = m2", b"client.id = m1"),
+        (b"client.id = m2", b"client.id = "),
+        (b"group.id = g-", b"group.id = h-"),
+        (b"group.instance.id = null", b"group.instance.id = i1"),
+    ],
+)
+def test_another_clients_list_is_not_its_own(of_the_list: bytes, anothers: bytes) -> None:
+    assert of_the_list in LIST
+    assert told(LIST.replace(of_the_list, anothers) + SUBSCRIBED) == [None]
+
+
+def test_a_list_alone_makes_no_member() -> None:
+    assert told(LIST) == []
+
+
+def test_a_list_between_is_passed_over() -> None:
+    assert told(LIST + LIST.replace(b"= m2", b"= m1").replace(b"3000", b"9000") + SUBSCRIBED) == [
+        3.0
+    ]
+
+
+def test_a_client_that_is_started_anew_may_have_another() -> None:
+    assert told(PLAIN + PLAIN.replace(b"interval.ms = 3000", b"interval.ms = 7000")) == [7.0]
+
+
+@pytest.mark.parametrize("piece_bytes", [777, 1 << 20])
+def test_it_is_not_looked_back_further_than_what_is_kept(piece_bytes: int) -> None:
+    others = b"INFO another line of the application\n" * (KEPT_BYTES // 30)
+    assert told(LIST + others + SUBSCRIBED, piece_bytes) == [None]
+
+
+@pytest.mark.parametrize("number", [b"soon", b"-1", b"9" * 19, b"9" * 5000])
+def test_a_number_that_is_none_is_not_taken(number: bytes) -> None:
+    assert told(PLAIN.replace(b"interval.ms = 3000", b"interval.ms = " + number)) == [None]

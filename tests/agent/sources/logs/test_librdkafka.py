@@ -1,0 +1,121 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from metrics.model.signals import Signal, SignalKind
+from metrics.model.status import RebalanceStatus
+
+_GOLDEN = Path(__file__).parents[3] / "golden" / "dialects" / "librdkafka"
+_LATER = 1_900_000_000.0
+_JOIN = '127.0.0.1:9092/1: Joining group "g" with 1 subscribed topic(s) and member id "a-1"'
+
+
+def _signals(text: str) -> list[Signal]:
+    parser = client_parser(choose("auto"), Interpreter(stream="s"), "UTC")
+    return parser.feed(text.encode(), _LATER) + parser.flush()
+
+
+def _says(*lines: str, handle: str = "a#consumer-1") -> str:
+    return "".join(
+        f"%7|1795260000.{i:03}|X|{handle}| [thrd:main]: {t}\n" for i, t in enumerate(lines)
+    )
+
+
+def _codes(signals: list[Signal]) -> list[RebalanceStatus]:
+    return [signal.status for signal in signals if signal.kind is SignalKind.RAISE]
+
+
+def _rows(signals: list[Signal]) -> Iterator[dict[str, object]]:
+    for signal in signals:
+        follow_up = signal.follow_up
+        yield {
+            "at": round(signal.at, 3),
+            "kind": signal.kind.value,
+            "group": signal.member.group,
+            "client_id": signal.member.client_id,
+            "status": signal.status.label,
+            "follow_up": None if follow_up is None else follow_up.status.label,
+            "generation": signal.generation,
+            "reason": signal.reason,
+        }
+
+
+def test_the_recorded_consumers_are_read_as_they_acted() -> None:
+    text = (_GOLDEN / "input.log").read_text()
+
+    found = list(_rows(_signals(text)))
+
+    expected = (_GOLDEN / "expected.jsonl").read_text().splitlines()
+    assert found == [json.loads(line) for line in expected]
+
+
+def test_every_code_of_a_consumer_is_in_the_recording() -> None:
+    signals = _signals((_GOLDEN / "input.log").read_text())
+
+    follow_ups = [signal.follow_up.status for signal in signals if signal.follow_up is not None]
+    leaves = [RebalanceStatus(6) for signal in signals if signal.kind is SignalKind.LEAVE]
+    assert {*_codes(signals), *follow_ups, *leaves} == {
+        RebalanceStatus(code) for code in range(1, 11)
+    }
+
+
+def test_the_leave_of_a_poll_timeout_is_not_the_users() -> None:
+    dropped = "Application maximum poll interval (4000ms) exceeded by 144ms (adjust): leaving group"
+
+    signals = _signals(_says(_JOIN, dropped, 'Group "g": leave (in state up)'))
+
+    assert [signal.kind for signal in signals] == [SignalKind.JOIN, SignalKind.RAISE]
+    assert _codes(signals) == [RebalanceStatus.DROPPED_GROUP]
+
+
+def test_a_line_without_a_group_belongs_to_the_group_that_its_handle_named() -> None:
+    answer = "JoinGroup response: x: Broker: Group member needs a valid member ID"
+    first, second = _says(_JOIN), _says(_JOIN.replace('"g"', '"h"'), handle="a#consumer-2")
+
+    signals = _signals(first + second + _says(answer))
+
+    assert signals[-1].status is RebalanceStatus.NEW_MEMBER
+    assert signals[-1].member.group == "g"
+
+
+def test_a_line_without_a_group_before_any_with_one_is_nobodys() -> None:
+    assert _signals(_says("SyncGroup response: Broker: Unknown member (0 bytes)")) == []
+
+
+@pytest.mark.parametrize("state", ["init", "wait-metadata"])
+def test_metadata_for_a_first_join_is_no_change(state: str) -> None:
+    text = f'Group "g": subscription updated from metadata change: rejoining group in state {state}'
+
+    assert _codes(_signals(_says(text))) == []
+
+
+def test_an_answer_that_came_too_late_is_no_cause() -> None:
+    text = (
+        'Group "g" heartbeat error response in state up (join-state wait-join, 0 partition(s) '
+        "assigned): Broker: Group rebalance in progress"
+    )
+
+    assert _codes(_signals(_says(text))) == []
+
+
+def test_a_join_without_an_answer_is_no_cause() -> None:
+    text = (
+        "JoinGroup response: GenerationId -1, Protocol , LeaderId , my MemberId : Local: Timed out"
+    )
+
+    assert _codes(_signals(_says(_JOIN, text))) == []
+
+
+def test_the_python_clients_logger_is_read_too() -> None:
+    line = (
+        "2026-11-21 06:40:00,500 DEBUG HEARTBEAT [a#consumer-1] [thrd:main]: "
+        'Group "g" heartbeat error response in state up (join-state steady, 1 partition(s) '
+        "assigned): Broker: Unknown member\n"
+    )
+
+    assert _codes(_signals(line)) == [RebalanceStatus.UNKNOWN_MEMBER]

@@ -1,0 +1,199 @@
+import asyncio
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from agent.hub.recent_records import History, spooled
+from agent.web.api import Queries, routes
+from metrics.exporters.exposition import SourceStats
+from metrics.model.sample import SampleKind, encode
+from metrics.model.snapshot import InspectedGroup, Snapshot
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.aggregation.live.test_live import INSPECTED
+from tests.aggregation.rebalances.test_rebalances import START, A, B, C, left, records, round_of
+from tests.metrics.given import raised
+
+LIVE = [*START, left(100.0, A, "closed"), *round_of(2, 101.0, B, C), raised(7, 200.0, B)]
+
+
+@dataclass
+class Running:
+    """An agent that has seen `LIVE`, asked over HTTP."""
+
+    tracker: Tracker
+    history: History
+    inspected: tuple[InspectedGroup, ...] = ()
+
+    def look(self) -> tuple[Snapshot, tuple[SourceStats, ...]]:
+        return replace(self.tracker.snapshot(210.0), inspected=self.inspected), ()
+
+    def ask(self, path: str) -> httpx.Response:
+        app = Starlette(routes=routes(Queries(self.look, self.history)))
+
+        async def request() -> httpx.Response:
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://agent") as client:
+                return await client.get(f"/api/v1/{path}")
+
+        return asyncio.run(request())
+
+    def get(self, path: str) -> Any:
+        answer = self.ask(path)
+        assert answer.status_code == 200
+        return answer.json()
+
+
+@pytest.fixture
+def running() -> Running:
+    tracker, history = Tracker(StatusConfig()), History()
+    for each in sorted(LIVE, key=lambda signal: signal.at):
+        history.add(tracker.apply(each), each.at)
+    return Running(tracker, history)
+
+
+def test_groups_show_the_gravest_member(running: Running) -> None:
+    (group,) = running.get("groups")
+
+    assert (group["group"], group["status"], group["name"]) == ("g", 7, "MetadataChanged")
+    assert (group["client_id"], group["since"]) == ("b", "1970-01-01T00:03:20.000000Z")
+    assert running.get("groups?group=other") == []
+
+
+def test_group_that_only_its_coordinator_tells_of_has_no_status(running: Running) -> None:
+    running.inspected = (replace(INSPECTED, group="other"),)
+
+    (group,) = running.get("groups?group=other")
+
+    assert (group["status"], group["state"], group["members"]) == (None, "Stable", 2)
+
+
+def test_group_of_which_no_agent_sees_a_member_is_explained_as_such(running: Running) -> None:
+    running.inspected = (replace(INSPECTED, group="other", changes=3),)
+
+    (told,) = running.get("explain?group=other")
+
+    assert told["answer"].startswith("no agent sees a member of other, so who began what")
+    assert told["answer"].endswith(" says Stable, 2 members, 3 changes of membership so far.")
+
+
+def test_members_are_by_name(running: Running) -> None:
+    found = running.get("members?group=g")
+
+    assert [(row["client_id"], row["status"], row["scope"]) for row in found] == [
+        ("a", 0, "consumer"),
+        ("b", 7, "consumer"),
+        ("c", 0, "consumer"),
+    ]
+
+
+def test_episodes_are_explained(running: Running) -> None:
+    found = running.get("episodes?last=2")
+
+    assert [(each["status"], each["client_id"], each["is_open"]) for each in found] == [
+        ("UserRequested", "a", False),
+        ("MetadataChanged", "b", True),
+    ]
+
+
+def test_explain_answers_in_words(running: Running) -> None:
+    (told,) = running.get("explain?group=g&at=150")
+
+    assert told["answer"].startswith("g rebalanced once, at 1970-01-01 00:01:40 UTC; it was caused")
+    assert told["advice"]
+
+
+def test_quiet_group_is_explained_too(running: Running) -> None:
+    quiet = Running(running.tracker, History())
+
+    assert quiet.get("explain?group=g")[0]["answer"] == "g did not rebalance, as far as was seen."
+
+
+@pytest.mark.parametrize(
+    ("path", "status_code", "error"),
+    [
+        ("explain", 400, "wanted the name of a group: ?group=NAME"),
+        ("explain?group=h", 404, "no record of group 'h'; groups that were seen: g"),
+        ("episodes?last=0", 400, "last: found '0', wanted 1 to 1000"),
+        ("episodes?last=many", 400, "last: found 'many', wanted 1 to 1000"),
+        (f"episodes?last={'0' * 9}9", 400, "last: found '0000000009', wanted 1 to 1000"),
+        (
+            f"episodes?last=000000001{'9' * 5000}",
+            400,
+            "last: found '00000000199999999999', wanted 1 to 1000",
+        ),
+        ("episodes?at=noon", 400, "at: found 'noon', wanted Unix seconds"),
+        ("explain?group=g&at=nan", 400, "at: found 'nan', wanted Unix seconds"),
+        ("explain?group=g&at=-inf", 400, "at: found '-inf', wanted Unix seconds"),
+    ],
+)
+def test_wrong_query_is_told(running: Running, path: str, status_code: int, error: str) -> None:
+    answer = running.ask(path)
+
+    assert (answer.status_code, answer.json()) == (status_code, {"error": error})
+
+
+def test_openapi_describes_what_is_answered(running: Running) -> None:
+    document = running.get("openapi.json")
+    schemas = document["components"]["schemas"]
+
+    for path, schema in (
+        ("groups", schemas["Group"]),
+        ("members", schemas["Member"]),
+        ("explain?group=g", schemas["Explanation"]),
+    ):
+        assert set(running.get(path)[0]) == set(schema["properties"])
+    happening = set(schemas["Happening"]["properties"])
+    assert set(running.get("episodes")[0]) == happening | {"cluster", "group"}
+    assert set(document["paths"]) == {
+        f"/api/v1/{name}" for name in ("groups", "members", "episodes", "explain", "sources")
+    }
+
+
+class TestHistory:
+    def test_is_bounded_and_forgets_the_oldest(self) -> None:
+        told = records(*LIVE)
+        history = History(told, max_records=3)
+
+        assert history.records() == told[-3:]
+
+    def test_periodic_samples_take_no_room(self) -> None:
+        tracker = Tracker(StatusConfig())
+        history = History(tracker.apply(raised(7, 1.0, A)))
+        history.add(tracker.sample(15.0, 15.0), 15.0)
+
+        assert [each.kind for each in history.records()] == [SampleKind.TRANSITION]
+
+    def test_groups_are_due_once_they_are_quiet(self) -> None:
+        history = History(records(*LIVE))
+        assert history.due(1_000.0, 30.0) == []
+
+        news = records(raised(7, 1_000.0, A))
+        history.add(news, 1_000.0)
+
+        assert history.due(1_029.0, 30.0) == []
+        assert history.due(1_030.0, 30.0)[-1:] == news
+        assert history.due(1_031.0, 30.0) == []
+
+    def test_group_that_is_never_quiet_is_due_too(self) -> None:
+        history = History()
+        told = records(*LIVE)
+        due = 0
+        for second in range(121):
+            history.add(told[:1], float(second))
+            due += bool(history.due(float(second), 30.0))
+
+        assert due == 2
+
+    def test_goes_on_from_the_spool(self, tmp_path: Path) -> None:
+        told = records(*LIVE)
+        half = len(told) // 2
+        (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, told[:half])))
+        (tmp_path / "2.jsonl").write_bytes(b"".join(map(encode, told[half:])) + b"{torn")
+
+        assert spooled(tmp_path) == told
+        assert spooled(tmp_path / "none") == []

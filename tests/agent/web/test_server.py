@@ -1,0 +1,404 @@
+import asyncio
+import contextlib
+import gc
+import socket
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agent.config.web import WebConfig
+from agent.errors import ConfigError, SourceError
+from agent.web import http_protocol as http_connection
+from agent.web.landing_page import MAX_ROWS
+from agent.web.server import Answers, listen, make_app, serve
+from metrics.exporters.exposition import AgentStats, SourceStats
+from metrics.model.snapshot import MemberRow, Snapshot, StatusCounts
+from metrics.model.status import RebalanceStatus as Status
+from tests.aggregation.live.test_live import INSPECTED
+
+DEADLINE_S = 20.0
+
+
+@dataclass
+class Fake:
+    """What the server asks, with answers that a test sets."""
+
+    rows: tuple[MemberRow, ...] = ()
+    waiting: list[str] = field(default_factory=list)
+    reloads: int = 0
+    wrong: str | None = None
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        source = SourceStats(
+            name="logs",
+            type="logs",
+            up=True,
+            members=2,
+            read_bytes=2048,
+            signals=7,
+            unparsed=1,
+            lag_s=0.25,
+            errors={"<b>": 3},
+        )
+        stats = AgentStats(version="0.1.0", python_version="3.11.0", sources=(source,))
+        return Snapshot(at=1.0, consumers=self.rows), stats
+
+    def waiting_for(self) -> Sequence[str]:
+        return self.waiting
+
+    async def reload(self) -> None:
+        if self.wrong:
+            raise ConfigError(self.wrong)
+        self.reloads += 1
+
+    @property
+    def answers(self) -> Answers:
+        return Answers(snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload)
+
+
+@dataclass
+class Inspecting(Fake):
+    """One that knows a group by its coordinator alone."""
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        snapshot, stats = Fake.snapshot(self)
+        return replace(snapshot, inspected=(replace(INSPECTED, group="told"),)), stats
+
+
+def row(client_id: str, reason: str | None = None) -> MemberRow:
+    return MemberRow(
+        cluster="",
+        app="a",
+        group="g",
+        group_type="classic",
+        client_id=client_id,
+        host="h",
+        status=Status.NEW_MEMBER,
+        peak=Status.NEW_MEMBER,
+        since_at=0.0,
+        reason=reason,
+        counts=StatusCounts({}, {}, {}),
+    )
+
+
+def ask(
+    fake: Fake, method: str, path: str, token_file: Path | None = None, **headers: str
+) -> httpx.Response:
+    async def request() -> httpx.Response:
+        config = WebConfig(telemetry_path="/m", token_file=token_file)
+        app = make_app(config, 1000, fake.answers)
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://agent") as client:
+            raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+            return await client.request(method, path, headers=raw)
+
+    return asyncio.run(request())
+
+
+def test_metrics_are_at_the_telemetry_path() -> None:
+    answer = ask(Fake((row("c1"),)), "GET", "/m")
+
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert 'kafka_consumer_rebalance_status{app="a",client_id="c1",' in answer.text
+
+
+@dataclass
+class Looking(Fake):
+    """One that sees whether memory may be searched while it is asked."""
+
+    collects: list[bool] = field(default_factory=list)
+    fails: bool = False
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        self.collects.append(gc.isenabled())
+        if self.fails:
+            raise SourceError("no answer")
+        return Fake.snapshot(self)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_memory_is_not_searched_while_a_page_is_made(fails: bool) -> None:
+    fake = Looking((row("c1"),), fails=fails)
+
+    with pytest.raises(SourceError) if fails else contextlib.nullcontext():
+        ask(fake, "GET", "/m")
+
+    assert fake.collects == [False]
+    assert gc.isenabled()
+
+
+def test_openmetrics_is_negotiated() -> None:
+    answer = ask(Fake(), "GET", "/m", Accept="application/openmetrics-text;version=1.0.0")
+
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert answer.text.endswith("# EOF\n")
+
+
+def test_ready_waits_for_every_source() -> None:
+    waiting = ask(Fake(waiting=["logs", "logs-2"]), "GET", "/-/ready")
+    ready = ask(Fake(), "GET", "/-/ready")
+
+    assert (waiting.status_code, waiting.text) == (503, "waiting for logs, logs-2\n")
+    assert ready.status_code == 200
+
+
+def test_healthy_does_not_wait() -> None:
+    assert ask(Fake(waiting=["logs"]), "GET", "/-/healthy").status_code == 200
+
+
+def test_reading_is_all_that_is_allowed_by_default() -> None:
+    fake = Fake()
+
+    answer = ask(fake, "POST", "/-/reload")
+
+    assert (answer.status_code, fake.reloads) == (403, 0)
+    assert "web.token_file" in answer.text
+
+
+def reloaded(fake: Fake, token_file: Path, shown: str, method: str = "POST") -> httpx.Response:
+    return ask(fake, method, "/-/reload", token_file, authorization=shown)
+
+
+@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer wrong", "Basic dG9r", "Bearer tök"])
+def test_who_shows_no_token_reloads_nothing(shown: str, tmp_path: Path) -> None:
+    fake, token = Fake(), tmp_path / "token"
+    for held in ("tok\n", "", None):
+        if held is None:
+            token.unlink()
+        else:
+            token.write_text(held)
+        assert reloaded(fake, token, shown).status_code in {401, 500}
+    assert fake.reloads == 0
+
+
+def test_a_token_reloads_and_is_read_each_time(tmp_path: Path) -> None:
+    fake, token = Fake(), tmp_path / "token"
+    token.write_text("first\n")
+    first = reloaded(fake, token, "Bearer first").status_code
+    token.write_text("second\n")
+    second = [reloaded(fake, token, f"bearer {each}").status_code for each in ("first", "second")]
+
+    assert (first, second, fake.reloads) == (200, [401, 200], 2)
+    assert reloaded(fake, token, "Bearer second", "GET").status_code == 405
+
+
+def test_a_failed_reload_says_why(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    fake = Fake(wrong="agent.yaml: line 1: no YAML")
+
+    answer = reloaded(fake, tmp_path / "token", "Bearer t")
+
+    assert (answer.status_code, answer.text) == (500, "agent.yaml: line 1: no YAML\n")
+
+
+def test_the_page_escapes_what_comes_from_outside() -> None:
+    page = ask(Fake((row("<script>alert(1)</script>", '"><img src=x>'),)), "GET", "/")
+
+    assert "<script" not in page.text
+    assert "<img" not in page.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
+    assert "2 NewMember" in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_the_page_shows_what_cannot_be_seen() -> None:
+    page = ask(Fake((row("a\x1b[31m\u202eb\n\ud800"),)), "GET", "/").text
+
+    assert "a\\x1b[31m\\u202eb\\n\\ud800" in page
+
+
+def test_group_that_only_its_coordinator_tells_of_is_on_the_page() -> None:
+    page = ask(Inspecting((row("c1"),)), "GET", "/").text
+
+    assert ">g</a></td><td>classic</td><td></td><td>1</td>" in page
+    assert ">told</a></td><td>classic</td><td>Stable</td><td>2</td><td>k</td>" in page
+
+
+@pytest.mark.parametrize("path", ["/", "/m", "/group?group=g", "/api/v1/groups", "/api/v1/sources"])
+def test_what_moves_is_looked_at_where_it_moves(path: str) -> None:
+    """In the event loop, as what tells of it does: a look in another thread broke off, or took."""
+    looked_in = set[int]()
+
+    class Moving(Fake):
+        def snapshot(self) -> tuple[Snapshot, AgentStats]:
+            looked_in.add(threading.get_ident())
+            return Fake.snapshot(self)
+
+    assert ask(Moving((row("c1"),)), "GET", path).status_code == 200
+    assert looked_in == {threading.get_ident()}
+
+
+def test_the_page_and_the_api_show_how_each_source_fares() -> None:
+    page, told = ask(Fake(), "GET", "/").text, ask(Fake(), "GET", "/api/v1/sources").json()
+
+    assert "<td>logs</td><td>up</td><td>0.2 s</td><td>2</td>" in page
+    assert "&lt;b&gt;: 3" in page
+    assert told == [
+        {
+            "name": "logs",
+            "type": "logs",
+            "up": True,
+            "lag_seconds": 0.25,
+            "members": 2,
+            "read_bytes": 2048,
+            "signals": 7,
+            "unparsed": 1,
+            "errors": {"<b>": 3},
+        }
+    ]
+
+
+def test_the_page_says_how_many_rows_it_leaves_out() -> None:
+    rows = tuple(row(f"c{i}") for i in range(MAX_ROWS + 7))
+
+    assert "<p>7 more are in the metrics.</p>" in ask(Fake(rows), "GET", "/").text
+
+
+@asynccontextmanager
+async def served(
+    fake: Fake, *addresses: str, token_file: Path | None = None
+) -> AsyncIterator[list[tuple[str, int]]]:
+    sockets = listen(addresses or ("127.0.0.1:0",))
+    bound = [each.getsockname()[:2] for each in sockets]
+    app = make_app(WebConfig(token_file=token_file), 10**6, fake.answers)
+    serving = asyncio.create_task(serve(app, sockets))
+    try:
+        yield bound
+    finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+
+async def get(address: tuple[str, int], path: str) -> httpx.Response:
+    # plain HTTP: the machine's certificates, which take 30 ms to read, are not wanted
+    async with httpx.AsyncClient(verify=False, timeout=DEADLINE_S) as client:
+        return await client.get(f"http://{address[0]}:{address[1]}{path}")
+
+
+def test_every_listen_address_answers(caplog: pytest.LogCaptureFixture) -> None:
+    async def both() -> tuple[list[int], list[tuple[str, int]]]:
+        async with served(Fake(), "127.0.0.1:0", "127.0.0.1:0") as addresses:
+            codes = [(await get(address, "/-/healthy")).status_code for address in addresses]
+            return codes, addresses
+
+    caplog.set_level("INFO")
+
+    codes, addresses = asyncio.run(both())
+
+    assert codes == [200, 200]
+    logged = [vars(record)["address"] for record in caplog.records if record.msg == "listening"]
+    assert logged == [f"{host}:{port}" for host, port in addresses]
+
+
+def test_a_scraper_that_does_not_read_holds_up_nobody() -> None:
+    async def beside() -> int:
+        fake = Fake(tuple(row(f"{i:05d}" + "x" * 2000) for i in range(3000)))
+        async with served(fake) as (address,):
+            slow = socket.create_connection(address)
+            slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n")
+            answer = await get(address, "/metrics")
+            slow.close()
+            return len(answer.content)
+
+    assert asyncio.run(asyncio.wait_for(beside(), DEADLINE_S)) > 6_000_000
+
+
+@pytest.mark.slow
+def test_an_answer_that_nobody_takes_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "ANSWER_TIMEOUT_S", 0.05)
+    ended = asyncio.Event()
+    lost = http_connection.HttpConnection.connection_lost
+
+    def noticed(self: http_connection.HttpConnection, exc: Exception | None) -> None:
+        lost(self, exc)
+        ended.set()
+
+    monkeypatch.setattr(http_connection.HttpConnection, "connection_lost", noticed)
+
+    async def stalled() -> bool:
+        fake = Fake(tuple(row(f"{i:05d}" + "x" * 2000) for i in range(6000)))
+        async with served(fake) as (address,):
+            with socket.create_connection(address) as slow:
+                slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: agent\r\n\r\n")
+                return await ended.wait()
+
+    assert asyncio.run(asyncio.wait_for(stalled(), DEADLINE_S))
+
+
+async def until_closed(address: tuple[str, int], first: bytes, rest: bytes = b"") -> bytes:
+    """Return what the server says to the rest, until it hangs up."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(first)
+    if rest:
+        await reader.readuntil(b"healthy\n")
+        writer.write(rest)
+    said = await asyncio.wait_for(reader.read(), DEADLINE_S)
+    writer.close()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [
+        (b"", b""),
+        (b"GET / HTTP/1.1\r\nHost: ", b""),
+        (b"GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /-/heal"),
+    ],
+)
+def test_a_head_that_does_not_come_whole_ends_the_connection(
+    first: bytes, rest: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.3)
+
+    async def slow() -> bytes:
+        async with served(Fake()) as (address,):
+            return await until_closed(address, first, rest)
+
+    assert asyncio.run(slow()) == b""
+
+
+def test_an_answer_may_take_longer_than_a_head(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (token := tmp_path / "token").write_text("t")
+    monkeypatch.setattr(http_connection, "HEAD_TIMEOUT_S", 0.3)
+
+    class Slow(Fake):
+        address: tuple[str, int]
+
+        async def reload(self) -> None:
+            await until_closed(self.address, b"")  # began later than the request
+
+    async def ask_slowly() -> int:
+        fake, headers = Slow(), {"Authorization": "Bearer t"}
+        async with (
+            served(fake, token_file=token) as (fake.address,),
+            httpx.AsyncClient(headers=headers, timeout=DEADLINE_S) as client,
+        ):
+            url = f"http://{fake.address[0]}:{fake.address[1]}/-/reload"
+            return (await client.post(url)).status_code
+
+    assert asyncio.run(ask_slowly()) == 200
+
+
+def test_a_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    (listening,) = listen(["127.0.0.1:0"])
+    with listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        with pytest.raises(SourceError, match=f"cannot listen on '{address}': Address already"):
+            listen(["127.0.0.1:0", address])

@@ -1,0 +1,514 @@
+"""The classic protocol: what sets which code, and what is not a cause."""
+
+from dataclasses import replace
+
+import pytest
+
+from metrics.model.signals import SignalKind
+from metrics.model.status import RebalanceStatus as Status
+from tests.agent.wire.frames import (
+    DESCRIBE_CLUSTER,
+    FIND_COORDINATOR,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    METADATA,
+    OFFSET_COMMIT,
+    subscription,
+)
+from tests.agent.wire.talk import Talk, Wire, told
+
+SYNC, JOIN = [("sync", 0)], [("join", 0)]
+
+
+def raised(code: int) -> list[tuple[str, int]]:
+    return [("raise", code)]
+
+
+@pytest.fixture
+def talk() -> Talk:
+    """Return a member in generation 1 of group "g", settled."""
+    talk = Wire().connect()
+    talk.settle()
+    return talk
+
+
+def commit(talk: Talk, *errors: int, generation: int = 1, member_id: str = "m1-a") -> list[object]:
+    talk.ask(
+        OFFSET_COMMIT,
+        8,
+        group_id="g",
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+    )
+    partitions = [{"partition_index": i, "error_code": error} for i, error in enumerate(errors)]
+    return [*told(talk.tell(topics=({"name": "t", "partitions": partitions},)))]
+
+
+def leave(talk: Talk, member_id: str = "m1-a", reason: str | None = None) -> list[object]:
+    member = {"member_id": member_id, "reason": reason}
+    return [*told(talk.ask(LEAVE_GROUP, 5, group_id="g", members=(member,)))]
+
+
+class TestJoins:
+    def test_a_new_member_is_told_to_use_a_member_id(self) -> None:
+        talk = Wire().connect()
+
+        assert told(talk.join("")) == []
+        assert told(talk.joined(error=79)) == raised(2)
+        assert told(talk.join(reason="need to re-join with the given member-id: m1-a")) == []
+        assert told(talk.joined()) == []
+        assert told(talk.sync()) == []
+        assert told(talk.synced({"t": [0]})) == SYNC
+
+    def test_a_static_member_joins_without_a_visible_cause(self) -> None:
+        talk = Wire().connect()
+        talk.join("", group_instance_id="i1")
+
+        assert told(talk.joined("i1-x")) == JOIN
+
+    @pytest.mark.parametrize(
+        ("error", "code"), [(14, 9), (15, 9), (16, 9), (25, 3), (22, 4), (27, 1)]
+    )
+    def test_an_error_of_the_join_sets_its_code(self, talk: Talk, error: int, code: int) -> None:
+        talk.join()
+
+        assert told(talk.joined(error=error)) == raised(code)
+
+    @pytest.mark.parametrize(("error", "code"), [(14, 9), (16, 9), (25, 3), (22, 4), (27, 1)])
+    def test_an_error_of_the_sync_sets_its_code(self, talk: Talk, error: int, code: int) -> None:
+        talk.join()
+        talk.joined(generation=2)
+        talk.sync(generation=2)
+
+        assert told(talk.synced(error=error)) == raised(code)
+
+    @pytest.mark.parametrize("error", [23, 26, 30, 81, 82, -1])
+    def test_a_fatal_error_ends_the_round_as_failed(self, talk: Talk, error: int) -> None:
+        talk.join()
+
+        assert told(talk.joined(error=error)) == [("fail", 0)]
+
+    def test_an_error_newer_than_we_are_tells_nothing(self, talk: Talk) -> None:
+        talk.join()
+        talk.receive(
+            b"\0\0\0\x1a"
+            + talk.asked[2].to_bytes(4, "big")
+            + b"\0"
+            + bytes(4)
+            + b"\x7f\xff"
+            + bytes(15)
+        )
+
+        assert talk.wire.counts == {}
+
+
+class TestReasons:
+    @pytest.mark.parametrize(
+        ("reason", "code"),
+        [
+            ("group is already rebalancing", 1),
+            ("offset commit failed since group is already rebalancing", 1),
+            ("need to re-join with the given member-id: m1-a", 2),
+            ("rebalance failed due to MemberIdRequiredException", 2),
+            ("encountered UNKNOWN_MEMBER_ID from HEARTBEAT response", 3),
+            ("encountered ILLEGAL_GENERATION from SYNC_GROUP response", 4),
+            ("cached metadata has changed", 7),
+            ("subscription has changed", 8),
+            ("received assignment does not match the current subscription", 8),
+            ("rebalance failed due to NotCoordinatorException", 9),
+            ("need to revoke partitions and re-join", 10),
+            ("rebalance enforced by user", 6),
+            ("the night shift wants it", 6),
+            # Streams' own; 10, 12 or 13 of the instance stood in the assignment, if that was seen
+            ("triggered followup rebalance scheduled for 0", 6),
+            (f"triggered followup rebalance scheduled for {'9' * 5000}", 6),
+            ("cooperative rejoin after revoking what we lost from a rebalance", 10),
+            ("rejoining because we are the leader and noticed some topics have new partitions", 7),
+        ],
+    )
+    def test_a_reason_sets_its_code(self, talk: Talk, reason: str, code: int) -> None:
+        assert told(talk.join(reason=reason)) == raised(code)
+
+    @pytest.mark.parametrize(
+        "reason",
+        [
+            "consumer pro-actively leaving the group",
+            "encountered FENCED_INSTANCE_ID from HEARTBEAT response",
+            "rebalance failed due to DisconnectException",
+            "rebalance failed due to CoordinatorNotAvailableException",
+            "beginning to manage the group lifecycle",
+        ],
+    )
+    def test_these_reasons_are_no_causes(self, talk: Talk, reason: str) -> None:
+        assert told(talk.join(reason=reason)) == []
+
+    def test_a_cause_is_told_once_a_round(self, talk: Talk) -> None:
+        assert told(talk.heartbeat(error=27)) == raised(1)
+        assert told(talk.heartbeat(error=27)) == []
+        assert told(talk.join(reason="group is already rebalancing")) == []
+        talk.joined(generation=2)
+        talk.sync(generation=2)
+        talk.synced()
+        assert told(talk.heartbeat(generation=2, error=27)) == raised(1)
+
+    def test_other_topics_are_a_changed_subscription_where_no_reason_is_given(self) -> None:
+        talk = Wire().connect()
+        talk.settle(version=7)
+
+        assert told(talk.join(topics=("t", "u"), version=7)) == raised(8)
+
+    def test_the_reason_says_it_better_than_the_topics(self, talk: Talk) -> None:
+        assert told(talk.join(topics=("u",), reason="group is already rebalancing")) == raised(1)
+
+
+class TestHeartbeatsAndCommits:
+    @pytest.mark.parametrize(("error", "code"), [(25, 3), (22, 4), (27, 1)])
+    def test_an_error_of_a_heartbeat_sets_its_code(self, talk: Talk, error: int, code: int) -> None:
+        assert told(talk.heartbeat(error=error)) == raised(code)
+
+    @pytest.mark.parametrize("version", range(5))
+    def test_every_version_of_heartbeat_is_read(self, talk: Talk, version: int) -> None:
+        assert told(talk.heartbeat(error=27, version=version)) == raised(1)
+
+    @pytest.mark.parametrize(("error", "code"), [(25, 3), (22, 4), (27, 1)])
+    def test_one_partition_of_a_commit_is_enough(self, talk: Talk, error: int, code: int) -> None:
+        assert commit(talk, 0, error, 0) == raised(code)
+
+    @pytest.mark.parametrize("error", [14, 15, 16])
+    def test_a_coordinator_that_moves_is_no_rebalance(self, talk: Talk, error: int) -> None:
+        assert told(talk.heartbeat(error=error)) == []
+        assert commit(talk, error) == []
+
+    def test_a_fenced_static_member_dies_without_a_code(self, talk: Talk) -> None:
+        assert told(talk.heartbeat(error=82)) == [("fail", 0)]
+
+    def test_an_answer_to_an_older_generation_is_void(self, talk: Talk) -> None:
+        talk.settle(generation=2)
+
+        assert told(talk.heartbeat(generation=1, error=22)) == []
+
+    def test_an_answer_to_an_earlier_member_id_is_void(self, talk: Talk) -> None:
+        other = talk.wire.connect()
+        other.ask(12, 4, group_id="g", generation_id=1, member_id="m1-a")
+        talk.join("")
+        talk.joined("m1-b", error=79)
+
+        assert told(other.tell(error_code=25)) == []
+
+    def test_a_commit_without_membership_makes_no_member(self) -> None:
+        talk = Wire().connect("tool")
+
+        assert commit(talk, 25, generation=-1, member_id="") == []
+        assert talk.connection.speakers == {}
+
+    @pytest.mark.parametrize("ask", ["heartbeat", "commit"])
+    def test_a_member_that_has_dropped_its_id_learns_that_it_was_removed(
+        self, talk: Talk, ask: str
+    ) -> None:
+        """librdkafka does, when it finds its session expired: after SIGSTOP, before it joins."""
+        if ask == "heartbeat":
+            assert told(talk.heartbeat("", error=25)) == raised(3)
+        else:
+            assert commit(talk, 25, member_id="") == raised(3)
+
+        talk.join("", version=5)
+        assert told(talk.joined("m1-b", error=79)) == raised(2)  # lower: it changes nothing
+
+    def test_what_was_asked_without_an_id_before_a_round_is_void_after_it(self, talk: Talk) -> None:
+        talk.settle(generation=2)
+
+        assert told(talk.heartbeat("", generation=1, error=25)) == []
+
+    def test_a_heartbeat_shows_a_member_in_mid_stream(self) -> None:
+        talk = Wire().connect()
+
+        signal = talk.heartbeat(generation=7)[0]
+        assert (signal.kind, signal.generation) == (SignalKind.SEEN, 7)
+
+
+class TestCooperative:
+    def test_an_assignment_without_what_is_owned_demands_a_revocation(self) -> None:
+        talk = Wire().connect()
+        talk.join(owned={"t": [0, 1]}, protocol="cooperative-sticky")
+        talk.joined(protocol="cooperative-sticky")
+        talk.sync()
+
+        follow_up = talk.synced({"t": [1]})[0].follow_up
+        assert follow_up is not None
+        assert (follow_up.status, follow_up.reason) == (10, "partitions to revoke: t-0")
+
+    def test_the_rejoin_for_it_is_the_same_cause(self) -> None:
+        talk = Wire().connect()
+        talk.join(owned={"t": [0, 1]}, protocol="cooperative-sticky")
+        talk.joined(protocol="cooperative-sticky")
+        talk.sync()
+        talk.synced({"t": [1]})
+
+        reason = "need to revoke partitions and re-join"
+        assert told(talk.join(owned={"t": [1]}, reason=reason)) == []
+
+    def test_an_eager_assignor_has_revoked_before(self) -> None:
+        talk = Wire().connect()
+        talk.join(owned={"t": [0, 1]})
+        talk.joined()
+        talk.sync()
+
+        assert talk.synced({"t": [1]})[0].follow_up is None
+
+    def test_a_rolling_change_of_the_strategy_is_followed(self) -> None:
+        """A member that knows both has revoked all before it joins, whatever the group chooses."""
+        talk = Wire().connect()
+        both = tuple(
+            {"name": name, "metadata": subscription(["t"])}
+            for name in ("cooperative-sticky", "range")
+        )
+        for generation, chosen in ((1, "range"), (2, "cooperative-sticky")):
+            talk.ask(
+                JOIN_GROUP,
+                9,
+                group_id="g",
+                member_id="m1-a",
+                protocol_type="consumer",
+                protocols=both,
+            )
+            talk.joined(generation=generation, protocol=chosen)
+            talk.sync(generation=generation)
+            (signal,) = talk.synced({"t": [0, 1] if generation == 1 else [0]})
+            assert (signal.kind, signal.follow_up) == (SignalKind.SYNC, None)
+
+        talk.join(owned={"t": [0, 1]}, protocol="cooperative-sticky")  # the other one is gone
+        talk.joined(generation=3, protocol="cooperative-sticky")
+        talk.sync(generation=3)
+        (signal,) = talk.synced({"t": [0]})
+        assert signal.follow_up is not None
+        assert signal.follow_up.status == Status.REVOCATION_NEEDED
+
+    def test_a_group_of_an_unknown_protocol_is_not_looked_into(self) -> None:
+        """Confluent's Schema Registry elects its primary so."""
+        talk = Wire().connect()
+        talk.join(protocol="v0")
+        registry = {"name": "v0", "metadata": b"\xff"}
+        talk.ask(11, 9, group_id="c", protocol_type="sr", protocols=(registry,))
+        talk.joined()
+        talk.ask(14, 5, group_id="c", generation_id=1, member_id="m1-a")
+
+        assert told(talk.tell(assignment=b"\xff")) == SYNC
+        assert talk.wire.interpreter.counts == {}
+
+    def test_an_odd_assignment_is_counted_and_ends_the_round(self) -> None:
+        talk = Wire().connect()
+        talk.join()
+        talk.joined()
+        talk.sync()
+
+        assert told(talk.tell(assignment=b"\xff")) == SYNC
+        assert talk.wire.interpreter.counts == {"assignment": 1}
+
+
+class TestGained:
+    """A sync tells how many partitions the member has that it had not before."""
+
+    def rounds(self, talk: Talk, *given: list[int]) -> list[int | None]:
+        out = []
+        for generation, numbers in enumerate(given, 2):
+            talk.join()
+            talk.joined(generation=generation)
+            talk.sync(generation=generation)
+            out += [each.gained for each in talk.synced({"t": numbers})]
+        return out
+
+    def test_of_two_rounds_is_the_difference(self, talk: Talk) -> None:
+        assert self.rounds(talk, [1, 2, 3], [1, 2], [1, 2]) == [2, 0, 0]
+
+    def test_of_the_first_sync_of_a_member_in_mid_stream_is_not_known(self) -> None:
+        assert [each.gained for each in Wire().connect().settle()] == [None]
+
+    def test_of_a_new_member_is_all_it_gets(self) -> None:
+        talk = Wire().connect()
+        talk.join("")
+        talk.joined(error=79)
+
+        assert self.rounds(talk, [0, 1]) == [2]
+
+    def test_of_a_member_that_left_is_all_it_gets(self, talk: Talk) -> None:
+        leave(talk)
+
+        assert self.rounds(talk, [0, 1]) == [2]
+
+    def test_of_a_static_member_that_comes_back_is_what_it_had_not(self) -> None:
+        talk = Wire().connect()
+        talk.settle(group_instance_id="i1")
+        talk.join("", group_instance_id="i1")
+        talk.joined("m1-b")
+        talk.sync("m1-b")
+
+        assert [each.gained for each in talk.synced({"t": [0, 1, 2]})] == [1]
+
+    def test_after_a_lost_sync_is_not_known(self, talk: Talk) -> None:
+        talk.heartbeat(generation=2)
+        talk.join()
+        talk.joined(generation=3)
+        talk.sync(generation=3)
+
+        assert [each.gained for each in talk.synced({"t": [0]})] == [None]
+
+
+def test_the_leader_is_learned_from_every_join(talk: Talk) -> None:
+    talk.join()
+    (signal,) = talk.joined(generation=2, leader="m2-x")
+
+    assert signal.member.leader == "m2-x"
+
+
+class TestLeaves:
+    def test_close_and_unsubscribe_are_the_users(self, talk: Talk) -> None:
+        assert leave(talk, reason="the consumer is being closed") == [("leave", 0)]
+
+    def test_a_leave_without_a_reason_is_the_users(self, talk: Talk) -> None:
+        assert told(talk.ask(LEAVE_GROUP, 1, group_id="g", member_id="m1-a")) == [("leave", 0)]
+
+    def test_the_poll_timeout_drops_the_member(self, talk: Talk) -> None:
+        assert leave(talk, reason="consumer poll timeout has expired.") == raised(5)
+
+    def test_a_leave_counts_once(self, talk: Talk) -> None:
+        leave(talk)
+
+        assert leave(talk) == []
+
+    def test_an_answer_to_what_was_asked_before_the_leave_is_void(self, talk: Talk) -> None:
+        talk.ask(12, 4, group_id="g", generation_id=1, member_id="m1-a")
+        heartbeat = talk.asked
+        leave(talk)
+        talk.asked = heartbeat
+
+        assert told(talk.tell(error_code=25)) == []
+
+    def test_a_join_after_a_leave_is_an_episode_of_its_own(self, talk: Talk) -> None:
+        leave(talk)
+
+        assert told(talk.join("", version=7)) == []
+        assert told(talk.joined("m1-b", error=79)) == raised(2)
+
+    def test_other_topics_after_an_unsubscribe_are_a_changed_subscription(self, talk: Talk) -> None:
+        leave(talk)
+
+        assert told(talk.join("", topics=("u",), version=7)) == raised(8)
+
+    def test_other_topics_of_another_process_are_its_own(self, talk: Talk) -> None:
+        talk.close()
+        again = talk.wire.connect()
+
+        assert told(again.join("", topics=("u",), version=7)) == []
+
+    def test_an_admins_leave_is_nobodys_code(self, talk: Talk) -> None:
+        admin = talk.wire.connect("admin")
+        member = {"member_id": "m1-a", "reason": "ops"}
+        signal = admin.ask(LEAVE_GROUP, 5, group_id="g", members=(member,))[0]
+
+        assert (signal.kind, signal.reason, signal.member.client_id) == ("note", "ops", "m1")
+        assert told(talk.heartbeat(error=25)) == raised(3)
+
+    def test_an_admin_names_static_members_by_their_instance(self) -> None:
+        """MemberToRemove of Java's admin client has no member id."""
+        talk = Wire().connect()
+        talk.settle(group_instance_id="i1")
+        admin = talk.wire.connect("admin")
+        rows = [
+            {"member_id": "", "group_instance_id": name, "reason": "ops"} for name in ("i1", "i2")
+        ]
+        told_of = admin.ask(LEAVE_GROUP, 5, group_id="g", members=tuple(rows))
+
+        assert [(s.kind, s.reason, s.member.client_id) for s in told_of] == [("note", "ops", "m1")]
+        assert talk.wire.interpreter.counts == {"removed_unknown": 1}
+
+    def test_who_makes_several_leave_is_none_of_them(self) -> None:
+        """An admin may have the members' client id: a library's default."""
+        wire = Wire()
+        for member_id in ("m1-a", "m1-b"):
+            wire.connect().settle(member_id)
+        rows = [{"member_id": member_id, "reason": "ops"} for member_id in ("m1-a", "m1-b")]
+        told_of = wire.connect().ask(LEAVE_GROUP, 5, group_id="g", members=tuple(rows))
+
+        assert [(s.kind, s.member.member_id) for s in told_of] == [
+            ("note", "m1-a"),
+            ("note", "m1-b"),
+        ]
+
+    def test_an_admins_leave_of_a_stranger_is_counted(self) -> None:
+        admin = Wire().connect("admin")
+
+        assert leave(admin, "m9-a") == []
+        assert admin.wire.interpreter.counts == {"removed_unknown": 1}
+
+
+class TestLosses:
+    def test_a_lost_sync_is_seen_by_the_next_heartbeat(self, talk: Talk) -> None:
+        talk.heartbeat(error=27)
+        talk.join()
+        talk.joined(generation=2)
+        talk.connection.lose_received(100)
+        talk.connection.lose_sent(100)
+
+        assert told(talk.heartbeat(generation=2)) == SYNC
+
+    def test_heartbeats_between_join_and_sync_end_nothing(self, talk: Talk) -> None:
+        talk.heartbeat(error=27)
+        talk.join()
+        talk.joined(generation=2)
+
+        assert told(talk.heartbeat(generation=2)) == []
+
+    def test_a_newer_generation_ends_what_was_not_seen(self, talk: Talk) -> None:
+        talk.heartbeat(error=27)
+
+        assert told(talk.heartbeat(generation=3)) == SYNC
+
+
+class TestPorts:
+    @pytest.mark.parametrize("version", [2, 4])
+    def test_coordinators_tell_where_brokers_listen(self, talk: Talk, version: int) -> None:
+        talk.ask(FIND_COORDINATOR, version, key="g", coordinator_keys=("g",))
+        talk.tell(host="b2", port=9093, coordinators=({"key": "g", "host": "b2", "port": 9093},))
+
+        assert [*talk.wire.interpreter.ports] == [9093]
+
+    @pytest.mark.parametrize(("api", "version"), [(METADATA, 12), (DESCRIBE_CLUSTER, 0)])
+    def test_so_does_what_describes_the_cluster(self, talk: Talk, api: int, version: int) -> None:
+        talk.ask(api, version)
+        nodes = [{"host": f"b{port}", "port": port} for port in (9094, 9093, 9094, -1, 1 << 16)]
+        key = "node_id" if api == METADATA else "broker_id"
+        talk.tell(brokers=tuple({key: i, **node} for i, node in enumerate(nodes)))
+
+        assert [*talk.wire.interpreter.ports] == [9093, 9094]
+
+    def test_a_coordinator_that_is_not_available_has_none(self, talk: Talk) -> None:
+        talk.ask(FIND_COORDINATOR, 4, coordinator_keys=("g",))
+        talk.tell(coordinators=({"key": "g", "host": "", "port": -1, "error_code": 15},))
+
+        assert not talk.wire.interpreter.ports
+
+    def test_the_latest_of_many_are_kept(self, talk: Talk) -> None:
+        for port in [*range(10_000, 10_100), 10_050]:
+            talk.ask(FIND_COORDINATOR, 2, key="g")
+            talk.tell(host="b", port=port)
+
+        kept = [*talk.wire.interpreter.ports]
+        assert (len(kept), kept[-2:]) == (64, [10_099, 10_050])
+
+
+def test_the_member_is_known_by_all_that_was_seen(talk: Talk) -> None:
+    talk.ask(18, 3, client_software_name="apache-kafka-java", client_software_version="4.3.0")
+    signal = talk.heartbeat(error=27)[0]
+
+    assert signal.status is Status.COORDINATOR_REQUESTED
+    assert signal.member == replace(
+        signal.member,
+        group="g",
+        client_id="m1",
+        member_id="m1-a",
+        assignor="range",
+        host="10.0.0.1",
+        software="apache-kafka-java 4.3.0",
+        protocol_type="consumer",
+        stream="10.0.0.1:50001",
+    )

@@ -1,0 +1,221 @@
+"""Both directions of a proxied connection, in any pieces."""
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from itertools import accumulate, pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.wire.codec.framing import FRAME_LIMIT
+from agent.wire.codec.messages import Node
+from agent.wire.connection import Connection
+from agent.wire.proxying.address_rewriter import FETCH, METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
+from agent.wire.proxying.frame_forwarder import Passage
+from tests.agent.wire import frames
+
+HEARTBEAT = 12
+FAR, HERE = ("kafka-far.example", 9092), ("127.0.0.1", 19093)
+
+
+def _route(host: str, port: int) -> tuple[str, int] | None:
+    return HERE if (host, port) == FAR else None
+
+
+def _unread(data: bytes) -> None:
+    """Nobody decodes."""
+
+
+def _passage(*asked: tuple[int, int]) -> tuple[Passage, Counter[str]]:
+    """Return the passage after some requests; their correlation ids count from 1."""
+    counts: Counter[str] = Counter()
+    passage = Passage(_route, counts, _unread, _unread)
+    for correlation_id, (api_key, version) in enumerate(asked, start=1):
+        data = frames.request(api_key, version, correlation_id, "c")
+        assert passage.sent(data) == data
+    return passage, counts
+
+
+def _share_fetch(correlation_id: int, address: tuple[str, int], records: int = 1_000) -> bytes:
+    leader = {"leader_id": 1, "leader_epoch": 2}
+    part = {"partition_index": 1, "records": b"r" * records, "current_leader": leader}
+    return frames.answer(
+        SHARE_FETCH,
+        1,
+        correlation_id,
+        responses=[{"partitions": [part]}],
+        node_endpoints=_nodes(address),
+    )
+
+
+def _nodes(address: tuple[str, int]) -> list[dict[str, Any]]:
+    return [{"node_id": 1, "host": address[0], "port": address[1], "rack": None}]
+
+
+def _metadata(correlation_id: int, address: tuple[str, int]) -> bytes:
+    return frames.answer(METADATA, 12, correlation_id, brokers=_nodes(address), topics=[])
+
+
+@given(st.lists(st.integers(1, 3_000), max_size=20))
+def test_any_pieces_give_the_same_bytes(cuts: list[int]) -> None:
+    asked = [(SHARE_FETCH, 1), (METADATA, 12), (FETCH, 4), (SHARE_FETCH, 1)]
+    passage, _ = _passage(*asked)
+    fetched = frames.answer(FETCH, 4, 3, responses=[])
+
+    def answers(address: tuple[str, int]) -> bytes:
+        first, last = _share_fetch(1, address), _share_fetch(4, address, records=0)
+        return first + _metadata(2, address) + fetched + last
+
+    data = answers(FAR)
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    pieces = [data[a:b] for a, b in pairwise(places)]
+
+    assert b"".join(map(passage.received, pieces)) == answers(HERE)
+    assert passage.at_rest
+
+
+@given(st.lists(st.booleans(), max_size=6), st.lists(st.integers(1, 300), max_size=20))
+def test_what_nobody_changes_may_pass_first(named: list[bool], cuts: list[int]) -> None:
+    """Each request is asked when the answer before it has begun: a client that pipelines."""
+    passage, _ = _passage()
+    asked = [(METADATA, 12) if each else (FETCH, 4) for each in named]
+
+    def answers(address: tuple[str, int]) -> list[bytes]:
+        return [
+            _metadata(n, address) if each else frames.answer(FETCH, 4, n, responses=[])
+            for n, each in enumerate(named)
+        ]
+
+    got, read, unread = b"", 0, iter(enumerate(asked))
+    due = [0, *accumulate(map(len, answers(FAR)))]
+    data = b"".join(answers(FAR))
+    for a, b in pairwise([0, *sorted({min(cut, len(data)) for cut in cuts}), len(data)]):
+        while read < len(asked) and due[max(0, read - 1)] < b:
+            n, (api_key, version) = next(unread)
+            request = frames.request(api_key, version, n, "c")
+            passage.requests.follow(request)
+            read += 1
+        if passage.answers.rewrites or passage.answers.held:
+            got += passage.received(data[a:b])
+        else:
+            got += data[a:b]
+            passage.answers.follow(data[a:b])
+
+    assert got == b"".join(answers(HERE))
+
+
+def test_an_answer_that_is_too_long_to_withhold_passes_and_is_counted() -> None:
+    passage, counts = _passage((SHARE_FETCH, 1), (METADATA, 12))
+    data = _share_fetch(1, FAR, records=5 << 20)
+
+    assert passage.received(data[:100]) == data[:100]
+    assert passage.received(data[100:]) == data[100:]
+    assert counts == {"addresses_unread": 1}
+    assert passage.received(_metadata(2, FAR)) == _metadata(2, HERE)
+
+
+@pytest.mark.parametrize("api_key", [SHARE_FETCH, SHARE_ACKNOWLEDGE])
+def test_an_answer_without_a_new_leader_passes_unread(api_key: int) -> None:
+    passage, counts = _passage((api_key, 1))
+    data = frames.answer(api_key, 1, 1, responses=[], node_endpoints=[])
+
+    assert passage.received(data[:9]) == b""
+    assert passage.received(data[9:]) == data
+    assert not counts
+
+
+@given(
+    st.lists(st.sampled_from(["fetch", "heartbeat", "metadata", "find", "commit"]), max_size=8),
+    st.lists(st.integers(1, 1_500), max_size=20),
+)
+def test_the_decoder_is_shown_what_it_reads_and_nothing_else(
+    named: list[str], cuts: list[int]
+) -> None:
+    """What is decoded of the frames that are shown is what is decoded of all bytes."""
+    requests, answers = b"", b""
+    for n, name in enumerate(["versions", *named]):
+        request, answer = _PAIRS[name](n)
+        requests += request
+        answers += answer
+    all_bytes, shown = (Connection(Node("c", 1), Node("b", 2), Counter()) for _ in range(2))
+    direct: list[Any] = []
+    passed: list[Any] = []
+    fetched: list[bytes] = []
+
+    def asks(data: bytes) -> None:
+        fetched.append(data)
+        passed.extend(each.message for each in shown.sent(data, 1.0))
+
+    def tells(data: bytes) -> None:
+        fetched.append(data)
+        passed.extend(each.message for each in shown.received(data, 2.0))
+
+    passage = Passage(_route, Counter(), asks, tells)
+    for piece in _pieces(requests, cuts):
+        passage.sent(piece)
+        direct += [each.message for each in all_bytes.sent(piece, 1.0)]
+    for piece in _pieces(answers, cuts):
+        passage.received(piece)
+        direct += [each.message for each in all_bytes.received(piece, 2.0)]
+
+    assert passed == direct
+    assert len(direct) == 1 + 2 * sum(name != "fetch" for name in named)
+    assert _OPAQUE not in b"".join(fetched)
+
+
+@pytest.mark.parametrize(("size", "shown"), [(FRAME_LIMIT - 100, True), (FRAME_LIMIT + 1, False)])
+def test_a_frame_that_is_too_long_is_not_shown(size: int, *, shown: bool) -> None:
+    seen, counts = bytearray(), Counter[str]()
+    passage = Passage(_route, counts, seen.extend, _unread)
+    passage.sent(frames.request(METADATA, 12, 1, "c"))
+    before = len(seen)
+
+    passage.sent(frames.opaque(HEARTBEAT, 2, "c", size))
+
+    assert (len(seen) > before) is shown
+    assert counts["oversized"] == (not shown)
+
+
+def test_what_is_no_kafka_is_shown_once() -> None:
+    """The decoder says so too, and nothing of the tunnel is kept for it."""
+    seen = bytearray()
+    passage = Passage(_route, Counter(), seen.extend, seen.extend)
+
+    for data in (b"\x16\x03\x01 no Kafka", b"and more"):
+        assert passage.sent(data) == passage.received(data) == data
+
+    assert seen == b"\x16\x03\x01 no Kafka"
+
+
+_OPAQUE = b"\x7f" * 200
+
+
+def _fetch(n: int) -> tuple[bytes, bytes]:
+    answer = struct.pack(">ii", 4 + len(_OPAQUE), n) + _OPAQUE
+    return frames.opaque(FETCH, n, "c", len(_OPAQUE)), answer
+
+
+def _pair(api_key: int, version: int, **told: Any) -> Callable[[int], tuple[bytes, bytes]]:
+    def pair(n: int) -> tuple[bytes, bytes]:
+        answer = frames.answer(api_key, version, n, **told)
+        return frames.request(api_key, version, n, "c"), answer
+
+    return pair
+
+
+_PAIRS = {
+    "versions": _pair(18, 3),
+    "fetch": _fetch,
+    "heartbeat": _pair(HEARTBEAT, 4, error_code=27),
+    "metadata": lambda n: (frames.request(METADATA, 12, n, "c"), _metadata(n, FAR)),
+    "find": _pair(10, 4),
+    "commit": _pair(8, 8),
+}
+
+
+def _pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    places = [0, *sorted({min(cut, len(data)) for cut in cuts}), len(data)]
+    return [data[a:b] for a, b in pairwise(places)]

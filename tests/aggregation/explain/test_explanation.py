@@ -1,0 +1,156 @@
+from dataclasses import replace
+
+import pytest
+
+from aggregation.explain.explanation import choose, explain, explanations
+from aggregation.explain.recommendations import ADVICE, SLOW_MEMBER, UNSEEN
+from aggregation.rebalances.inspection_findings import Toll
+from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from metrics.model.status import RebalanceStatus as Status
+from tests.aggregation.rebalances.test_rebalances import (
+    NEW,
+    START,
+    A,
+    B,
+    C,
+    gaining,
+    left,
+    records,
+    round_of,
+)
+from tests.metrics.given import raised
+
+
+def story() -> list[GroupEpisode]:
+    return group_episodes(
+        records(
+            *START,
+            *round_of(2, 100.0, A, B, C, causes={"a": (5, "poll interval exceeded")}),
+            *round_of(3, 200.0, A, B, C, causes={"a": (5, "poll interval exceeded")}),
+            left(300.0, B, "closed"),
+            *round_of(4, 300.2, A, C, joins={"c": 304.0, "a": 300.3}),
+            raised(7, 400.0, C, reason="metadata"),
+        )
+    )
+
+
+def test_answer_names_who_caused_most_and_whom_the_group_waited_for() -> None:
+    told = explain("k", "g", story()[1:])
+
+    assert told.answer.startswith(
+        "g rebalanced 4 times in 5 min; 2 of them were caused by client a"
+    )
+    assert "on host h-a (DroppedGroup: poll interval exceeded)" in told.answer
+    assert "waited mostly for client c on host h-c; " in told.answer
+    assert told.answer.endswith("; it cost 11.0 s of its members' time.")
+
+
+def test_cost_names_the_partitions_that_moved() -> None:
+    told = explain("k", "g", group_episodes(records(*START, *gaining(2, 100.0, a=1, b=0, c=0)))[1:])
+
+    assert told.answer.endswith("; it cost 1.2 s of its members' time, and 1 partition moved.")
+    assert (told.partitions_moved, told.happened[0].partitions_moved) == (1, 1)
+    assert told.happened[0].member_seconds == pytest.approx(1.2)
+
+
+def test_one_rebalance_that_still_runs() -> None:
+    told = explain("k", "g", story()[-1:])
+
+    assert told.answer == (
+        "g rebalanced once, at 1970-01-01 00:06:40 UTC, and still does; it was caused by client c"
+        " on host h-c (MetadataChanged: metadata); the group was at it for 0 ms in all."
+    )
+    assert told.happened[0].is_open
+
+
+def test_cost_names_the_records_that_waited() -> None:
+    begun, *_, again = story()
+    behind = [replace(begun, tolls=(Toll(1.0, "k", 2, 1),)), replace(again, tolls=(_toll(1_234),))]
+
+    assert explain("k", "g", behind[:1]).answer.endswith(
+        "s of its members' time, and 2 partitions moved; 1 record waited afterwards."
+    )
+    assert explain("k", "g", behind).answer.endswith("; 1,234 records waited afterwards at worst.")
+    assert [each.lag for each in explain("k", "g", behind).happened] == [1, 1_234]
+
+
+def _toll(lag: int) -> Toll:
+    return Toll(1.0, "k", None, lag)
+
+
+def test_long_reason_is_shortened_in_the_answer_alone() -> None:
+    reason = "metadata " * 25
+    (found,) = group_episodes(records(raised(7, 400.0, C, reason=reason)))
+
+    told = explain("k", "g", [found])
+
+    assert "metadata metadata …); " in told.answer
+    assert told.happened[0].reason == reason
+
+
+def test_no_rebalance() -> None:
+    assert explain("k", "g", []).answer == "g did not rebalance, as far as was seen."
+
+
+def test_inferred_says_so() -> None:
+    found = group_episodes(records(*START, *round_of(2, 100.0, B, C)))[1:]
+
+    told = explain("k", "g", found)
+
+    assert "client a on host h-a (UnknownMember: it took no part any more" in told.answer
+    assert ", as far as can be inferred; " in told.answer
+    assert told.happened[0].certainty == "inferred"
+
+
+def test_unknown_says_what_is_missing() -> None:
+    found = group_episodes(records(*START, *round_of(2, 100.0, A, B, C)))[1:]
+
+    told = explain("k", "g", found)
+
+    assert "who began it was not seen" in told.answer
+    assert told.happened[0].reason == "the member that began it: no agent sees it"
+    assert told.advice == (UNSEEN,)
+
+
+def test_advice_is_of_the_causes_the_commonest_first() -> None:
+    told = explain("k", "g", story()[1:])
+
+    assert told.advice[: len(ADVICE[Status.DROPPED_GROUP])] == ADVICE[Status.DROPPED_GROUP]
+    assert told.advice[-1] == SLOW_MEMBER
+
+
+@pytest.mark.parametrize("code", [code for code in Status if code])
+def test_every_code_has_advice(code: Status) -> None:
+    assert ADVICE[code]
+
+
+def test_totals_are_the_sums() -> None:
+    found = group_episodes(records(*START, *round_of(2, 100.0, A, B, C, causes={"a": NEW})))[1:]
+
+    told = explain("k", "g", found)
+
+    assert told.rebalances == 1
+    assert told.seconds == pytest.approx(0.5)
+    assert told.member_seconds == pytest.approx(0.5 + 2 * 0.4)
+
+
+class TestChoose:
+    def test_last(self) -> None:
+        assert choose(story(), 2, None) == story()[-2:]
+
+    @pytest.mark.parametrize(("at", "began_at"), [(250.0, 200.0), (200.2, 200.0), (1e9, 400.0)])
+    def test_at_an_instant_is_the_one_that_ran_or_the_last_before(
+        self, at: float, began_at: float
+    ) -> None:
+        (found,) = choose(story(), 20, at)
+
+        assert began_at <= found.round.started_at < began_at + 60.0
+
+    def test_before_everything_is_nothing(self) -> None:
+        assert choose(story(), 20, -1.0) == []
+
+
+def test_groups_are_explained_apart() -> None:
+    one, other = story(), group_episodes(records(*START))
+
+    assert [told.rebalances for told in explanations(one + other, 3, None)] == [3]

@@ -1,0 +1,155 @@
+"""Root causes of what real clients of every kind have logged: of all members, and of some of them.
+
+What a recording shows stands in its README; the stories here were read from it by a person.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from agent.runtime.replay import in_order, replay
+from agent.sources.lines.dialect_loader import choose
+from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_parser import client_parser
+from aggregation.rebalances.causes import cause_of
+from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from metrics.model.sample import Sample, Scope
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+
+_GOLDEN = Path(__file__).parents[2] / "golden" / "dialects"
+_RECORDINGS = sorted(path.parent.name for path in _GOLDEN.glob("*/input.log"))
+_ARRIVAL_AT = 1_900_000_000.0
+_MUCH_LATER_AT = _ARRIVAL_AT
+
+
+@cache
+def _groups(recording: str) -> dict[str, list[Sample]]:
+    """Return the records of each group of a recording."""
+    parser = client_parser(choose("auto"), Interpreter(stream="input.log"), "UTC")
+    data = (_GOLDEN / recording / "input.log").read_bytes()
+    groups = defaultdict[str, list[Sample]](list)
+    for record in replay([in_order(parser, [(data, _ARRIVAL_AT)])], Tracker(StatusConfig())):
+        groups[record.group].append(record)
+    return groups
+
+
+def _story(episodes: list[GroupEpisode]) -> list[str]:
+    return [
+        " ".join(
+            (
+                each.trigger.certainty,
+                "-" if each.trigger.code is None else each.trigger.code.label,
+                "-" if each.trigger.member is None else each.trigger.member.client_id,
+                *(f"{went.member.client_id}:{went.kind}" for went in each.departures),
+            )
+        )
+        for each in episodes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("recording", "group", "story"),
+    [
+        (
+            "java-consumer-3.0-4.3",
+            "g-classic-4.3.0",
+            [
+                "seen NewMember m1",
+                "seen NewMember m2",
+                "seen DroppedGroup m1 m1:dropped",  # it stalls,
+                "seen NewMember m1",  # and is back
+                "inferred UnknownMember m1 m1:expired",  # SIGSTOP,
+                "seen UnknownMember m1",  # SIGCONT
+                "seen SubscriptionChanged m2",
+                "seen MetadataChanged m2",  # more partitions
+                "seen UserRequested m2 m2:rollout",  # it unsubscribes,
+                "seen NewMember m2",  # and subscribes again,
+                "seen MetadataChanged m2",  # to other topics than the leader knew
+                "seen UserRequested m2 m2:left",
+                "seen UserRequested m1 m1:left",
+            ],
+        ),
+        (
+            "java-consumer-3.0-4.3",
+            "g-enforce-3.2.3",
+            [
+                "seen NewMember m1",
+                "seen NewMember m2",
+                "seen UserRequested m1",
+                "seen UserRequested m2",  # a follower: nobody else takes part
+                "seen UserRequested m2 m2:left",
+                "seen UserRequested m1 m1:left",
+            ],
+        ),
+        (
+            "java-consumer-2.5",
+            "g-stale-2.5.1",
+            [
+                "seen NewMember m2",
+                "seen StaleMember m1",
+                *["inferred - m2"] * 4,  # its log does not say that its topics change
+                "seen UserRequested m2 m2:scale-down",
+            ],
+        ),
+        (
+            "java-share-consumer-4.0-4.3",
+            "g-share-4.1.0",
+            [
+                "seen NewMember m1",
+                "seen NewMember m2",
+                "seen DroppedGroup m1 m1:dropped",
+                "seen DroppedGroup m1",
+                "seen UserRequested m2 m2:rollout",
+                "seen NewMember m2",
+                "unknown - -",  # the broker's own: more partitions
+                "seen UnknownMember m1 m1:expired",
+                "seen UserRequested m2 m2:left",
+                "seen UserRequested m1 m1:left",
+            ],
+        ),
+    ],
+)
+def test_all_members_tell_the_whole_story(recording: str, group: str, story: list[str]) -> None:
+    assert _story(group_episodes(_groups(recording)[group])) == story
+
+
+@pytest.mark.parametrize("recording", _RECORDINGS)
+def test_some_of_the_members_name_nobody_else(recording: str) -> None:
+    for records in _groups(recording).values():
+        whole = group_episodes(records)
+        for seen, part in _parts(records):
+            for each in part:
+                told = (recording, each.round.ref.group, seen, _story([each]))
+                assert _named(each) <= _guilty(each.trigger.at, whole), told
+                assert _gone(each) <= {d.member for w in whole for d in w.departures}, told
+
+
+def _parts(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[GroupEpisode]]]:
+    members = sorted({r.client_id or "" for r in records if r.scope is Scope.CONSUMER})
+    for count in range(1, len(members)):
+        for seen in combinations(members, count):
+            part = [record for record in records if record.client_id in seen]
+            yield seen, group_episodes(part, lambda _: _MUCH_LATER_AT)
+
+
+def _named(episode: GroupEpisode) -> set[object]:
+    member = episode.trigger.member
+    return set() if member is None else {member}
+
+
+def _gone(episode: GroupEpisode) -> set[object]:
+    return {departure.member for departure in episode.departures}
+
+
+def _guilty(at: float, whole: list[GroupEpisode]) -> set[object]:
+    """Return who had a cause in what ran at an instant, or may have begun it without a word."""
+    running = [w for w in whole if w.round.started_at <= at <= w.round.ended_at]
+    steps = (step for w in running for piece in w.round.pieces for step in piece.steps)
+    begun = {w.trigger.member for w in running}
+    gone = {d.member for w in running if w.trigger.member is None for d in w.departures}
+    return {step.member for step in steps if cause_of(step)} | begun | gone

@@ -1,0 +1,173 @@
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregation.live.fleet import GONE_S, SILENT_S, HubMembers
+from metrics.model.sample import Sample, Scope
+from metrics.model.signals import Signal, SignalKind
+from metrics.model.snapshot import MemberRow
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.metrics.given import C1, C2, T1, demand, failed, left, raised, run, signal, synced
+
+CONFIG = StatusConfig()
+
+
+def told(*signals: Signal) -> list[Sample]:
+    return run(Tracker(CONFIG), *signals)
+
+
+def held_by(members: HubMembers, now: float, scope: Scope = Scope.CONSUMER) -> list[MemberRow]:
+    return list(members.rows(scope, now))
+
+
+def after(records: Iterable[Sample], now: float, spool: str = "s") -> HubMembers:
+    members = HubMembers(CONFIG)
+    members.hear(spool, now)
+    for record in records:
+        members.apply(spool, record)
+    return members
+
+
+def test_status_follows_the_agents_records() -> None:
+    (row,) = held_by(after(told(raised(2, 10.0), raised(6, 11.0, reason="why")), 12.0), 12.0)
+
+    assert (row.status, row.peak, row.since_at, row.reason) == (6, 6, 11.0, "why")
+    assert (row.client_id, row.group, row.host) == ("c1", "g", "h")
+
+
+def test_peak_is_remembered_and_passes() -> None:
+    members = after(told(raised(8, 10.0), synced(11.0)), 11.0)
+
+    assert [(row.status, row.peak) for row in held_by(members, 12.0)] == [(0, 8)]
+    members.hear("s", 200.0)
+    assert [(row.status, row.peak) for row in held_by(members, 200.0)] == [(0, 0)]
+
+
+def test_leave_lingers_and_then_the_member_is_forgotten() -> None:
+    members = after(told(left(10.0)), 10.0)
+    shown = []
+    for now in (11.0, 71.0, 310.0):
+        members.hear("s", now)
+        shown.append([int(row.status) for row in held_by(members, now)])
+
+    assert shown == [[6], [0], []]
+
+
+def test_lost_status_is_no_series() -> None:
+    tracker = Tracker(CONFIG)
+    records = [*run(tracker, raised(2, 10.0)), *tracker.advance(2_000.0)]
+
+    assert held_by(after(records, 2_000.0), 2_000.0) == []
+
+
+def test_silent_agent_takes_its_rows_along() -> None:
+    members = after(told(raised(2, 10.0)), 10.0)
+
+    assert held_by(members, 10.0 + SILENT_S - 1)
+    assert held_by(members, 10.0 + SILENT_S) == []
+    assert [key.group for key in members.groups()] == ["g"]
+
+
+def test_agent_that_comes_back_has_its_statuses_again() -> None:
+    members = after(told(raised(2, 10.0)), 10.0)
+    held_by(members, 10.0 + SILENT_S)
+
+    members.hear("s", 1_000.0)
+
+    assert [(row.status, row.since_at) for row in held_by(members, 1_000.0)] == [(2, 10.0)]
+
+
+def test_agent_that_never_comes_back_is_forgotten() -> None:
+    members = after(told(raised(2, 10.0)), 10.0)
+    held_by(members, 10.0 + GONE_S)
+
+    members.hear("s", 11.0 + GONE_S)
+
+    assert held_by(members, 11.0 + GONE_S) == []
+
+
+def test_periodic_sample_tells_a_status_whose_beginning_was_not_heard() -> None:
+    tracker = Tracker(CONFIG)
+    run(tracker, raised(2, 10.0, reason="why"))
+    members = after(tracker.sample(30.0, 15.0), 30.0)
+
+    assert [(row.status, row.reason) for row in held_by(members, 30.0)] == [(2, "why")]
+    for record in run(tracker, synced(31.0)):
+        members.apply("s", record)
+    assert [int(row.status) for row in held_by(members, 31.0)] == [0]
+
+
+def test_two_that_one_agent_cannot_tell_apart_are_their_max() -> None:
+    twin = replace(C1, stream="other.log")
+    members = after(told(raised(2, 10.0), raised(6, 11.0, twin), synced(12.0)), 12.0)
+    still = after(told(raised(6, 10.0), raised(2, 11.0, twin), synced(12.0)), 12.0)
+
+    assert [int(row.status) for row in held_by(members, 12.0)] == [6]
+    assert [int(row.status) for row in held_by(still, 12.0)] == [2]
+
+
+def test_the_same_member_of_two_agents_is_two_rows() -> None:
+    members = after(told(raised(2, 10.0)), 10.0, "a")
+    members.hear("b", 10.0)
+    for record in told(raised(6, 10.0)):
+        members.apply("b", record)
+
+    assert sorted(int(row.status) for row in held_by(members, 10.0)) == [2, 6]
+
+
+def test_instances_are_apart_from_consumers() -> None:
+    probing = signal(SignalKind.SYNC, 11.0, T1, layer=demand(11, 11.0, 60.0))
+    members = after(told(raised(1, 10.0, T1), probing), 12.0)
+
+    assert [int(row.status) for row in held_by(members, 12.0)] == [0]
+    assert [int(row.status) for row in held_by(members, 12.0, Scope.STREAMS)] == [11]
+
+
+def test_members_are_bounded_the_longest_silent_goes() -> None:
+    members = HubMembers(replace(CONFIG, members=1))
+    members.hear("s", 10.0)
+    for record in told(raised(2, 10.0), raised(2, 11.0, C2)):
+        members.apply("s", record)
+
+    assert [row.client_id for row in held_by(members, 12.0)] == ["c2"]
+    assert members.evicted == 1
+
+
+def test_state_survives_json() -> None:
+    members = after(told(raised(8, 10.0), synced(11.0), raised(2, 12.0), left(12.5, C2)), 13.0)
+    saved = msgspec.json.decode(msgspec.json.encode(members.state()))
+
+    assert held_by(HubMembers(CONFIG, saved), 13.0) == held_by(members, 13.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10), st.sampled_from([C1, C2])), max_size=30))
+def test_hub_shows_what_the_agent_shows(codes: list[tuple[int, object]]) -> None:
+    tracker, records = Tracker(CONFIG), list[Sample]()
+    for second, (code, member) in enumerate(codes):
+        at = 10.0 + second
+        if code == 0:
+            records += run(tracker, synced(at, member))  # type: ignore[arg-type]
+        elif code == 9:
+            records += run(tracker, failed(at, member))  # type: ignore[arg-type]
+        else:
+            records += run(tracker, raised(code, at, member))  # type: ignore[arg-type]
+    now = 10.0 + len(codes)
+
+    hub = {row.client_id: (row.status, row.peak) for row in held_by(after(records, now), now)}
+    agent = {row.client_id: (row.status, row.peak) for row in tracker.snapshot(now).consumers}
+
+    assert hub == {name: shown for name, shown in agent.items() if name in hub}
+    assert all(shown == (0, 0) for name, shown in agent.items() if name not in hub)
+
+
+@pytest.mark.parametrize("scope", [Scope.GROUP, Scope.APP])
+def test_records_of_whole_groups_are_no_members(scope: Scope) -> None:
+    (record,) = told(raised(2, 10.0))
+    members = after([msgspec.structs.replace(record, scope=scope)], 10.0)
+
+    assert held_by(members, 10.0) == []

@@ -1,0 +1,163 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from aggregation.rebalances.counter import SETTLE_S, Settled, record
+from metrics.model.sample import EpisodeRecord, Sample, encode
+from metrics.model.signals import Member, SignalKind
+from metrics.model.snapshot import RebalanceKey
+from tests.aggregation.rebalances.test_rebalances import START, A, B, C, left, records, round_of
+from tests.metrics.given import raised, signal, synced
+
+LEAVE = [left(100.0, A, "closed"), *round_of(2, 101.0, B, C)]
+OPEN = raised(7, 200.0, B)
+UNSEEN = round_of(2, 100.0, A, B, C)
+
+
+def counted(settled: Settled, told: list[Sample], now: float) -> list[str | None]:
+    found = settled.over(told, now)
+    settled.count(found)
+    return [record(each).status for each in found]
+
+
+def test_counts_what_is_over_once() -> None:
+    settled, told = Settled(10), records(*START, *LEAVE)
+
+    assert counted(settled, told, 1_000.0) == ["NewMember", "UserRequested"]
+    assert counted(settled, told, 2_000.0) == []
+    assert {key.status: sum(t.durations.buckets) for key, t in settled.totals().items()} == {
+        "NewMember": 1,
+        "UserRequested": 1,
+    }
+
+
+def test_waits_for_late_records() -> None:
+    settled, told = Settled(10), records(*START, *LEAVE)
+
+    assert counted(settled, told, 101.5 + SETTLE_S - 0.1) == ["NewMember"]
+    assert counted(settled, told, 101.5 + SETTLE_S) == ["UserRequested"]
+
+
+@pytest.mark.parametrize("begins_at", [100.0, 99.123456])
+@pytest.mark.parametrize("generation", [1, 3])
+def test_what_begins_no_later_and_settles_later_is_counted_too(
+    begins_at: float, generation: int
+) -> None:
+    settled = Settled(10)
+    quick, slow = (replace(member, group_type="consumer") for member in (A, B))
+    begun = [
+        raised(7, 100.0, quick),
+        signal(SignalKind.SYNC, 100.5, quick, generation=2),
+        raised(8, begins_at, slow),
+    ]
+    told = records(*begun, signal(SignalKind.SYNC, 160.0, slow, generation=generation))
+
+    assert counted(settled, records(*begun), 140.0) == ["MetadataChanged"]
+    assert counted(settled, records(*begun), 150.0) == []
+    assert counted(settled, told, 200.0) == ["SubscriptionChanged"]
+    assert counted(settled, told, 300.0) == []
+
+
+def test_what_was_under_way_and_takes_a_counted_one_in_is_not_counted_again() -> None:
+    settled = Settled(10)
+    begun = [
+        raised(8, 99.0, B),
+        raised(7, 100.0, A),
+        signal(SignalKind.SYNC, 100.5, A, generation=2),
+    ]
+    told = records(*begun, signal(SignalKind.SYNC, 160.0, B, generation=3))
+
+    assert counted(settled, records(*begun), 140.0) == ["MetadataChanged"]
+    assert counted(settled, told, 200.0) == []
+    assert len(Settled(10).over(told, 200.0)) == 1
+
+
+def test_what_is_counted_is_remembered_only_while_something_is_under_way() -> None:
+    settled = Settled(10)
+    quick, slow = (replace(member, group_type="consumer") for member in (A, B))
+    begun = [
+        raised(8, 99.0, slow),
+        raised(7, 100.0, quick),
+        signal(SignalKind.SYNC, 100.5, quick, generation=2),
+    ]
+    counted(settled, records(*begun), 140.0)
+    assert [len(mark.beside) for mark in settled._marks.values()] == [1]
+
+    ended = [
+        signal(SignalKind.SYNC, 160.0, slow, generation=3),
+        raised(7, 500.0, quick),
+        signal(SignalKind.SYNC, 500.5, quick, generation=4),
+    ]
+    counted(settled, records(*begun, *ended), 1_000.0)
+    assert [len(mark.beside) for mark in settled._marks.values()] == [0]
+
+
+def test_open_one_is_not_over() -> None:
+    assert counted(Settled(10), records(*START, OPEN), 1e6) == ["NewMember"]
+
+
+def test_what_an_earlier_run_has_counted_is_skipped() -> None:
+    settled, told = Settled(10), records(*START, *LEAVE)
+    settled.skip(record(each) for each in Settled(10).over(told, 50.0))
+
+    assert counted(settled, told, 1_000.0) == ["UserRequested"]
+
+
+def test_unseen_trigger_is_counted_as_unknown() -> None:
+    settled = Settled(10)
+    counted(settled, records(*START, *UNSEEN), 1_000.0)
+
+    total = settled.totals()[RebalanceKey("k", "g", "Unknown")]
+    assert total.durations.sum_s == pytest.approx(0.4)
+    assert total.last_s == pytest.approx(0.4)
+    assert total.last_at == 100.5
+
+
+def test_the_slowest_member_of_the_last_one_is_told() -> None:
+    settled = Settled(10)
+    first, second = (
+        (raised(2, 100.0, A), synced(100.25, A)),
+        (raised(2, 100.125, B), synced(100.5, B)),
+    )
+    counted(settled, records(*first, *second), 1_000.0)
+
+    (total,) = settled.totals().values()
+    assert (total.last_s, total.last_at) == (0.5, 100.5)
+    assert (total.last_member_s, total.last_member_at) == (0.375, 100.5)
+
+
+def test_groups_are_bounded_the_longest_quiet_goes() -> None:
+    settled = Settled(1)
+    counted(settled, records(*START), 1_000.0)
+
+    other = records(*round_of(1, 500.0, Member(group="h", client_id="x", stream="x")))
+    counted(settled, other, 1_000.0)
+
+    assert {key.group for key in settled.totals()} == {"h"}
+
+
+def test_record_tells_all_of_it() -> None:
+    settled = Settled(10)
+    (found,) = settled.over(records(*START, *LEAVE), 1_000.0)[1:]
+
+    told = record(found)
+
+    assert (told.kind, told.scope, told.client_id, told.to) == ("episode", "group", "a", 6)
+    assert (told.ts, told.ended_ts) == (
+        "1970-01-01T00:01:40.000000Z",
+        "1970-01-01T00:01:41.500000Z",
+    )
+    assert (told.certainty, told.departures, told.members) == ("seen", ["a: left"], 3)
+    assert told.id == record(found).id
+    assert json.loads(encode(told))["seconds"] == 1.5
+    assert isinstance(told, EpisodeRecord)
+
+
+def test_record_of_an_unseen_trigger_says_what_is_missing() -> None:
+    (found,) = Settled(10).over(records(*START, *UNSEEN), 1_000.0)[1:]
+
+    told = record(found)
+
+    assert (told.status, told.to, told.client_id) == (None, 0, None)
+    assert told.reason == "the member that began it: no agent sees it"

@@ -1,0 +1,608 @@
+"""Group rebalances from the records that a real tracker writes of members' signals."""
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregation.rebalances.departures import Departure, DepartureKind, workload
+from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.root_cause import Certainty, Straggler
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus as Status
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.metrics.given import demand, raised, run, signal
+
+A, B, C = (Member(cluster="k", group="g", client_id=c, stream=c, host=f"h-{c}") for c in "abc")
+B_REF = MemberRef("b", "h-b")
+REMOVED = "ops-bad-host"
+
+
+def round_of(
+    generation: int,
+    at: float,
+    *members: Member,
+    causes: Mapping[str, tuple[int, str | None]] | None = None,
+    joins: dict[str, float] | None = None,
+) -> list[Signal]:
+    """Every member is told (1) or has a cause of its own, joins, and syncs half a second later."""
+    causes, joins, out = causes or {}, joins or {}, list[Signal]()
+    end = max([at, *joins.values()]) + 0.5
+    for member in members:
+        code, reason = causes.get(member.client_id, (1, None))
+        began = at if member.client_id in causes else at + 0.1
+        out.append(raised(code, began, member, reason=reason))
+        out.append(signal(SignalKind.JOIN, joins.get(member.client_id, began), member))
+        out.append(signal(SignalKind.SYNC, end, member, generation=generation))
+    return sorted(out, key=lambda each: each.at)
+
+
+def gaining(generation: int, at: float, **gained: int | None) -> list[Signal]:
+    """Return a round of all members, with what each of them gains."""
+    return [
+        msgspec.structs.replace(each, gained=gained[each.member.client_id])
+        if each.kind is SignalKind.SYNC
+        else each
+        for each in round_of(generation, at, A, B, C)
+    ]
+
+
+def left(at: float, member: Member, reason: str | None = None) -> Signal:
+    return signal(SignalKind.LEAVE, at, member, reason=reason)
+
+
+NEW = (2, "need to re-join with the given member-id")
+START = round_of(1, 0.0, A, B, C, causes={"a": NEW, "b": NEW, "c": NEW})
+
+
+def records(*signals: Signal) -> list[Sample]:
+    return run(Tracker(StatusConfig()), *sorted(signals, key=lambda each: each.at))
+
+
+def episodes(*signals: Signal) -> list[GroupEpisode]:
+    """Explain a history and leave out how the group began."""
+    return group_episodes(records(*START, *signals))[1:]
+
+
+def client(member: MemberRef | None) -> str | None:
+    return None if member is None else member.client_id
+
+
+def story(found: Iterable[GroupEpisode]) -> list[tuple[Certainty, str | None, int | None]]:
+    return [(e.trigger.certainty, client(e.trigger.member), e.trigger.code) for e in found]
+
+
+def went(departures: Iterable[Departure]) -> list[tuple[str, DepartureKind]]:
+    return [(each.member.client_id, each.kind) for each in departures]
+
+
+class TestTrigger:
+    def test_earliest_cause_wins_not_the_highest(self) -> None:
+        causes = {"a": (7, "metadata"), "b": (8, "subscription")}
+        found = episodes(
+            *round_of(2, 100.0, A, causes=causes), *round_of(2, 100.2, B, C, causes=causes)
+        )
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.METADATA_CHANGED)]
+        assert found[0].trigger.reason == "metadata"
+        assert found[0].gravest is Status.SUBSCRIPTION_CHANGED
+
+    def test_leave_begins_the_rebalance_of_those_who_stay(self) -> None:
+        found = episodes(left(100.0, A, "closed"), *round_of(2, 102.5, B, C))
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.USER_REQUESTED)]
+        assert found[0].round.started_at == 100.0
+
+    def test_two_that_leave_one_after_the_other_are_one_rebalance(self) -> None:
+        found = episodes(left(100.0, A), left(100.5, B), *round_of(2, 101.0, C))
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.USER_REQUESTED)]
+
+    def test_dropped_member_triggers_twice_and_the_second_follows_from_the_first(self) -> None:
+        dropped = raised(5, 100.0, A, reason="poll interval expired")
+        back = [raised(2, 130.0, A), signal(SignalKind.SYNC, 130.6, A, generation=3)]
+        found = episodes(dropped, *round_of(2, 101.0, B, C), *back, *round_of(3, 130.1, B, C))
+
+        first, second = found
+        assert story(found) == [(Certainty.SEEN, "a", 5), (Certainty.SEEN, "a", 2)]
+        assert second.caused_by == first.round.id
+        assert first.seconds < 2.0
+
+    def test_dropped_member_that_says_so_twice_comes_back_when_it_joins(self) -> None:
+        dropped = [raised(5, at, A, reason="poll interval expired") for at in (100.0, 100.01)]
+        back = [raised(2, 130.0, A), signal(SignalKind.SYNC, 130.6, A, generation=3)]
+        found = episodes(*dropped, *round_of(2, 101.0, B, C), *back, *round_of(3, 130.1, B, C))
+
+        assert [each.round.started_at for each in found] == [100.0, 130.0]
+
+    def test_masked_cause_counts(self) -> None:
+        found = episodes(
+            raised(7, 100.0, B),
+            raised(6, 99.9, A),
+            raised(2, 99.95, A),
+            *(signal(SignalKind.SYNC, 100.5, m, generation=2) for m in (A, B)),
+        )
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.USER_REQUESTED)]
+
+    @pytest.mark.parametrize(
+        "reason",
+        [
+            "triggered followup rebalance scheduled for 0",
+            "Triggering the followup rebalance scheduled for 1970-01-01T00:00:00Z",
+        ],
+    )
+    def test_follow_up_at_once_blames_nobody(self, reason: str) -> None:
+        found = episodes(*round_of(2, 100.0, A, causes={"a": (6, reason)}))
+
+        assert story(found) == [(Certainty.UNKNOWN, None, None)]
+
+    def test_follow_up_at_a_set_time_is_the_probing_rebalance(self) -> None:
+        reason = "triggered followup rebalance scheduled for 1795243069000"
+        found = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (6, reason)}))
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.ASSIGNMENT_PROBING)]
+
+    def test_removed_by_an_admin_speaks_in_the_admins_words(self) -> None:
+        note = signal(SignalKind.NOTE, 99.0, A, reason=REMOVED, source=SourceKind.WIRE)
+        found = episodes(note, *round_of(2, 100.0, A, B, C, causes={"a": (3, "unknown member")}))
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.UNKNOWN_MEMBER)]
+        assert found[0].trigger.reason == REMOVED
+        assert went(found[0].departures) == [("a", DepartureKind.REMOVED)]
+
+
+class TestInference:
+    def test_one_member_that_took_no_part_is_named(self) -> None:
+        found = episodes(*round_of(2, 100.0, B, C))
+
+        assert story(found) == [(Certainty.INFERRED, "a", Status.UNKNOWN_MEMBER)]
+        assert went(found[0].departures) == [("a", DepartureKind.EXPIRED)]
+
+    def test_two_members_that_took_no_part_are_not(self) -> None:
+        found = episodes(*round_of(2, 100.0, C))
+
+        assert story(found) == [(Certainty.UNKNOWN, None, None)]
+        assert found[0].trigger.missing == "what became of a, b: gone, and no source told when"
+
+    def test_long_rebalance_may_have_waited_for_a_member_that_then_expired(self) -> None:
+        found = episodes(*round_of(2, 100.0, B, C, joins={"b": 112.0}))
+
+        assert story(found) == [(Certainty.UNKNOWN, None, None)]
+
+    def test_member_whose_agent_fell_silent_is_not_blamed(self) -> None:
+        mine = [replace_agent(record, "agent-a") for record in records(*START)]
+        others = records(*START, *round_of(2, 100.0, B, C))
+        seen_by_b = [r for r in others if r.client_id != "a"]
+
+        found = group_episodes([r for r in mine if r.client_id == "a"] + seen_by_b)[1:]
+
+        assert story(found) == [(Certainty.UNKNOWN, None, None)]
+
+    def test_all_took_part_and_nobody_had_a_cause(self) -> None:
+        found = episodes(*round_of(2, 100.0, A, B, C))
+
+        assert story(found) == [(Certainty.UNKNOWN, None, None)]
+        assert found[0].trigger.missing == "the member that began it: no agent sees it"
+
+    def test_join_without_a_cause_names_who_joined_while_others_were_told(self) -> None:
+        d = replace(A, client_id="d", stream="d", group_instance_id="i-d")
+        join = [signal(SignalKind.JOIN, 100.0, d), signal(SignalKind.SYNC, 100.5, d, generation=2)]
+        found = episodes(*join, *round_of(2, 100.0, A, B, C))
+
+        assert story(found) == [(Certainty.INFERRED, "d", Status.NEW_MEMBER)]
+
+    def test_static_member_that_comes_back_disturbs_nobody(self) -> None:
+        d = replace(A, client_id="d", stream="d", group_instance_id="i-d")
+        join = [signal(SignalKind.JOIN, 30.0, d), signal(SignalKind.SYNC, 30.1, d, generation=1)]
+
+        assert episodes(*join) == []
+
+    def test_expired_member_that_comes_back_is_told_of_once(self) -> None:
+        found = episodes(
+            *round_of(2, 100.0, B, C), *round_of(3, 120.0, A, B, C, causes={"a": (3, "unknown")})
+        )
+
+        first, second = found
+        assert went(first.departures) == [("a", DepartureKind.EXPIRED)]
+        assert went(second.departures) == []
+        assert second.caused_by == first.round.id
+
+    def test_static_member_with_an_old_generation_was_never_gone(self) -> None:
+        found = episodes(
+            *round_of(2, 100.0, B, C), *round_of(3, 110.0, A, B, C, causes={"a": (4, "stale")})
+        )
+
+        assert [went(each.departures) for each in found] == [[], []]
+
+
+class TestTogether:
+    def test_generation_joins_what_clocks_tear_apart(self) -> None:
+        skewed = round_of(2, 160.0, B)
+        found = episodes(*round_of(2, 100.0, A, causes={"a": (8, "s")}), *skewed)
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.SUBSCRIPTION_CHANGED)]
+
+    def test_generations_of_one_episode_are_one_rebalance(self) -> None:
+        held = signal(
+            SignalKind.SYNC, 100.5, A, generation=2, own=demand(10, 100.5, reason="revoke")
+        )
+        found = episodes(
+            raised(1, 100.1, A),
+            held,
+            signal(SignalKind.SYNC, 101.0, A, generation=3),
+            *round_of(2, 100.0, B, causes={"b": NEW}),
+            *round_of(3, 100.6, C),
+        )
+
+        assert story(found) == [(Certainty.SEEN, "b", Status.NEW_MEMBER)]
+        assert found[0].round.generations == (2, 3)
+
+    def test_next_generation_is_the_next_rebalance_though_they_overlap(self) -> None:
+        first = round_of(2, 100.0, A, B, causes={"a": (7, "m")}, joins={"b": 100.4})
+        found = episodes(*first, *round_of(3, 100.95, A, B, causes={"a": (8, "s")}))
+
+        assert [code for *_, code in story(found)] == [7, 8]
+
+    def test_same_generation_of_another_life_is_another_rebalance(self) -> None:
+        found = episodes(*round_of(1, 9_000.0, A, causes={"a": NEW}))
+
+        assert len(found) == 1
+
+    def test_without_generations_time_rules(self) -> None:
+        stats = [replace_generation(each) for each in round_of(2, 100.0, A, B, causes={"a": NEW})]
+        found = episodes(*stats)
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.NEW_MEMBER)]
+        assert {piece.member.client_id for piece in found[0].round.pieces} == {"a", "b"}
+
+    def test_member_that_two_agents_saw_is_one(self) -> None:
+        here = replace(A, member_id="a-1")
+        there = replace(here, host="10.0.0.7", stream="wire")
+        found = episodes(
+            *round_of(2, 100.0, here, causes={"a": (8, "s")}),
+            *round_of(2, 100.0, there, causes={"a": (8, "s")}),
+        )
+
+        assert len({piece.member for piece in found[0].round.pieces}) == 1
+        assert found[0].member_seconds == pytest.approx(0.5)
+
+    def test_members_of_a_new_protocol_go_one_by_one(self) -> None:
+        a, b = (replace(m, group_type="consumer") for m in (A, B))
+        told = run(
+            Tracker(StatusConfig()),
+            raised(2, 0.0, b),
+            signal(SignalKind.SYNC, 0.4, b, generation=3),
+            signal(SignalKind.SEEN, 1.0, a, generation=2),
+            raised(1, 1.2, a),
+            signal(SignalKind.SYNC, 1.4, a, generation=2),
+            raised(1, 4.9, b),
+            signal(SignalKind.SYNC, 5.0, b, generation=3),
+            left(7.0, b),
+            raised(1, 9.0, a),
+            signal(SignalKind.SYNC, 9.1, a, generation=4),
+        )
+
+        found = group_episodes(told)
+
+        assert story(found) == [(Certainty.SEEN, "b", 2), (Certainty.SEEN, "b", 6)]
+        assert [each.round.ended_at for each in found] == [5.0, 9.1]
+
+
+class TestStraggler:
+    def test_is_who_joined_last(self) -> None:
+        joins = {"a": 100.0, "b": 103.0, "c": 100.5}
+        (found,) = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins))
+
+        assert found.straggler == Straggler(MemberRef("b", "h-b"), 2.5)
+
+    def test_heartbeats_own_jitter_makes_nobody_slow(self) -> None:
+        joins = {"a": 100.0, "b": 100.9, "c": 100.5}
+        (found,) = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins))
+
+        assert found.straggler is None
+
+    def test_is_whose_statistics_had_a_hole_where_no_join_tells(self) -> None:
+        hole = signal(SignalKind.NOTE, 100.3, B, reason="suspected", source=SourceKind.STATS)
+        (found,) = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}), hole)
+
+        assert found.straggler is not None
+        assert found.straggler.member.client_id == "b"
+        assert found.straggler.waited_s == pytest.approx(0.5)
+
+    def test_is_who_was_waited_for_in_vain(self) -> None:
+        slow = round_of(2, 100.0, B, C, causes={"b": (8, "s")})
+        late = [replace_at(each, 109.0) if each.kind is SignalKind.SYNC else each for each in slow]
+        (found,) = episodes(*late)
+
+        assert found.straggler is not None
+        assert found.straggler.member.client_id == "a"
+        assert found.straggler.waited_s == pytest.approx(8.9)
+
+
+class TestDepartures:
+    def test_one_of_many_that_leaves_is_a_scale_down(self) -> None:
+        pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", stream=n) for n in "bcd"]
+        new = {"p": NEW}
+        found = group_episodes(
+            records(
+                *round_of(1, 0.0, *pods, causes=new),
+                left(9_000.0, pods[0], "closed"),
+                *round_of(2, 9_001.0, *pods[1:]),
+            )
+        )
+
+        assert went(found[-1].departures) == [("p", DepartureKind.SCALE_DOWN)]
+
+    def test_replaced_within_minutes_is_a_rollout(self) -> None:
+        pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", stream=n) for n in "bcd"]
+        found = group_episodes(
+            records(
+                *round_of(1, 0.0, *pods[:2], causes={"p": NEW}),
+                left(9_000.0, pods[0]),
+                *round_of(2, 9_001.0, pods[1]),
+                *round_of(3, 9_030.0, pods[2], causes={"p": NEW}),
+                *round_of(3, 9_030.0, pods[1]),
+            )
+        )
+
+        assert went(found[1].departures) == [("p", DepartureKind.ROLLOUT)]
+
+    def test_surge_before_a_long_lived_member_goes_is_a_rollout(self) -> None:
+        old, new = (replace(A, client_id=f"shop-{n}", stream=f"{n}") for n in (1, 2))
+        found = group_episodes(
+            records(
+                *round_of(1, 0.0, old, causes={"shop-1": NEW}),
+                *round_of(2, 9_000.0, old, new, causes={"shop-2": NEW}),
+                left(9_040.0, old),
+                *round_of(3, 9_041.0, new),
+            )
+        )
+
+        assert went(found[-1].departures) == [("shop-1", DepartureKind.ROLLOUT)]
+
+    def test_member_that_was_new_behind_an_error_came_as_new(self) -> None:
+        late = [raised(9, 9_000.0, A), raised(2, 9_000.1, A), *round_of(2, 9_000.2, A)]
+        found = episodes(*late, *round_of(2, 9_000.2, B, C), *round_of(3, 9_060.0, B, C))
+
+        assert went(found[-1].departures) == [("a", DepartureKind.EXPIRED)]
+
+    def test_one_that_comes_back_takes_nobodys_place(self) -> None:
+        pods = [replace(A, client_id="p", host=f"shop-{n}", stream=str(n)) for n in range(3)]
+        found = group_episodes(
+            records(
+                *round_of(1, 0.0, *pods, causes={"p": NEW}),
+                raised(5, 9_000.0, pods[0]),
+                *round_of(2, 9_001.0, *pods[1:]),
+                left(9_010.0, pods[1]),
+                *round_of(3, 9_011.0, pods[2]),
+                raised(2, 9_030.0, pods[0]),
+                *round_of(4, 9_030.0, pods[0], pods[2]),
+            )
+        )
+
+        assert went(found[2].departures) == [("p", DepartureKind.SCALE_DOWN)]
+
+    def test_alone_it_just_left(self) -> None:
+        found = episodes(left(100.0, A, "closed"), *round_of(2, 101.0, B, C))
+
+        assert went(found[0].departures) == [("a", DepartureKind.LEFT)]
+        assert found[0].departures[0].reason == "closed"
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("shop-7d9f8b6c5d-x2x9b", "shop-6c8f7b5d4f-z4z7c"),
+            ("shop-0", "shop-11"),
+            ("s-1f0c1e1a-0f5b-4a53-9a39-0b4f8a1f2c3d-StreamThread-1-consumer",) * 2,
+        ],
+    )
+    def test_workload_has_no_number(self, one: str, other: str) -> None:
+        assert workload(MemberRef("c", one)) == workload(MemberRef("c", other))
+        assert workload(MemberRef(one)) != workload(MemberRef("cart-0"))
+
+
+class TestCost:
+    def test_is_the_members_time(self) -> None:
+        (found,) = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}))
+
+        assert found.seconds == pytest.approx(0.5)
+        assert found.member_seconds == pytest.approx(0.5 + 2 * 0.4)
+
+
+def history() -> list[Sample]:
+    return records(
+        *START,
+        left(100.0, A, "closed"),
+        *round_of(2, 101.0, B, C),
+        raised(5, 200.0, B),
+        *round_of(3, 201.0, C),
+        *round_of(4, 300.0, B, C, causes={"b": (2, None)}),
+        *round_of(5, 400.0, B, C, causes={"c": (7, "m")}),
+    )
+
+
+@given(st.integers(), st.lists(st.sampled_from(range(12))))
+def test_order_and_doubles_change_nothing(seed: int, again: list[int]) -> None:
+    told = history()
+    shuffled = told + [told[i] for i in again]
+    random.Random(seed).shuffle(shuffled)
+
+    assert group_episodes(shuffled) == group_episodes(told)
+
+
+@given(st.sets(st.sampled_from("abc")))
+def test_with_some_members_unseen_no_wrong_name(seen: set[str]) -> None:
+    told = history()
+    whole = {each.round.generations: each.trigger for each in group_episodes(told)}
+
+    for each in group_episodes([record for record in told if record.client_id in seen]):
+        truth = whole.get(each.round.generations)
+        if each.trigger.member is not None and truth is not None and each.round.generations != (1,):
+            assert each.trigger.member == truth.member
+
+
+def replace_agent(record: Sample, agent: str) -> Sample:
+
+    return msgspec.structs.replace(record, agent=agent)
+
+
+def replace_generation(told: Signal) -> Signal:
+    return signal(told.kind, told.at, told.member, status=told.status, reason=told.reason)
+
+
+def replace_at(told: Signal, at: float) -> Signal:
+    return signal(told.kind, at, told.member, generation=told.generation)
+
+
+def test_follower_that_joins_again_alone_makes_nobody_absent() -> None:
+    """The coordinator repeats its generation to it, and asks nobody else."""
+    again = [
+        raised(6, 100.0, B, reason="enforced"),
+        signal(SignalKind.JOIN, 100.0, B),
+        signal(SignalKind.SYNC, 100.1, B, generation=1),
+    ]
+
+    (found,) = episodes(*again)
+
+    assert (found.trigger.member, found.departures) == (B_REF, ())
+
+
+def test_absent_member_that_was_only_late_is_no_trigger() -> None:
+    """Who is told that its generation is old had not been removed: another has begun it."""
+    found = episodes(
+        *round_of(2, 100.0, B, C), *round_of(3, 103.0, A, B, C, causes={"a": (4, "old")})
+    )
+
+    assert [(each.trigger.certainty, each.departures) for each in found[:1]] == [
+        (Certainty.UNKNOWN, ())
+    ]
+    assert found[1].trigger.member == MemberRef("a", "h-a")
+
+
+def test_thread_that_leaves_takes_no_instance_along() -> None:
+    thread = replace(A, client_id="s-StreamThread-1-consumer")
+    other = replace(B, client_id="s-StreamThread-2-consumer")
+    (*_, found) = group_episodes(
+        records(*round_of(1, 0.0, thread, other, causes={}), left(100.0, thread, "closed"))
+    )
+
+    assert [d.member.client_id for d in found.departures] == ["s-StreamThread-1-consumer"]
+
+
+def test_member_that_expired_and_came_back_was_not_replaced() -> None:
+    twin = Member(cluster="k", group="g", client_id="a-2", stream="s", host="h-a-2")
+    a = replace(A, client_id="a-1", host="h-a-1")
+    there = round_of(1, 0.0, a, B, causes={"a-1": NEW, "b": NEW})
+    gone = round_of(2, 100.0, B)
+    back = round_of(3, 130.0, a, B, causes={"a-1": (3, "unknown")})
+    other = round_of(4, 200.0, a, B, twin, causes={"a-2": NEW})
+
+    found = group_episodes(records(*there, *gone, *back, *other))
+
+    assert [d.kind for d in found[1].departures] == [DepartureKind.EXPIRED]
+
+
+class TestPartitionsMoved:
+    def test_is_what_all_members_have_gained(self) -> None:
+        (found,) = episodes(*gaining(2, 100.0, a=0, b=2, c=1))
+
+        assert found.partitions_moved == 3
+
+    def test_is_not_known_where_a_member_does_not_tell(self) -> None:
+        (found,) = episodes(*gaining(2, 100.0, a=0, b=2, c=None))
+
+        assert found.partitions_moved is None
+
+    def test_of_a_member_that_two_agents_see_counts_once(self) -> None:
+        here, there = (replace(A, member_id="a-1", stream=stream) for stream in ("log", "wire"))
+        one, other = (
+            [
+                msgspec.structs.replace(record, agent=agent)
+                for record in records(
+                    raised(8, 100.0, member),
+                    msgspec.structs.replace(
+                        signal(SignalKind.SYNC, 101.0, member, generation=2), gained=2
+                    ),
+                )
+            ]
+            for agent, member in (("one", here), ("other", there))
+        )
+
+        (found,) = group_episodes(one + other)
+
+        assert len(found.round.pieces) == 2
+        assert found.partitions_moved == 2
+
+    def test_of_one_that_nobody_has_synced_is_not_known(self) -> None:
+        (found,) = episodes(raised(7, 100.0, A))
+
+        assert found.partitions_moved is None
+
+
+class TestTolls:
+    """What polls find goes to the rebalance that they follow."""
+
+    def found(self, at: float, **told: int | str | None) -> Sample:
+        (record,) = records(raised(1, at, A))
+        columns = {"kind": SampleKind.SIGNAL, "scope": Scope.GROUP, "id": str(at), "episode": None}
+        nobody = {"client_id": None, "host": "", "to": None}
+        return msgspec.structs.replace(record, **(columns | nobody | told))
+
+    def moved_and_lag(self, *found: Sample) -> list[tuple[int | None, int | None]]:
+        told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 130.0, A, B, C))
+        return [(e.partitions_moved, e.lag) for e in group_episodes([*told, *found])]
+
+    def test_go_to_the_latest_that_had_begun(self) -> None:
+        found = self.found(109.0, gained=3, lag=40), self.found(119.0, gained=None, lag=90)
+
+        assert self.moved_and_lag(*found) == [(None, None), (3, 90), (None, None)]
+
+    def test_long_after_it_belong_to_none(self) -> None:
+        assert self.moved_and_lag(self.found(999.0, gained=3, lag=4)) == [(None, None)] * 3
+
+    def test_of_another_cluster_belong_to_none(self) -> None:
+        other = self.found(109.0, gained=3, lag=4, cluster="other")
+        unnamed = self.found(110.0, gained=1, lag=2, cluster="")
+
+        assert self.moved_and_lag(other, unnamed)[1] == (1, 2)
+
+    @pytest.mark.parametrize(("to", "code"), [(2, Status.NEW_MEMBER), (None, None)])
+    def test_name_who_came_or_went_where_nobody_has_seen_it(
+        self, to: int | None, code: Status | None
+    ) -> None:
+        unseen = records(*START, *round_of(2, 100.0, A, B, C))
+        found = self.found(105.0, client_id="z", host="h-z", to=to), self.found(115.0, lag=1)
+
+        trigger = group_episodes([*unseen, *found])[-1].trigger
+
+        assert (trigger.certainty, trigger.code) == (Certainty.INFERRED, code)
+        assert trigger.member == MemberRef("z", "h-z")
+
+    def test_name_who_came_before_the_others_heard_of_it(self) -> None:
+        told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 120.0, A, B, C))
+
+        *_, first, second = group_episodes([*told, self.found(116.0, client_id="z", to=2)])
+
+        assert first.trigger.certainty is Certainty.UNKNOWN
+        assert second.trigger.member == MemberRef("z")
+
+    def test_name_nobody_where_two_came(self) -> None:
+        unseen = records(*START, *round_of(2, 100.0, A, B, C))
+        found = (self.found(at, client_id=name) for at, name in ((105.0, "y"), (115.0, "z")))
+
+        assert group_episodes([*unseen, *found])[-1].trigger.certainty is Certainty.UNKNOWN
+
+    def test_name_nobody_where_the_cause_was_seen(self) -> None:
+        seen = records(*START, left(100.0, A), *round_of(2, 100.2, B, C))
+
+        trigger = group_episodes([*seen, self.found(105.0, client_id="z")])[-1].trigger
+
+        assert trigger.member == MemberRef("a", "h-a")

@@ -1,0 +1,91 @@
+"""Lines become records, or tell why they are none."""
+
+import re
+from datetime import UTC, date, datetime
+
+import msgspec
+import pytest
+
+from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, read_line, row_of
+from aggregation.spark.tables.schema import RECORD
+from metrics.model.sample import encode
+from tests.aggregation.spark.histories import START_AT, Client
+
+GOOD = encode(Client(group="g", client_id="c").move(START_AT + 0.000001, 2, "because"))
+
+
+def changed(**fields: object) -> bytes:
+    return msgspec.json.encode(msgspec.json.decode(GOOD) | fields)
+
+
+def test_record_has_every_column_of_the_table() -> None:
+    row = read_line(GOOD)
+    assert set(RECORD.fieldNames()) == set(row)
+    assert datetime(2025, 11, 24, 0, 0, 0, 1, UTC) == row["ts"]
+    assert date(2025, 11, 24) == row["day"]
+    assert (row["from"], row["to"], row["extra"]) == (0, 2, None)
+
+
+def test_unknown_fields_are_kept_as_they_were_written() -> None:
+    line = GOOD.rstrip()[:-1] + b',"cost":1.50,"causes":[{"a":"\xc3\xa4"},null]}'
+    assert read_line(line)["extra"] == '{"cost":1.50,"causes":[{"a":"ä"},null]}'
+
+
+def test_other_offsets_and_fractions_are_the_same_instant() -> None:
+    row = read_line(changed(ts="2025-11-24T01:30:00.5+02:00"))
+    assert datetime(2025, 11, 23, 23, 30, 0, 500_000, UTC) == row["ts"]
+    assert date(2025, 11, 23) == row["day"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{", "truncated"),
+        (b"\x00\x00\x00", "invalid character"),
+        (b"[]", "Expected `object`"),
+        (GOOD.rstrip() + GOOD, "trailing characters"),
+        (b'{"a":"\xff"}', "not UTF-8 at byte 6"),
+        (b'{"a":' + b"[" * 5000, "nested too deeply"),
+        (b'{"id":"x"}', "missing required field"),
+        (changed(to="2"), "Expected `int | null`"),
+        (changed(to=14), "to 14 is no status code (0 to 13)"),
+        (changed(peak=-1), "peak -1 is no status code"),
+        (changed(kind="guess"), "Invalid enum value 'guess'"),
+        (changed(schema=0), "schema 0 is older than 1"),
+        (changed(schema=2**63), "schema is too large"),
+        (changed(id=""), "id is empty"),
+        (changed(seq=2**63), "seq is too large"),
+        (changed(lag=2**63), "lag is too large"),
+        (changed(ts="2025-11-24"), "no RFC 3339 time"),
+        (changed(ts="2025-11-24T01:30:00"), "no RFC 3339 time"),
+        (changed(ts="2025-13-24T01:30:00Z"), "is no time"),
+        (changed(ts="0001-01-01T00:00:00+01:00"), "is no time"),
+        (changed(ts="1582-10-10T00:00:00Z"), "before 1970"),
+    ],
+)
+def test_what_is_no_record_says_why(line: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        read_line(line)
+
+
+def test_later_schema_is_read_as_far_as_it_is_known() -> None:
+    row = read_line(changed(schema=2, cost=7))
+    assert (row["schema"], row["reason"], row["extra"]) == (2, "because", '{"cost":7}')
+
+
+def test_blank_line_is_no_row_and_malformed_one_is_kept() -> None:
+    day = date(2026, 1, 2)
+    rows = [
+        row_of(line, file="a", offset=n, day=day)
+        for n, line in enumerate((GOOD, b" \r", b"\xff" + b"x" * TEXT_MAX_CHARS))
+    ]
+    good, blank, bad = rows
+    assert blank is None
+    assert good == read_line(GOOD) | {"file": "a", "offset": 0}
+    assert bad == {
+        "file": "a",
+        "offset": 2,
+        "fault": "not UTF-8 at byte 0",
+        "text": "�" + "x" * (TEXT_MAX_CHARS - 1),
+        "day": day,
+    }

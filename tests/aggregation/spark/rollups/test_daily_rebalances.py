@@ -1,0 +1,204 @@
+"""A group's rebalances day by day are those of its whole history."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from itertools import product
+from operator import attrgetter
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.root_cause import Certainty
+from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, told_by
+from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
+from metrics.model.status import RebalanceStatus as S
+from tests.aggregation.spark.histories import DAY_S, REASONS, START_AT, Client, fleet, rebalance
+from tests.aggregation.spark.recorded import recorded
+
+
+def day_of(record: Sample) -> date:
+    return date.fromisoformat(record.ts[:10])
+
+
+def by_days(records: Sequence[Sample]) -> list[GroupEpisode]:
+    """Explain all groups a day at a time, each time from what was written down."""
+    days = sorted(set(map(day_of, records)))
+    heard: dict[str, list[tuple[date, str]]] = {}
+    for record in sorted(records, key=lambda record: record.ts):
+        heard.setdefault(record.agent, []).append((day_of(record), record.ts))
+    out: list[GroupEpisode] = []
+    for ref in {GroupRef(record.cluster, record.group) for record in records}:
+        mine = [r for r in records if GroupRef(r.cluster, r.group) == ref]
+        out += _one_group([r for r in mine if r.kind is not SampleKind.SAMPLE], days, heard)
+    return in_order(out)
+
+
+def _one_group(
+    records: Sequence[Sample], days: Sequence[date], heard: dict[str, list[tuple[date, str]]]
+) -> Iterable[GroupEpisode]:
+    group = GroupDays(Carried())
+    for day in days:
+        group = GroupDays(Carried.decode(group.carried.encode()))
+        yield from group.day(day, [r for r in records if day_of(r) == day], told_by(day, heard))
+    yield from group.pending
+
+
+def whole(records: Iterable[Sample]) -> list[GroupEpisode]:
+    return in_order(group_episodes(sorted(records, key=lambda record: (record.ts, record.id))))
+
+
+def seen(episode: GroupEpisode) -> tuple[object, ...]:
+    """Return what was seen of a rebalance: what is inferred from older ones a day may not know."""
+    trigger = episode.trigger
+    return episode.round, trigger if trigger.certainty is Certainty.SEEN else None
+
+
+def in_order(episodes: Iterable[GroupEpisode]) -> list[GroupEpisode]:
+    return sorted(episodes, key=lambda each: (each.round.started_at, each.round.ref, each.round.id))
+
+
+def shifted(records: Iterable[Sample], by_s: float) -> list[Sample]:
+    return [
+        replace(
+            record,
+            ts=format_time(parse_time(record.ts) + by_s),
+            joined_ts=record.joined_ts and format_time(parse_time(record.joined_ts) + by_s),
+        )
+        for record in records
+    ]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Sample]:
+    """Invent two days of a group: rebalances of every cause, minutes or hours apart."""
+    rng = Random(draw(st.integers(0, 10**6)))
+    members = [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(4)]
+    at = START_AT + draw(st.floats(0, DAY_S))
+    causes = st.sampled_from([*REASONS, S.UNKNOWN_MEMBER, S.STALE_MEMBER, S.COORDINATOR_REQUESTED])
+    for cause in draw(st.lists(causes, max_size=12)):
+        rng.shuffle(members)
+        there = members[: rng.randint(2, 4)]
+        rebalance(there, at, cause, rng.choice((2.5, 9.0, 45.0)))
+        at += rng.choice((120.0, 700.0, 5_000.0, 20_000.0))
+    group_type = draw(st.sampled_from(("classic", "consumer")))
+    agents = draw(st.integers(1, 3))
+    for member, day in product(members, range(5)):
+        member.sample(START_AT + (day + 1) * DAY_S - 1)  # every agent lives, and says so
+    return [
+        replace(record, group_type=group_type, agent=f"agent-{n % agents}")
+        for n, member in enumerate(sorted(members, key=attrgetter("host")))
+        for record in member.written
+    ]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_days_are_the_whole(data: st.DataObject) -> None:
+    records = data.draw(histories())
+    assert list(map(seen, whole(records))) == list(map(seen, by_days(records)))
+
+
+def test_what_begins_at_once_is_counted_once_each() -> None:
+    """One is over by midnight; the other has a member whose clock runs back, and is not."""
+    at = START_AT + DAY_S - 3_600
+    over, open_, late = (
+        Client(group="g", client_id=f"c-{n}", host=f"pod-{n}", generation=generation)
+        for n, generation in ((0, 3), (1, 2), (2, 3))
+    )
+    for member in (over, open_):
+        member.move(at - 1.8, S.COORDINATOR_REQUESTED)
+    open_.move(at + 0.4, S.REVOCATION_NEEDED)
+    open_.settle(at + 0.5)
+    over.settle(at + 0.502)
+    late.move(at + 0.8, S.COORDINATOR_REQUESTED)
+    late.settle(at + 0.501)
+    records = [*over.written, *open_.written, *late.written]
+    records += [over.sample(START_AT + day * DAY_S - 1) for day in (1, 2, 3)]
+    assert list(map(seen, by_days(records))) == list(map(seen, whole(records)))
+    assert len({each.round.started_at for each in whole(records)}) < len(whole(records))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hour", [0, 7, 23.95])
+def test_recordings_are_the_same_wherever_midnight_falls(hour: float) -> None:
+    first = min(record.ts for record in recorded())
+    records = shifted(recorded(), START_AT + hour * 3600 - parse_time(first))
+    for agent in {record.agent for record in records}:
+        seen_by = next(record for record in records if record.agent == agent)
+        for day in range(3):
+            records.append(
+                replace(
+                    seen_by,
+                    kind=SampleKind.SAMPLE,
+                    ts=format_time(START_AT + (day + 1) * DAY_S - 1),
+                )
+            )
+    assert list(map(seen, whole(records))) == list(map(seen, by_days(records)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fleet_is_explained_alike_by_days_and_as_a_whole(seed: int) -> None:
+    records = fleet(seed, days=4, sampled_every_s=14_400).samples
+    assert whole(records) == by_days(records)
+
+
+def test_rebalance_over_midnight_is_one_of_the_day_on_which_it_ended() -> None:
+    members = [Client(group="g", client_id=f"c-{n}") for n in range(2)]
+    rebalance(members, START_AT + DAY_S - 2, S.SUBSCRIPTION_CHANGED, 5.0)
+    records = [record for member in members for record in member.written]
+    group = GroupDays(Carried())
+
+    first = group.day(date(2025, 11, 24), [r for r in records if day_of(r).day == 24], {})
+    second = group.day(date(2025, 11, 25), [r for r in records if day_of(r).day == 25], {})
+
+    assert not first
+    assert [each.seconds for each in second] == [5.0]
+
+
+def test_what_is_open_is_pending_until_its_end_is_seen() -> None:
+    member = Client(group="g", client_id="c")
+    member.move(START_AT + DAY_S - 60, S.SUBSCRIPTION_CHANGED)
+    group = GroupDays(Carried())
+
+    found = group.day(date(2025, 11, 24), member.written, {})
+
+    assert not found
+    assert [each.round.is_open for each in group.pending] == [True]
+
+
+def test_quiet_group_carries_on_the_same_few_records() -> None:
+    member = Client(group="g", client_id="c")
+    member.move(START_AT, S.DROPPED_GROUP)
+    days = [date(2025, 11, 24) + timedelta(days=n) for n in range(10)]
+    group = GroupDays(Carried())
+    kept = []
+    for day, events in zip(days, [member.written, *([] for _ in days[1:])], strict=True):
+        group.day(day, events, {})
+        kept.append(len(group.carried.records))
+
+    assert kept == [1] * 10
+
+
+def test_member_that_was_there_days_ago_is_missed_when_it_crashes() -> None:
+    members = [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(3)]
+    rebalance(members, START_AT, S.SUBSCRIPTION_CHANGED, 3.0)
+    crashed, *others = members
+    for member in others:
+        member.move(START_AT + 4 * DAY_S, S.COORDINATOR_REQUESTED)
+        member.settle(START_AT + 4 * DAY_S + 3, Outcome.SYNCED)
+    records = [record for member in members for record in member.written]
+    last = replace(crashed.sample(START_AT + 4 * DAY_S + 60), id="alive")
+
+    found = by_days([*records, last])[-1]
+
+    assert found.trigger.member is not None
+    assert (crashed.client_id, "expired") == (
+        found.trigger.member.client_id,
+        found.departures[0].kind,
+    )

@@ -1,0 +1,83 @@
+"""Whole rebalances of groups in Spark are those of the plain Python rules."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from aggregation.rebalances.rebalances import group_episodes
+from aggregation.spark.rollups.group_rebalances import group_rebalances, row_of
+from metrics.model.sample import Sample, SampleKind
+from metrics.model.status import RebalanceStatus as S
+from tests.aggregation.spark.conftest import Frame
+from tests.aggregation.spark.histories import DAY_S, START_AT, Client, fleet, rebalance
+from tests.aggregation.spark.recorded import recorded
+
+pytestmark = pytest.mark.spark
+
+
+def told(rows: list[dict[str, Any]]) -> Counter[str]:
+    """Bring rows of Spark and of plain Python into one shape."""
+    return Counter(
+        str(sorted((name, value) for name, value in row.items() if name not in _OTHERWISE))
+        for row in rows
+    )
+
+
+_OTHERWISE = {"batch", "day", "started_at", "ended_at"}  # dates, and instants in another zone
+
+
+def in_spark(frame: Frame, records: list[Sample]) -> list[dict[str, Any]]:
+    events = [record for record in records if record.kind is not SampleKind.SAMPLE]
+    Random(1).shuffle(events)
+    rows = group_rebalances(frame(events)).collect()
+    return [row.asDict(recursive=True) for row in rows]
+
+
+def in_python(records: list[Sample]) -> list[dict[str, Any]]:
+    in_order = sorted(records, key=lambda record: (record.ts, record.id))
+    return [row_of(episode) for episode in group_episodes(in_order)]
+
+
+def test_invented_days_and_recordings_equal_plain_python(frame: Frame) -> None:
+    week = fleet(3, days=3, sampled_every_s=86_400)
+    first = min(record.ts for record in recorded())
+    assert first > "2026"  # the two do not share a day
+    records = week.samples + [replace(r, cluster="recorded") for r in recorded()]
+    events = [record for record in records if record.kind is not SampleKind.SAMPLE]
+
+    rows = in_spark(frame, records)
+
+    assert told(in_python(events)) == told(rows)
+    causes = Counter((row["group"], row["cause"]) for row in rows if row["cluster"] == "prod-eu")
+    assert week.causes == causes
+
+
+def test_rebalance_over_midnight_is_one(frame: Frame) -> None:
+    one, other = Client(group="g", client_id="a"), Client(group="g", client_id="b", cluster="us")
+    same = Client(group="g", client_id="c")
+    rebalance([one, same], START_AT + DAY_S - 2, S.NEW_MEMBER, 5.0)
+    other.move(START_AT + DAY_S - 2, S.NEW_MEMBER)
+    other.settle(START_AT + DAY_S)
+    records = one.written + same.written + other.written
+
+    rows = in_spark(frame, records)
+
+    assert sorted((r["cluster"], r["seconds"]) for r in rows) == [("prod-eu", 5.0), ("us", 2.0)]
+
+
+def test_clock_of_an_agent_that_is_late_is_seen(frame: Frame) -> None:
+    members = [Client(group="g", client_id=f"c{n}") for n in range(3)]
+    rebalance(members, START_AT, S.SUBSCRIPTION_CHANGED, 5.0)
+    late = [replace(record, agent="late") for record in members[2].written]
+    for record in members[2].written:
+        late[late.index(replace(record, agent="late"))] = replace(
+            record, agent="late", ts=record.ts.replace("00:00:0", "00:00:3")
+        )
+
+    (row,) = in_spark(frame, members[0].written + members[1].written + late)
+
+    offsets = {offset["agent"]: round(offset["seconds"]) for offset in row["offsets"]}
+    assert offsets == {"agent-1": 0, "late": 30}

@@ -1,0 +1,117 @@
+"""What finds a member never disagrees with the members, whatever comes in whichever order."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus as Status
+from metrics.tracking.consumer import Consumer
+from metrics.tracking.identity import Members
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker, TrackerState
+
+STREAMS = ("a", "b")
+SOURCES = (SourceKind.LOGS, SourceKind.WIRE, SourceKind.BROKER_LOG)
+KINDS = (SignalKind.SEEN, SignalKind.RAISE, SignalKind.SYNC, SignalKind.LEAVE)
+
+speakers = st.builds(
+    Member,
+    group=st.just("g"),
+    client_id=st.sampled_from(("c1", "c1", "c1", "x", "c-StreamThread-1-consumer")),
+    stream=st.sampled_from(STREAMS),
+    cluster=st.sampled_from(("k", "k", "k", "")),
+    group_instance_id=st.sampled_from((None, None, None, "i")),
+    member_id=st.sampled_from((None, "x", "y")),
+)
+
+
+def named(entries: list[Consumer]) -> list[tuple[str, ...]]:
+    return sorted(entry.track.key for entry in entries)
+
+
+class Index(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.tracker = Tracker(StatusConfig(members=4, forget_after_s=20.0))
+
+    @property
+    def members(self) -> Members:
+        return self.tracker._members
+
+    @rule(
+        member=speakers,
+        source=st.sampled_from(SOURCES),
+        kind=st.sampled_from(KINDS),
+        after_s=st.sampled_from((0.0, 1.0, 9.0)),
+    )
+    def hear(self, member: Member, source: SourceKind, kind: SignalKind, after_s: float) -> None:
+        self.now += after_s
+        status = Status.NEW_MEMBER if kind is SignalKind.RAISE else Status.NONE
+        self.tracker.apply(
+            Signal(kind=kind, at=self.now, member=member, source=source, status=status)
+        )
+
+    @rule(stream=st.sampled_from(STREAMS))
+    def detach(self, stream: str) -> None:
+        self.tracker.detach(stream, self.now)
+        assert not any(
+            voice.attached
+            for entry in self.members
+            for voice in entry.voices
+            if voice.member.stream == stream
+        )
+
+    @rule(after_s=st.sampled_from((0.0, 5.0, 30.0, 700.0)))
+    def advance(self, after_s: float) -> None:
+        self.now += after_s
+        self.tracker.advance(self.now)
+
+    @rule()
+    def restart(self) -> None:
+        state = self.tracker.state()
+        self.tracker = Tracker(StatusConfig(members=4, forget_after_s=20.0), state=state)
+
+    @invariant()
+    def each_is_kept_under_its_key(self) -> None:
+        assert list(self.members._by_key) == [entry.track.key for entry in self.members]
+        assert len(self.members) <= 4
+
+    @invariant()
+    def a_stream_leads_to_all_that_it_tells_of(self) -> None:
+        for stream in STREAMS:
+            told = [e for e in self.members if any(v.member.stream == stream for v in e.voices)]
+            assert named(self.members.of_stream(stream)) == named(told)
+
+    @invariant()
+    def a_name_leads_to_all_that_have_it(self) -> None:
+        for name in ("c1", "x", "i"):
+            told = [
+                entry
+                for entry in self.members
+                if name in {entry.track.member.client_id, entry.track.member.group_instance_id}
+            ]
+            assert named([*self.members._by_name.get(("g", name), ())]) == named(told)
+
+    @invariant()
+    def an_id_leads_to_one_that_has_it(self) -> None:
+        for (_, member_id), entry in self.members._by_id.items():
+            assert member_id in entry.ids
+            assert any(entry is each for each in self.members)
+
+    def teardown(self) -> None:
+        self.tracker.advance(self.now + 10_000.0)
+        for stream in STREAMS:
+            self.tracker.detach(stream, self.now + 10_000.0)
+        self.tracker.advance(self.now + 20_000.0)
+        assert self.tracker.state() == TrackerState(
+            groups=self.tracker.state().groups, counts=self.tracker.state().counts
+        )
+        assert not any((self.members._by_voice, self.members._by_name, self.members._by_id))
+
+
+Index.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, report_multiple_bugs=False
+)
+TestIndex = Index.TestCase
