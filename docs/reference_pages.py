@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from agent.cli import main
+from docs.architecture_picture import architecture_picture
 from docs.configuration_page import attribute_docs, configuration, sentence
 from docs.man_page import man_page
 from metrics.exporters.catalog import METRICS
@@ -62,8 +63,11 @@ def pages() -> dict[str, str]:
         "reference/metrics.md": _metrics(),
         "reference/records.md": _records(),
     }
-    manual = {"man/rebalance-agent.1": man_page(list(_below(_program())))}
-    return {name: f"{_MADE}\n{text}" for name, text in made.items()} | manual
+    others = {
+        "man/rebalance-agent.1": man_page(list(_below(_program()))),
+        "architecture.svg": architecture_picture(),
+    }
+    return {name: f"{_MADE}\n{text}" for name, text in made.items()} | others
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
