@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
+from docs.architecture_picture import BOXES
 from docs.reference_pages import pages
 from metrics.model.status import RebalanceStatus
 
@@ -71,3 +72,10 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "deploy" / "helm" / "index.html").is_file()
+
+
+def test_every_package_of_the_picture_exists() -> None:
+    packages = [name.strip() for box in BOXES if "/" in box.title for name in box.title.split(",")]
+
+    assert len(packages) > 10
+    assert [name for name in packages if not (ROOT / name / "__init__.py").is_file()] == []
