@@ -1,4 +1,4 @@
-"""One librdkafka consumer as a process: ``python -P -m agent.demo.consumer LOG KEY=VALUE...``.
+"""One librdkafka consumer as a process: ``agent.demo.consumer LOG KEY=VALUE...``.
 
 Commands come in on stdin, one a line: ``close``, ``unsubscribe``, ``subscribe A B``, ``stall MS``
 (stops polling); ``done COMMAND`` answers each. It tells ``assigned``, ``revoked`` and ``lost``. The

@@ -1,9 +1,9 @@
 """Starts librdkafka consumers against one cluster."""
 
-import sys
 from collections.abc import Mapping, Sequence
 
 from agent.lab.process import Driver, Drivers
+from kafka_rebalance_agent.child import CHILD
 
 _SETTINGS = {
     # of every member: the mock cluster holds a join open for one second less
@@ -29,5 +29,5 @@ class Consumers(Drivers):
         """Start a consumer; it joins by itself. ``settings`` override all others."""
         named = {"group.id": group, "client.id": client_id, "driver.topics": " ".join(topics)}
         log = str(self._log(client_id))
-        command = [sys.executable, "-P", "-m", "agent.demo.consumer", log]
+        command = [*CHILD, "agent.demo.consumer", log]
         return self._start(client_id, command, _SETTINGS, named, settings)

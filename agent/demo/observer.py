@@ -1,6 +1,5 @@
 """The agent under show: ``rebalance-agent run`` as a user would start it."""
 
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import yaml
 from agent.lab.broker import HOST, free_port
 from agent.lab.child import Child
 from agent.lab.errors import LabError
+from kafka_rebalance_agent.child import CHILD
 
 _READY_TIMEOUT_S = 30.0
 _REQUEST_TIMEOUT_S = 5.0
@@ -52,7 +52,7 @@ def observe(folder: Path, upstreams: Sequence[str]) -> Iterator[Observer]:
     )
     file = folder / "agent.yaml"
     file.write_text(yaml.safe_dump(_configuration(folder, upstreams, observer), sort_keys=False))
-    command: list[str | Path] = [sys.executable, "-P", "-m", "agent", "run", "-c", file]
+    command: list[str | Path] = [*CHILD, "agent", "run", "-c", file]
     with Child("the agent", command, folder / "agent.log") as agent:
         agent.wait_until(lambda: _is_ready(observer), "it ready", _READY_TIMEOUT_S)
         yield observer

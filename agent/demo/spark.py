@@ -1,6 +1,6 @@
 """Spark beside the play, so that it is warm when the play ends.
 
-As a process: ``python -P -m agent.demo.spark SPOOL TABLES REPORT``. It takes in the first samples
+As a process: ``agent.demo.spark SPOOL TABLES REPORT``. It takes in the first samples
 as soon as there are some, for a first time costs most. Then it reads ``ingest``, ``report`` and
 ``close`` on its stdin, one a line, does each as the command of that name would, in the same Spark
 session, and answers ``done COMMAND``. It ends at the end of its stdin.
@@ -16,6 +16,7 @@ from typing import TextIO
 import click
 
 from agent.lab.process import Driver
+from kafka_rebalance_agent.child import CHILD
 
 _JOB_TIMEOUT_S = 600.0
 _STEP_S = 0.5
@@ -31,7 +32,7 @@ class Spark(Driver):
         short = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={scratch}"
         super().__init__(
             "spark",
-            [sys.executable, "-P", "-m", __name__, spool, tables, output],
+            [*CHILD, __name__, spool, tables, output],
             scratch.with_name("spark.log"),
             environment={"JDK_JAVA_OPTIONS": short} | os.environ | {"TMPDIR": str(scratch)},
         )

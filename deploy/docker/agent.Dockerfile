@@ -9,6 +9,7 @@ WORKDIR /src
 COPY pyproject.toml README.md ./
 COPY agent agent
 COPY aggregation aggregation
+COPY kafka_rebalance_agent kafka_rebalance_agent
 COPY metrics metrics
 COPY docs/man docs/man
 RUN python -m venv /opt/agent \

@@ -1,6 +1,6 @@
-"""What ``spark-submit`` runs: the commands of the wheel, here ``ingest`` and ``report``."""  # noqa: INP001 - a script
+"""The program of ``spark-submit``: the wheel's commands, here ``ingest`` and ``report``."""  # noqa: INP001 - a script
 
-from agent.cli import main
+from kafka_rebalance_agent.__main__ import main
 
 if __name__ == "__main__":
     main()

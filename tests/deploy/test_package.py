@@ -10,35 +10,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.deploy.installed import run
+
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
-INSTALL_WITHIN_S = 400.0
 
 pytestmark = pytest.mark.timeout(600)
-
-
-def run(*command: str | Path, **variables: str) -> str:
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_WITHIN_S,
-        check=False,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | variables,
-        cwd="/",  # not the checkout, whose packages Python would find
-    )
-    assert done.returncode == 0, f"{command}:\n{done.stderr}\n{done.stdout}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return a source distribution, and the wheel that is built from it."""
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
-    (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
-    return {"sdist": source, "wheel": wheel}
 
 
 def test_their_metadata_is_what_an_index_takes(distributions: dict[str, Path]) -> None:
@@ -54,12 +31,13 @@ def test_they_hold_the_program_and_nothing_else(distributions: dict[str, Path]) 
         installed = {name.split("/")[0] for name in archive.namelist()}
         files = archive.namelist()
 
-    code = {"agent", "aggregation", "metrics"}
+    code = {"kafka_rebalance_agent", "agent", "aggregation", "metrics"}
     texts = {"CHANGELOG.md", "LICENSE", "README.md", "PKG-INFO", ".gitignore", "pyproject.toml"}
     assert source - texts == code | {"docs"}
-    assert {name for name in installed if not name.startswith("kafka_rebalance_agent-")} == code
+    top = {name for name in installed if not name.startswith("kafka_rebalance_agent-")}
+    assert top == {"kafka_rebalance_agent"}
     assert any(name.endswith("share/man/man1/rebalance-agent.1") for name in files)
-    assert "agent/sources/logs/dialects/java-consumer-3.0-4.3.yaml" in files
+    assert "kafka_rebalance_agent/agent/sources/logs/dialects/java-consumer-3.0-4.3.yaml" in files
 
 
 def interpreter(version: str) -> Path:

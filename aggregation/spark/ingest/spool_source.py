@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row, row_of
+from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED, literal_path
 
 if TYPE_CHECKING:
@@ -76,10 +77,8 @@ class SpoolSource:
     def rows(self, batch: "DataFrame", checkpoint: Path, number: int) -> "DataFrame":
         """Turn the files of a batch into `PARSED` rows."""
         files = files_of(checkpoint, number)
-        schema = to_arrow_schema(PARSED)
-        return batch.sparkSession.createDataFrame(files, "path string, day date").mapInArrow(
-            partial(read_files, schema=schema), PARSED
-        )
+        named = batch.sparkSession.createDataFrame(files, "path string, day date")
+        return map_batches(named, partial(read_files, schema=to_arrow_schema(PARSED)), PARSED)
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="camel"):

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.record_parser import row_of
+from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class TopicSource:
 
     def rows(self, batch: "DataFrame", _checkpoint: Path, _number: int) -> "DataFrame":
         """Turn records into `PARSED` rows."""
-        return batch.mapInArrow(partial(read_records, schema=to_arrow_schema(PARSED)), PARSED)
+        read = partial(read_records, schema=to_arrow_schema(PARSED))
+        return map_batches(batch, read, PARSED)
 
 
 def read_records(records: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

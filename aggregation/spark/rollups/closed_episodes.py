@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from aggregation.spark.rollups.member_episodes import CODES, MEMBER, moves, nameless_moves, narrowed
 from aggregation.spark.rollups.parquet_scan import files_of, read_moves, shares
 from aggregation.spark.rollups.rollups import BUCKETS_PER_DOUBLING, LEAST_S
+from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.period import MICROS
 
 _GROUP = ("day", "cluster", "app", "group", "scope")
@@ -62,11 +63,12 @@ def summed(records: DataFrame) -> DataFrame:
     """
     files = files_of(records)
     if files is None:
-        return narrowed(moves(records)).mapInArrow(added_up, SUMS)
+        return map_batches(narrowed(moves(records)), added_up, SUMS)
     dealt = shares(files)
     numbers = records.sparkSession.range(0, len(dealt), numPartitions=max(1, len(dealt)))
-    named = numbers.mapInArrow(partial(_added_up_of, dealt), SUMS)
-    return named.unionByName(narrowed(nameless_moves(records)).mapInArrow(added_up, SUMS))
+    named = map_batches(numbers, partial(_added_up_of, dealt), SUMS)
+    nameless = map_batches(narrowed(nameless_moves(records)), added_up, SUMS)
+    return named.unionByName(nameless)
 
 
 def _added_up_of(

@@ -30,6 +30,7 @@ from aggregation.spark.rollups.daily_rebalances import (
     explained,
     told_by,
 )
+from aggregation.spark.session.workers import map_groups, map_pairs
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 
 GROUP = ("cluster", "group")
@@ -105,11 +106,8 @@ def group_rebalances(records: DataFrame) -> DataFrame:
     end, ``member_seconds`` what it cost: the seconds of all members that were not at 0.
     """
     schema = T.StructType([field for field in REBALANCES if field.name != "batch"])
-    return (
-        _events(records)
-        .groupBy(*GROUP)
-        .applyInArrow(_explaining_all(heard(records), to_arrow_schema(schema)), schema)
-    )
+    explain = _explaining_all(heard(records), to_arrow_schema(schema))
+    return map_groups(_events(records).groupBy(*GROUP), explain, schema)
 
 
 def _explaining_all(told: Heard, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:
@@ -142,11 +140,8 @@ def explained_by_day(
     """
     events = _events(records.where(F.col("day").isin(list(days))))
     before = carried.select(*GROUP, "carried")
-    return (
-        before.groupBy(*GROUP)
-        .cogroup(events.groupBy(*GROUP))
-        .applyInArrow(_explaining(tuple(days), told), _BOTH)
-    )
+    pairs = before.groupBy(*GROUP).cogroup(events.groupBy(*GROUP))
+    return map_pairs(pairs, _explaining(tuple(days), told), _BOTH)
 
 
 def _events(records: DataFrame) -> DataFrame:

@@ -1,0 +1,65 @@
+"""The way of our functions into Spark's Python workers.
+
+A worker may find other packages by our names. So it gets a function of ours as bytes, which
+`kafka_rebalance_agent.worker` turns into the function once the names are ours. What travels around
+the bytes is a nested function, which Spark sends by its code and not by the name of this module.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
+
+from kafka_rebalance_agent.worker import call
+
+if TYPE_CHECKING:
+    from pyspark.sql.group import GroupedData
+    from pyspark.sql.pandas.group_ops import PandasCogroupedOps
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def map_batches(
+    frame: DataFrame, function: Callable[[Batches], Batches], schema: T.StructType
+) -> DataFrame:
+    """Map the batches of each partition."""
+    pickled = _pickle(function)
+
+    def mapped(batches: Batches) -> Batches:
+        yield from call(pickled, batches)
+
+    return frame.mapInArrow(mapped, schema)
+
+
+def map_groups(
+    groups: "GroupedData", function: Callable[[pa.Table], pa.Table], schema: T.StructType
+) -> DataFrame:
+    """Map the rows of each group."""
+    pickled = _pickle(function)
+
+    def mapped(rows: pa.Table) -> pa.Table:
+        return call(pickled, rows)
+
+    return groups.applyInArrow(mapped, schema)
+
+
+def map_pairs(
+    pairs: "PandasCogroupedOps",
+    function: Callable[[pa.Table, pa.Table], pa.Table],
+    schema: T.StructType,
+) -> DataFrame:
+    """Map the rows of two frames' groups that have the same key."""
+    pickled = _pickle(function)
+
+    def mapped(left: pa.Table, right: pa.Table) -> pa.Table:
+        return call(pickled, left, right)
+
+    return pairs.applyInArrow(mapped, schema)
+
+
+def _pickle(function: Callable[..., object]) -> bytes:
+    pickled: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    return pickled

@@ -1,0 +1,137 @@
+"""The wheel beside applications that have packages called as ours are."""
+
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests.aggregation.spark.conftest import QUICK_JVM
+from tests.aggregation.spark.histories import fleet, write_spool
+from tests.deploy.installed import make_environment, run
+
+NAMES = ("agent", "aggregation", "metrics")
+LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_environment(tmp_path_factory.mktemp("environment"), wheel)
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    """Make an application of which no package can be imported twice, or be taken for ours."""
+    folder = tmp_path / "application"
+    for name in NAMES:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"THEIRS = {name!r}\n")
+    return folder
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "agent.yaml"
+    path.write_text(LEAST)
+    return path
+
+
+@pytest.mark.parametrize("way", ["script", "module"])
+def test_commands_work(programs: Path, application: Path, config: Path, way: str) -> None:
+    ways: dict[str, list[str | Path]] = {
+        "script": [programs / "rebalance-agent"],
+        "module": [programs / "python", "-m", "kafka_rebalance_agent"],
+    }
+
+    def command(*words: str | Path) -> str:
+        return run(*ways[way], *words, cwd=application, PYTHONPATH=str(application))
+
+    assert command("--version").startswith("rebalance-agent, version ")
+    assert "/var/log/app/*.log" in command("check-config", "-c", config)
+    assert "java-consumer" in command("dialects")
+
+
+def test_a_name_that_is_imported_before_ours_gives_way(
+    programs: Path, application: Path, config: Path
+) -> None:
+    startup = "import agent, aggregation, metrics\n"
+    (application / "sitecustomize.py").write_text(startup)
+
+    printed = run(
+        programs / "rebalance-agent", "check-config", "-c", config, PYTHONPATH=str(application)
+    )
+
+    assert "/var/log/app/*.log" in printed
+
+
+def test_a_folder_that_is_no_package_yet_gives_way(
+    programs: Path, application: Path, config: Path
+) -> None:
+    for path in application.glob("*/__init__.py"):
+        path.unlink()
+    (application / "sitecustomize.py").write_text("import metrics\n")
+
+    printed = run(
+        programs / "rebalance-agent", "check-config", "-c", config, PYTHONPATH=str(application)
+    )
+
+    assert "/var/log/app/*.log" in printed
+
+
+def test_completion_works(programs: Path, application: Path) -> None:
+    printed = run(
+        programs / "rebalance-agent",
+        PYTHONPATH=str(application),
+        _REBALANCE_AGENT_COMPLETE="bash_complete",
+        COMP_WORDS="rebalance-agent check-",
+        COMP_CWORD="1",
+    )
+
+    assert printed == "plain,check-config\n"
+
+
+def test_an_application_keeps_its_own(programs: Path, application: Path) -> None:
+    theirs = "import agent, aggregation, metrics; print(metrics.THEIRS, agent.THEIRS)"
+
+    printed = run(programs / "python", "-c", theirs, PYTHONPATH=str(application))
+
+    assert printed == "metrics agent\n"
+
+
+def test_an_environment_without_an_application_has_none_of_the_names(programs: Path) -> None:
+    find = "import sys, importlib.util as u; print(*filter(u.find_spec, sys.argv[1:]))"
+
+    assert run(programs / "python", "-c", find, *NAMES, "click") == "click\n"
+
+
+def test_a_module_of_ours_runs_as_a_process(programs: Path, application: Path) -> None:
+    child = ("-P", "-m", "kafka_rebalance_agent.child", "agent", "--version")
+
+    printed = run(programs / "python", *child, PYTHONPATH=str(application))
+
+    assert printed.startswith("rebalance-agent, version ")
+
+
+@pytest.mark.spark
+def test_sparks_workers_find_ours(programs: Path, application: Path, tmp_path: Path) -> None:
+    spool, tables = tmp_path / "spool", tmp_path / "tables"
+    samples = fleet(2, days=1, sampled_every_s=7200).samples
+    write_spool(spool, samples)
+
+    def command(*words: str | Path) -> str:
+        return run(
+            programs / "rebalance-agent",
+            *words,
+            cwd=application,
+            PYTHONPATH=str(application),
+            JAVA_TOOL_OPTIONS=QUICK_JVM,
+        )
+
+    command("ingest", "--from", spool, "--tables", tables, "--once")
+    page = command("report", "--tables", tables, "--output", tmp_path / "report").splitlines()[-1]
+
+    rows = [ds.dataset(tables / name, partitioning="hive") for name in ("transitions", "samples")]
+    ids = [row for table in rows for row in table.to_table(["id"])["id"].to_pylist()]
+    assert sorted(ids) == sorted(sample.id for sample in samples)
+    assert "<svg" in Path(page).read_text()
