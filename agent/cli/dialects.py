@@ -7,7 +7,11 @@ import msgspec
 
 from agent.sources.coverage import OTHERS, Shown
 from agent.sources.lines.dialect import Dialect
-from agent.sources.lines.dialect_loader import built_in, codes, of_brokers
+from agent.sources.lines.dialect_loader import (
+    list_codes,
+    load_broker_dialects,
+    load_client_dialects,
+)
 from metrics.model.status import RebalanceStatus
 
 _CODES = tuple(code for code in RebalanceStatus if code)
@@ -33,15 +37,15 @@ def dialects(output: str) -> None:
     A code that a source cannot show is never guessed: such a join is counted. Another source of
     the same member may see it.
     """
-    clients, brokers = built_in(), of_brokers()
+    clients, brokers = load_client_dialects(), load_broker_dialects()
     known = (*clients, *brokers)
     if output == "json":
-        rows = [_row("logs", dialect, codes(dialect, known)) for dialect in clients]
-        rows += [_row("broker_log", dialect, codes(dialect, known)) for dialect in brokers]
+        rows = [_row("logs", dialect, list_codes(dialect, known)) for dialect in clients]
+        rows += [_row("broker_log", dialect, list_codes(dialect, known)) for dialect in brokers]
         rows += map(_other, OTHERS)
         click.echo(msgspec.json.format(msgspec.json.encode(rows)))
         return
-    shown = [(dialect.name, codes(dialect, known)) for dialect in known]
+    shown = [(dialect.name, list_codes(dialect, known)) for dialect in known]
     for line in _table(shown + [(other.name, other.codes) for other in OTHERS]):
         click.echo(line)
 

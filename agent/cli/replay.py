@@ -7,20 +7,20 @@ import click
 
 from agent.cli.replay_files import (
     SOURCES,
-    Kind,
-    captured,
-    counted,
-    log_parsers,
-    logged,
-    told_apart,
+    RecordingKind,
+    create_parsers,
+    group_by_kind,
+    read_captures,
+    read_logs,
+    read_statistics,
 )
 from agent.errors import SourceError
 from agent.runtime.replay import as_text
 from agent.runtime.replay import replay as run_replay
 from agent.sources.base import Tick
-from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import Line, LogParser
+from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.recordings import Recording
 from agent.sources.logs.config import LogConfig
 from agent.wiring.agent_config import AgentConfig, load
@@ -101,16 +101,16 @@ def replay(  # noqa: PLR0913 - one argument an option
     printed = set(SampleKind) if signals else _PRINTED
     cluster = cluster or (config.cluster.name if config else "")
     timezone = timezone or (config.timezone if config else None)
-    files = told_apart(source, paths)
-    parsers = log_parsers(files, _dialects(dialects, config), cluster, timezone)
+    files = group_by_kind(source, paths)
+    parsers = create_parsers(files, _dialects(dialects, config), cluster, timezone)
     if explain_line:
         for recording, parser in parsers.items():
             _explain(recording, parser)
         return
     faults = list[SourceError]()
-    streams = logged(parsers, faults.append)
-    streams += counted(files[Kind.STATS], cluster, group, faults.append)
-    streams += captured(files[Kind.PCAP], cluster, faults.append)
+    streams = read_logs(parsers, faults.append)
+    streams += read_statistics(files[RecordingKind.STATS], cluster, group, faults.append)
+    streams += read_captures(files[RecordingKind.PCAP], cluster, faults.append)
     _print(streams, _tracker(config), output, printed)
     for fault in faults:
         click.echo(printable(f"Error: {fault}"), err=True)
@@ -123,7 +123,7 @@ def _dialects(names: tuple[str, ...], config: AgentConfig | None) -> Dialects:
     sources = [s for s in config.sources if isinstance(s, LogConfig)] if config else []
     rules = [rule for source in sources for rule in source.rules]
     configured = sources[0].dialects if len(sources) == 1 else "auto"
-    return choose(names or configured, rules)
+    return choose_dialects(names or configured, rules)
 
 
 def _tracker(config: AgentConfig | None) -> Tracker:
@@ -142,7 +142,7 @@ def _print(
             )
 
 
-def _explain(recording: Recording, parser: LogParser) -> None:
+def _explain(recording: Recording, parser: LineParser) -> None:
     """Print every line with the rule that read it: what no rule reads is as telling."""
     carry, arrival_at = b"", 0.0
     for data, arrival_at in recording.blocks():
@@ -153,13 +153,13 @@ def _explain(recording: Recording, parser: LogParser) -> None:
         _explain_line(carry, parser, arrival_at)
 
 
-def _explain_line(raw: bytes, parser: LogParser, arrival_at: float) -> None:
+def _explain_line(raw: bytes, parser: LineParser, arrival_at: float) -> None:
     read = [line for line in parser.lines(raw + b"\n", arrival_at) if line.event is not None]
     told = _explanation(read[0]) if read else ["no rule", f"    {raw.decode(errors='replace')}"]
     click.echo("\n".join(map(printable, told)))
 
 
-def _explanation(line: Line) -> list[str]:
+def _explanation(line: ParsedLine) -> list[str]:
     assert line.event is not None  # noqa: S101 - the caller has looked
     rule, seen = line.event.rule, line.event.captures
     does = f"{rule.action} {rule.status.label}" if rule.status else str(rule.action)

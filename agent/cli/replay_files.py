@@ -15,10 +15,10 @@ from agent.sources.base import Tick
 from agent.sources.broker_logs.coordinator_interpreter import BrokerView
 from agent.sources.broker_logs.source import broker_dialects
 from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import LogParser
+from agent.sources.lines.line_parser import LineParser
 from agent.sources.lines.recordings import UTF_16, Failed, Recording, recordings
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatsView
 from agent.sources.statistics.line_parser import StatsParser
 from metrics.exporters.points import printable
@@ -32,7 +32,7 @@ _NO_BROKER = "no line of a broker's group coordinator"
 _NO_STATISTICS = "no statistics of librdkafka, which are JSON, an object a line"
 
 
-class Kind(StrEnum):
+class RecordingKind(StrEnum):
     """What a recorded file can be."""
 
     LOGS = "logs"
@@ -42,54 +42,61 @@ class Kind(StrEnum):
 
 
 LOGS_AND_PCAP = "logs,pcap"
-SOURCES = (*(kind.value for kind in Kind), LOGS_AND_PCAP)
+SOURCES = (*(kind.value for kind in RecordingKind), LOGS_AND_PCAP)
 
 
-def told_apart(source: str | None, paths: Sequence[str]) -> dict[Kind, list[str]]:
+def group_by_kind(source: str | None, paths: Sequence[str]) -> dict[RecordingKind, list[str]]:
     """Return the files by kind: as ``KIND:PATH`` says, else as ``source`` does.
 
     Raises:
         click.UsageError: a path of which neither says it.
     """
-    found: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    found: dict[RecordingKind, list[str]] = {kind: [] for kind in RecordingKind}
     for path in paths:
         name, colon, rest = path.partition(":")
         if colon and name in found:
-            found[Kind(name)].append(rest)
+            found[RecordingKind(name)].append(rest)
         elif source is None:
             wanted = "--source SOURCE, or SOURCE:PATH where the files are of several"
             raise click.UsageError(f"PATH {path!r}: found no source, wanted {wanted}")
         elif source == LOGS_AND_PCAP:
-            found[Kind.PCAP if _is_capture(path) else Kind.LOGS].append(path)
+            found[RecordingKind.PCAP if _is_capture(path) else RecordingKind.LOGS].append(path)
         else:
-            found[Kind(source)].append(path)
+            found[RecordingKind(source)].append(path)
     return found
 
 
-def log_parsers(
-    files: Mapping[Kind, Sequence[str]], dialects: Dialects, cluster: str, timezone: str | None
-) -> dict[Recording, LogParser]:
+def create_parsers(
+    files: Mapping[RecordingKind, Sequence[str]],
+    dialects: Dialects,
+    cluster: str,
+    timezone: str | None,
+) -> dict[Recording, LineParser]:
     """Return who reads which log of a client or of a broker."""
     host = socket.gethostname()
     clients = {
-        recording: client_parser(
-            dialects, Interpreter(stream=recording.stream, cluster=cluster, host=host), timezone
+        recording: create_parser(
+            dialects,
+            ClientInterpreter(stream=recording.stream, cluster=cluster, host=host),
+            timezone,
         )
-        for recording in recordings(files[Kind.LOGS])
+        for recording in recordings(files[RecordingKind.LOGS])
     }
     brokers = {
-        recording: LogParser(broker_dialects(), BrokerView(cluster), timezone)
-        for recording in recordings(files[Kind.BROKER_LOG])
+        recording: LineParser(broker_dialects(), BrokerView(cluster), timezone)
+        for recording in recordings(files[RecordingKind.BROKER_LOG])
     }
     return clients | brokers
 
 
-def logged(parsers: Mapping[Recording, LogParser], failed: Failed) -> list[Stream]:
+def read_logs(parsers: Mapping[Recording, LineParser], failed: Failed) -> list[Stream]:
     """Return what logs tell; ``failed`` takes the files that cannot be read."""
-    return [_logged(recording, parser, failed) for recording, parser in parsers.items()]
+    return [_read_log(recording, parser, failed) for recording, parser in parsers.items()]
 
 
-def counted(paths: Sequence[str], cluster: str, group: str | None, failed: Failed) -> list[Stream]:
+def read_statistics(
+    paths: Sequence[str], cluster: str, group: str | None, failed: Failed
+) -> list[Stream]:
     """Return what librdkafka's statistics tell; ``group`` is of those that do not name theirs."""
     host = socket.gethostname()
     views = {
@@ -98,10 +105,10 @@ def counted(paths: Sequence[str], cluster: str, group: str | None, failed: Faile
         )
         for recording in recordings(paths)
     }
-    return [_counted(recording, view, failed) for recording, view in views.items()]
+    return [_read_statistics_file(recording, view, failed) for recording, view in views.items()]
 
 
-def captured(paths: Sequence[str], cluster: str, failed: Failed) -> list[Stream]:
+def read_captures(paths: Sequence[str], cluster: str, failed: Failed) -> list[Stream]:
     """Return what captures tell; all of them are one stream.
 
     Raises:
@@ -113,32 +120,34 @@ def captured(paths: Sequence[str], cluster: str, failed: Failed) -> list[Stream]
         from agent.sources.capture.pcap_file import signals  # noqa: PLC0415 - needs the extra "wire"
     except ImportError as error:
         raise ConfigError(f"replay of captures: {error}; install the extra 'wire'") from error
-    return [_captured(signals(paths, cluster, counts := Counter[str](), failed), counts)]
+    return [_read_capture(signals(paths, cluster, counts := Counter[str](), failed), counts)]
 
 
-def _logged(recording: Recording, parser: LogParser, failed: Failed) -> Stream:
+def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Stream:
     """Yield what a log tells; say at the end if no line of it is known."""
     oddities = list[str]()
-    yield from in_order(parser, _watched(recording, failed, oddities))
+    yield from in_order(parser, _read_blocks(recording, failed, oddities))
     if not parser.counts.lines:
         is_broker = isinstance(parser.interpreter, BrokerView)
-        _say(f"{recording.stream}: found {[*oddities, _NO_BROKER if is_broker else _NO_CLIENT][0]}")
+        _print_note(
+            f"{recording.stream}: found {[*oddities, _NO_BROKER if is_broker else _NO_CLIENT][0]}"
+        )
 
 
-def _counted(recording: Recording, view: StatsView, failed: Failed) -> Stream:
+def _read_statistics_file(recording: Recording, view: StatsView, failed: Failed) -> Stream:
     """Yield what statistics tell; say at the end if there are none."""
     oddities = list[str]()
-    yield from in_order(StatsParser(view), _watched(recording, failed, oddities))
+    yield from in_order(StatsParser(view), _read_blocks(recording, failed, oddities))
     if view.last_at is None:
-        _say(f"{recording.stream}: found {[*oddities, _NO_STATISTICS][0]}")
+        _print_note(f"{recording.stream}: found {[*oddities, _NO_STATISTICS][0]}")
 
 
-def _captured(signals: Generator[Signal | Tick, None, int], counts: Counter[str]) -> Stream:
+def _read_capture(signals: Generator[Signal | Tick, None, int], counts: Counter[str]) -> Stream:
     """Yield signals; say at the end what in the captures could not be read."""
     if not (yield from signals):
-        _say("found no request of a Kafka client in the captures")
+        _print_note("found no request of a Kafka client in the captures")
     if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:
-        _say(f"not read: {', '.join(unread)}")
+        _print_note(f"not read: {', '.join(unread)}")
 
 
 def _is_capture(path: str) -> bool:
@@ -149,11 +158,11 @@ def _is_capture(path: str) -> bool:
     return is_capture(path)
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def _watched(
+def _read_blocks(
     recording: Recording, failed: Failed, oddities: list[str]
 ) -> Iterator[tuple[bytes, float]]:
     """Yield a recording's blocks; say how far it is where that takes a while and someone looks."""

@@ -78,10 +78,10 @@ def _source(entry: object, where: str) -> SourceConfig:
 
 
 def _check_rules(source: LogConfig, where: str) -> None:
-    from agent.sources.lines.dialect_loader import choose  # noqa: PLC0415 - 1 MiB that other sources do not need
+    from agent.sources.lines.dialect_loader import choose_dialects  # noqa: PLC0415 - 1 MiB that other sources do not need
 
     try:
-        choose(source.dialects, source.rules)
+        choose_dialects(source.dialects, source.rules)
     except DialectError as error:
         text = str(error)
         place = text if text.startswith("rules[") else f"dialects: {text}"

@@ -17,10 +17,10 @@ from agent.cli.replay import replay
 from agent.runtime.replay import in_order
 from agent.sources.base import Tick
 from agent.sources.capture import pcap_file
-from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.recordings import recordings
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from metrics.model.sample import Sample, SampleKind
 from metrics.model.signals import Signal
 from metrics.tracking.status_track import StatusConfig
@@ -37,10 +37,12 @@ LAGS_S = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=8)
 @cache
 def logged(folder: Path) -> list[list[Signal]]:
     """Return what each client's log tells."""
-    dialects, files = choose("auto", []), [str(path) for path in folder.glob("*.log.gz")]
+    dialects, files = choose_dialects("auto", []), [str(path) for path in folder.glob("*.log.gz")]
     return [
         _signals(
-            in_order(client_parser(dialects, Interpreter(stream=log.stream), "UTC"), log.blocks())
+            in_order(
+                create_parser(dialects, ClientInterpreter(stream=log.stream), "UTC"), log.blocks()
+            )
         )
         for log in recordings(files)
     ]

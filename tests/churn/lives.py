@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from agent.sources.broker_logs.coordinator_interpreter import BrokerView
 from agent.sources.broker_logs.source import broker_dialects
 from agent.sources.http_events.events import read_events, signal_of
-from agent.sources.lines.dialect_loader import choose
-from agent.sources.lines.line_parser import LogParser
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.line_parser import LineParser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatsView
 from agent.sources.statistics.line_parser import StatsParser
 from agent.wire.codec.messages import Node
@@ -88,7 +88,9 @@ def _end(number: int) -> int:
 
 def logs(count: int, _detach: Detach, counts: Counts) -> Iterator[Life]:
     """Java clients in one log."""
-    parser = client_parser(choose("auto"), Interpreter(stream="/app.log", host="h"), "UTC")
+    parser = create_parser(
+        choose_dialects("auto"), ClientInterpreter(stream="/app.log", host="h"), "UTC"
+    )
     for number in range(count):
         name, group = _names(number)
         at = START_AT + number * STEP_S
@@ -103,7 +105,7 @@ def logs(count: int, _detach: Detach, counts: Counts) -> Iterator[Life]:
 
 def broker_logs(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
     """The log of one coordinator."""
-    parser = LogParser(broker_dialects(), BrokerView("", detach), "UTC")
+    parser = LineParser(broker_dialects(), BrokerView("", detach), "UTC")
     for number in range(count):
         name, group = _names(number)
         at = START_AT + number * STEP_S

@@ -17,10 +17,10 @@ from agent.sources.broker_logs.coordinator_interpreter import BrokerView
 from agent.sources.broker_logs.source import broker_dialects
 from agent.sources.capture.pcap_file import signals
 from agent.sources.http_events.events import EventError, read_events, signal_of
-from agent.sources.lines.dialect_loader import choose
-from agent.sources.lines.line_parser import LogParser
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.line_parser import LineParser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatsView
 from agent.sources.statistics.line_parser import StatsParser
 from agent.web.basic_auth import Users, credentials
@@ -67,12 +67,14 @@ def captures(data: bytes) -> None:
 
 def log_lines(data: bytes) -> None:
     """A client's log."""
-    _in_pieces(data, lambda: client_parser(choose("auto"), Interpreter(stream="s"), "UTC"))
+    _in_pieces(
+        data, lambda: create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    )
 
 
 def broker_logs(data: bytes) -> None:
     """A broker's log."""
-    _in_pieces(data, lambda: LogParser(_broker_dialects(), BrokerView(), "UTC"))
+    _in_pieces(data, lambda: LineParser(_broker_dialects(), BrokerView(), "UTC"))
 
 
 def statistics(data: bytes) -> None:
@@ -80,7 +82,7 @@ def statistics(data: bytes) -> None:
     _in_pieces(data, lambda: StatsParser(StatsView(stream="s", group="g")))
 
 
-def _in_pieces(data: bytes, parser: Callable[[], LogParser | StatsParser]) -> None:
+def _in_pieces(data: bytes, parser: Callable[[], LineParser | StatsParser]) -> None:
     """Read a log whole and in two pieces: both tell the same."""
     cut, text = Cursor(data).number(), data[1:]
     whole = _read(parser(), text)
@@ -88,7 +90,7 @@ def _in_pieces(data: bytes, parser: Callable[[], LogParser | StatsParser]) -> No
     _record(whole)
 
 
-def _read(parser: LogParser | StatsParser, *pieces: bytes) -> list[Signal]:
+def _read(parser: LineParser | StatsParser, *pieces: bytes) -> list[Signal]:
     found = [signal for piece in pieces for signal in parser.feed(piece, _ARRIVAL_AT)]
     return found + parser.flush()
 
@@ -124,7 +126,7 @@ def rules(data: bytes) -> None:
     key = _ACTIONS[chosen % len(_ACTIONS)]
     value = _VALUES[chosen // len(_ACTIONS) % len(_VALUES)]
     with suppress(DialectError):
-        choose("auto", [{key: value, "text": cursor.rest().decode(errors="replace")}])
+        choose_dialects("auto", [{key: value, "text": cursor.rest().decode(errors="replace")}])
 
 
 def samples(data: bytes) -> None:

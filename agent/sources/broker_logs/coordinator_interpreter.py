@@ -34,7 +34,7 @@ from agent.sources.broker_logs.signals import (
     raise_,
     signal,
 )
-from agent.sources.lines.dialect import Action, Event
+from agent.sources.lines.dialect import Action, LogEvent
 from agent.wire.members.kip800_reasons import is_poll_timeout
 from metrics.model.signals import Signal, SignalKind
 
@@ -85,7 +85,7 @@ class BrokerView:
     _known: int = 0
     """Members in all groups."""
 
-    def take(self, event: Event, at: float) -> list[Signal]:
+    def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return what it tells."""
         self._give_up(at)
         name = event.captures.get("group")
@@ -129,13 +129,13 @@ class BrokerView:
         self.dropped = msgspec.convert(state["dropped"], list[Dropped])
         self.tells_ends = set(state["tells_ends"])
 
-    def _read(self, group: Group, event: Event, at: float) -> list[Signal]:
+    def _read(self, group: Group, event: LogEvent, at: float) -> list[Signal]:
         ids = [member_id for member_id in _named(event) if not _is_told(group, member_id, event)]
         parties = [group.meet(member_id, event.captures) for member_id in ids]
         out = self._do(group, parties, event, at)
         return out + others(group, parties, event, at) if self._begins(group, event) else out
 
-    def _group(self, name: str, event: Event) -> Group:
+    def _group(self, name: str, event: LogEvent) -> Group:
         """Find or make the group, and put it last."""
         group = self.groups.pop(name, None) or Group(name=name, cluster=self.cluster)
         self.groups[name] = group
@@ -150,7 +150,7 @@ class BrokerView:
             group.group_type = CLASSIC  # its last member of the new protocol has left
         return group
 
-    def _do(self, group: Group, parties: list[Party], event: Event, at: float) -> list[Signal]:
+    def _do(self, group: Group, parties: list[Party], event: LogEvent, at: float) -> list[Signal]:
         match event.rule.action:
             case Action.ASSIGNED:
                 return self._assigned(group, event, at)
@@ -162,7 +162,7 @@ class BrokerView:
                 return self._remove(group, parties, at)
         return [s for party in parties for s in self._tell(group, party, event, at)]
 
-    def _tell(self, group: Group, party: Party, event: Event, at: float) -> list[Signal]:
+    def _tell(self, group: Group, party: Party, event: LogEvent, at: float) -> list[Signal]:
         """Return what a line tells of the member that it names."""
         match event.rule.action:
             case Action.RAISE:
@@ -176,7 +176,7 @@ class BrokerView:
         party.at_once = "at_once" in event.captures
         return []
 
-    def _begins(self, group: Group, event: Event) -> bool:
+    def _begins(self, group: Group, event: LogEvent) -> bool:
         """Tell whether the others have to rebalance with the member that is named, if one is.
 
         In the new protocols it is not told whom an epoch moves beside the one who moved it.
@@ -185,7 +185,7 @@ class BrokerView:
             return "old_generation" in event.captures
         return event.rule.action is Action.ANNOUNCE and not group.explained
 
-    def _leave(self, group: Group, party: Party, event: Event, at: float) -> list[Signal]:
+    def _leave(self, group: Group, party: Party, event: LogEvent, at: float) -> list[Signal]:
         words, member_id = own_words(event), party.member.member_id or ""
         group.explained = True
         group.leave(member_id)
@@ -201,14 +201,14 @@ class BrokerView:
         note = signal(party, SignalKind.NOTE, at, reason=words)
         return [note, *raise_(party, UNKNOWN_MEMBER, at, words)]
 
-    def _assigned(self, group: Group, event: Event, at: float) -> list[Signal]:
+    def _assigned(self, group: Group, event: LogEvent, at: float) -> list[Signal]:
         surplus = group.surplus(int(event.captures["members"]))
         out = self._remove(group, surplus, at)
         for party in group.inside:
             party.in_round = True
         return out
 
-    def _sync(self, group: Group, parties: list[Party], event: Event, at: float) -> list[Signal]:
+    def _sync(self, group: Group, parties: list[Party], event: LogEvent, at: float) -> list[Signal]:
         generation, classic = int(event.captures["generation"]), event.rule.group_type == CLASSIC
         for leader in parties:
             leader.in_round = True
@@ -224,7 +224,7 @@ class BrokerView:
         gone = [p for p in group.parties.values() if p.status is not DROPPED_GROUP]
         return self._remove(group, gone, at)
 
-    def _settle(self, group: Group, party: Party, event: Event, at: float) -> list[Signal]:
+    def _settle(self, group: Group, party: Party, event: LogEvent, at: float) -> list[Signal]:
         self.tells_ends.add(group.group_type)
         assigned = _ASSIGNED_IN.sub("", event.captures.get("assigned", ""))
         changed = party.assigned and party.assigned != assigned and party.status is NONE
@@ -265,12 +265,12 @@ class BrokerView:
         self._known -= 0 if gone is None else len(gone.parties)
 
 
-def _is_told(group: Group, member_id: str, event: Event) -> bool:
+def _is_told(group: Group, member_id: str, event: LogEvent) -> bool:
     """Tell whether this is the second of two lines about a leave."""
     return event.rule.action is Action.LEAVE and member_id in group.left
 
 
-def _named(event: Event) -> list[str]:
+def _named(event: LogEvent) -> list[str]:
     seen = event.captures
     if "member_ids" in seen:
         return [member_id for member_id in seen["member_ids"].split(", ") if member_id]

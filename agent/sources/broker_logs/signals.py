@@ -1,7 +1,7 @@
 """What one line of a broker's log says of one member, as signals."""
 
 from agent.sources.broker_logs.membership import NONE, Group, Party
-from agent.sources.lines.dialect import Event
+from agent.sources.lines.dialect import LogEvent
 from agent.wire.members.kip800_reasons import join_cause
 from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
@@ -13,13 +13,13 @@ DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
 _NO_WORDS = {"", "not provided"}
 
 
-def own_words(event: Event) -> str | None:
+def own_words(event: LogEvent) -> str | None:
     """Return the client's own reason (KIP-800), which clients below 3.2 and many others lack."""
     words = event.captures.get("client_reason", "").strip()
     return None if words in _NO_WORDS else words
 
 
-def cause(group: Group, party: Party, event: Event, at: float) -> list[Signal]:
+def cause(group: Group, party: Party, event: LogEvent, at: float) -> list[Signal]:
     status, joined = event.rule.status, party.status is RebalanceStatus.NEW_MEMBER
     group.explained = True
     if status is RebalanceStatus.SUBSCRIPTION_CHANGED and joined:
@@ -36,7 +36,7 @@ def cause(group: Group, party: Party, event: Event, at: float) -> list[Signal]:
     return first + raise_(party, status, at, reason)
 
 
-def join_cause_of(party: Party, event: Event, at: float) -> list[Signal]:
+def join_cause_of(party: Party, event: LogEvent, at: float) -> list[Signal]:
     """Return the cause of a join that began a rebalance, as the client or the broker gives it."""
     words, told = own_words(event), event.captures.get("reason")
     cause = None if words is None else join_cause(words)
@@ -59,7 +59,7 @@ def join_cause_of(party: Party, event: Event, at: float) -> list[Signal]:
     return raise_(party, status, at, words or told, layer)
 
 
-def others(group: Group, named: list[Party], event: Event, at: float) -> list[Signal]:
+def others(group: Group, named: list[Party], event: LogEvent, at: float) -> list[Signal]:
     """Return the 1 of everyone who has to join again for somebody else."""
     reason = event.captures.get("reason")
     idle = [p for p in group.inside if p.status is NONE and not any(p is n for n in named)]

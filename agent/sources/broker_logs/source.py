@@ -13,9 +13,9 @@ from typing import Any
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.coordinator_interpreter import BrokerView
-from agent.sources.lines.dialect_loader import of_brokers
+from agent.sources.lines.dialect_loader import load_broker_dialects
 from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import LogParser
+from agent.sources.lines.line_parser import LineParser
 from agent.sources.lines.tail import FileTail
 from metrics.model.signals import Signal
 
@@ -41,7 +41,7 @@ class BrokerLogSource:
         dialects = broker_dialects()
         self._log = FileTail(
             config,
-            lambda _: LogParser(dialects, BrokerView(cluster, self._depart), timezone),
+            lambda _: LineParser(dialects, BrokerView(cluster, self._depart), timezone),
             position=position,
             clock=clock,
             pause=pause,
@@ -72,4 +72,4 @@ class BrokerLogSource:
 
 def broker_dialects() -> Dialects:
     """Return what brokers of all versions print."""
-    return Dialects(all=of_brokers())
+    return Dialects(all=load_broker_dialects())

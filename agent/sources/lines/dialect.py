@@ -104,18 +104,18 @@ class Rule:
         self.assigns = "assignment" in captures
         self.numbers = tuple(name for name in _NUMBERS if name in captures)
 
-    def fits(self, captures: Mapping[str, str]) -> bool:
+    def accepts(self, captures: Mapping[str, str]) -> bool:
         """Tell whether what a line has shown can be what it stands for."""
         return all(_NUMBER.fullmatch(captures.get(name, "0")) for name in self.numbers)
 
     @property
-    def shows(self) -> RebalanceStatus:
+    def visible_status(self) -> RebalanceStatus:
         """The code that it can show, or NONE."""
         leaves = self.action is Action.LEAVE
         return RebalanceStatus.USER_REQUESTED if leaves else self.status
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class LogEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one line said: the rule that read it and what the rule captured."""
 
     rule: Rule

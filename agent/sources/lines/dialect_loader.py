@@ -63,12 +63,12 @@ _DIALECT_KEYS = {
 }  # fmt: skip
 
 
-def built_in() -> tuple[Dialect, ...]:
+def load_client_dialects() -> tuple[Dialect, ...]:
     """Return every dialect of a client that is shipped."""
     return _load("logs")
 
 
-def of_brokers() -> tuple[Dialect, ...]:
+def load_broker_dialects() -> tuple[Dialect, ...]:
     """Return what brokers print of their groups; `broker_log_view` says what it means."""
     return _load("broker_logs")
 
@@ -82,16 +82,21 @@ def _load(folder_name: str) -> tuple[Dialect, ...]:
         key=lambda file: file.name.removesuffix(".yaml"),
     )
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # of libyaml: a tenth of the time
-    return tuple(parse(yaml.load(file.read_text("utf-8"), loader), file.name) for file in files)  # noqa: S506
+    return tuple(
+        parse_dialect(yaml.load(file.read_text("utf-8"), loader), file.name)  # noqa: S506
+        for file in files
+    )
 
 
 @cache
 def _automatic() -> Dialects:
     """All of them; what several sources compile of them is the same."""
-    return Dialects(all=built_in())
+    return Dialects(all=load_client_dialects())
 
 
-def choose(names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()) -> Dialects:
+def choose_dialects(
+    names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()
+) -> Dialects:
     """Return the dialects to read with: ``auto`` (all) or some by name, and rules of the user's.
 
     A user's rule names the ``dialect`` whose lines it reads (default: the newest Java consumer's)
@@ -104,7 +109,7 @@ def choose(names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()) 
     extra = list(extra)
     if names == "auto" and not extra:
         return _automatic()
-    known = {dialect.name: dialect for dialect in built_in()}
+    known = {dialect.name: dialect for dialect in load_client_dialects()}
     wanted = list(known) if names == "auto" else [names] if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in known:
@@ -121,7 +126,7 @@ def choose(names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()) 
     return Dialects(all=tuple(known[name] for name in wanted))
 
 
-def codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[RebalanceStatus]:
+def list_codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[RebalanceStatus]:
     """Return what a client of this dialect can show, by its own rules and those beside them."""
     beside = (
         rule
@@ -129,13 +134,15 @@ def codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[RebalanceStat
         for rule in other.rules
         if other.name in dialect.beside or f"{other.name}/{rule.name}" in dialect.beside
     )
-    shown = frozenset(rule.shows for rule in (*dialect.rules, *beside)) - {RebalanceStatus.NONE}
+    shown = frozenset(rule.visible_status for rule in (*dialect.rules, *beside)) - {
+        RebalanceStatus.NONE
+    }
     if any("client_reason" in rule.text.groupindex for rule in dialect.rules):
         return shown | reasons.CODES | {RebalanceStatus.DROPPED_GROUP}
     return shown
 
 
-def parse(data: Any, where: str) -> Dialect:
+def parse_dialect(data: Any, where: str) -> Dialect:
     """Read one dialect as YAML gave it.
 
     Raises:
@@ -143,7 +150,7 @@ def parse(data: Any, where: str) -> Dialect:
 
     """
     _check_mapping(data, where)
-    _known_keys(data, _DIALECT_KEYS, where)
+    _check_keys(data, _DIALECT_KEYS, where)
     missing = sorted({"dialect", "family", "anchor", "prefix", "rules"} - set(data))
     if missing:
         raise DialectError(f"{where}: missing {', '.join(missing)}")
@@ -178,7 +185,7 @@ def parse(data: Any, where: str) -> Dialect:
 
 def _rule(data: Any, dialect: str, group_type: str, where: str) -> Rule:
     _check_mapping(data, where)
-    _known_keys(data, _RULE_KEYS, where)
+    _check_keys(data, _RULE_KEYS, where)
     if "text" not in data:
         raise DialectError(f"{where}: missing text")
     chosen = [key for key in (*_WITH_STATUS, "does") if key in data]
@@ -218,7 +225,7 @@ def _check_mapping(data: Any, where: str) -> None:
         raise DialectError(f"{where}: found {data!r}, wanted a mapping")
 
 
-def _known_keys(data: Mapping[Any, Any], known: set[str], where: str) -> None:
+def _check_keys(data: Mapping[Any, Any], known: set[str], where: str) -> None:
     unknown = sorted(set(map(str, data)) - known)
     if unknown:
         raise DialectError(
@@ -226,7 +233,7 @@ def _known_keys(data: Mapping[Any, Any], known: set[str], where: str) -> None:
         )
 
 
-def _bounded(text: str) -> str:
+def _bound_repeats(text: str) -> str:
     """Return an expression in which nothing but the end may be of any length.
 
     Else, in a line that says the same again and again, it takes the cube of the line's length to
@@ -245,6 +252,6 @@ def _bounded(text: str) -> str:
 
 def _compile(text: Any, where: str) -> re.Pattern[str]:
     try:
-        return re.compile(_bounded(str(text)))
+        return re.compile(_bound_repeats(str(text)))
     except re.error as error:
         raise DialectError(f"{where}: {error} in {text!r}") from error

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from agent.sources.lines.dialect import USERS, Dialect, Event, Rule
-from agent.sources.lines.rule_matcher import Book, any_of, without_captures
+from agent.sources.lines.dialect import USERS, Dialect, LogEvent, Rule
+from agent.sources.lines.rule_matcher import RuleMatcher, any_of, without_captures
 
 _CLIENTS = 1_000
 """Prefixes remembered per voice; one that is forgotten is only read again."""
@@ -29,7 +29,7 @@ _LOOK_BACK = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Voice:
+class ClientPrefix:
     """Rules behind one prefix."""
 
     prefix: re.Pattern[str]
@@ -37,7 +37,7 @@ class Voice:
     _clients: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
     """What prefixes told: a client's own is the same in all its lines."""
 
-    def read(self, entry: str, start: int, end: int, *, is_end: bool) -> Event | None:
+    def read(self, entry: str, start: int, end: int, *, is_end: bool) -> LogEvent | None:
         """Return what an entry says from ``start`` to ``end``, or None where no rule knows it.
 
         ``is_end``: the message is known to end there; else a layout may have put more behind it.
@@ -46,17 +46,17 @@ class Voice:
         behind = entry.find("] ", start, end) + 2
         who = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
         if who is not None:
-            texts = book.texts(entry, behind)
+            texts = book.expression_at(entry, behind)
             match = texts.match(entry, behind, end)
             if match is not None:
                 return texts.event(match, who)
-        return self._read_afresh(book, entry, start, behind, end)
+        return self._read_uncached(book, entry, start, behind, end)
 
-    def _read_afresh(
-        self, book: Book, entry: str, start: int, behind: int, end: int
-    ) -> Event | None:
+    def _read_uncached(
+        self, book: RuleMatcher, entry: str, start: int, behind: int, end: int
+    ) -> LogEvent | None:
         for prefix in self.prefix.finditer(entry, start, end):
-            texts = book.texts(entry, prefix.end())
+            texts = book.expression_at(entry, prefix.end())
             match = texts.match(entry, prefix.end(), end)
             if match is None:
                 continue
@@ -69,26 +69,26 @@ class Voice:
         return None
 
     @cached_property
-    def _exact(self) -> Book:
-        return Book(self.rules, is_exact=True)
+    def _exact(self) -> RuleMatcher:
+        return RuleMatcher(self.rules, is_exact=True)
 
     @cached_property
-    def _open(self) -> Book:
-        return Book(self.rules, is_exact=False)
+    def _open(self) -> RuleMatcher:
+        return RuleMatcher(self.rules, is_exact=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class DialectMatcher:
     """Dialects that share one anchor: found in one pass."""
 
     family: str
     anchor: str
     anchor_after: str | None
     suffix: re.Pattern[str] | None
-    voices: tuple[Voice, ...]
+    prefixes: tuple[ClientPrefix, ...]
     hosts: tuple[str, ...] = ()
     guests: str | None = None
-    _told: dict[str, Event] = field(init=False, default_factory=dict)
+    _told: dict[str, LogEvent] = field(init=False, default_factory=dict)
     """What was said before: a client says most things again and again, word by word."""
 
     @cached_property
@@ -103,7 +103,7 @@ class Reading:
             return re.compile(re.escape(self.anchor.encode()))
         voices = (
             without_captures(voice.prefix.pattern.removeprefix(head)) + any_of(voice.rules)
-            for voice in self.voices
+            for voice in self.prefixes
         )
         return re.compile(f"{head}(?:{'|'.join(voices)})".encode())
 
@@ -117,9 +117,9 @@ class Reading:
     def _head(self) -> str:
         """The anchor as every prefix begins with it, or nothing."""
         head = self.anchor.replace("[", r"\[")
-        return head if all(v.prefix.pattern.startswith(head) for v in self.voices) else ""
+        return head if all(v.prefix.pattern.startswith(head) for v in self.prefixes) else ""
 
-    def read(self, entry: str) -> Event | None:
+    def read(self, entry: str) -> LogEvent | None:
         """Return what an entry says, or None where no rule knows it."""
         start = entry.find(self.anchor)
         if start < 0:
@@ -134,11 +134,11 @@ class Reading:
                 self._told[words] = event
         return event
 
-    def _read(self, entry: str, start: int) -> Event | None:
+    def _read(self, entry: str, start: int) -> LogEvent | None:
         start = start if self._head else 0
         suffix = None if self._suffix is None else self._suffix.search(entry, start)
         end = len(entry) if suffix is None else suffix.start()
-        for voice in self.voices:
+        for voice in self.prefixes:
             event = voice.read(entry, start, end, is_end=suffix is not None)
             if event is not None:
                 return event
@@ -152,30 +152,30 @@ class Dialects:
     all: tuple[Dialect, ...] = field(default=())
 
     @cached_property
-    def readings(self) -> tuple[Reading, ...]:
+    def matchers(self) -> tuple[DialectMatcher, ...]:
         """The dialects joined by anchor, in the order of their files."""
         groups: dict[str, list[Dialect]] = {}
         for dialect in self.all:
             for anchor in dialect.anchors:
                 groups.setdefault(anchor, []).append(dialect)
         return tuple(
-            Reading(
+            DialectMatcher(
                 family=group[0].family,
                 anchor=anchor,
                 anchor_after=group[0].anchor_after,
                 suffix=group[0].suffix,
                 hosts=group[0].hosts,
                 guests=group[0].guests,
-                voices=_voices(group),
+                prefixes=_prefixes(group),
             )
             for anchor, group in groups.items()
         )
 
 
-def _voices(dialects: Sequence[Dialect]) -> tuple[Voice, ...]:
+def _prefixes(dialects: Sequence[Dialect]) -> tuple[ClientPrefix, ...]:
     prefixes = {dialect.prefix.pattern: dialect.prefix for dialect in dialects}
     return tuple(
-        Voice(
+        ClientPrefix(
             prefix=prefix,
             rules=_specific_first([d for d in dialects if d.prefix.pattern == pattern]),
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.lines.timestamps import Stamper, from_epoch
+from agent.sources.lines.timestamps import TimestampReader, parse_epoch
 
 JOINED_MAX_CHARS = 1 << 20
 """What is kept of a line that comes in pieces; Kafka names a client in the first few hundred."""
@@ -47,7 +47,7 @@ _EPOCH = re.compile(r"\d{10,19}", re.ASCII)
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger")
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class LogEntry(msgspec.Struct, frozen=True, gc=False):
     """One line as the application meant it."""
 
     text: str
@@ -69,7 +69,7 @@ class Unwrapper:
 
     def __init__(self, timezone: str | None = None) -> None:
         """``timezone`` is the IANA name for JSON times without a zone; None is the machine's."""
-        self._stamper = Stamper(timezone)
+        self._stamper = TimestampReader(timezone)
         self.pieces: dict[str, Pieces] = {}
         """Of lines, by stream, that later lines continue."""
 
@@ -81,41 +81,43 @@ class Unwrapper:
         """Take up a `state` again."""
         self.pieces.update({stream: Pieces(*begun) for stream, begun in state.items()})
 
-    def unwrap(self, raw: bytes, arrival_at: float) -> Entry | None:
+    def unwrap(self, raw: bytes, arrival_at: float) -> LogEntry | None:
         """Return the entry of one line, None while it is a piece that a later line continues."""
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
         if text.startswith("{"):
             return self._json(text, arrival_at)
         cri = _CRI.match(text)
         if cri is None:
-            return Entry(text, None)
+            return LogEntry(text, None)
         at = self._stamper.find(cri["time"], arrival_at)
         return self._piece(cri["stream"], text[cri.end() :], at, arrival_at, last=cri["tag"] == "F")
 
-    def _json(self, text: str, arrival_at: float) -> Entry | None:
+    def _json(self, text: str, arrival_at: float) -> LogEntry | None:
         found = _decode(text)
         if found is None:
-            return Entry(text, None)
+            return LogEntry(text, None)
         log, stream = found.get("log"), _first_text(found, ("stream",))
         if isinstance(log, str) and stream in {"stdout", "stderr"}:  # Docker, also with more fields
             at = self._time(found, arrival_at)
             last = log.endswith("\n") or len(log) < _DOCKER_PIECE_MIN_CHARS
             return self._piece(stream, log.rstrip("\r\n"), at, arrival_at, last=last)
-        return self._application(found, None, arrival_at) or self._stored(found, text, arrival_at)
+        return self._unwrap_layout(found, None, arrival_at) or self._unwrap_store(
+            found, text, arrival_at
+        )
 
-    def _stored(self, found: dict[str, Any], text: str, arrival_at: float) -> Entry:
+    def _unwrap_store(self, found: dict[str, Any], text: str, arrival_at: float) -> LogEntry:
         """Unwrap what a store of logs has written; a plain line where none has."""
         line, at = _first_text(found, _STORED), self._time(found, arrival_at)
         inner: Any = next((found[key] for key in _FIELDS if key in found), None)
         if line is not None and line.startswith("{"):
             inner = _decode(line)
-        entry = self._application(inner, at, arrival_at) if isinstance(inner, dict) else None
-        plain = Entry(text, None) if line is None else Entry(line, at)
+        entry = self._unwrap_layout(inner, at, arrival_at) if isinstance(inner, dict) else None
+        plain = LogEntry(text, None) if line is None else LogEntry(line, at)
         return entry or plain
 
     def _piece(
         self, stream: str, text: str, at: float | None, arrival_at: float, *, last: bool
-    ) -> Entry | None:
+    ) -> LogEntry | None:
         pieces = self.pieces.pop(stream, None)
         if pieces is not None:
             text = pieces.text + text[: JOINED_MAX_CHARS - len(pieces.text)]
@@ -124,18 +126,18 @@ class Unwrapper:
             self.pieces[stream] = Pieces(text[:JOINED_MAX_CHARS], at)
             return None
         found = _decode(text) if text.startswith("{") else None
-        entry = None if found is None else self._application(found, at, arrival_at)
-        return entry or Entry(text, at)
+        entry = None if found is None else self._unwrap_layout(found, at, arrival_at)
+        return entry or LogEntry(text, at)
 
-    def _application(
+    def _unwrap_layout(
         self, found: dict[str, Any], at: float | None, arrival_at: float
-    ) -> Entry | None:
+    ) -> LogEntry | None:
         """Return what a layout's JSON says; None where there is no message in it."""
         message = _first_text(found, _MESSAGES)
         if message is None:
             return None
         own = self._time(found, arrival_at)
-        return Entry(message, at if own is None else own, _logger(found))
+        return LogEntry(message, at if own is None else own, _logger(found))
 
     def _time(self, found: dict[str, Any], arrival_at: float) -> float | None:
         for parts, second, nano in _INSTANTS:
@@ -145,16 +147,16 @@ class Unwrapper:
         for key in _TIMES:
             value = found.get(key)
             if isinstance(value, str):
-                whole = _EPOCH.fullmatch(value) and from_epoch(int(value))
+                whole = _EPOCH.fullmatch(value) and parse_epoch(int(value))
                 return whole or self._stamper.find(value, arrival_at)
             if isinstance(value, int | float) and not isinstance(value, bool):
-                return from_epoch(value)
+                return parse_epoch(value)
         return None
 
 
 def _instant(second: object, nano: object) -> float | None:
     if isinstance(second, int) and isinstance(nano, int):
-        return from_epoch(second * 1_000_000_000 + nano)
+        return parse_epoch(second * 1_000_000_000 + nano)
     return None
 
 

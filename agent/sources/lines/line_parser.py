@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.lines.dialect import Action, Event
-from agent.sources.lines.dialect_matcher import Dialects, Reading
+from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import Unwrapper
-from agent.sources.lines.stream_parser import Interprets
-from agent.sources.lines.timestamps import Stamper
+from agent.sources.lines.stream_parser import LineInterpreter
+from agent.sources.lines.timestamps import TimestampReader
 from metrics.model.signals import Signal
 
 LINE_LIMIT = 1 << 20
@@ -35,12 +35,12 @@ _CLOCK_AHEAD_S = 86_400.0
 """A stamp further ahead of its arrival than any zone can explain is no time of this line."""
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
+class ParsedLine(msgspec.Struct, frozen=True, gc=False):
     """One line that an anchor found, for `--explain-line` and the interpreter."""
 
     text: str
     at: float
-    event: Event | None
+    event: LogEvent | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,21 +57,21 @@ class ParserCounts:
     long: int = 0
 
 
-class LogParser:
+class LineParser:
     """Reads one stream. Feeding it whole or byte by byte gives the same signals."""
 
     def __init__(
-        self, dialects: Dialects, interpreter: Interprets, timezone: str | None = None
+        self, dialects: Dialects, interpreter: LineInterpreter, timezone: str | None = None
     ) -> None:
         """``timezone`` is the IANA name for stamps without a zone; None is the machine's."""
         self.interpreter = interpreter
-        self.stamper, self.unwrapper = Stamper(timezone), Unwrapper(timezone)
+        self.stamper, self.unwrapper = TimestampReader(timezone), Unwrapper(timezone)
         self.counts = ParserCounts()
         self.family: str | None = None
         self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
         self.last_at: float | None = None
         self._dated_at: float | None = None
-        self._readings = dialects.readings
+        self._readings = dialects.matchers
         self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
         self._hosts = [(r.guests, r.family) for r in self._readings if r.guests is not None]
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
@@ -99,7 +99,7 @@ class LogParser:
                 out += self.interpreter.take(line.event, line.at)
         return out
 
-    def lines(self, data: bytes, arrival_at: float) -> Iterator[Line]:
+    def lines(self, data: bytes, arrival_at: float) -> Iterator[ParsedLine]:
         """Yield each line that a rule may read, read; for those who want more than signals."""
         self._arrival_at, start = arrival_at, 0
         if self._carry or self._skipping:  # finish the line that the last piece has begun
@@ -110,11 +110,11 @@ class LogParser:
             if not self._skipping:
                 joined = self._carry + data[:start]
                 yield from self._search(joined, 0, len(joined), arrival_at)
-                self._before = self._kept_before(joined, 0, len(joined))
+                self._before = self._tail_before(joined, 0, len(joined))
             self._carry, self._skipping = b"", False
         end = data.rfind(b"\n") + 1
         yield from self._search(data, start, end, arrival_at)
-        self._before = self._kept_before(data, start, end)
+        self._before = self._tail_before(data, start, end)
         self._keep(data[end:])
 
     def flush(self) -> list[Signal]:
@@ -161,7 +161,7 @@ class LogParser:
         block, begin, end = self._place
         yield block, max(begin, end - KEPT_BYTES), end
         if end - begin < KEPT_BYTES:
-            kept = self._kept_before(block, begin, end)
+            kept = self._tail_before(block, begin, end)
             yield kept, 0, len(kept)
 
     def _keep(self, data: bytes) -> None:
@@ -179,12 +179,14 @@ class LogParser:
         above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
         return above[:_HEAD_BYTES].decode("utf-8", "replace")
 
-    def _kept_before(self, block: bytes, begin: int, end: int) -> bytes:
+    def _tail_before(self, block: bytes, begin: int, end: int) -> bytes:
         """Return the last bytes before ``end`` of a block that begins at ``begin``."""
         near = block[max(begin, end - KEPT_BYTES) : end]
         return near if len(near) == KEPT_BYTES else (self._before + near)[-KEPT_BYTES:]
 
-    def _search(self, block: bytes, start: int, end: int, arrival_at: float) -> Iterator[Line]:
+    def _search(
+        self, block: bytes, start: int, end: int, arrival_at: float
+    ) -> Iterator[ParsedLine]:
         """Read the lines of a block that a finder, or a line in pieces before, points at."""
         begin, pieces, finders = start, self.unwrapper.pieces, self._finders
         ahead = [-1] * len(finders)
@@ -222,7 +224,7 @@ class LogParser:
         self._finders = [reading.finder for reading in self._searched]
         self._news = False
 
-    def _read(self, raw: bytes, arrival_at: float) -> Line | None:
+    def _read(self, raw: bytes, arrival_at: float) -> ParsedLine | None:
         if len(raw) > LINE_LIMIT:
             self.counts.long += 1
             return None
@@ -239,11 +241,11 @@ class LogParser:
                 if stamp is None and entry.at is None:
                     stamp = self.stamper.find(self._line_before(), arrival_at)
                 at = self._date(entry.at if stamp is None else stamp, arrival_at)
-                return Line(text=text, at=at, event=event)
+                return ParsedLine(text=text, at=at, event=event)
         self.counts.unread += 1
-        return Line(text=text, at=self.last_at or arrival_at, event=None)
+        return ParsedLine(text=text, at=self.last_at or arrival_at, event=None)
 
-    def _bind(self, reading: Reading, event: Event) -> None:
+    def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
         """Remember what the line says of the stream: its family, and whose names it shows."""
         client_id = event.captures.get("client_id", "")
         if client_id != self._named:

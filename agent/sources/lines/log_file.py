@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.sources.lines.timestamps import arrived_at
+from agent.sources.lines.timestamps import estimate_arrival
 
 BLOCK_BYTES = 1 << 20
 """Read 1.13 times as fast as by 256 KiB; where every line is a client's, the loop waits 20 ms."""
@@ -81,7 +81,7 @@ class OpenLog:
             OSError: the file cannot be read so far.
 
         """
-        with _damaged():
+        with _translate_damage():
             self._head = self._first(min(offset, _HEAD_BYTES))
             self._file.seek(offset)
         self.offset = offset
@@ -96,7 +96,7 @@ class OpenLog:
         data = self._raw.read(BLOCK_BYTES) if self._gzip is None else _unpack(self._gzip)
         if not data:
             return None
-        arrival_at = min(now, arrived_at(os.fstat(self._fd).st_mtime, now))
+        arrival_at = min(now, estimate_arrival(os.fstat(self._fd).st_mtime, now))
         chunk = Chunk(data, arrival_at, self.offset == 0)
         self._head += data[: _HEAD_BYTES - len(self._head)]
         self.offset += len(data)
@@ -129,14 +129,14 @@ class OpenLog:
             return True
         return self.size >= self.offset and self._first(len(self._head)) == self._head
 
-    def holds(self, place: Place) -> bool:
+    def is_copy_of(self, place: Place) -> bool:
         """Tell whether this is the file that was read so far, or a copy of it."""
         if not place.head_bytes:  # nothing was read of it
             return self.is_inode_of(place)
         if not self._packed and self.size < place.offset:
             return False
         try:
-            with _damaged():
+            with _translate_damage():
                 return _digest(self._first(place.head_bytes)) == place.head
         except OSError:
             return False
@@ -162,7 +162,7 @@ def _unpack(file: gzip.GzipFile) -> bytes:
     pieces: list[bytes] = []
     left = BLOCK_BYTES
     try:
-        with _damaged():
+        with _translate_damage():
             while left and (piece := file.read1(left)):
                 pieces.append(piece)
                 left -= len(piece)
@@ -173,7 +173,7 @@ def _unpack(file: gzip.GzipFile) -> bytes:
 
 
 @contextlib.contextmanager
-def _damaged() -> Iterator[None]:
+def _translate_damage() -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

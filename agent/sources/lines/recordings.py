@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import SourceError
-from agent.sources.lines.timestamps import arrived_at
+from agent.sources.lines.timestamps import estimate_arrival
 
 STDIN = "-"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -120,7 +120,7 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
             yield data, time.time()
         return
     try:
-        arrival_at = arrived_at(path.stat().st_mtime, time.time())
+        arrival_at = estimate_arrival(path.stat().st_mtime, time.time())
         with _open(path) as file:
             while data := file.read1(_BLOCK_BYTES):  # `read` loses what it has where it fails
                 yield data, arrival_at

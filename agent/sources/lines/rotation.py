@@ -230,6 +230,6 @@ def _older(path: Path) -> list[Path]:
 
 def _index(logs: list[OpenLog], place: Place) -> int | None:
     """Return which file was read up to ``place``; the very file goes before one that looks so."""
-    holding = [i for i, log in enumerate(logs) if log.holds(place)]
+    holding = [i for i, log in enumerate(logs) if log.is_copy_of(place)]
     same = [i for i in holding if logs[i].is_inode_of(place)]
     return max(same or holding, default=None)

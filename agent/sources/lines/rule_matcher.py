@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from os.path import commonprefix
 
-from agent.sources.lines.dialect import Event, Rule
+from agent.sources.lines.dialect import LogEvent, Rule
 
 _LITERAL = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s\\])*(?![*+?{])")
 _CHOICE = re.compile(r"\(\?:([\w |]+)\)(?![*+?{])")
@@ -26,7 +26,7 @@ a longer text of the client's own is another one. Asked for at each character of
 is bounded."""
 
 
-class Book:
+class RuleMatcher:
     """Rules by how their texts begin: most lines are tried against a few of them."""
 
     def __init__(self, rules: Sequence[Rule], *, is_exact: bool) -> None:
@@ -34,17 +34,19 @@ class Book:
         end = "$" if is_exact else _BEHIND
         heads = {rule: _heads_of(rule.text.pattern) for rule in rules}
         self._by_head = {
-            head: _Texts([rule for rule in rules if not heads[rule] or head in heads[rule]], end)
+            head: _CombinedRegex(
+                [rule for rule in rules if not heads[rule] or head in heads[rule]], end
+            )
             for head in set().union(*heads.values())
         }
-        self._others = _Texts([rule for rule in rules if not heads[rule]], end)
+        self._others = _CombinedRegex([rule for rule in rules if not heads[rule]], end)
 
-    def texts(self, entry: str, behind: int) -> "_Texts":
+    def expression_at(self, entry: str, behind: int) -> "_CombinedRegex":
         """Return the rules that a text can match which begins as the entry does there."""
         return self._by_head.get(entry[behind : behind + _HEAD_CHARS]) or self._others
 
 
-class _Texts:
+class _CombinedRegex:
     """Some rules as one expression, and where it keeps each one's captures.
 
     A rule's mark stands at its end: `re` passes quickly over a branch that begins with a literal
@@ -65,7 +67,7 @@ class _Texts:
             for i, rule in enumerate(rules)
         }
 
-    def event(self, match: re.Match[str], who: dict[str, str]) -> Event | None:
+    def event(self, match: re.Match[str], who: dict[str, str]) -> LogEvent | None:
         """Return what a match says, beside what the prefix told; None where that cannot be."""
         rule, places = self._by_mark[match.lastindex or 0]
         captures = who.copy() if places else who
@@ -73,9 +75,9 @@ class _Texts:
             text = match[place]
             if text:
                 captures[name] = text
-        if rule.numbers and not rule.fits(captures):
+        if rule.numbers and not rule.accepts(captures):
             return None
-        return Event(rule=rule, captures=captures)
+        return LogEvent(rule=rule, captures=captures)
 
 
 def _heads_of(pattern: str) -> set[str]:

@@ -2,17 +2,17 @@
 
 from typing import Any, Protocol
 
-from agent.sources.lines.dialect import Event
+from agent.sources.lines.dialect import LogEvent
 from metrics.model.signals import Signal
 
 
-class Interprets(Protocol):
+class LineInterpreter(Protocol):
     """Gives the lines of one log stream their meaning."""
 
     evicted: int
     """Members that were forgotten because there were too many."""
 
-    def take(self, event: Event, at: float) -> list[Signal]:
+    def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ripe."""
 
     def flush(self) -> list[Signal]:

@@ -106,7 +106,7 @@ _FORMS = (
 )
 
 
-def arrived_at(changed_at: float, now: float) -> float:
+def estimate_arrival(changed_at: float, now: float) -> float:
     """Return the Unix seconds that stand for the arrival of what a file holds: its last change.
 
     Archives that keep no times say 1970 or 1980, before any log: then it is ``now``.
@@ -114,7 +114,7 @@ def arrived_at(changed_at: float, now: float) -> float:
     return changed_at if changed_at >= _EPOCH_MIN_S else now
 
 
-def from_epoch(value: float) -> float | None:
+def parse_epoch(value: float) -> float | None:
     """Return Unix seconds, None for what is no time of a log.
 
     The size of ``value`` tells seconds, milli-, micro- or nanoseconds. From 2001 on every second
@@ -126,7 +126,7 @@ def from_epoch(value: float) -> float | None:
     return None
 
 
-class Stamper:
+class TimestampReader:
     """Reads stamps of one stream; tries the form of the line before first."""
 
     def __init__(self, timezone: str | None) -> None:
@@ -169,7 +169,7 @@ class Stamper:
                 continue
             self._form = form
             if form is _EPOCH:
-                return from_epoch(float(match["epoch"]))
+                return parse_epoch(float(match["epoch"]))
             key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
             if (self._key, self._tail) != (key, tail) or not arrival_at < self._valid_until:
                 self._minute_at = self._minute(match, tail, arrival_at)

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from agent.sources.lines.dialect import Action, Event
-from agent.sources.logs.client_state import Speaker, Waiting
+from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.model.status import RebalanceStatus
@@ -44,15 +44,15 @@ _KINDS = {
 
 
 @dataclass(slots=True)
-class Interpreter:
+class ClientInterpreter:
     """Turns events into signals, in the order of events per consumer and instance."""
 
     stream: str
     cluster: str = ""
     host: str = ""
     source: SourceKind = SourceKind.LOGS
-    speakers: dict[str, Speaker] = field(default_factory=dict)
-    lanes: dict[str, deque[Waiting]] = field(default_factory=dict)
+    clients: dict[str, ClientState] = field(default_factory=dict)
+    lanes: dict[str, deque[PendingSignal]] = field(default_factory=dict)
     strangers: int = 0
     """Events of a Streams thread whose consumer has not spoken yet: the group is not known."""
     evicted: int = 0
@@ -60,10 +60,10 @@ class Interpreter:
     look_back: Callable[[Client], float | None] = lambda _: None
     """Finds a client's max.poll.interval (s) in the log before the line that is taken."""
 
-    def take(self, event: Event, at: float) -> list[Signal]:
+    def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ripe."""
-        out = self._evict() if len(self.speakers) > _SPEAKER_LIMIT else []
-        speaker = self._speaker(event)
+        out = self._evict() if len(self.clients) > _SPEAKER_LIMIT else []
+        speaker = self._find_client(event)
         if speaker is None:
             return out
         if event.rule.subscribes:
@@ -80,7 +80,7 @@ class Interpreter:
 
     def flush(self) -> list[Signal]:
         """Return all that waits, at the end of the stream: held syncs ended as far as was seen."""
-        out = [signal for speaker in self.speakers.values() for signal in self._release(speaker)]
+        out = [signal for speaker in self.clients.values() for signal in self._release(speaker)]
         self.lanes.clear()
         return out
 
@@ -92,21 +92,23 @@ class Interpreter:
         """Return what a restart needs, in types that JSON can carry."""
         waiting = {key: list(lane) for key, lane in self.lanes.items() if lane}
         state: dict[str, Any] = msgspec.to_builtins(
-            {"speakers": self.speakers, "lanes": waiting, "strangers": self.strangers}
+            {"speakers": self.clients, "lanes": waiting, "strangers": self.strangers}
         )
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a `state` again."""
-        self.speakers = msgspec.convert(state["speakers"], dict[str, Speaker])
-        lanes = msgspec.convert(state["lanes"], dict[str, list[Waiting]])
+        self.clients = msgspec.convert(state["speakers"], dict[str, ClientState])
+        lanes = msgspec.convert(state["lanes"], dict[str, list[PendingSignal]])
         self.lanes = {key: deque(lane) for key, lane in lanes.items()}
         self.strangers = state["strangers"]
-        for speaker in self.speakers.values():  # one object again, not two equal ones
+        for speaker in self.clients.values():  # one object again, not two equal ones
             lane = self.lanes.get(speaker.lane, ())
             speaker.held = next((w for w in lane if w == speaker.held), None)
 
-    def _decide(self, speaker: Speaker, held: Waiting, changes: bool | None) -> list[Signal]:
+    def _decide(
+        self, speaker: ClientState, held: PendingSignal, changes: bool | None
+    ) -> list[Signal]:
         """Let a held cause go, or take it back, by what the event after it shows."""
         if held.signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
             if changes is None:
@@ -116,15 +118,15 @@ class Interpreter:
         held.signal = msgspec.structs.replace(held.signal, member=speaker.member)
         return self._release(speaker)
 
-    def _do(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+    def _do(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
         do = self._DOES.get(event.rule.action)
         return [] if do is None else do(self, speaker, event, at)
 
-    def _speaker(self, event: Event) -> Speaker | None:
+    def _find_client(self, event: LogEvent) -> ClientState | None:
         """Find who speaks; a line that names nobody is the only client's, else nobody's."""
         seen, thread = event.captures, event.captures.get("thread")
         if thread is not None:
-            speaker = self.speakers.get(f"{thread}-consumer")
+            speaker = self.clients.get(f"{thread}-consumer")
             self.strangers += speaker is None and event.rule.action is not Action.STATE
             return speaker
         client_id, group = seen.get("client_id", ""), seen.get("group")
@@ -132,14 +134,16 @@ class Interpreter:
         if group == "null":
             return None
         if client_id and group is not None:
-            return self._meet(key, client_id, group, seen.get("instance_id"))
+            return self._find_or_create(key, client_id, group, seen.get("instance_id"))
         if key:  # what such a line leaves out is what its handle named before
-            return self.speakers.get(key)
-        return next(iter(self.speakers.values())) if len(self.speakers) == 1 else None
+            return self.clients.get(key)
+        return next(iter(self.clients.values())) if len(self.clients) == 1 else None
 
-    def _meet(self, key: str, client_id: str, group: str, instance_id: str | None) -> Speaker:
+    def _find_or_create(
+        self, key: str, client_id: str, group: str, instance_id: str | None
+    ) -> ClientState:
         """Find or make the client, and put it last; another name, group or id is another one."""
-        speaker = self.speakers.pop(key, None)
+        speaker = self.clients.pop(key, None)
         if speaker is None or not speaker.is_named(client_id, group, instance_id):
             if speaker is not None and speaker.held is not None:
                 speaker.held.ready = True
@@ -153,37 +157,39 @@ class Interpreter:
                 max_poll_interval_s=self.look_back(Client(client_id, group, instance_id)),
             )
             thread = streams_thread(client_id)
-            speaker = Speaker(member=member, lane=client_id if thread is None else thread.instance)
-        self.speakers[key] = speaker
+            speaker = ClientState(
+                member=member, lane=client_id if thread is None else thread.instance
+            )
+        self.clients[key] = speaker
         return speaker
 
     def _evict(self) -> list[Signal]:
         """Forget the client that has been silent for longest."""
         self.evicted += 1
-        return self._release(self.speakers.pop(next(iter(self.speakers))))
+        return self._release(self.clients.pop(next(iter(self.clients))))
 
-    def _hold(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+    def _hold(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
         out = self._release(speaker)
         sync = self._signal(speaker, event, at)
-        speaker.held = Waiting(signal=sync, ready=False)
+        speaker.held = PendingSignal(signal=sync, ready=False)
         self._lane(speaker).append(speaker.held)
         return out
 
-    def _end(self, speaker: Speaker, _event: Event, _at: float) -> list[Signal]:
+    def _end(self, speaker: ClientState, _event: LogEvent, _at: float) -> list[Signal]:
         return self._release(speaker)
 
-    def _announce(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+    def _announce(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
         speaker.announce(event, at)
         return []
 
-    def _settings(self, speaker: Speaker) -> None:
+    def _settings(self, speaker: ClientState) -> None:
         """Look for the client's settings again: what subscribes may be made anew."""
         member = speaker.member
         found = self.look_back(Client(member.client_id, member.group, member.group_instance_id))
         if found not in {None, member.max_poll_interval_s}:
             speaker.member = replace(member, max_poll_interval_s=found)
 
-    def _demand(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+    def _demand(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
         held = speaker.held
         if held is None:
             return self._pass(speaker, event, at)
@@ -194,13 +200,13 @@ class Interpreter:
             held.signal = msgspec.structs.replace(sync, streams_follow_up=follow_up)
         return []
 
-    def _release(self, speaker: Speaker) -> list[Signal]:
+    def _release(self, speaker: ClientState) -> list[Signal]:
         if speaker.held is None:
             return []
         speaker.held.ready, speaker.held = True, None
         return self._drain(speaker)
 
-    def _pass(self, speaker: Speaker, event: Event, at: float) -> list[Signal]:
+    def _pass(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
         out = self._release(speaker) if event.rule.ends_sync else []
         signal = self._signal(speaker, event, at)
         waits = speaker.is_nowhere(event.rule) or speaker.is_unsure(event.rule)
@@ -209,8 +215,8 @@ class Interpreter:
             return out
         lane = self._lane(speaker)
         if speaker.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
-            lane.extend(Waiting(signal=cause) for cause in speaker.explain(signal))
-        waiting = Waiting(signal=signal, ready=not waits)
+            lane.extend(PendingSignal(signal=cause) for cause in speaker.explain(signal))
+        waiting = PendingSignal(signal=signal, ready=not waits)
         lane.append(waiting)
         speaker.held = waiting if waits else speaker.held
         if len(lane) > _LANE_LIMIT:
@@ -218,7 +224,7 @@ class Interpreter:
                 waiting.ready = True
         return out + self._drain(speaker)
 
-    def _drain(self, speaker: Speaker) -> list[Signal]:
+    def _drain(self, speaker: ClientState) -> list[Signal]:
         lane, out = self._lane(speaker), list[Signal]()
         while lane and lane[0].ready:
             out.append(lane.popleft().signal)
@@ -226,13 +232,13 @@ class Interpreter:
             del self.lanes[speaker.lane]
         return out
 
-    def _lane(self, speaker: Speaker) -> deque[Waiting]:
+    def _lane(self, speaker: ClientState) -> deque[PendingSignal]:
         lane = self.lanes.get(speaker.lane)
         if lane is None:
             lane = self.lanes[speaker.lane] = deque()
         return lane
 
-    def _signal(self, speaker: Speaker, event: Event, at: float) -> Signal:
+    def _signal(self, speaker: ClientState, event: LogEvent, at: float) -> Signal:
         rule, layer = event.rule, None
         is_layers = rule.action is Action.STREAMS
         if is_layers or (rule.schedules and _is_scheduled(event)):
@@ -268,12 +274,12 @@ class Interpreter:
     }
 
 
-def _is_scheduled(event: Event) -> bool:
+def _is_scheduled(event: LogEvent) -> bool:
     """Tell whether Streams triggers a follow-up that was scheduled for a time: that is 11."""
     return event.rule.action is Action.RAISE and bool(_due_at(event))
 
 
-def _follow_up(event: Event, at: float) -> FollowUp:
+def _follow_up(event: LogEvent, at: float) -> FollowUp:
     streams = event.rule.action is Action.RAISE
     return FollowUp(
         status=RebalanceStatus.ASSIGNMENT_PROBING if streams else event.rule.status,
@@ -283,7 +289,7 @@ def _follow_up(event: Event, at: float) -> FollowUp:
     )
 
 
-def _due_at(event: Event) -> float | None:
+def _due_at(event: LogEvent) -> float | None:
     """Read a scheduled time; 0 is "at once"."""
     if "due_ms" in event.captures:
         return int(event.captures["due_ms"]) / 1000

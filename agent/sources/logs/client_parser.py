@@ -1,19 +1,19 @@
 """The line parser of a client's log, whose interpreter also reads the client's settings."""
 
 from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import LogParser
-from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.lines.line_parser import LineParser
+from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.consumer_config import Client, max_poll_interval_s
 
 
-def client_parser(
-    dialects: Dialects, interpreter: Interpreter, timezone: str | None = None
-) -> LogParser:
+def create_parser(
+    dialects: Dialects, interpreter: ClientInterpreter, timezone: str | None = None
+) -> LineParser:
     """Return a parser that lets ``interpreter`` look back for the settings of a client.
 
     ``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
     """
-    parser = LogParser(dialects, interpreter, timezone)
+    parser = LineParser(dialects, interpreter, timezone)
 
     def look_back(client: Client) -> float | None:
         for log, begin, end in parser.bytes_before():

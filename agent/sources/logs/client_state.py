@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from agent.sources.lines.dialect import CLASSIC, Action, Event, Rule
+from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
 from metrics.model.signals import Member, Signal, streams_thread
 from metrics.model.status import RebalanceStatus
 
@@ -19,7 +19,7 @@ _ANNOUNCED_S = 15.0
 heartbeats, and brokers allow no longer interval (group.consumer.max.heartbeat.interval.ms)."""
 
 
-class Waiting(msgspec.Struct, kw_only=True):
+class PendingSignal(msgspec.Struct, kw_only=True):
     """A signal in a lane; a held sync is not ready yet."""
 
     signal: Signal
@@ -36,14 +36,14 @@ class Announced:
 
 
 @dataclass(slots=True, kw_only=True)
-class Speaker:
+class ClientState:
     """One client of the stream."""
 
     member: Member
     lane: str
     """Its own client id, or its Streams instance's: who waits behind whose held sync."""
     generation: int | None = None
-    held: Waiting | None = None
+    held: PendingSignal | None = None
     announced: Announced | None = None
     subscription: str | None = None
     """The last words about it."""
@@ -62,7 +62,7 @@ class Speaker:
             and member.group_instance_id == instance_id
         )
 
-    def is_outdated(self, event: Event) -> bool:
+    def is_outdated(self, event: LogEvent) -> bool:
         """Tell whether the event proves nothing about this client any more."""
         rule = event.rule
         if rule.joined_only and not self._is_in(rule):
@@ -90,7 +90,7 @@ class Speaker:
         asks = rule.status is RebalanceStatus.COORDINATOR_REQUESTED
         return asks and self.member.group_type == "streams" and self.assignment is not None
 
-    def changes(self, event: Event) -> bool | None:
+    def changes(self, event: LogEvent) -> bool | None:
         """Tell whether the assignment that it is unsure of has changed; None: this shows nothing.
 
         What it settles without taking, or takes a second time, it has.
@@ -102,7 +102,7 @@ class Speaker:
             return False
         return None if rule.action in _IN_EVERY_PROTOCOL else True
 
-    def learn(self, event: Event, own_cluster: str) -> None:
+    def learn(self, event: LogEvent, own_cluster: str) -> None:
         """Take in what the event says of the client; ``own_cluster`` is the configured one."""
         rule = event.rule
         if rule.names or rule.group_type != self.member.group_type:
@@ -113,9 +113,9 @@ class Speaker:
         if rule.assigns:
             self.assignment = event.captures["assignment"]
         if rule.parts:
-            self._part(rule)
+            self._learn_membership(rule)
 
-    def announce(self, event: Event, at: float) -> None:
+    def announce(self, event: LogEvent, at: float) -> None:
         """Keep a cause that shows only when the assignment changes."""
         reason = event.captures.get("reason")
         if reason != self.subscription:
@@ -129,7 +129,7 @@ class Speaker:
             return []
         return [msgspec.structs.replace(change, status=announced.status, reason=announced.reason)]
 
-    def _part(self, rule: Rule) -> None:
+    def _learn_membership(self, rule: Rule) -> None:
         if rule.joins or rule.action is Action.LEAVE:
             self.dropped = self.dropped and not rule.joins and not self.left
             self.left, self.announced = not rule.joins, None  # what was before belongs to the join
@@ -147,7 +147,7 @@ class Speaker:
             return classic and self.generation is not None
         return not classic
 
-    def _learn_names(self, event: Event, own_cluster: str) -> None:
+    def _learn_names(self, event: LogEvent, own_cluster: str) -> None:
         seen, member = event.captures, self.member
         changes: dict[str, str | None] = {}
         for name in event.rule.names:

@@ -5,11 +5,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.stream_parser import StreamParser
 from agent.sources.lines.tail import FileTail
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.config import LogConfig
 
 
@@ -36,10 +36,10 @@ class LogSource(FileTail):
 
         """
         self.name = config.name
-        dialects = choose(config.dialects, config.rules)
+        dialects = choose_dialects(config.dialects, config.rules)
 
         def parser(stream: str) -> StreamParser:
-            interpreter = Interpreter(stream=stream, cluster=cluster, host=host)
-            return client_parser(dialects, interpreter, timezone)
+            interpreter = ClientInterpreter(stream=stream, cluster=cluster, host=host)
+            return create_parser(dialects, interpreter, timezone)
 
         super().__init__(config, parser, position=position, clock=clock, pause=pause)

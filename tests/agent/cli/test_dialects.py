@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from agent.cli.dialects import dialects
 from agent.sources.coverage import OTHERS
-from agent.sources.lines.dialect_loader import built_in
+from agent.sources.lines.dialect_loader import load_client_dialects
 from agent.wiring.source_types import SOURCES
 from metrics.model.status import BY_LABEL, RebalanceStatus
 
@@ -81,7 +81,7 @@ def test_the_table_explains_each_code() -> None:
 
 
 def test_what_a_dialect_names_beside_it_exists() -> None:
-    known = built_in()
+    known = load_client_dialects()
     names = {dialect.name for dialect in known}
     names |= {f"{dialect.name}/{rule.name}" for dialect in known for rule in dialect.rules}
 
@@ -89,7 +89,7 @@ def test_what_a_dialect_names_beside_it_exists() -> None:
 
 
 def test_every_dialect_names_its_versions_and_its_source() -> None:
-    for dialect in built_in():
+    for dialect in load_client_dialects():
         assert dialect.versions, dialect.name
         assert dialect.source.startswith("https://github.com/"), dialect.name
         assert all(rule.cites for rule in dialect.rules), dialect.name

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.runtime.replay import in_order, replay
-from agent.sources.lines.dialect_loader import choose
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
 from metrics.model.sample import Sample, Scope
@@ -30,7 +30,7 @@ _MUCH_LATER_AT = _ARRIVAL_AT
 @cache
 def _groups(recording: str) -> dict[str, list[Sample]]:
     """Return the records of each group of a recording."""
-    parser = client_parser(choose("auto"), Interpreter(stream="input.log"), "UTC")
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="input.log"), "UTC")
     data = (_GOLDEN / recording / "input.log").read_bytes()
     groups = defaultdict[str, list[Sample]](list)
     for record in replay([in_order(parser, [(data, _ARRIVAL_AT)])], Tracker(StatusConfig())):

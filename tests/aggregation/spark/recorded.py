@@ -6,9 +6,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from agent.runtime.replay import in_order, replay
-from agent.sources.lines.dialect_loader import choose
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from metrics.model.sample import Sample
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -22,7 +22,9 @@ def recorded() -> list[Sample]:
     """Return the records of all recordings, each of an agent of its own."""
     found: list[Sample] = []
     for path in sorted(_GOLDEN.glob("*/input.log")):
-        parser = client_parser(choose("auto"), Interpreter(stream="input.log"), "UTC")
+        parser = create_parser(
+            choose_dialects("auto"), ClientInterpreter(stream="input.log"), "UTC"
+        )
         signals = in_order(parser, [(path.read_bytes(), _ARRIVAL_AT)])
         records = replay([signals], Tracker(StatusConfig()))
         found += [replace(record, agent=path.parent.name) for record in records]

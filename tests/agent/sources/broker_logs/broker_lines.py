@@ -2,7 +2,7 @@
 
 from agent.sources.broker_logs.coordinator_interpreter import BrokerView
 from agent.sources.broker_logs.source import broker_dialects
-from agent.sources.lines.line_parser import LogParser
+from agent.sources.lines.line_parser import LineParser
 from metrics.model.signals import Signal
 
 _ARRIVAL_AT = 1_900_000_000.0
@@ -14,7 +14,7 @@ class Broker:
     def __init__(self) -> None:
         self.gone: list[str] = []
         self.view = BrokerView(departed=lambda stream, _: self.gone.append(stream))
-        self.parser = LogParser(broker_dialects(), self.view, "UTC")
+        self.parser = LineParser(broker_dialects(), self.view, "UTC")
         self.seconds = 0
 
     def prints(self, *texts: str) -> list[Signal]:

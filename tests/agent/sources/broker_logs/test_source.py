@@ -16,8 +16,8 @@ from agent.sources.broker_logs import membership as broker_log_groups
 from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, BrokerView
 from agent.sources.broker_logs.source import BrokerLogSource, broker_dialects
-from agent.sources.lines.dialect_loader import codes, of_brokers
-from agent.sources.lines.line_parser import LogParser
+from agent.sources.lines.dialect_loader import list_codes, load_broker_dialects
+from agent.sources.lines.line_parser import LineParser
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from tests.agent.sources.broker_logs.broker_lines import Broker
@@ -29,8 +29,8 @@ _ARRIVAL_AT = 1_900_000_000.0
 _UUID = "9d747722-1881-4527-b066-574f116c89d{}"
 
 
-def _parser() -> LogParser:
-    return LogParser(broker_dialects(), BrokerView(), "UTC")
+def _parser() -> LineParser:
+    return LineParser(broker_dialects(), BrokerView(), "UTC")
 
 
 def _read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:
@@ -126,10 +126,10 @@ class TestRecordedBrokers:
         assert set(status.values()) == {RebalanceStatus.NONE}
 
     def test_no_code_is_shown_that_the_dialects_do_not_own_to(self, folder: Path) -> None:
-        known = of_brokers()
+        known = load_broker_dialects()
         shown = {s.status for s in _read((folder / "input.log").read_bytes()) if s.status}
 
-        assert shown <= {code for dialect in known for code in codes(dialect, known)}
+        assert shown <= {code for dialect in known for code in list_codes(dialect, known)}
 
     def test_the_recording_says_how_it_was_made(self, folder: Path) -> None:
         assert (folder / "README.md").read_text().startswith("# ")

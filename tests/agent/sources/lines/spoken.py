@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import LogParser
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.lines.line_parser import LineParser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Signal, SignalKind
 
-DIALECTS = choose("auto")
+DIALECTS = choose_dialects("auto")
 ARRIVAL_AT = 1_900_000_000.0
 FIRST_AT = 1_795_242_824.0
 """2026-11-21 06:33:44 UTC, when the first line of a log is printed; one second a line."""
@@ -43,8 +43,8 @@ def log(*messages: str) -> bytes:
     ).encode()
 
 
-def parser(dialects: Dialects = DIALECTS, cluster: str = "") -> LogParser:
-    return client_parser(dialects, Interpreter(stream="s", cluster=cluster), "UTC")
+def parser(dialects: Dialects = DIALECTS, cluster: str = "") -> LineParser:
+    return create_parser(dialects, ClientInterpreter(stream="s", cluster=cluster), "UTC")
 
 
 def signals(*messages: str) -> list[Signal]:

@@ -4,8 +4,14 @@ from typing import Any
 import pytest
 
 from agent.errors import DialectError
-from agent.sources.lines.dialect import Action, Event
-from agent.sources.lines.dialect_loader import built_in, choose, codes, of_brokers, parse
+from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.lines.dialect_loader import (
+    choose_dialects,
+    list_codes,
+    load_broker_dialects,
+    load_client_dialects,
+    parse_dialect,
+)
 from agent.sources.lines.dialect_matcher import Dialects
 from metrics.model.status import RebalanceStatus
 
@@ -14,8 +20,8 @@ RULE = {"text": "a", "does": "ignore"}
 LINE = "2026-11-21 [Consumer clientId=c, groupId=g] "
 
 
-def read(line: str, extra: list[dict[str, Any]] | None = None) -> Event | None:
-    readings = choose("auto", extra or []).readings
+def read(line: str, extra: list[dict[str, Any]] | None = None) -> LogEvent | None:
+    readings = choose_dialects("auto", extra or []).matchers
     return next((event for reading in readings if (event := reading.read(line))), None)
 
 
@@ -58,7 +64,7 @@ WRONG_RULES = [
 @pytest.mark.parametrize(("data", "message"), WRONG)
 def test_a_wrong_dialect_says_what_and_where(data: Any, message: str) -> None:
     with pytest.raises(DialectError) as error:
-        parse(data, "d.yaml")
+        parse_dialect(data, "d.yaml")
 
     assert message in str(error.value)
 
@@ -66,7 +72,7 @@ def test_a_wrong_dialect_says_what_and_where(data: Any, message: str) -> None:
 @pytest.mark.parametrize(("rule", "message"), WRONG_RULES)
 def test_a_wrong_rule_says_what_and_where(rule: Any, message: str) -> None:
     with pytest.raises(DialectError) as error:
-        parse(MINIMAL | {"rules": [RULE, rule]}, "d.yaml")
+        parse_dialect(MINIMAL | {"rules": [RULE, rule]}, "d.yaml")
 
     assert str(error.value).startswith("d.yaml: rules[1]")
     assert message in str(error.value)
@@ -74,7 +80,7 @@ def test_a_wrong_rule_says_what_and_where(rule: Any, message: str) -> None:
 
 def test_an_unknown_dialect_is_answered_with_the_known_ones() -> None:
     with pytest.raises(DialectError, match=r"unknown dialect 'java-9'; known: auto, aiokafka-"):
-        choose("java-9")
+        choose_dialects("java-9")
 
 
 def test_a_rule_of_the_configuration_comes_before_all_built_in_ones() -> None:
@@ -132,7 +138,7 @@ def test_a_rule_of_the_configuration_belongs_to_the_dialect_that_it_names() -> N
 )
 def test_a_wrong_rule_of_the_configuration_says_where(rule: Any, message: str) -> None:
     with pytest.raises(DialectError) as error:
-        choose("auto", [rule])
+        choose_dialects("auto", [rule])
 
     assert message in str(error.value)
 
@@ -208,29 +214,31 @@ def test_codes_count_a_leave_and_what_stands_beside() -> None:
         ]
     }
     first, one, both = (
-        parse(base, "a"),
-        parse(MINIMAL | {"beside": ["d/new"]}, "b"),
-        parse(MINIMAL | {"beside": ["d"]}, "c"),
+        parse_dialect(base, "a"),
+        parse_dialect(MINIMAL | {"beside": ["d/new"]}, "b"),
+        parse_dialect(MINIMAL | {"beside": ["d"]}, "c"),
     )
 
-    shown = [{int(code) for code in codes(dialect, [first])} for dialect in (first, one, both)]
+    shown = [{int(code) for code in list_codes(dialect, [first])} for dialect in (first, one, both)]
 
     assert shown == [{2, 6}, {2}, {2, 6}]
 
 
 def test_the_catch_all_of_one_dialect_hides_no_text_of_another() -> None:
     catches: dict[str, Any] = {"rule": "any", "text": "a: (?P<reason>.*)", "does": "fail"}
-    first = parse(MINIMAL | {"rules": [catches]}, "a")
-    second = parse(MINIMAL | {"rules": [{"rule": "b", "text": "a: b", "does": "join"}]}, "b")
+    first = parse_dialect(MINIMAL | {"rules": [catches]}, "a")
+    second = parse_dialect(
+        MINIMAL | {"rules": [{"rule": "b", "text": "a: b", "does": "join"}]}, "b"
+    )
 
-    (reading,) = Dialects(all=(first, second)).readings
+    (reading,) = Dialects(all=(first, second)).matchers
     events = [reading.read(f"[X ] a: {text}") for text in "bc"]
 
     assert [event.rule.name for event in events if event is not None] == ["b", "any"]
 
 
 def test_all_shipped_dialects_are_loaded_in_the_order_of_their_names() -> None:
-    names = [dialect.name for dialect in built_in()]
+    names = [dialect.name for dialect in load_client_dialects()]
 
     assert names == sorted(names)
     assert "java-consumer-3.0-4.3" in names
@@ -238,7 +246,7 @@ def test_all_shipped_dialects_are_loaded_in_the_order_of_their_names() -> None:
 
 def test_nothing_but_the_end_of_a_text_may_be_any_text_of_any_length() -> None:
     anything = re.compile(r"(?<!\\)\.[+*](?!\??[)?$]*$)")
-    for dialect in (*choose("auto").all, *of_brokers()):
+    for dialect in (*choose_dialects("auto").all, *load_broker_dialects()):
         assert not re.search(r"(?<!\\)(?:\.|\[\^[^\]]*\])[+*]", dialect.prefix.pattern), (
             dialect.name
         )
@@ -254,6 +262,6 @@ def test_a_dot_in_a_class_or_behind_a_backslash_is_a_dot() -> None:
 
 
 def test_every_rule_of_a_dialect_has_a_name_of_its_own() -> None:
-    for dialect in built_in():
+    for dialect in load_client_dialects():
         names = [rule.name for rule in dialect.rules]
         assert len(names) == len(set(names)), dialect.name

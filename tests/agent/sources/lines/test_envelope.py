@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.lines.envelope import JOINED_MAX_CHARS, Entry, Unwrapper
+from agent.sources.lines.envelope import JOINED_MAX_CHARS, LogEntry, Unwrapper
 
 ARRIVAL_AT = 1795243000.0
 SECOND_AT = 1795242824.0
@@ -13,7 +13,7 @@ TEXT = "[Consumer clientId=m1, groupId=g] (Re-)joining group"
 LOGGER = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
 
 
-def unwrap(raw: bytes) -> Entry | None:
+def unwrap(raw: bytes) -> LogEntry | None:
     return Unwrapper("UTC").unwrap(raw, ARRIVAL_AT)
 
 
@@ -79,21 +79,21 @@ APPLICATIONS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_json_layouts_give_message_time_and_logger(name: str) -> None:
-    assert unwrap(as_json(**APPLICATIONS[name])) == Entry(TEXT, SECOND_AT + 0.25, LOGGER)
+    assert unwrap(as_json(**APPLICATIONS[name])) == LogEntry(TEXT, SECOND_AT + 0.25, LOGGER)
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_json_inside_cri_keeps_the_applications_time(name: str) -> None:
     inner = as_json(**APPLICATIONS[name])
     raw = b"2026-11-21T06:33:59.123456789Z stdout F " + inner
-    assert unwrap(raw) == Entry(TEXT, SECOND_AT + 0.25, LOGGER)
+    assert unwrap(raw) == LogEntry(TEXT, SECOND_AT + 0.25, LOGGER)
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_json_inside_docker_keeps_the_applications_time(name: str) -> None:
     inner = json.dumps(APPLICATIONS[name]) + "\n"
     raw = as_json(log=inner, stream="stdout", time="2026-11-21T06:33:59.1Z")
-    assert unwrap(raw) == Entry(TEXT, SECOND_AT + 0.25, LOGGER)
+    assert unwrap(raw) == LogEntry(TEXT, SECOND_AT + 0.25, LOGGER)
 
 
 STORED: dict[str, tuple[str, dict[str, object]]] = {
@@ -109,7 +109,7 @@ STORED: dict[str, tuple[str, dict[str, object]]] = {
 def test_a_line_out_of_a_store_of_logs_has_the_stores_time(name: str) -> None:
     key, rest = STORED[name]
 
-    assert unwrap(as_json(**{key: TEXT, **rest})) == Entry(TEXT, SECOND_AT + 0.5)
+    assert unwrap(as_json(**{key: TEXT, **rest})) == LogEntry(TEXT, SECOND_AT + 0.5)
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -118,7 +118,7 @@ def test_json_out_of_a_store_of_logs_keeps_the_applications_time(name: str, layo
     key, rest = STORED[name]
     inner = json.dumps(APPLICATIONS[layout])
 
-    assert unwrap(as_json(**{key: inner, **rest})) == Entry(TEXT, SECOND_AT + 0.25, LOGGER)
+    assert unwrap(as_json(**{key: inner, **rest})) == LogEntry(TEXT, SECOND_AT + 0.25, LOGGER)
 
 
 @pytest.mark.parametrize("key", ["jsonPayload", "content"])
@@ -126,23 +126,23 @@ def test_fields_out_of_a_store_of_logs_are_read(key: str) -> None:
     outer = {"timestamp": "2026-11-21T06:33:44.5Z", "severity": "INFO"}
     inner = {"message": TEXT, "logger": LOGGER}
 
-    assert unwrap(as_json(**{key: inner, **outer})) == Entry(TEXT, SECOND_AT + 0.5, LOGGER)
+    assert unwrap(as_json(**{key: inner, **outer})) == LogEntry(TEXT, SECOND_AT + 0.5, LOGGER)
 
 
 def test_fields_within_fields_without_end_are_a_plain_line() -> None:
     deep = b'{"content":' * 600 + b"{}" + b"}" * 600
 
-    assert unwrap(deep) == Entry(deep.decode(), None)
+    assert unwrap(deep) == LogEntry(deep.decode(), None)
 
 
 def test_cri_gives_the_runtimes_time() -> None:
     raw = b"2026-11-21T06:33:44.500000000Z stderr F " + TEXT.encode()
-    assert unwrap(raw) == Entry(TEXT, SECOND_AT + 0.5)
+    assert unwrap(raw) == LogEntry(TEXT, SECOND_AT + 0.5)
 
 
 def test_docker_gives_the_runtimes_time() -> None:
     raw = as_json(log=TEXT + "\r\n", stream="stderr", time="2026-11-21T06:33:44.5Z")
-    assert unwrap(raw) == Entry(TEXT, SECOND_AT + 0.5)
+    assert unwrap(raw) == LogEntry(TEXT, SECOND_AT + 0.5)
 
 
 def test_cri_pieces_are_joined_by_stream() -> None:
@@ -155,9 +155,9 @@ def test_cri_pieces_are_joined_by_stream() -> None:
     ]
     assert [unwrapper.unwrap(line, ARRIVAL_AT) for line in lines] == [
         None,
-        Entry("other", SECOND_AT + 1.1),
+        LogEntry("other", SECOND_AT + 1.1),
         None,
-        Entry("one two three", SECOND_AT + 0.1),
+        LogEntry("one two three", SECOND_AT + 0.1),
     ]
 
 
@@ -167,13 +167,13 @@ def test_docker_pieces_are_joined() -> None:
     assert first is None
     assert unwrapper.pieces
     second = unwrapper.unwrap(as_json(log="y\n", stream="stdout", time=time), ARRIVAL_AT)
-    assert second == Entry("x" * 16384 + "y", SECOND_AT)
+    assert second == LogEntry("x" * 16384 + "y", SECOND_AT)
     assert not unwrapper.pieces
 
 
 def test_the_last_word_of_a_stopped_container_is_whole() -> None:
     raw = as_json(log="killed", stream="stdout", time="2026-11-21T06:33:44Z")
-    assert unwrap(raw) == Entry("killed", SECOND_AT)
+    assert unwrap(raw) == LogEntry("killed", SECOND_AT)
 
 
 def test_pieces_without_end_are_bounded() -> None:
@@ -202,7 +202,7 @@ def test_pieces_without_end_are_bounded() -> None:
     ],
 )
 def test_what_is_no_envelope_is_a_plain_line(line: str) -> None:
-    assert unwrap(line.encode() + b"\n") == Entry(line, None)
+    assert unwrap(line.encode() + b"\n") == LogEntry(line, None)
 
 
 @pytest.mark.parametrize(
@@ -220,19 +220,19 @@ def test_what_is_no_envelope_is_a_plain_line(line: str) -> None:
     ],
 )
 def test_json_without_a_readable_time_has_none(time: dict[str, object]) -> None:
-    assert unwrap(as_json(message=TEXT, **time)) == Entry(TEXT, None)
+    assert unwrap(as_json(message=TEXT, **time)) == LogEntry(TEXT, None)
 
 
 def test_a_stream_that_is_no_text_is_not_dockers() -> None:
-    assert unwrap(as_json(log="x", stream={})) == Entry("x", None)
+    assert unwrap(as_json(log="x", stream={})) == LogEntry("x", None)
 
 
 def test_invalid_utf8_is_replaced() -> None:
-    assert unwrap(b"caf\xe9 \xff") == Entry("caf\ufffd \ufffd", None)
+    assert unwrap(b"caf\xe9 \xff") == LogEntry("caf\ufffd \ufffd", None)
 
 
 def test_invalid_utf8_inside_json_is_replaced() -> None:
-    assert unwrap(b'{"message": "caf\xe9", "ts": 1795242824}') == Entry("caf\ufffd", SECOND_AT)
+    assert unwrap(b'{"message": "caf\xe9", "ts": 1795242824}') == LogEntry("caf\ufffd", SECOND_AT)
 
 
 JUNK = st.one_of(
@@ -256,7 +256,7 @@ def test_any_bytes_are_an_entry_or_a_piece(lines: list[bytes], prefix: bytes) ->
     unwrapper = Unwrapper("UTC")
     for line in lines:
         entry = unwrapper.unwrap(prefix + line, ARRIVAL_AT)
-        assert entry is None or isinstance(entry, Entry)
+        assert entry is None or isinstance(entry, LogEntry)
     unwrapper.unwrap(b'{"message": "x", "ts": ' + b"9" * 400 + b"}", ARRIVAL_AT)
     big = b'{"message": "x", "instant": {"epochSecond": ' + b"9" * 400 + b"}}"
     unwrapper.unwrap(big, ARRIVAL_AT)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.sources.lines.line_parser import LINE_LIMIT, LogParser
+from agent.sources.lines.line_parser import LINE_LIMIT, LineParser
 from metrics.model.signals import Signal
 from tests.agent.sources.lines.spoken import (
     ARRIVAL_AT,
@@ -358,7 +358,7 @@ class TestFamilies:
 
 
 def test_a_reader_starts_without_a_horizon() -> None:
-    reader: LogParser = parser()
+    reader: LineParser = parser()
 
     assert reader.horizon() is None
     assert datetime.fromtimestamp(FIRST_AT, UTC).isoformat() == "2026-11-21T06:33:44+00:00"

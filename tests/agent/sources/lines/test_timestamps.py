@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError
-from agent.sources.lines.timestamps import Stamper, from_epoch
+from agent.sources.lines.timestamps import TimestampReader, parse_epoch
 
 ARRIVAL_AT = datetime(2026, 11, 21, 7, 0, tzinfo=UTC).timestamp()
 SECOND_AT = datetime(2026, 11, 21, 6, 33, 44, tzinfo=UTC).timestamp()
@@ -58,14 +58,16 @@ FORMS = [
 
 @pytest.mark.parametrize(("line", "fraction"), FORMS)
 def test_every_form_is_read(line: str, fraction: float) -> None:
-    assert Stamper("UTC").find(line, ARRIVAL_AT) == pytest.approx(SECOND_AT + fraction, abs=1e-6)
+    assert TimestampReader("UTC").find(line, ARRIVAL_AT) == pytest.approx(
+        SECOND_AT + fraction, abs=1e-6
+    )
 
 
 @given(st.lists(st.sampled_from(FORMS), max_size=12))
 def test_what_was_learned_from_one_line_does_not_mislead_the_next(
     lines: list[tuple[str, float]],
 ) -> None:
-    stamper = Stamper("UTC")
+    stamper = TimestampReader("UTC")
     found = [stamper.find(line, ARRIVAL_AT) for line, _ in lines]
     assert found == pytest.approx([SECOND_AT + fraction for _, fraction in lines], abs=1e-6)
 
@@ -86,7 +88,7 @@ def test_what_was_learned_from_one_line_does_not_mislead_the_next(
     ],
 )
 def test_no_stamp_in_the_head_is_none(line: str) -> None:
-    assert Stamper("UTC").find(line, ARRIVAL_AT) is None
+    assert TimestampReader("UTC").find(line, ARRIVAL_AT) is None
 
 
 @pytest.mark.parametrize(
@@ -106,46 +108,46 @@ def test_no_stamp_in_the_head_is_none(line: str) -> None:
     ],
 )
 def test_whether_day_or_month_comes_first_is_found(lines: list[str], days: list[str]) -> None:
-    stamper = Stamper("UTC")
+    stamper = TimestampReader("UTC")
     found = [stamper.find(f"[{line} 06:33:44] x", ARRIVAL_AT + 86_400) for line in lines]
     assert found == [datetime.fromisoformat(f"{day}T06:33:44Z").timestamp() for day in days]
 
 
 def test_half_a_day_is_told_by_its_letters() -> None:
-    stamper = Stamper("UTC")
+    stamper = TimestampReader("UTC")
     found = [stamper.find(f"11/20/2026 6:33:44 {half} x", ARRIVAL_AT) for half in ("AM", "PM")]
     assert found == [SECOND_AT - 86_400, SECOND_AT - 43_200]
 
 
 def test_a_date_that_is_none_in_either_order_is_none() -> None:
-    assert Stamper("UTC").find("31/31/2026 06:33:44 x", ARRIVAL_AT) is None
-    assert Stamper("UTC").find("02/30/2026 06:33:44 x", ARRIVAL_AT) is None
+    assert TimestampReader("UTC").find("31/31/2026 06:33:44 x", ARRIVAL_AT) is None
+    assert TimestampReader("UTC").find("02/30/2026 06:33:44 x", ARRIVAL_AT) is None
 
 
 def test_a_bad_stamp_leaves_the_next_line_alone() -> None:
-    stamper = Stamper("UTC")
+    stamper = TimestampReader("UTC")
     stamper.find("2026-11-21 06:33:44,1 x", ARRIVAL_AT)
     stamper.find("2026-13-21 06:33:44,1 x", ARRIVAL_AT)
     assert stamper.find("2026-11-21 06:33:45,5 x", ARRIVAL_AT) == SECOND_AT + 1.5
 
 
 def test_a_stamp_without_zone_is_in_the_configured_one() -> None:
-    found = Stamper("Europe/Berlin").find("[2026-11-21 07:33:44,209] x", ARRIVAL_AT)
+    found = TimestampReader("Europe/Berlin").find("[2026-11-21 07:33:44,209] x", ARRIVAL_AT)
     assert found == pytest.approx(SECOND_AT + 0.209)
 
 
 def test_a_stamp_with_zone_ignores_the_configured_one() -> None:
-    assert Stamper("Asia/Tokyo").find("2026-11-21T06:33:44Z x", ARRIVAL_AT) == SECOND_AT
+    assert TimestampReader("Asia/Tokyo").find("2026-11-21T06:33:44Z x", ARRIVAL_AT) == SECOND_AT
 
 
 def test_without_a_configured_zone_the_machines_is_used() -> None:
     local = datetime.fromtimestamp(SECOND_AT, None)  # noqa: DTZ006 - the machine's, on purpose
-    assert Stamper(None).find(f"[{local:%Y-%m-%d %H:%M:%S}] x", ARRIVAL_AT) == SECOND_AT
+    assert TimestampReader(None).find(f"[{local:%Y-%m-%d %H:%M:%S}] x", ARRIVAL_AT) == SECOND_AT
 
 
 def test_an_unknown_zone_is_the_operators_error() -> None:
     with pytest.raises(ConfigError, match=r"unknown time zone 'Mars/Base'"):
-        Stamper("Mars/Base")
+        TimestampReader("Mars/Base")
 
 
 def _berlin(hour: int, minute: int, *, fold: int) -> float:
@@ -153,7 +155,7 @@ def _berlin(hour: int, minute: int, *, fold: int) -> float:
 
 
 def test_a_repeated_hour_is_the_second_where_time_would_run_back() -> None:
-    stamper = Stamper("Europe/Berlin")
+    stamper = TimestampReader("Europe/Berlin")
     lines = ["01:59:30", "02:10:00", "02:59:50", "02:00:10", "02:59:59", "03:00:01"]
     found = [stamper.find(f"2026-10-25 {line} x", ARRIVAL_AT) for line in lines]
     assert found == [
@@ -168,11 +170,13 @@ def test_a_repeated_hour_is_the_second_where_time_would_run_back() -> None:
 
 def test_a_repeated_hour_is_the_second_where_that_is_now() -> None:
     second_at = _berlin(2, 10, fold=1)
-    assert Stamper("Europe/Berlin").find("2026-10-25 02:10:00 x", second_at + 1) == second_at
+    assert (
+        TimestampReader("Europe/Berlin").find("2026-10-25 02:10:00 x", second_at + 1) == second_at
+    )
 
 
 def test_a_skipped_hour_is_read_with_the_offset_before() -> None:
-    found = Stamper("Europe/Berlin").find("2026-03-29 02:30:00 x", ARRIVAL_AT)
+    found = TimestampReader("Europe/Berlin").find("2026-03-29 02:30:00 x", ARRIVAL_AT)
     assert found == datetime(2026, 3, 29, 1, 30, tzinfo=UTC).timestamp()
 
 
@@ -188,13 +192,13 @@ def test_a_skipped_hour_is_read_with_the_offset_before() -> None:
 def test_what_a_stamp_leaves_out_is_the_latest_before_arrival(
     line: str, arrival: str, expected: str
 ) -> None:
-    found = Stamper("UTC").find(line, datetime.fromisoformat(arrival + "Z").timestamp())
+    found = TimestampReader("UTC").find(line, datetime.fromisoformat(arrival + "Z").timestamp())
     assert found is not None
     assert int(found) == datetime.fromisoformat(expected + "Z").timestamp()
 
 
 def test_the_same_time_of_day_is_another_day_tomorrow() -> None:
-    stamper = Stamper("UTC")
+    stamper = TimestampReader("UTC")
     today = stamper.find("06:33:44.0 x", ARRIVAL_AT)
     assert today == SECOND_AT
     assert stamper.find("06:33:44.0 x", ARRIVAL_AT + 86400) == SECOND_AT + 86400
@@ -202,17 +206,17 @@ def test_the_same_time_of_day_is_another_day_tomorrow() -> None:
 
 @pytest.mark.parametrize("value", [1795242824.5, 1795242824500, 1795242824500e3, 1795242824500e6])
 def test_the_size_of_an_epoch_tells_its_unit(value: float) -> None:
-    assert from_epoch(value) == pytest.approx(1795242824.5)
+    assert parse_epoch(value) == pytest.approx(1795242824.5)
 
 
 @pytest.mark.parametrize("value", [0, -1, 12.5, 1e300, 10**400, float("inf"), float("nan")])
 def test_what_is_no_time_of_a_log_is_none(value: float) -> None:
-    assert from_epoch(value) is None
+    assert parse_epoch(value) is None
 
 
 @given(st.text(), st.sampled_from(FORMS))
 def test_any_text_is_a_time_or_none(text: str, form: tuple[str, float]) -> None:
-    stamper = Stamper("Europe/Berlin")
+    stamper = TimestampReader("Europe/Berlin")
     for line in (text, form[0][:20] + text, text + form[0]):
         found = stamper.find(line, ARRIVAL_AT)
         assert found is None or isinstance(found, float)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sources.logs import client_interpreter as module
-from agent.sources.logs.client_interpreter import Interpreter
+from agent.sources.logs.client_interpreter import ClientInterpreter
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus as Status
 from tests.agent.sources.lines.spoken import (
@@ -225,7 +225,7 @@ class TestStreams:
 
         found = reader.feed(log(of_thread(JOINING), thread_says(TASKS, TWO)), ARRIVAL_AT)
 
-        assert isinstance(reader.interpreter, Interpreter)
+        assert isinstance(reader.interpreter, ClientInterpreter)
         assert (told(found), reader.interpreter.strangers) == (["join"], 1)
 
     def test_the_followup_of_now_is_the_consumers_6_and_no_code_of_the_instance(self) -> None:
@@ -587,9 +587,9 @@ class TestIdentity:
         )
 
         assert [signal.member.client_id for signal in found] == ["b", "c", "a", "d"]
-        assert isinstance(reader.interpreter, Interpreter)
-        assert len(reader.interpreter.speakers) <= 3
-        assert reader.evicted == 4 - len(reader.interpreter.speakers)
+        assert isinstance(reader.interpreter, ClientInterpreter)
+        assert len(reader.interpreter.clients) <= 3
+        assert reader.evicted == 4 - len(reader.interpreter.clients)
         assert reader.horizon() == reader.last_at
 
 
@@ -618,25 +618,25 @@ STORY = [
 ]
 
 
-def take(reader: Interpreter, line: str) -> list[Signal]:
-    events = (reading.read(line) for reading in DIALECTS.readings)
+def take(reader: ClientInterpreter, line: str) -> list[Signal]:
+    events = (reading.read(line) for reading in DIALECTS.matchers)
     event = next((event for event in events if event is not None), None)
     return [] if event is None else reader.take(event, FIRST_AT + STORY.index(line))
 
 
 def whole_story() -> list[Signal]:
-    reader = Interpreter(stream="s")
+    reader = ClientInterpreter(stream="s")
     return [signal for line in STORY for signal in take(reader, line)] + reader.flush()
 
 
 @given(st.integers(0, len(STORY)), st.integers(0, len(STORY)))
 def test_a_restart_at_any_point_changes_nothing(one: int, two: int) -> None:
     first, second = sorted((one, two))
-    reader, found = Interpreter(stream="s"), list[Signal]()
+    reader, found = ClientInterpreter(stream="s"), list[Signal]()
 
     for piece in (STORY[:first], STORY[first:second], STORY[second:]):
         state = json.loads(json.dumps(reader.state()))  # as a checkpoint keeps it
-        reader = Interpreter(stream="s")
+        reader = ClientInterpreter(stream="s")
         reader.restore(state)
         found += [signal for line in piece for signal in take(reader, line)]
     found += reader.flush()

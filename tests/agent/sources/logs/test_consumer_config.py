@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.dialect_loader import choose
+from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import KEPT_BYTES
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 
 # Recorded: how a consumer of 2.8.2, and a thread of a Streams 4.3.0 instance, begin.
 GOLDEN = Path(__file__).parents[3] / "golden" / "client_settings"
@@ -20,12 +20,12 @@ SUBSCRIBED = b"[2026-" + SUBSCRIBED
 
 def told(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
     """Feed a log and return the poll interval of each client that spoke."""
-    interpreter = Interpreter(stream="s")
-    parser = client_parser(choose("auto"), interpreter, "UTC")
+    interpreter = ClientInterpreter(stream="s")
+    parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
     for start in range(0, len(data), piece_bytes):
         parser.feed(data[start : start + piece_bytes], 2e9)
     parser.flush()
-    return [each.member.max_poll_interval_s for each in interpreter.speakers.values()]
+    return [each.member.max_poll_interval_s for each in interpreter.clients.values()]
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 777, 1 << 20])

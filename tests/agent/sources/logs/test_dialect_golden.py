@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.sources.lines.dialect_loader import built_in, choose, codes
-from agent.sources.lines.line_parser import LogParser
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.lines.dialect_loader import choose_dialects, list_codes, load_client_dialects
+from agent.sources.lines.line_parser import LineParser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from tests.agent.sources.lines import layouts
@@ -20,7 +20,7 @@ from tests.system.corpus.scenes import SCENES
 _GOLDEN = Path(__file__).parents[3] / "golden" / "dialects"
 _PLANS = Path(__file__).parents[3] / "system" / "corpus" / "versions.yaml"
 _FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.log"))
-_DIALECTS = choose("auto")
+_DIALECTS = choose_dialects("auto")
 _ARRIVAL_AT = 1_900_000_000.0
 _READ_IN_THE_SOURCE_ALONE = {
     ("aiokafka-0.8-0.14", 4),
@@ -45,8 +45,8 @@ def _log(folder: Path) -> bytes:
     return (folder / "input.log").read_bytes()
 
 
-def _parser() -> LogParser:
-    return client_parser(_DIALECTS, Interpreter(stream="input.log"), "UTC")
+def _parser() -> LineParser:
+    return create_parser(_DIALECTS, ClientInterpreter(stream="input.log"), "UTC")
 
 
 def _read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:
@@ -154,23 +154,28 @@ class TestDialectContract:
         assert (folder / "README.md").read_text().startswith("# ")
 
     def test_no_code_is_shown_that_the_dialect_does_not_own_to(self, folder: Path) -> None:
-        known = built_in()
+        known = load_client_dialects()
         dialect = next(dialect for dialect in known if dialect.name == folder.name)
 
         own = [s for s in _read(_log(folder)) if not _is_guest(s, dialect.guests)]
 
-        assert _shown(own) <= codes(dialect, known)
+        assert _shown(own) <= list_codes(dialect, known)
 
 
 def test_every_code_of_a_dialect_was_recorded_but_these() -> None:
     """So the table of `dialects` is what clients were seen to print, not what was hoped for."""
     lines = [line for folder in _FOLDERS for line in _parser().lines(_log(folder), _ARRIVAL_AT)]
     seen = {
-        (rule.dialect, int(rule.shows))
+        (rule.dialect, int(rule.visible_status))
         for rule in (line.event.rule for line in lines if line.event)
     }
 
-    owned = {(rule.dialect, int(rule.shows)) for d in built_in() for rule in d.rules if rule.shows}
+    owned = {
+        (rule.dialect, int(rule.visible_status))
+        for d in load_client_dialects()
+        for rule in d.rules
+        if rule.visible_status
+    }
 
     assert owned - seen == _READ_IN_THE_SOURCE_ALONE
 
@@ -178,13 +183,15 @@ def test_every_code_of_a_dialect_was_recorded_but_these() -> None:
 def test_every_recording_can_be_made_again() -> None:
     plans = yaml.safe_load(_PLANS.read_text())
 
-    assert set(plans) == {dialect.name for dialect in built_in()}
+    assert set(plans) == {dialect.name for dialect in load_client_dialects()}
     scenes = {take.split()[1] for plan in plans.values() for take in plan["takes"]}
     assert scenes == set(SCENES)
 
 
 def test_every_dialect_is_recorded() -> None:
-    assert {folder.name for folder in _FOLDERS} == {dialect.name for dialect in built_in()}
+    assert {folder.name for folder in _FOLDERS} == {
+        dialect.name for dialect in load_client_dialects()
+    }
 
 
 def test_a_connect_log_whose_first_line_is_a_sinks_shows_sinks_and_worker() -> None:

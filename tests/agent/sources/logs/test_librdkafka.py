@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.dialect_loader import choose
-from agent.sources.logs.client_interpreter import Interpreter
-from agent.sources.logs.client_parser import client_parser
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -16,7 +16,7 @@ _JOIN = '127.0.0.1:9092/1: Joining group "g" with 1 subscribed topic(s) and memb
 
 
 def _signals(text: str) -> list[Signal]:
-    parser = client_parser(choose("auto"), Interpreter(stream="s"), "UTC")
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
     return parser.feed(text.encode(), _LATER) + parser.flush()
 
 
