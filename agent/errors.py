@@ -21,7 +21,7 @@ class SourceError(RebalanceAgentError):
     """The world outside failed: a file, a broker, a socket."""
 
 
-class SinkError(RebalanceAgentError):
+class OutputError(RebalanceAgentError):
     """Samples could not be written or sent."""
 
 

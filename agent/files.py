@@ -4,14 +4,14 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent.errors import SinkError
+from agent.errors import OutputError
 
 
 def replace_file(path: Path, data: Iterable[bytes]) -> None:
     """Replace a file in one step; after a crash it is the old one or the new one.
 
     Raises:
-        SinkError: the disk refuses; the old file stays.
+        OutputError: the disk refuses; the old file stays.
 
     """
     part = path.with_name(f".{path.name}.part")
@@ -36,6 +36,6 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def write_error(path: Path, error: OSError) -> SinkError:
+def write_error(path: Path, error: OSError) -> OutputError:
     """Return the error of a checkpoint that cannot be written."""
-    return SinkError(f"checkpoint {str(path)!r}: {error.strerror}")
+    return OutputError(f"checkpoint {str(path)!r}: {error.strerror}")

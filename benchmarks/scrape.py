@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config.web import WebConfig
-from agent.web.server import Answers, listen, make_app
+from agent.web.server import ServerDependencies, listen, make_app
 from agent.web.server import serve as serve_app
 from metrics.exporters.exposition import AgentStats
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
@@ -94,9 +94,9 @@ async def serve(series: int) -> None:
     async def reload() -> None:
         """Nothing to reload."""
 
-    answers = Answers(
+    answers = ServerDependencies(
         snapshot=lambda: (world.tracker.snapshot(world.now), stats),
-        waiting_for=tuple,
+        sources_not_ready=tuple,
         reload=reload,
     )
     sockets = listen(["127.0.0.1:0"])

@@ -43,7 +43,7 @@ from agent.wiring.agent_config import load
 async def live():
     agent = Agent(load(Path(sys.argv[1])), lambda: None)
     running = asyncio.create_task(agent.run())
-    while agent.waiting_for():
+    while agent.sources_not_ready():
         await asyncio.sleep(0.01)
     agent.snapshot()
     agent.stop()

@@ -8,7 +8,7 @@ import yaml
 
 from agent.wiring.agent_config import effective, load
 from agent.wiring.sources import make_sources
-from agent.wiring.web import WebSide
+from agent.wiring.web import WebWiring
 
 
 @click.command(epilog="\b\nExample:\n  rebalance-agent check-config -c agent.yaml\n")
@@ -29,5 +29,5 @@ def check_config(config_file: Path) -> None:
     """
     config = load(config_file)
     make_sources(config, {})
-    WebSide(config.web, Counter())
+    WebWiring(config.web, Counter())
     click.echo(yaml.safe_dump(effective(config), sort_keys=False), nl=False)

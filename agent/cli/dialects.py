@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from agent.sources.coverage import OTHERS, Shown
+from agent.sources.coverage import OTHERS, SourceCoverage
 from agent.sources.lines.dialect import Dialect
 from agent.sources.lines.dialect_loader import (
     list_codes,
@@ -62,7 +62,7 @@ def _row(type_: str, dialect: Dialect, shown: frozenset[RebalanceStatus]) -> dic
     }
 
 
-def _other(other: Shown) -> dict[str, object]:
+def _other(other: SourceCoverage) -> dict[str, object]:
     return {
         "dialect": other.name,
         "types": other.types,

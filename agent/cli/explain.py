@@ -11,7 +11,7 @@ from agent.client.record_files import Found, read_records
 from agent.errors import RecordsError
 from aggregation.explain.explanation import (
     Explanation,
-    Happening,
+    GroupRebalance,
     explanations,
     partitions,
     records,
@@ -75,7 +75,7 @@ def as_text(answer: Explanation) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _line(happened: Happening) -> str:
+def _line(happened: GroupRebalance) -> str:
     who = f"{happened.client_id} on {happened.host}" if happened.host else happened.client_id
     mark = {"seen": "", "inferred": " (inferred)", "unknown": ""}[happened.certainty]
     parts = [

@@ -15,7 +15,7 @@ from agent.cli.replay_files import (
     read_statistics,
 )
 from agent.errors import SourceError
-from agent.runtime.replay import as_text
+from agent.runtime.replay import format_text
 from agent.runtime.replay import replay as run_replay
 from agent.sources.base import Tick
 from agent.sources.lines.dialect_loader import choose_dialects
@@ -138,7 +138,7 @@ def _print(
     for sample in run_replay(streams, tracker):
         if sample.kind in printed:
             click.echo(
-                encode(sample) if output == "jsonl" else as_text(sample), nl=output == "text"
+                encode(sample) if output == "jsonl" else format_text(sample), nl=output == "text"
             )
 
 

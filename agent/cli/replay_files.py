@@ -10,7 +10,7 @@ from enum import StrEnum
 import click
 
 from agent.errors import ConfigError
-from agent.runtime.replay import in_order
+from agent.runtime.replay import order_by_time
 from agent.sources.base import Tick
 from agent.sources.broker_logs.coordinator_interpreter import BrokerView
 from agent.sources.broker_logs.source import broker_dialects
@@ -126,7 +126,7 @@ def read_captures(paths: Sequence[str], cluster: str, failed: Failed) -> list[St
 def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Stream:
     """Yield what a log tells; say at the end if no line of it is known."""
     oddities = list[str]()
-    yield from in_order(parser, _read_blocks(recording, failed, oddities))
+    yield from order_by_time(parser, _read_blocks(recording, failed, oddities))
     if not parser.counts.lines:
         is_broker = isinstance(parser.interpreter, BrokerView)
         _print_note(
@@ -137,7 +137,7 @@ def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Strea
 def _read_statistics_file(recording: Recording, view: StatsView, failed: Failed) -> Stream:
     """Yield what statistics tell; say at the end if there are none."""
     oddities = list[str]()
-    yield from in_order(StatsParser(view), _read_blocks(recording, failed, oddities))
+    yield from order_by_time(StatsParser(view), _read_blocks(recording, failed, oddities))
     if view.last_at is None:
         _print_note(f"{recording.stream}: found {[*oddities, _NO_STATISTICS][0]}")
 

@@ -10,7 +10,7 @@ from agent.errors import ConfigError
 from agent.runtime.log_format import configure
 from agent.wiring.agent import Agent
 from agent.wiring.agent_config import AgentConfig, Overrides, load
-from agent.wiring.capabilities import keep_needed
+from agent.wiring.capabilities import drop_unneeded
 
 EXAMPLE = """\
 sources:
@@ -107,4 +107,4 @@ def run(  # noqa: PLR0913 - click passes options by name
         configure(config.log.level, config.log.format)
         return config
 
-    asyncio.run(Agent(configured(), configured, on_listening=keep_needed).run())
+    asyncio.run(Agent(configured(), configured, on_listening=drop_unneeded).run())

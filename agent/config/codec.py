@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from agent.errors import ConfigError
 
 _T = TypeVar("_T")
-_SHOWN_CHARS = 80
+_EXCERPT_CHARS = 80
 """Of a wrong value: enough to find it by."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -47,7 +47,7 @@ def decode(cls: type[_T], value: object, where: str) -> _T:
 
     """
     if not isinstance(value, Mapping):
-        raise _wrong(value, where, "a mapping")
+        raise _type_error(value, where, "a mapping")
     known = {_key(field): field for field in fields(cls)}  # type: ignore[arg-type]
     for key in value:
         if key not in known:
@@ -119,11 +119,11 @@ def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911
         return convert(next(arg for arg in args if arg is not NoneType), value, where)
     if origin is tuple:
         if not isinstance(value, list):
-            raise _wrong(value, where, "a list")
+            raise _type_error(value, where, "a list")
         return tuple(convert(args[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
-            raise _wrong(value, where, "a mapping")
+            raise _type_error(value, where, "a mapping")
         return {str(k): convert(args[1], item, join(where, k)) for k, item in value.items()}
     if hint is Any:
         return value
@@ -138,7 +138,7 @@ def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911
 def _member(hint: type[Enum], value: object, where: str) -> Enum:
     known = {str(member.value): member for member in hint}
     if not isinstance(value, str) or value not in known:
-        raise ConfigError(f"{where}: unknown {_shown(value)}; {suggest(value, known)}")
+        raise ConfigError(f"{where}: unknown {_excerpt(value)}; {suggest(value, known)}")
     return known[value]
 
 
@@ -152,23 +152,23 @@ def _scalar(hint: type, value: object, where: str) -> Any:
     if hint is Path and isinstance(value, str) and value:
         return _path(value, where)
     wanted = {bool: "true or false", int: "a whole number, 0 or more", str: "text", Path: "a path"}
-    raise _wrong(value, where, wanted[hint])
+    raise _type_error(value, where, wanted[hint])
 
 
 def _path(value: str, where: str) -> Path:
     try:
         return Path(value).expanduser()
     except RuntimeError as error:  # of a user that is not known here
-        raise ConfigError(f"{where}: found {_shown(value)}, which has no home here") from error
+        raise ConfigError(f"{where}: found {_excerpt(value)}, which has no home here") from error
 
 
-def _wrong(value: object, where: str, wanted: str) -> ConfigError:
-    return ConfigError(f"{where}: found {_shown(value)}, wanted {wanted}")
+def _type_error(value: object, where: str, wanted: str) -> ConfigError:
+    return ConfigError(f"{where}: found {_excerpt(value)}, wanted {wanted}")
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     found = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
-    return found if len(found) <= _SHOWN_CHARS else f"{found[:_SHOWN_CHARS]}…"
+    return found if len(found) <= _EXCERPT_CHARS else f"{found[:_EXCERPT_CHARS]}…"
 
 
 def parse_duration(value: object, where: str) -> float:
@@ -181,10 +181,10 @@ def parse_duration(value: object, where: str) -> float:
     if value in (0, "0"):
         return 0.0
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
-        raise _wrong(value, where, "a duration such as 30s, 5m or 1h30m")
+        raise _type_error(value, where, "a duration such as 30s, 5m or 1h30m")
     seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(value))
     if seconds > _LONGEST_S:
-        raise _wrong(value, where, "at most ten years")
+        raise _type_error(value, where, "at most ten years")
     return seconds
 
 
@@ -197,7 +197,7 @@ def parse_size(value: object, where: str) -> int:
     """
     match = None if isinstance(value, bool) else _SIZE.fullmatch(str(value))
     if match is None:
-        raise _wrong(value, where, "a size such as 64KiB or 512MiB")
+        raise _type_error(value, where, "a size such as 64KiB or 512MiB")
     return int(match[1]) * _BYTES[match[2]]
 
 

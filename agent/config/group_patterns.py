@@ -48,12 +48,12 @@ def group_filter(config: GroupsConfig, where: str) -> Callable[[str], bool]:
     include = [compile_pattern(text, f"{where}.include") for text in config.include]
     exclude = [compile_pattern(text, f"{where}.exclude") for text in config.exclude]
 
-    def watched(group: str) -> bool:
+    def is_watched(group: str) -> bool:
         return any(p.fullmatch(group) for p in include) and not any(
             p.fullmatch(group) for p in exclude
         )
 
-    return watched
+    return is_watched
 
 
 def app_rules(apps: Mapping[str, object], where: str) -> Callable[[str], str]:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from aggregation.rebalances.counter import SETTLE_S, Settled, record
 from aggregation.rebalances.rebalances import GroupEpisode
 from metrics.model.sample import Sample
@@ -21,10 +21,10 @@ _CHECK_S = 5.0
 class Agents(Protocol):
     """How far those are whose records the history holds."""
 
-    def told_to(self, agent: str) -> float:
+    def watermark(self, agent: str) -> float:
         """Return up to when an agent has told all that it saw (Unix seconds)."""
 
-    def awaits(self, agent: str, until: float) -> bool:
+    def is_pending(self, agent: str, until: float) -> bool:
         """Tell whether an agent's records up to an instant may still be on their way."""
 
 
@@ -33,7 +33,7 @@ class GroupWatch:
 
     def __init__(  # noqa: PLR0913 - what it takes, and what it gives
         self,
-        history: History,
+        history: RecentRecords,
         spooled: Iterable[Sample],
         limit: int,
         take: Callable[[Sequence[Sample]], None],
@@ -49,7 +49,7 @@ class GroupWatch:
         self._tell = tell
         self._settled = Settled(limit)
         self._settled.skip(spooled)
-        history.remind({each.group for each in history.records()}, clock())
+        history.requeue({each.group for each in history.records()}, clock())
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -60,13 +60,13 @@ class GroupWatch:
     async def check(self) -> None:
         """Count and record what is over by now."""
         now = self._clock()
-        records = self._history.due(now, SETTLE_S)
+        records = self._history.take_quiet(now, SETTLE_S)
         if not records:
             return
         over = self._settled.over
-        found = await asyncio.to_thread(over, records, now, self._agents.told_to)
+        found = await asyncio.to_thread(over, records, now, self._agents.watermark)
         awaited = self._awaited(found, records)
-        self._history.remind(awaited, now)
+        self._history.requeue(awaited, now)
         found = [each for each in found if each.round.ref.group not in awaited]
         self._settled.count(found)
         self._take([record(episode) for episode in found])
@@ -80,7 +80,7 @@ class GroupWatch:
         return {
             group
             for group, at in ((each.round.ref.group, each.round.ended_at) for each in found)
-            if any(self._agents.awaits(agent, at) for agent in agents[group])
+            if any(self._agents.is_pending(agent, at) for agent in agents[group])
         }
 
     def totals(self) -> dict[RebalanceKey, Rebalances]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from agent.errors import SourceError
-from agent.hub.topic_intake import Record, TopicIntake
+from agent.hub.topic_intake import TopicReceiver, TopicRecord
 from metrics.model.sample import Sample
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ _UNSAVED = 10_000
 """More than these wait for a checkpoint: the spool knows 50,000 records when they come again."""
 
 
-class Reader(Protocol):
+class TopicSource(Protocol):
     """Reads a topic from given offsets on; every call blocks, or raises SourceError."""
 
     expired: int
@@ -27,7 +27,7 @@ class Reader(Protocol):
     def at_end(self) -> bool:
         """Whether every partition was read to its end once."""
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[TopicRecord]:
         """Return what comes within a moment."""
 
     def has_grown(self) -> bool:
@@ -43,15 +43,15 @@ class TopicFeed:
     def __init__(
         self,
         topic: str,
-        open_reader: Callable[[Mapping[int, int]], Reader],
-        intake: Callable[[], TopicIntake],
+        open_reader: Callable[[Mapping[int, int]], TopicSource],
+        intake: Callable[[], TopicReceiver],
         take: Callable[[Sequence[Sample]], None],
         clock: Callable[[], float],
     ) -> None:
         """``open_reader`` raises SourceError where there is no topic to be read."""
         self.name = f"kafka:{topic}"
-        self._topic, self._open, self._intake = topic, open_reader, intake
-        self._take, self._clock = take, clock
+        self._topic, self._open, self._receiver = topic, open_reader, intake
+        self._record, self._clock = take, clock
         self._fault = ""
 
     async def run(self) -> None:
@@ -60,25 +60,25 @@ class TopicFeed:
             try:
                 await self._follow()
             except SourceError as error:
-                health = self._intake().health
+                health = self._receiver().health
                 health.up = False
                 health.errors["kafka"] = health.errors.get("kafka", 0) + 1
-                self._tell(str(error))
+                self._log_change(str(error))
                 await asyncio.sleep(_RETRY_S)
 
     async def _follow(self) -> None:
         """Read until there is a fault, or a partition more."""
-        reader = await asyncio.to_thread(self._open, self._intake().offsets)
+        reader = await asyncio.to_thread(self._open, self._receiver().offsets)
         try:
-            self._tell("")
+            self._log_change("")
             self._note_expired(reader.expired)
             while not await asyncio.to_thread(reader.has_grown):
-                if self._intake().unsaved > _UNSAVED:
+                if self._receiver().unsaved > _UNSAVED:
                     await asyncio.sleep(_PAUSE_S)
                     continue
                 records = await asyncio.to_thread(reader.read)
-                intake = self._intake()
-                self._take(intake.take_records(records, self._clock()))
+                intake = self._receiver()
+                self._record(intake.take_records(records, self._clock()))
                 intake.health.up = reader.at_end
         finally:
             await asyncio.to_thread(reader.close)
@@ -86,14 +86,14 @@ class TopicFeed:
     def _note_expired(self, expired: int) -> None:
         if not expired:
             return
-        errors = self._intake().health.errors
+        errors = self._receiver().health.errors
         errors["expired"] = errors.get("expired", 0) + expired
         log.warning("records_expired", extra={"topic": self._topic, "records": expired})
 
-    def _tell(self, fault: str) -> None:
+    def _log_change(self, fault: str) -> None:
         keys = {"topic": self._topic}
         if fault and not self._fault:
-            log.warning("kafka_away", extra=keys | {"error": fault})
+            log.warning("kafka_unreachable", extra=keys | {"error": fault})
         elif self._fault and not fault:
-            log.info("kafka_back", extra=keys)
+            log.info("kafka_reachable", extra=keys)
         self._fault = fault

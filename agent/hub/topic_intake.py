@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from agent.hub.push_receiver import Intake, of_spool
+from agent.hub.push_receiver import PushReceiver, with_spool
 from agent.sources.base import Detach, Emit
 from metrics.model.sample import Sample, Scope
 from metrics.model.snapshot import MemberRow
 from metrics.tracking.status_track import StatusConfig
 
 
-class Record(NamedTuple):
+class TopicRecord(NamedTuple):
     """One message. ``at`` is its own time, Unix seconds."""
 
     partition: int
@@ -29,7 +29,7 @@ class Record(NamedTuple):
     at: float
 
 
-class TopicIntake(Intake):
+class TopicReceiver(PushReceiver):
     """A source whose world is a topic; `TopicFeed` brings it the records."""
 
     name = "topic"
@@ -60,11 +60,11 @@ class TopicIntake(Intake):
         """Return the members that agents see, once all is read."""
         return super().rows(scope, now) if self.health.up else ()
 
-    def awaits(self, agent: str, until: float, now: float) -> bool:
+    def is_pending(self, agent: str, until: float, now: float) -> bool:
         """Tell as `Intake` does; before all is read, everybody's records are awaited."""
-        return not self.health.up or super().awaits(agent, until, now)
+        return not self.health.up or super().is_pending(agent, until, now)
 
-    def take_records(self, records: Sequence[Record], now: float) -> list[Sample]:
+    def take_records(self, records: Sequence[TopicRecord], now: float) -> list[Sample]:
         """Apply what is new, and return it."""
         taken = list[Sample]()
         for (spool, partition), run in groupby(records, lambda r: (r.spool, r.partition)):
@@ -72,8 +72,8 @@ class TopicIntake(Intake):
             # What lay there before tells that its agent lived then, not that it lives.
             at = now if self.health.up else min(now, told[-1].at)
             lines = b"\n".join(record.line for record in told)
-            new = self.take(f"{spool}/{partition}", lines, at)
-            taken += [of_spool(record, spool) for record in new]
+            new = self.apply_lines(f"{spool}/{partition}", lines, at)
+            taken += [with_spool(record, spool) for record in new]
             self.offsets[partition] = told[-1].offset + 1
         self.unsaved += len(taken)
         return taken

@@ -11,13 +11,13 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agent.errors import SourceError
-from agent.hub.topic_intake import Record
+from agent.hub.topic_intake import TopicRecord
 from agent.outputs.kafka.producer import SPOOL_HEADER
 
 _TIMEOUT_S = 10.0
 _READ_S = 0.5
 _READ_RECORDS = 1_000
-_LOOK_S = 60.0
+_REFRESH_S = 60.0
 """Between two looks for new partitions."""
 _ALL_DOWN, _NO_LOGIN = KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION  # noqa: SLF001
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - their names
@@ -52,36 +52,36 @@ class TopicReader:
 
         """
         self._topic = topic
-        self._fault = self._said = ""
+        self._fault = self._last_error = ""
         self._lock = threading.Lock()
         try:
-            self._consumer = Consumer({**properties, **_CONSUMER, "error_cb": self._heard})
+            self._consumer = Consumer({**properties, **_CONSUMER, "error_cb": self._on_error})
         except KafkaException as error:
             raise SourceError(f"topic {topic!r}: {error.args[0].str()}") from error
         self._since_ms = int((time.time() - look_back_s) * 1000)
-        self._unread: set[int] = set()
+        self._unfinished: set[int] = set()
         self.expired = 0
         try:
             self._partitions = self._count()
             starts = [self._start(number, offsets) for number in range(self._partitions)]
-            self._unread = {start.partition for start in starts}
+            self._unfinished = {start.partition for start in starts}
             self._consumer.assign(starts)
         except KafkaException as error:
             self._consumer.consume(10, 0.1)  # why it is so comes by the callback
-            text = self._said or self._fault or error.args[0].str()
+            text = self._last_error or self._fault or error.args[0].str()
             self._consumer.close()
             raise SourceError(f"topic {topic!r}: {text}") from error
         except SourceError:
             self._consumer.close()
             raise
-        self._look_at_s = time.monotonic() + _LOOK_S
+        self._refresh_at_s = time.monotonic() + _REFRESH_S
 
     @property
     def at_end(self) -> bool:
         """As `Reader` has it."""
-        return not self._unread
+        return not self._unfinished
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[TopicRecord]:
         """Return what comes within a moment. Blocks.
 
         Raises:
@@ -102,9 +102,9 @@ class TopicReader:
             SourceError: as for `read`.
 
         """
-        if time.monotonic() < self._look_at_s:
+        if time.monotonic() < self._refresh_at_s:
             return False
-        self._look_at_s = time.monotonic() + _LOOK_S
+        self._refresh_at_s = time.monotonic() + _REFRESH_S
         with self._lock:
             try:
                 return self._count() != self._partitions
@@ -137,13 +137,13 @@ class TopicReader:
         self.expired += max(0, low - offset)
         return TopicPartition(self._topic, number, max(low, offset))
 
-    def _record(self, message: "Message[Any, Any]") -> Record | None:
+    def _record(self, message: "Message[Any, Any]") -> TopicRecord | None:
         error = message.error()
         if error is not None:
             self._take_error(error, message)
             return None
         spool = dict(message.headers() or ()).get(SPOOL_HEADER) or b""
-        return Record(
+        return TopicRecord(
             partition=message.partition() or 0,
             offset=message.offset() or 0,
             spool=spool.decode(errors="replace") if isinstance(spool, bytes) else spool,
@@ -153,12 +153,12 @@ class TopicReader:
 
     def _take_error(self, error: KafkaError, message: "Message[Any, Any]") -> None:
         if error.code() == _EOF:
-            self._unread.discard(message.partition() or 0)
+            self._unfinished.discard(message.partition() or 0)
         elif message.topic() is not None:
             self._fault = error.str()
 
-    def _heard(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         if error.code() != _ALL_DOWN:  # which says nothing of why
-            self._said = error.str()
+            self._last_error = error.str()
         if error.code() in {_ALL_DOWN, _NO_LOGIN}:
-            self._fault = self._said or error.str()
+            self._fault = self._last_error or error.str()

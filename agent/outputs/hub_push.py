@@ -17,9 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from agent.config.hub import HubConfig, read_token
-from agent.errors import ConfigError, SinkError
-from agent.outputs.spool.reader import Batch, batch_after, identity
-from metrics.exporters.exposition import SinkStats
+from agent.errors import ConfigError, OutputError
+from agent.outputs.spool.reader import SpoolBatch, batch_after, spool_id
+from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 
 log = logging.getLogger(__name__)
@@ -30,16 +30,16 @@ _TIMEOUT_S = 30.0
 _MAX_WAIT_S = 60.0
 _NO_PASSWORD = b""
 """Without one OpenSSL asks the terminal for it."""
-_FAULTS = (OSError, HTTPException, SinkError, ConfigError, *MALFORMED)
+_FAULTS = (OSError, HTTPException, OutputError, ConfigError, *MALFORMED)
 
 
-class Progress(msgspec.Struct):
+class HubProgress(msgspec.Struct):
     """A hub's answer: the last record of a spool that it holds safely."""
 
     seq: int
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     status: int
     body: bytes
 
@@ -51,7 +51,7 @@ class _Counts:
     dropped: int = 0
 
 
-class Push:
+class HubPush:
     """Sends one spool to one hub."""
 
     def __init__(self, url: str, config: HubConfig, folder: Path) -> None:
@@ -66,7 +66,10 @@ class Push:
         self._folder, self._interval_s = folder, config.interval_s
         self._url, self._config = parts, config
         self._path = parts.path.rstrip("/")
-        self._token, self._link = read_token(config.token_file), _link(parts, config)
+        self._token, self._connection = (
+            read_token(config.token_file),
+            _open_connection(parts, config),
+        )
         self._spool = ""
         self._seq: int | None = None
         self._newest = 0
@@ -80,12 +83,12 @@ class Push:
             try:
                 more = await asyncio.to_thread(self.push)
                 wait = 0.0 if more else self._interval_s
-                self._tell("")
+                self._log_change("")
             except _FAULTS as error:
                 self._counts.errors += 1
                 self._seq = None  # ask again how far the hub is
                 wait = min(max(2 * wait, self._interval_s), _MAX_WAIT_S)
-                self._tell(str(error) or repr(error))
+                self._log_change(str(error) or repr(error))
             await asyncio.sleep(wait)
 
     def push(self) -> bool:
@@ -96,26 +99,26 @@ class Push:
             ConfigError: the token or a certificate cannot be read any more.
 
         """
-        self._spool = self._spool or identity(self._folder)
+        self._spool = self._spool or spool_id(self._folder)
         if self._seq is None:
             self._connect()
-            self._seq = self._ask(None).seq
+            self._seq = self._request(None).seq
         batch = batch_after(self._folder, self._seq, MAX_LINES, MAX_BYTES)
         if batch is None:
-            self._ask(b"")  # it lives, and has nothing to tell
+            self._request(b"")  # it lives, and has nothing to tell
             return False
         self._counts.dropped += batch.first - self._seq - 1  # gone before the hub was back
-        self._seq = self._ask(b"".join(batch.lines)).seq
+        self._seq = self._request(b"".join(batch.lines)).seq
         self._counts.sent += len(batch.lines)
         self._newest = batch.last
         return _is_full(batch)
 
     @property
-    def stats(self) -> SinkStats:
+    def stats(self) -> OutputStats:
         """What was sent so far."""
         counts = self._counts
         behind = 0 if self._seq is None else max(0, self._newest - self._seq)
-        return SinkStats(
+        return OutputStats(
             name=self.name,
             written=counts.sent,
             buffered=behind,
@@ -125,11 +128,11 @@ class Push:
 
     def _connect(self) -> None:
         """Begin anew, with what stands in the files now: tokens and certificates are renewed."""
-        self._link.close()
+        self._connection.close()
         self._token = read_token(self._config.token_file)
-        self._link = _link(self._url, self._config)
+        self._connection = _open_connection(self._url, self._config)
 
-    def _ask(self, body: bytes | None) -> Progress:
+    def _request(self, body: bytes | None) -> HubProgress:
         """Send lines, or ask how far the hub is."""
         headers = {"Content-Type": "application/x-ndjson", "X-Spool": self._spool}
         if self._token:
@@ -140,39 +143,39 @@ class Push:
             headers["Content-Encoding"] = "gzip"
             body = gzip.compress(body, 1)
         try:
-            answer = self._exchange("GET" if body is None else "POST", body, headers)
+            answer = self._send("GET" if body is None else "POST", body, headers)
         except (OSError, HTTPException):
-            self._link.close()  # the next request opens another
+            self._connection.close()  # the next request opens another
             raise
         if answer.status != HTTPStatus.OK:
-            raise ConnectionRefusedError(f"{answer.status}: {_complaint(answer.body)}")
-        return msgspec.json.decode(answer.body, type=Progress)
+            raise ConnectionRefusedError(f"{answer.status}: {_error_text(answer.body)}")
+        return msgspec.json.decode(answer.body, type=HubProgress)
 
-    def _exchange(self, method: str, body: bytes | None, headers: dict[str, str]) -> _Answer:
-        self._link.request(method, f"{self._path}{PATH}", body, headers)
-        answer = self._link.getresponse()
-        return _Answer(answer.status, answer.read())
+    def _send(self, method: str, body: bytes | None, headers: dict[str, str]) -> _Response:
+        self._connection.request(method, f"{self._path}{PATH}", body, headers)
+        answer = self._connection.getresponse()
+        return _Response(answer.status, answer.read())
 
-    def _tell(self, fault: str) -> None:
+    def _log_change(self, fault: str) -> None:
         if fault and fault != self._fault:
-            log.warning("hub_away", extra={"hub": self.name, "error": fault})
+            log.warning("hub_unreachable", extra={"hub": self.name, "error": fault})
         elif self._fault and not fault:
-            log.info("hub_back", extra={"hub": self.name})
+            log.info("hub_reachable", extra={"hub": self.name})
         self._fault = fault
 
 
-def _is_full(batch: Batch) -> bool:
+def _is_full(batch: SpoolBatch) -> bool:
     return len(batch.lines) >= MAX_LINES or sum(map(len, batch.lines)) >= MAX_BYTES // 2
 
 
-def _complaint(body: bytes) -> str:
+def _error_text(body: bytes) -> str:
     try:
         return str(msgspec.json.decode(body)["error"])
     except (*MALFORMED, KeyError, TypeError):
         return body[:200].decode(errors="replace")
 
 
-def _link(url: urllib.parse.SplitResult, config: HubConfig) -> HTTPConnection:
+def _open_connection(url: urllib.parse.SplitResult, config: HubConfig) -> HTTPConnection:
     host, port = url.hostname or "", url.port
     if url.scheme == "http":
         return HTTPConnection(host, port, timeout=_TIMEOUT_S)

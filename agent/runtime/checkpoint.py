@@ -17,7 +17,7 @@ from metrics.model.sample import MALFORMED
 from metrics.tracking.tracker import TrackerState
 
 VERSION = 1
-_PIECE = 200
+_MEMBERS_AT_ONCE = 200
 """Members that are encoded at once."""
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def load(path: Path) -> Checkpoint | None:
     afresh, reads what its sources still have, and equal events keep their ids.
 
     Raises:
-        SinkError: the file is there and may not be read or moved.
+        OutputError: the file is there and may not be read or moved.
 
     """
     try:
@@ -75,31 +75,31 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file; after a crash there is the old one or the new one, whole.
 
     Raises:
-        SinkError: it cannot be written; the old one stays.
+        OutputError: it cannot be written; the old one stays.
 
     """
-    replace_file(path, pieces(checkpoint))
+    replace_file(path, encode_parts(checkpoint))
 
 
-def pieces(checkpoint: Checkpoint) -> Iterator[bytes]:
+def encode_parts(checkpoint: Checkpoint) -> Iterator[bytes]:
     """Yield the file's text. As one it would take 40 MiB for 20,000 members, at every save."""
     tracker = checkpoint.tracker
     yield b'{"version":%d,"spool":%b,' % (checkpoint.version, _encode(checkpoint.spool))
     yield b'"tracker":{"consumers":'
-    yield from _list(tracker.consumers)
+    yield from _encode_list(tracker.consumers)
     yield b',"instances":'
-    yield from _list(tracker.instances)
+    yield from _encode_list(tracker.instances)
     yield b',"groups":'
-    yield from _list(tracker.groups)
+    yield from _encode_list(tracker.groups)
     yield b',"counts":%b},"sources":{' % _encode(tracker.counts)
     for number, (name, position) in enumerate(checkpoint.sources.items()):
         yield b"%b%b:%b" % (b"," if number else b"", _encode(name), _encode(position))
     yield b"}}"
 
 
-def _list(items: Sequence[object]) -> Iterator[bytes]:
+def _encode_list(items: Sequence[object]) -> Iterator[bytes]:
     yield b"["
-    for begin in range(0, len(items), _PIECE):
-        text = _encode(items[begin : begin + _PIECE])[1:-1]
+    for begin in range(0, len(items), _MEMBERS_AT_ONCE):
+        text = _encode(items[begin : begin + _MEMBERS_AT_ONCE])[1:-1]
         yield b"," + text if begin else text
     yield b"]"

@@ -28,7 +28,7 @@ class LogfmtFormatter(logging.Formatter):
     """``ts=... level=info event=listening address=127.0.0.1:12472``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return " ".join(f"{key}={_quoted(value)}" for key, value in _fields(record).items())
+        return " ".join(f"{key}={_quote(value)}" for key, value in _fields(record).items())
 
 
 class JsonFormatter(logging.Formatter):
@@ -51,7 +51,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
     return fields
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     text = str(value)
     plain = text.isprintable() and not any(char in text for char in ' "=')
     return text if plain and text else json.dumps(text)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
-_GROWN = 1.02
+_SHRINK_AGAIN_AT = 1.02
 """Of what was there when something was let go: then again."""
-_BELOW = 0.95
+_RESTORE_BELOW = 0.95
 """Of the limit: stores may grow again."""
 
 _log = logging.getLogger(__name__)
@@ -34,19 +34,21 @@ class MemoryLimit:
     def __init__(self, resident: Callable[[], int] = resident_bytes) -> None:
         """``resident`` says how many bytes the process has."""
         self._resident = resident
-        self._spared_at = 0
+        self._shrunk_bytes = 0
         """With how many bytes something was let go last; 0: the stores may grow."""
 
-    def hold(self, limit_bytes: int, spare: Callable[[], None], grow: Callable[[], None]) -> None:
+    def enforce(
+        self, limit_bytes: int, spare: Callable[[], None], grow: Callable[[], None]
+    ) -> None:
         """Look once. Call ``spare`` above the limit, and when it grows on; ``grow`` once below."""
         found = self._resident()
-        if found > limit_bytes and found > self._spared_at * _GROWN:
-            if not self._spared_at:
+        if found > limit_bytes and found > self._shrunk_bytes * _SHRINK_AGAIN_AT:
+            if not self._shrunk_bytes:
                 keys = {"limit_bytes": limit_bytes, "found_bytes": found}
                 _log.warning("memory_limit", extra=keys)
-            self._spared_at = found
+            self._shrunk_bytes = found
             spare()
-        elif self._spared_at and found < limit_bytes * _BELOW:
-            self._spared_at = 0
-            _log.info("memory_limit_over", extra={"limit_bytes": limit_bytes})
+        elif self._shrunk_bytes and found < limit_bytes * _RESTORE_BELOW:
+            self._shrunk_bytes = 0
+            _log.info("memory_limit_restored", extra={"limit_bytes": limit_bytes})
             grow()

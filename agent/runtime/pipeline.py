@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent.errors import SinkError
-from agent.hub.recent_records import History
+from agent.errors import OutputError
+from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool
 from agent.runtime.checkpoint import Checkpoint
-from agent.sources.base import Inspecting, Source, Sparing
-from metrics.exporters.exposition import SinkStats
+from agent.sources.base import GroupInspector, Source, SupportsMemoryPressure
+from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import Sample
 from metrics.model.signals import Signal
 from metrics.tracking.tracker import Tracker
@@ -41,16 +41,16 @@ class Pipeline:
     def __init__(
         self,
         *,
-        sink: JsonlSpool,
+        spool: JsonlSpool,
         save: Callable[[Checkpoint], None],
-        history: History,
+        recent: RecentRecords,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``save`` writes the checkpoint; it raises SinkError where the disk refuses."""
-        self.sink = sink
+        """``save`` writes the checkpoint; it raises OutputError where the disk refuses."""
+        self.spool = spool
         self._save = save
-        self._history = history
+        self._recent = recent
         self._clock, self._monotonic = clock, monotonic
         self._errors = self._committed = self._saved_to = 0
         self._failing = self._uncommitted = self._unsaved = False
@@ -63,19 +63,19 @@ class Pipeline:
         self,
         tracker: Tracker,
         sources: Sequence[Source],
-        watched: Callable[[str], bool],
+        is_watched: Callable[[str], bool],
         interval_s: float,
     ) -> None:
         """Take what a configuration builds; again after a reload."""
         self.tracker = tracker
         self.sources = sources
-        self._watched = watched
+        self._is_watched = is_watched
         self._interval_s = interval_s
 
     def emit(self, signals: Sequence[Signal]) -> None:
         """Take signals in read order."""
         for signal in signals:
-            if self._watched(signal.member.group):
+            if self._is_watched(signal.member.group):
                 self.record(self.tracker.apply(signal))
 
     def detach(self, stream: str, at: float) -> None:
@@ -85,32 +85,32 @@ class Pipeline:
     def tick(self) -> None:
         """Let time pass: what is due, then a commit where there is something to commit."""
         now = self._clock()
-        read_to = min((source.caught_up_to(now) for source in self.sources), default=now)
+        read_to = min((source.watermark(now) for source in self.sources), default=now)
         self.record(self.tracker.advance(read_to))
         for source in self.sources:
-            if isinstance(source, Inspecting):
+            if isinstance(source, GroupInspector):
                 self.record(source.findings())
         deadline = read_to // self._interval_s * self._interval_s
         if deadline > self._sampled_at:
             self._sampled_at = deadline
             self.record(self.tracker.sample(deadline, self._interval_s))
         if self.commit():
-            self._guarded(lambda: self.sink.tick(now))
+            self._try_write(lambda: self.spool.tick(now))
 
-    def spare(self) -> None:
+    def shrink_buffers(self) -> None:
         """Keep no more than there is, as memory is short, and let go of what is half read."""
         for source in self.sources:
-            if isinstance(source, Sparing):
-                source.spare()
-        self._history.keep_size()
+            if isinstance(source, SupportsMemoryPressure):
+                source.shrink_buffers()
+        self._recent.freeze_limits()
         self.tracker.keep_size()
 
-    def grow(self) -> None:
+    def restore_limits(self) -> None:
         """Keep what the limits allow again."""
-        self._history.grow()
+        self._recent.restore_limits()
         self.tracker.grow()
 
-    async def safe(self) -> bool:
+    async def wait_durable(self) -> bool:
         """Return once what was recorded so far is safe; False: the disk refuses."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -119,32 +119,32 @@ class Pipeline:
     def commit(self) -> bool:
         """Make samples safe, then save the checkpoint if anything has moved; False: not safe."""
         if self._uncommitted:
-            if not self._guarded(self.sink.commit):
-                self._answer(is_safe=False)
+            if not self._try_write(self.spool.commit):
+                self._resolve_waiters(is_safe=False)
                 return False
             self._uncommitted, self._unsaved = False, True
-            self._committed = self.sink.stats.written
-        self._answer(is_safe=True)
+            self._committed = self.spool.stats.written
+        self._resolve_waiters(is_safe=True)
         due_at = self._save_after if self._unsaved else self._look_after
         if self._monotonic() >= due_at or self._committed - self._saved_to > _MAX_UNSAVED:
-            return self._checkpoint()
+            return self._save_checkpoint()
         return True
 
     def close(self) -> None:
         """Commit everything and close the sink."""
         self._save_after = self._look_after = 0.0
         self.commit()
-        self._guarded(self.sink.close)
+        self._try_write(self.spool.close)
 
     def positions(self) -> Positions:
         """Return what each source needs to go on exactly here."""
         return {source.name: source.checkpoint() for source in self.sources}
 
     @property
-    def sink_stats(self) -> SinkStats:
+    def spool_stats(self) -> OutputStats:
         """What the sink has done so far."""
-        stats = self.sink.stats
-        return SinkStats(
+        stats = self.spool.stats
+        return OutputStats(
             name="spool",
             written=stats.written,
             buffered=stats.written - self._committed,
@@ -155,23 +155,23 @@ class Pipeline:
     def record(self, samples: Sequence[Sample]) -> None:
         """Take samples; the next tick makes them safe."""
         if samples:
-            self.sink.write(samples)
-            self._history.add(samples, self._clock())
+            self.spool.write(samples)
+            self._recent.add(samples, self._clock())
             self._uncommitted = True
 
-    def _answer(self, *, is_safe: bool) -> None:
+    def _resolve_waiters(self, *, is_safe: bool) -> None:
         for waiter in self._waiters:
             if not waiter.done():  # who waited may have gone
                 waiter.set_result(is_safe)
         self._waiters.clear()
 
-    def _checkpoint(self) -> bool:
+    def _save_checkpoint(self) -> bool:
         started, positions = self._monotonic(), self.positions()
         if self._unsaved or positions != self._saved:
             checkpoint = Checkpoint(
-                spool=self.sink.mark, tracker=self.tracker.state(), sources=positions
+                spool=self.spool.mark, tracker=self.tracker.state(), sources=positions
             )
-            if not self._guarded(lambda: self._save(checkpoint)):
+            if not self._try_write(lambda: self._save(checkpoint)):
                 return False
             self._save_after = started + _SAVE_SHARE * (self._monotonic() - started)
         self._unsaved, self._saved = False, positions
@@ -179,17 +179,17 @@ class Pipeline:
         self._look_after = max(started + _MAX_UNSAVED_S, self._save_after)
         return True
 
-    def _guarded(self, act: Callable[[], None]) -> bool:
+    def _try_write(self, act: Callable[[], None]) -> bool:
         """Do something that the disk can refuse; tell each change of state once."""
         try:
             act()
-        except SinkError as error:
+        except OutputError as error:
             self._errors += 1
             if not self._failing:
-                log.error("samples_not_safe", extra={"error": str(error)})  # noqa: TRY400
+                log.error("samples_not_durable", extra={"error": str(error)})  # noqa: TRY400
             self._failing = True
             return False
         if self._failing:
-            log.info("samples_safe_again")
+            log.info("samples_durable_again")
         self._failing = False
         return True

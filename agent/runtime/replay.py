@@ -26,7 +26,7 @@ Blocks = Iterable[tuple[bytes, float]]
 """Pieces of one stream with the Unix seconds that stand for their arrival."""
 
 
-def in_order(parser: StreamParser, blocks: Blocks) -> Iterator[Signal | Tick]:
+def order_by_time(parser: StreamParser, blocks: Blocks) -> Iterator[Signal | Tick]:
     """Yield a stream's signals in the order of time."""
     heap: list[tuple[float, int, Signal]] = []
     number = 0
@@ -69,16 +69,16 @@ def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iter
         yield heapq.heappop(made)[2]
 
 
-def as_text(sample: Sample) -> str:
+def format_text(sample: Sample) -> str:
     """Write one line for people."""
     reason = f"  {sample.reason}" if sample.reason else ""
     return printable(
         f"{sample.ts}  {sample.scope:<8}  {sample.group}  {sample.client_id}  "
-        f"{_what(sample)}{reason}"
+        f"{_describe_move(sample)}{reason}"
     )
 
 
-def _what(sample: Sample) -> str:
+def _describe_move(sample: Sample) -> str:
     to = f"{sample.to} {sample.status}"
     if sample.kind is SampleKind.SIGNAL:  # moved nothing
         return f"at {sample.from_}: noted" if sample.to is None else f"at {sample.from_}: {to}"

@@ -7,21 +7,21 @@ from metrics.exporters.exposition import SourceStats
 from metrics.model.signals import Signal
 
 
-class SourceBook:
+class SourceStatsCollector:
     """Remembers which source tells of which stream; a restart learns it anew from what is told."""
 
     def __init__(self) -> None:
-        self._teller: dict[str, str] = {}
+        self._source_of_stream: dict[str, str] = {}
 
     def __len__(self) -> int:
-        return len(self._teller)
+        return len(self._source_of_stream)
 
-    def listening(self, source: Source, emit: Emit) -> Emit:
+    def observe(self, source: Source, emit: Emit) -> Emit:
         """Return what a source emits to: noted here, then handed on."""
 
         def take(signals: Sequence[Signal]) -> None:
             for signal in signals:
-                self._teller[signal.member.stream] = source.name
+                self._source_of_stream[signal.member.stream] = source.name
             emit(signals)
 
         return take
@@ -30,10 +30,10 @@ class SourceBook:
         self, sources: Sequence[Source], streams: Mapping[str, int]
     ) -> tuple[SourceStats, ...]:
         """Return every source's; ``streams`` holds how many members each stream tells of."""
-        for gone in self._teller.keys() - streams.keys():
-            del self._teller[gone]
+        for gone in self._source_of_stream.keys() - streams.keys():
+            del self._source_of_stream[gone]
         members = dict.fromkeys((source.name for source in sources), 0)
-        for stream, name in self._teller.items():
+        for stream, name in self._source_of_stream.items():
             if name in members:
                 members[name] += streams[stream]
         return tuple(_stats(source, members[source.name]) for source in sources)

@@ -10,7 +10,7 @@ RESTART_S = 5.0
 log = logging.getLogger(__name__)
 
 
-async def keep_running(
+async def supervise(
     event: str,
     keys: Mapping[str, str],
     run: Callable[[], Awaitable[None]],

@@ -41,10 +41,10 @@ class SourceHealth:
 
 
 @runtime_checkable
-class Inspecting(Protocol):
+class GroupInspector(Protocol):
     """A source that knows groups as their coordinators tell them."""
 
-    def inspected(self) -> tuple[InspectedGroup, ...]:
+    def group_states(self) -> tuple[InspectedGroup, ...]:
         """Return every group that it knows now."""
 
     def findings(self) -> Sequence[Sample]:
@@ -52,10 +52,10 @@ class Inspecting(Protocol):
 
 
 @runtime_checkable
-class Sparing(Protocol):
+class SupportsMemoryPressure(Protocol):
     """A source that keeps what it can do without."""
 
-    def spare(self) -> None:
+    def shrink_buffers(self) -> None:
         """Let go of it: memory is short (`agent.runtime.memory_limit`)."""
 
 
@@ -69,7 +69,7 @@ class Source(Protocol):
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Read until cancelled, with backoff after faults of the world."""
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return the event time up to which everything has been read; ``now`` when idle."""
 
     def checkpoint(self) -> dict[str, Any]:
@@ -77,10 +77,10 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Lasting(Source, Protocol):
+class SupportsReload(Source, Protocol):
     """A source that traffic flows through: it goes on over a reload as long as it has its name."""
 
-    def renew(self, config: Any) -> None:
+    def reload(self, config: Any) -> None:
         """Take its own configuration anew, and read its files again, such as certificates.
 
         Raises:

@@ -24,7 +24,7 @@ _NEW_PROTOCOLS: Codes = frozenset(
 )
 
 
-class Shown(NamedTuple):
+class SourceCoverage(NamedTuple):
     """What sources of these types show of such clients."""
 
     name: str
@@ -38,24 +38,24 @@ class Shown(NamedTuple):
 _WIRE = ("capture", "proxy")
 
 OTHERS = (
-    Shown("wire-classic", _WIRE, "clients that give reasons (KIP-800)", "classic", _ALL),
-    Shown(
+    SourceCoverage("wire-classic", _WIRE, "clients that give reasons (KIP-800)", "classic", _ALL),
+    SourceCoverage(
         "wire-classic-without-reasons",
         _WIRE,
         "Java before 3.2, librdkafka and others that give none",
         "classic",
         _ALL - {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.METADATA_CHANGED},
     ),
-    Shown("wire-consumer", _WIRE, "any", "consumer", _NEW_PROTOCOLS),
-    Shown("wire-share", _WIRE, "any", "share", _NEW_PROTOCOLS),
-    Shown(
+    SourceCoverage("wire-consumer", _WIRE, "any", "consumer", _NEW_PROTOCOLS),
+    SourceCoverage("wire-share", _WIRE, "any", "share", _NEW_PROTOCOLS),
+    SourceCoverage(
         "wire-streams",
         _WIRE,
         "any",
         "streams",
         _NEW_PROTOCOLS | {RebalanceStatus.ASSIGNMENT_PROBING, RebalanceStatus.ENDPOINT_UPDATE},
     ),
-    Shown(
+    SourceCoverage(
         "librdkafka-statistics",
         ("librdkafka_stats", "http"),
         "librdkafka",
@@ -69,7 +69,7 @@ OTHERS = (
             }
         ),
     ),
-    Shown(
+    SourceCoverage(
         "http-events",
         ("http",),
         "processes that post",
@@ -86,6 +86,6 @@ OTHERS = (
             }
         ),
     ),
-    Shown("inspection", ("groups",), "brokers", "any", frozenset()),
+    SourceCoverage("inspection", ("groups",), "brokers", "any", frozenset()),
 )
 """Every source but logs and brokers' logs. Inspection compares states: it moves no status."""

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from aggregation.explain.explanation import explanations, unseen
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
@@ -34,15 +34,15 @@ class _WrongQueryError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Queries:
+class ApiDependencies:
     """What the API asks of the application."""
 
-    look: Callable[[], tuple[Snapshot, Sequence[SourceStats]]]
+    take_snapshot: Callable[[], tuple[Snapshot, Sequence[SourceStats]]]
     """Asked where nothing moves meanwhile: in the event loop."""
-    history: History
+    recent: RecentRecords
 
 
-def routes(queries: Queries) -> list[Route]:
+def routes(queries: ApiDependencies) -> list[Route]:
     """Return the routes below `PREFIX`."""
     answers = {
         "groups": _groups,
@@ -57,16 +57,16 @@ def routes(queries: Queries) -> list[Route]:
     ]
 
 
-_Answer = Callable[["_Seen", "_Query"], Any]
+_Handler = Callable[["_ApiView", "_Query"], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ApiView:
     """What an answer is made of, as it was at one instant."""
 
     snapshot: Snapshot
     sources: Sequence[SourceStats]
-    history: History
+    recent: RecentRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,17 @@ class _Query:
     at: float | None
 
     @property
-    def wanted(self) -> str:
+    def required_group(self) -> str:
         if self.group is None:
             raise _WrongQueryError("wanted the name of a group: ?group=NAME")
         return self.group
 
 
-def _route(queries: Queries, answer: _Answer) -> Callable[[Request], Any]:
+def _route(queries: ApiDependencies, answer: _Handler) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         try:
-            query = _query(request)
-            seen = _Seen(*queries.look(), queries.history)
+            query = _parse_query(request)
+            seen = _ApiView(*queries.take_snapshot(), queries.recent)
             # explaining takes a while: a thread of its own, or the sources would wait
             body = await asyncio.to_thread(partial(answer, seen, query))
         except _WrongQueryError as error:
@@ -98,16 +98,16 @@ def _route(queries: Queries, answer: _Answer) -> Callable[[Request], Any]:
     return serve
 
 
-def _query(request: Request) -> _Query:
+def _parse_query(request: Request) -> _Query:
     given = request.query_params
     last = given.get("last", str(_DEFAULT_LAST))
     if not _LAST.fullmatch(last) or not 1 <= int(last) <= MAX_LAST:
         raise _WrongQueryError(f"last: found {last[:20]!r}, wanted 1 to {MAX_LAST}")
     at = given.get("at")
-    return _Query(given.get("group"), int(last), None if at is None else _instant(at))
+    return _Query(given.get("group"), int(last), None if at is None else _parse_instant(at))
 
 
-def _instant(text: str) -> float:
+def _parse_instant(text: str) -> float:
     try:
         at = float(text)
     except ValueError:
@@ -117,13 +117,13 @@ def _instant(text: str) -> float:
     return at
 
 
-def _groups(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+def _groups(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
     views = group_views(live(seen.snapshot))
     return [_group(view) for view in views if query.group in {None, view.group}]
 
 
 def _group(view: GroupView) -> dict[str, Any]:
-    gravest = view.gravest
+    gravest = view.highest_member
     return {
         "cluster": view.cluster,
         "group": view.group,
@@ -138,7 +138,7 @@ def _group(view: GroupView) -> dict[str, Any]:
     }
 
 
-def _members(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
+def _members(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
     shown = live(seen.snapshot)
     return [
         {
@@ -174,8 +174,8 @@ def _status(status: RebalanceStatus | None, peak: RebalanceStatus | None) -> dic
     }
 
 
-def _episodes(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
-    history = seen.history
+def _episodes(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
+    history = seen.recent
     found = history.episodes(history.records(query.group), seen.snapshot.at)
     return [
         {"cluster": told.cluster, "group": told.group, **msgspec.to_builtins(each)}
@@ -184,8 +184,8 @@ def _episodes(seen: _Seen, query: _Query) -> list[dict[str, Any]]:
     ]
 
 
-def _explain(seen: _Seen, query: _Query) -> list[Any]:
-    group, history, shown = query.wanted, seen.history, seen.snapshot
+def _explain(seen: _ApiView, query: _Query) -> list[Any]:
+    group, history, shown = query.required_group, seen.recent, seen.snapshot
     episodes = history.episodes(history.records(group), shown.at)
     found = explanations(episodes, query.last, query.at)
     quiet = [] if found else unseen(group, shown)
@@ -195,7 +195,7 @@ def _explain(seen: _Seen, query: _Query) -> list[Any]:
     return found or quiet
 
 
-def _sources(seen: _Seen, _: _Query) -> list[dict[str, Any]]:
+def _sources(seen: _ApiView, _: _Query) -> list[dict[str, Any]]:
     return [
         {
             "name": source.name,

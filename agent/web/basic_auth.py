@@ -49,7 +49,7 @@ class Users:
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, bytes] = {}
 
-    def remember(self, shown: Credentials) -> bool:
+    def is_verified(self, shown: Credentials) -> bool:
         """Tell whether they were right before; takes no time to speak of."""
         verified = self._verified.get(shown.name, b"")
         return hmac.compare_digest(verified, self._digest(shown.password))
@@ -80,7 +80,7 @@ def _cost(text: str, where: str) -> int:
     raise ConfigError(f"{where}: wanted {wanted}")
 
 
-def credentials(authorization: str) -> Credentials | None:
+def parse_credentials(authorization: str) -> Credentials | None:
     """Return what an ``Authorization`` header shows; None: nothing of the scheme ``Basic``."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":

@@ -20,7 +20,7 @@ def routes(source: FindSource) -> list[Route]:
     ]
 
 
-def own_token(find: FindSource, path: str) -> bool:
+def has_own_token(find: FindSource, path: str) -> bool:
     """Tell whether a token is asked for at a path."""
     source = find()
     asked = source is not None and source.config.token_file is not None

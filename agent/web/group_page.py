@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from agent.web.html import STYLE, cells, page, status_cell, visible
 from aggregation.explain.explanation import (
     Explanation,
-    Happening,
+    GroupRebalance,
     explain,
     explanations,
     partitions,
@@ -40,7 +40,7 @@ _NAME_PX, _WIDTH_PX, _LANE_PX, _HEAD_PX = 260, 1000, 22, 20
 _TICKS = 5
 
 
-def minutes_of(wanted: str) -> int:
+def parse_minutes(wanted: str) -> int:
     """Return the window that was asked for, of those there are."""
     return next((each for each in WINDOWS_MIN if str(each) == wanted), DEFAULT_MIN)
 
@@ -72,7 +72,7 @@ class Window:
         return _NAME_PX + min(1.0, max(0.0, share)) * (_WIDTH_PX - _NAME_PX)
 
 
-def group_page(group: str, history: History, shown: Snapshot, minutes: int) -> str:
+def group_page(group: str, history: RecentRecords, shown: Snapshot, minutes: int) -> str:
     """Return the page of a group at the instant of a snapshot, from its records."""
     records = history.records(group)
     told = explanations(history.episodes(records, shown.at), LAST, None)
@@ -193,14 +193,14 @@ def _legend() -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def _table(happened: Sequence[Happening]) -> str:
+def _table(happened: Sequence[GroupRebalance]) -> str:
     heads = ("began by", "at (UTC)", "took", "who", "why", "waited for", "cost", "went")
     body = "".join(f"<tr>{_row(each)}</tr>" for each in reversed(happened))
     head = cells("th", heads)
     return f"<h2>Rebalances, the latest first</h2><table><tr>{head}</tr>{body}</table>"
 
 
-def _row(each: Happening) -> str:
+def _row(each: GroupRebalance) -> str:
     who = " on ".join(part for part in (each.client_id, each.host) if part) or "not seen"
     inferred = " (inferred)" if each.certainty == "inferred" else ""
     slow = "" if each.straggler is None else f"{each.straggler}, {each.waited_seconds:.1f} s"
@@ -212,7 +212,7 @@ def _row(each: Happening) -> str:
     return began + cells("td", (at, took, f"{who}{inferred}", why, slow, _cost(each), went))
 
 
-def _cost(each: Happening) -> str:
+def _cost(each: GroupRebalance) -> str:
     cost = f"{span(each.member_seconds)} of its members' time"
     if each.partitions_moved is not None:
         cost += f", {partitions(each.partitions_moved)} moved"

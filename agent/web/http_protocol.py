@@ -11,7 +11,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_TIMEOUT_S = 10.0
-ANSWER_TIMEOUT_S = 60.0
+RESPONSE_TIMEOUT_S = 60.0
 """Scrapers give up sooner: 10 s by default."""
 
 
@@ -19,7 +19,7 @@ class HttpConnection(H11Protocol):
     """Is closed when a head does not come whole, or an answer is not taken, in time."""
 
     _deadline: asyncio.TimerHandle | None = None
-    _answer_deadline: asyncio.TimerHandle | None = None
+    _response_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
@@ -30,32 +30,32 @@ class HttpConnection(H11Protocol):
         """Wait for the rest of a head that has begun; between requests uvicorn's bound holds."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._forget_deadline()
+            self._cancel_deadline()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.close)
 
     def pause_writing(self) -> None:
         """Wait for the peer to take what is written."""
         super().pause_writing()
-        self._answer_deadline = self.loop.call_later(ANSWER_TIMEOUT_S, self.transport.abort)
+        self._response_deadline = self.loop.call_later(RESPONSE_TIMEOUT_S, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Go on: it has."""
-        self._forget_answer()
+        self._cancel_response_deadline()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
-        self._forget_deadline()
-        self._forget_answer()
+        self._cancel_deadline()
+        self._cancel_response_deadline()
         super().connection_lost(exc)
 
-    def _forget_deadline(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _forget_answer(self) -> None:
-        if self._answer_deadline is not None:
-            self._answer_deadline.cancel()
-            self._answer_deadline = None
+    def _cancel_response_deadline(self) -> None:
+        if self._response_deadline is not None:
+            self._response_deadline.cancel()
+            self._response_deadline = None

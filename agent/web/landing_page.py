@@ -89,7 +89,7 @@ _Row = tuple[tuple[str, ...], RebalanceStatus | None]
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[_Row]) -> str:
     """Return the rows, the gravest first; what is left out is said."""
-    shown = sorted(rows, key=lambda row: (-_gravity(row[1]), row[0]))[:MAX_ROWS]
+    shown = sorted(rows, key=lambda row: (-_status_order(row[1]), row[0]))[:MAX_ROWS]
     head = cells("th", ("status", *heads))
     body = "".join(
         f"<tr>{_status_cell(status)}{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
@@ -104,5 +104,5 @@ def _status_cell(status: RebalanceStatus | None) -> str:
     return "<td></td>" if status is None else status_cell(status)
 
 
-def _gravity(status: RebalanceStatus | None) -> int:
+def _status_order(status: RebalanceStatus | None) -> int:
     return -1 if status is None else status

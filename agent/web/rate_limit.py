@@ -25,7 +25,7 @@ class RateLimit:
         self._interval_s, self._burst, self._clock = interval_s, burst, clock
         self._room, self._filled_at = float(burst), clock()
 
-    def wait_s(self) -> float:
+    def take_or_wait_s(self) -> float:
         """Take one; else return how long to wait for the next."""
         now = self._clock()
         self._room = min(self._burst, self._room + (now - self._filled_at) / self._interval_s)
@@ -36,7 +36,7 @@ class RateLimit:
         return 0.0
 
 
-class Limited:
+class RateLimitMiddleware:
     """An application that answers at a limited rate, but for some paths."""
 
     def __init__(self, app: ASGIApp, limit: RateLimit, free: Collection[str] = ()) -> None:
@@ -53,7 +53,7 @@ class Limited:
 
 def refusal(limit: RateLimit) -> ASGIApp | None:
     """Return the answer to a request too many."""
-    wait_s = limit.wait_s()
+    wait_s = limit.take_or_wait_s()
     if not wait_s:
         return None
     headers = {"Retry-After": str(math.ceil(wait_s))}

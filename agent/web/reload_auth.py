@@ -20,12 +20,12 @@ _MAX_TOKEN_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Writes:
+class ReloadPolicy:
     """The rule for ``/-/reload``."""
 
     token_file: Path | None = None
 
-    def own_token(self, path: str) -> bool:
+    def has_own_token(self, path: str) -> bool:
         """Tell whether a token is asked for at a path, and no user."""
         return path == RELOAD and self.token_file is not None
 

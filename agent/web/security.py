@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent.errors import ConfigError
-from agent.web.basic_auth import Users, credentials
+from agent.web.basic_auth import Users, parse_credentials
 from agent.web.rate_limit import RateLimit, refusal
 from agent.web.reload_auth import USER
 from agent.web.tls import current_context, make_context
@@ -31,12 +31,12 @@ MAX_WAITING = 16
 """Passwords that wait to be checked, one after the other; scrapers need one check each."""
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="rebalance-agent", charset="UTF-8"'}
 
-OwnToken = Callable[[str], bool]
+HasOwnToken = Callable[[str], bool]
 """Whether what is served at a path asks for a token of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class _InForce:
+class _ActiveConfig:
     tls: ssl.SSLContext | None
     users: Users | None
     headers: dict[str, str]
@@ -55,12 +55,12 @@ class WebSecurity:
         """
         self._path, self._reloads = path, reloads
         self._files: tuple[Path, ...] = ()
-        self._seen: tuple[object, ...] = ()
-        self._in_force = self._read()
-        self.tls = None if self._in_force.tls is None else current_context(self._context)
+        self._file_stamps: tuple[object, ...] = ()
+        self._active = self._read()
+        self.tls = None if self._active.tls is None else current_context(self._context)
         """What to listen with; None: plaintext."""
 
-    def renew(self) -> None:
+    def reload(self) -> None:
         """Read it again.
 
         Raises:
@@ -71,44 +71,44 @@ class WebSecurity:
         if (made.tls is None) != (self.tls is None):
             wanted = "wanted a restart to turn TLS on or off"
             raise ConfigError(f"{self._path}: tls_server_config: {wanted}")
-        self._in_force = made
+        self._active = made
 
-    def current(self) -> _InForce:
+    def current(self) -> _ActiveConfig:
         """Return what is in force, after a look at the files."""
-        if _stamps((self._path, *self._files)) == self._seen:
-            return self._in_force
+        if _stamps((self._path, *self._files)) == self._file_stamps:
+            return self._active
         try:
-            self.renew()
+            self.reload()
         except ConfigError as error:
             self._reloads["failure"] += 1
             log.error("web_config_failed", extra={"error": str(error)})  # noqa: TRY400
         else:
             self._reloads["success"] += 1
             log.info("web_config_reloaded", extra={"file": str(self._path)})
-        return self._in_force
+        return self._active
 
-    def guard(self, app: ASGIApp, own_tokens: Sequence[OwnToken]) -> ASGIApp:
+    def guard(self, app: ASGIApp, own_tokens: Sequence[HasOwnToken]) -> ASGIApp:
         """Return the application for users alone, but for paths with a token of their own."""
-        return _Guard(app, self.current, own_tokens)
+        return _AccessGuard(app, self.current, own_tokens)
 
     def _context(self) -> ssl.SSLContext:
         context = self.current().tls
         assert context is not None  # noqa: S101 - `renew` holds it
         return context
 
-    def _read(self) -> _InForce:
+    def _read(self) -> _ActiveConfig:
         # what is looked at first cannot have changed unseen while it was read
-        self._seen = _stamps((self._path, *self._files))
+        self._file_stamps = _stamps((self._path, *self._files))
         config = read_web_config(self._path)
         self._files = config.files
-        self._seen = (self._seen[0], *_stamps(self._files))
-        return _in_force(config, self._path)
+        self._file_stamps = (self._file_stamps[0], *_stamps(self._files))
+        return _activate(config, self._path)
 
 
-def _in_force(config: WebFileConfig, path: Path) -> _InForce:
+def _activate(config: WebFileConfig, path: Path) -> _ActiveConfig:
     tls, users = config.tls_server_config, config.basic_auth_users
     rate = config.rate_limit
-    return _InForce(
+    return _ActiveConfig(
         tls=None if tls is None else make_context(tls, f"{path}: tls_server_config"),
         users=Users(users, f"{path}: basic_auth_users") if users else None,
         headers={name: value for name, value in config.http_server_config.headers.items() if value},
@@ -128,9 +128,9 @@ def _stamp(path: Path) -> object:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-class _Guard:
+class _AccessGuard:
     def __init__(
-        self, app: ASGIApp, current: Callable[[], _InForce], own_tokens: Sequence[OwnToken]
+        self, app: ASGIApp, current: Callable[[], _ActiveConfig], own_tokens: Sequence[HasOwnToken]
     ) -> None:
         self._app, self._current, self._own_tokens = app, current, own_tokens
         # one thread: a flood of wrong passwords takes one core at most
@@ -147,13 +147,13 @@ class _Guard:
         if refused is None and in_force.users is not None and not has_token:
             refused = await self._refusal(in_force.users, Headers(scope=scope))
             scope[USER] = refused is None
-        await (refused or self._app)(scope, receive, _with(in_force.headers, send))
+        await (refused or self._app)(scope, receive, _add_headers(in_force.headers, send))
 
     async def _refusal(self, users: Users, headers: Headers) -> ASGIApp | None:
-        shown = credentials(headers.get("authorization", ""))
+        shown = parse_credentials(headers.get("authorization", ""))
         if shown is None:
             return PlainTextResponse("wanted a user and a password\n", 401, _CHALLENGE)
-        if users.remember(shown):
+        if users.is_verified(shown):
             return None
         if self._waiting >= MAX_WAITING:
             return PlainTextResponse("too many passwords to check\n", 503, {"Retry-After": "5"})
@@ -168,14 +168,14 @@ class _Guard:
         return PlainTextResponse("wrong user or password\n", 401, _CHALLENGE)
 
 
-def _with(headers: dict[str, str], send: Send) -> Send:
+def _add_headers(headers: dict[str, str], send: Send) -> Send:
     """Add headers that an answer does not have itself."""
 
-    async def sent(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = MutableHeaders(scope=message)
             for name, value in headers.items():
                 own.setdefault(name, value)
         await send(message)
 
-    return sent if headers else send
+    return send_with_headers if headers else send

@@ -26,11 +26,11 @@ from starlette.types import ASGIApp
 from agent.config.addresses import parse_address
 from agent.config.web import WebConfig
 from agent.errors import RebalanceAgentError, SourceError
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from agent.web import api
 from agent.web.http_protocol import HEAD_TIMEOUT_S, HttpConnection
-from agent.web.rate_limit import BURST, INTERVAL_S, Limited, RateLimit
-from agent.web.reload_auth import RELOAD, Writes
+from agent.web.rate_limit import BURST, INTERVAL_S, RateLimit, RateLimitMiddleware
+from agent.web.reload_auth import RELOAD, ReloadPolicy
 from aggregation.live.group_views import group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import AgentStats, Exposition, SourceStats
@@ -46,7 +46,7 @@ MAX_CONNECTIONS = 64
 """A few Prometheus servers and people; more is a fault, and each may hold a page in memory."""
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
-_GOODBYE_S = 1.0
+_TLS_CLOSE_TIMEOUT_S = 1.0
 """How long a peer may take to answer the end of TLS."""
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
@@ -55,31 +55,33 @@ _PAGE_HEADERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class ServerDependencies:
     """What the server asks of the application."""
 
     snapshot: Callable[[], tuple[Snapshot, AgentStats]]
-    waiting_for: Callable[[], Sequence[str]]
+    sources_not_ready: Callable[[], Sequence[str]]
     """Names of the sources that have not caught up once; none: ready."""
     reload: Callable[[], Awaitable[None]]
     """Raises RebalanceAgentError where the new configuration is wrong."""
-    history: History = field(default_factory=History)
+    recent: RecentRecords = field(default_factory=RecentRecords)
     routes: Sequence[Route] = ()
     """What else the application serves."""
     members: bool = True
     """Whether each member's own series are shown."""
 
 
-class _Pages:
-    def __init__(self, config: WebConfig, max_series: int, answers: Answers) -> None:
-        self._config, self._max_series, self._answers = config, max_series, answers
+class _Handlers:
+    def __init__(
+        self, config: WebConfig, max_series: int, dependencies: ServerDependencies
+    ) -> None:
+        self._config, self._max_series, self._dependencies = config, max_series, dependencies
         # one thread: two large pages at once would only slow each other down
         self._renderer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
 
     async def metrics(self, request: Request) -> Response:
         accept, state_sets = request.headers.get("accept", ""), self._config.state_sets
         limit = self._max_series
-        body, content_type = await self._rendered(
+        body, content_type = await self._render(
             lambda exposition: self._writer.write(exposition, accept, limit, state_sets=state_sets)
         )
         return Response(body, headers={"Content-Type": content_type})
@@ -94,19 +96,19 @@ class _Pages:
         from agent.web.landing_page import render_page  # noqa: PLC0415 - HTML's names: 0.5 MiB
 
         path = self._config.telemetry_path
-        snapshot = self._answers.snapshot()[0]
-        body = await self._rendered(
+        snapshot = self._dependencies.snapshot()[0]
+        body = await self._render(
             lambda exposition: render_page(exposition, group_views(live(snapshot)), path)
         )
         return HTMLResponse(body, headers=_PAGE_HEADERS)
 
     async def group(self, request: Request) -> Response:
-        from agent.web.group_page import group_page, minutes_of  # noqa: PLC0415 - few open it
+        from agent.web.group_page import group_page, parse_minutes  # noqa: PLC0415 - few open it
 
         group = request.query_params.get("group", "")
-        minutes = minutes_of(request.query_params.get("minutes", ""))
-        snapshot, _ = self._answers.snapshot()
-        history = self._answers.history
+        minutes = parse_minutes(request.query_params.get("minutes", ""))
+        snapshot, _ = self._dependencies.snapshot()
+        history = self._dependencies.recent
         body = await asyncio.get_running_loop().run_in_executor(
             self._renderer, lambda: group_page(group, history, snapshot, minutes)
         )
@@ -116,40 +118,40 @@ class _Pages:
         return PlainTextResponse("healthy\n")
 
     async def ready(self, _: Request) -> Response:
-        waiting = self._answers.waiting_for()
+        waiting = self._dependencies.sources_not_ready()
         if waiting:
             return PlainTextResponse(f"waiting for {', '.join(waiting)}\n", status_code=503)
         return PlainTextResponse("ready\n")
 
     async def reload(self, request: Request) -> Response:
-        refusal = Writes(self._config.token_file).refusal(request)
+        refusal = ReloadPolicy(self._config.token_file).refusal(request)
         if refusal is not None:
             return refusal
         try:
-            await self._answers.reload()
+            await self._dependencies.reload()
         except RebalanceAgentError as error:
             return PlainTextResponse(f"{error}\n", status_code=500)
         return PlainTextResponse("reloaded\n")
 
-    async def _rendered(self, write: Callable[[Exposition], _T]) -> _T:
-        members = self._answers.members
-        with _uncollected():
-            snapshot, stats = self._answers.snapshot()
+    async def _render(self, write: Callable[[Exposition], _T]) -> _T:
+        members = self._dependencies.members
+        with _without_gc():
+            snapshot, stats = self._dependencies.snapshot()
 
-        def made() -> _T:
-            with _uncollected():
+        def write_page() -> _T:
+            with _without_gc():
                 return write(Exposition(live(snapshot, members=members), stats))
 
-        return await asyncio.get_running_loop().run_in_executor(self._renderer, made)
+        return await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
 
-    def look(self) -> tuple[Snapshot, Sequence[SourceStats]]:
+    def take_snapshot(self) -> tuple[Snapshot, Sequence[SourceStats]]:
         """Return what `/api` shows."""
-        snapshot, stats = self._answers.snapshot()
+        snapshot, stats = self._dependencies.snapshot()
         return snapshot, stats.sources
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     """Make thousands of rows, none of them in a cycle, without a search of all memory for cycles.
 
     With 10,000 series that took half of a page's time.
@@ -163,22 +165,22 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def make_app(config: WebConfig, max_series: int, answers: Answers) -> Router:
+def make_app(config: WebConfig, max_series: int, dependencies: ServerDependencies) -> Router:
     """Return the ASGI application."""
-    pages = _Pages(config, max_series, answers)
-    free = {"/-/healthy", "/-/ready", RELOAD, *(route.path for route in answers.routes)}
+    handlers = _Handlers(config, max_series, dependencies)
+    free = {"/-/healthy", "/-/ready", RELOAD, *(route.path for route in dependencies.routes)}
     return Router(
         routes=[
-            Route(config.telemetry_path, pages.metrics),
-            Route("/-/healthy", pages.healthy),
-            Route("/-/ready", pages.ready),
-            Route(RELOAD, pages.reload, methods=["POST"]),
-            Route("/", pages.landing),
-            Route("/group", pages.group),
-            *answers.routes,
-            *api.routes(api.Queries(pages.look, answers.history)),
+            Route(config.telemetry_path, handlers.metrics),
+            Route("/-/healthy", handlers.healthy),
+            Route("/-/ready", handlers.ready),
+            Route(RELOAD, handlers.reload, methods=["POST"]),
+            Route("/", handlers.landing),
+            Route("/group", handlers.group),
+            *dependencies.routes,
+            *api.routes(api.ApiDependencies(handlers.take_snapshot, dependencies.recent)),
         ],
-        middleware=[Middleware(Limited, limit=RateLimit(INTERVAL_S, BURST), free=free)],
+        middleware=[Middleware(RateLimitMiddleware, limit=RateLimit(INTERVAL_S, BURST), free=free)],
     )
 
 
@@ -198,7 +200,7 @@ class _Server(uvicorn.Server):
                 ssl=self._tls,
                 backlog=_BACKLOG,
                 ssl_handshake_timeout=HEAD_TIMEOUT_S if tls else None,
-                ssl_shutdown_timeout=_GOODBYE_S if tls else None,
+                ssl_shutdown_timeout=_TLS_CLOSE_TIMEOUT_S if tls else None,
             )
             for each in sockets or ()
         ]

@@ -42,7 +42,7 @@ _SUITES = {
 _SUITES_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
 
-class _Session(ssl.SSLObject):
+class _TlsSession(ssl.SSLObject):
     """A connection that tells its peer why it is refused, and looks at the peer's names."""
 
     _fault: ssl.SSLError | None = None
@@ -71,23 +71,23 @@ class _Session(ssl.SSLObject):
 
 
 class _ServerContext(ssl.SSLContext):
-    sslobject_class = _Session
+    sslobject_class = _TlsSession
     allowed_sans: frozenset[str] | None = None
 
 
 class CurrentContext(ssl.SSLContext):
     """Hands every connection to the context in force."""
 
-    in_force: Callable[[], ssl.SSLContext]
+    active_context: Callable[[], ssl.SSLContext]
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        return self.in_force().wrap_bio(*args, **kwargs)
+        return self.active_context().wrap_bio(*args, **kwargs)
 
 
 def current_context(in_force: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
     """Return what asyncio listens with."""
     context = CurrentContext(ssl.PROTOCOL_TLS_SERVER)
-    context.in_force = in_force
+    context.active_context = in_force
     return context
 
 
@@ -107,7 +107,7 @@ def make_context(config: TlsServerConfig, where: str) -> ssl.SSLContext:
         files = f"{config.cert_file} with key {config.key_file}"
         wanted = "wanted a certificate in PEM, and its key without a password"
         raise ConfigError(f"{where}.cert_file: {files}: {error}; {wanted}") from error
-    _ask_clients(context, config, where)
+    _require_client_certificates(context, config, where)
     context.set_alpn_protocols(["http/1.1"])
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.minimum_version = _VERSIONS[config.min_version]
@@ -129,7 +129,9 @@ def _check_readable(path: Path | None, where: str) -> None:
         raise ConfigError(f"{where}: {path}: {error.strerror}") from error
 
 
-def _ask_clients(context: _ServerContext, config: TlsServerConfig, where: str) -> None:
+def _require_client_certificates(
+    context: _ServerContext, config: TlsServerConfig, where: str
+) -> None:
     if config.client_ca_file is None:
         return
     try:

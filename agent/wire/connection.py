@@ -92,7 +92,7 @@ class Connection:
             self._answers_in_step = False
             self._miss()
 
-    def spare(self) -> None:
+    def shrink_buffers(self) -> None:
         """Give up, as memory is short, if long frames are under way: nothing more is decoded."""
         if self._requests.kept_bytes + self._answers.kept_bytes > _MUCH_BYTES:
             self._blind("memory")

@@ -15,26 +15,26 @@ from typing import Any
 from agent import VERSION
 from agent.errors import RebalanceAgentError
 from agent.hub.rebalance_recorder import GroupWatch
-from agent.hub.recent_records import History, spooled
+from agent.hub.recent_records import RecentRecords, read_spool
 from agent.outputs.spool.spool import JsonlSpool
 from agent.runtime.checkpoint import Checkpoint
 from agent.runtime.checkpoint import load as load_checkpoint
 from agent.runtime.checkpoint import save as save_checkpoint
 from agent.runtime.memory_limit import MemoryLimit
 from agent.runtime.pipeline import Pipeline, Positions
-from agent.runtime.source_stats import SourceBook
-from agent.runtime.supervisor import keep_running
-from agent.sources.base import Inspecting, Lasting, Source
+from agent.runtime.source_stats import SourceStatsCollector
+from agent.runtime.supervisor import supervise
+from agent.sources.base import GroupInspector, Source, SupportsReload
 from agent.sources.http_events.source import HttpSource
 from agent.web import events_api
-from agent.web.reload_auth import Writes
-from agent.web.server import Answers, listen, make_app
+from agent.web.reload_auth import ReloadPolicy
+from agent.web.server import ServerDependencies, listen, make_app
 from agent.wiring.agent_config import AgentConfig, Role
-from agent.wiring.hub import HubSide
-from agent.wiring.otlp import OtelSide
-from agent.wiring.reload import make_tracker, tell_restart_only
+from agent.wiring.hub import HubWiring
+from agent.wiring.otlp import OtlpWiring
+from agent.wiring.reload import log_restart_needed, make_tracker
 from agent.wiring.sources import make_sources
-from agent.wiring.web import WebSide
+from agent.wiring.web import WebWiring
 from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
 from metrics.model.snapshot import Snapshot
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 """A commit follows a new sample within this time."""
-_CAUGHT_UP_S = 1.0
+_READY_LAG_S = 1.0
 
 MakeSources = Callable[[AgentConfig, Positions], list[Source]]
 
@@ -69,32 +69,32 @@ class Agent:
         self._config, self._reload_config, self._clock = config, reload_config, clock
         self._make_sources, self._on_listening = make_sources, on_listening
         self._reloads = Counter({"success": 0, "failure": 0})
-        self._web = WebSide(config.web, self._reloads)
+        self._web = WebWiring(config.web, self._reloads)
         checkpoint_path = config.state_dir / "checkpoint.json"
         found = load_checkpoint(checkpoint_path) or Checkpoint()
         sources = make_sources(config, found.sources)
         sink = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
         save = partial(save_checkpoint, checkpoint_path)
-        recorded = spooled(config.samples.spool.dir)
-        self._history = History(recorded, told_to=self._told_to)
-        self._pipeline = Pipeline(sink=sink, save=save, history=self._history, clock=clock)
+        recorded = read_spool(config.samples.spool.dir)
+        self._history = RecentRecords(recorded, watermark_of=self._agent_watermark)
+        self._pipeline = Pipeline(spool=sink, save=save, recent=self._history, clock=clock)
         self._attach(found.tracker, sources)
-        self._hub = HubSide(config, self._pipeline, clock)
-        self._otel = OtelSide(config, VERSION, self.snapshot)
+        self._hub = HubWiring(config, self._pipeline, clock)
+        self._otel = OtlpWiring(config, VERSION, self.snapshot)
         self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
-        self._book, self._memory = SourceBook(), MemoryLimit()
-        self._reading: list[asyncio.Task[None]] = []
-        self._caught_up: set[str] = set()
+        self._source_stats, self._memory = SourceStatsCollector(), MemoryLimit()
+        self._source_tasks: list[asyncio.Task[None]] = []
+        self._ready_sources: set[str] = set()
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
 
-    def _told_to(self, agent: str) -> float:
-        return self._hub.told_to(agent)
+    def _agent_watermark(self, agent: str) -> float:
+        return self._hub.watermark(agent)
 
     def _group_watch(self, recorded: Sequence[Sample]) -> GroupWatch:
         limit, take = self._config.limits.groups, self._pipeline.record
         return GroupWatch(
-            self._history, recorded, limit, take, self._hub, self._clock, self._otel.take
+            self._history, recorded, limit, take, self._hub, self._clock, self._otel.enqueue
         )
 
     async def run(self) -> None:
@@ -115,19 +115,19 @@ class Agent:
         config = self._config
         sockets = listen(config.web.listen)
         self._on_listening(config)
-        answers = Answers(
+        answers = ServerDependencies(
             snapshot=self.snapshot,
-            waiting_for=self.waiting_for,
+            sources_not_ready=self.sources_not_ready,
             reload=self.reload,
-            history=self._history,
+            recent=self._history,
             routes=[*self._hub.routes(), *events_api.routes(self._http_source)],
             members=config.shows_members,
         )
         web = make_app(config.web, config.limits.series, answers)
         own_tokens = (
-            self._hub.own_token,
-            partial(events_api.own_token, self._http_source),
-            Writes(config.web.token_file).own_token,
+            self._hub.has_own_token,
+            partial(events_api.has_own_token, self._http_source),
+            ReloadPolicy(config.web.token_file).has_own_token,
         )
         served = self._web.serve(web, sockets, self._hub.max_connections, own_tokens)
         tasks = [
@@ -137,13 +137,13 @@ class Agent:
         ]
         tasks += [*self._hub.start(), *self._otel.start()]
         if self._watch is not None:
-            watching = keep_running("groups_failed", {}, self._watch.run)
+            watching = supervise("groups_failed", {}, self._watch.run)
             tasks.append(asyncio.create_task(watching, name="groups"))
-        self._start_reading()
+        self._start_sources()
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         self.stop()
         async with self._reloading:  # a reload that has begun comes to its end
-            await _cancel(self._reading)
+            await _cancel(self._source_tasks)
         await _cancel(tasks)
         for task in done:
             task.result()  # a bug in one of ours ends the agent, after the drain
@@ -172,48 +172,48 @@ class Agent:
             try:
                 config = self._reload_config()
                 self._make_sources(config, {})
-                self._web.renew()
-                lasting = self._lasting(config)
+                self._web.reload()
+                lasting = self._sources_kept_on_reload(config)
                 for section in config.sources:
                     if section.name in lasting:
-                        lasting[section.name].renew(section)
+                        lasting[section.name].reload(section)
             except RebalanceAgentError as error:
                 self._reloads["failure"] += 1
                 log.error("reload_failed", extra={"error": str(error)})  # noqa: TRY400
                 raise
-            await _cancel([task for task in self._reading if task.get_name() not in lasting])
+            await _cancel([task for task in self._source_tasks if task.get_name() not in lasting])
             positions = self._pipeline.positions()
-            tell_restart_only(self._config, config)
+            log_restart_needed(self._config, config)
             self._config = config
             state = self._pipeline.tracker.state()
             made = self._make_sources(config, positions)
             self._attach(state, [lasting.get(source.name, source) for source in made])
-            self._start_reading()
+            self._start_sources()
             self._reloads["success"] += 1
             log.info("reloaded")
 
-    def waiting_for(self) -> list[str]:
+    def sources_not_ready(self) -> list[str]:
         """Return the sources that have not started and caught up once."""
         now = self._clock()
         for source in self._pipeline.sources:
-            if source.health.up and source.caught_up_to(now) >= now - _CAUGHT_UP_S:
-                self._caught_up.add(source.name)
-        return [s.name for s in self._pipeline.sources if s.name not in self._caught_up]
+            if source.health.up and source.watermark(now) >= now - _READY_LAG_S:
+                self._ready_sources.add(source.name)
+        return [s.name for s in self._pipeline.sources if s.name not in self._ready_sources]
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
         """Return what exporters show now."""
-        inspecting = [each for each in self._pipeline.sources if isinstance(each, Inspecting)]
+        inspecting = [each for each in self._pipeline.sources if isinstance(each, GroupInspector)]
         snapshot = replace(
             self._pipeline.tracker.snapshot(self._clock()),
-            inspected=tuple(row for each in inspecting for row in each.inspected()),
+            inspected=tuple(row for each in inspecting for row in each.group_states()),
             rebalances={} if self._watch is None else self._watch.totals(),
         )
-        snapshot = self._hub.added(snapshot)
+        snapshot = self._hub.add_members(snapshot)
         stats = AgentStats(
             version=VERSION,
             python_version=platform.python_version(),
-            sources=self._book.stats(self._pipeline.sources, snapshot.streams),
-            sinks=(self._pipeline.sink_stats, *self._hub.stats(), *self._otel.stats()),
+            sources=self._source_stats.stats(self._pipeline.sources, snapshot.streams),
+            outputs=(self._pipeline.spool_stats, *self._hub.stats(), *self._otel.stats()),
             tracker=snapshot.counts,
             reloads=dict(self._reloads),
         )
@@ -222,9 +222,9 @@ class Agent:
     def _attach(self, state: TrackerState, sources: Sequence[Source]) -> None:
         config = self._config
         tracker = make_tracker(config, state)
-        self._pipeline.attach(tracker, sources, config.watched, config.samples.interval_s)
+        self._pipeline.attach(tracker, sources, config.is_watched, config.samples.interval_s)
 
-    def _lasting(self, config: AgentConfig) -> dict[str, Lasting]:
+    def _sources_kept_on_reload(self, config: AgentConfig) -> dict[str, SupportsReload]:
         """Return the running sources that go on under a new configuration, by name."""
         if config.cluster.name != self._config.cluster.name:
             return {}
@@ -232,36 +232,36 @@ class Agent:
         return {
             source.name: source
             for source in self._pipeline.sources
-            if isinstance(source, Lasting) and source.name in names
+            if isinstance(source, SupportsReload) and source.name in names
         }
 
-    def _start_reading(self) -> None:
-        going = [task for task in self._reading if not task.done()]
+    def _start_sources(self) -> None:
+        going = [task for task in self._source_tasks if not task.done()]
         names = {task.get_name() for task in going}
-        self._reading = going + [
-            asyncio.create_task(self._keep_reading(source), name=source.name)
+        self._source_tasks = going + [
+            asyncio.create_task(self._supervise_source(source), name=source.name)
             for source in self._pipeline.sources
             if source.name not in names
         ]
 
-    async def _keep_reading(self, source: Source) -> None:
+    async def _supervise_source(self, source: Source) -> None:
         async def read() -> None:
-            emit = self._book.listening(source, self._pipeline.emit)
+            emit = self._source_stats.observe(source, self._pipeline.emit)
             await source.run(emit, self._pipeline.detach)
 
         def ended() -> None:
             source.health.up = False
             source.health.errors["ended"] = source.health.errors.get("ended", 0) + 1
 
-        await keep_running("source_failed", {"source": source.name}, read, ended)
+        await supervise("source_failed", {"source": source.name}, read, ended)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
             self._pipeline.tick()
             memory, pipeline = self._config.limits.memory, self._pipeline
-            self._memory.hold(memory, pipeline.spare, pipeline.grow)
-            self.waiting_for()
+            self._memory.enforce(memory, pipeline.shrink_buffers, pipeline.restore_limits)
+            self.sources_not_ready()
 
     def _reload_on_signal(self) -> None:
         async def reload() -> None:

@@ -84,7 +84,7 @@ class AgentConfig:
         return app_rules(self.apps, "apps")
 
     @property
-    def watched(self) -> Callable[[str], bool]:
+    def is_watched(self) -> Callable[[str], bool]:
         """Whether a group is watched."""
         return group_filter(self.groups, "groups")
 

@@ -54,7 +54,7 @@ class _Sets(ctypes.Structure):
     )
 
 
-def needed(config: AgentConfig) -> frozenset[Capability]:
+def capabilities_for(config: AgentConfig) -> frozenset[Capability]:
     """Return what a configuration can have a use for after its port is open."""
     found: set[Capability] = set()
     written = [config.state_dir, config.samples.spool.dir]
@@ -76,18 +76,18 @@ def needed(config: AgentConfig) -> frozenset[Capability]:
     return frozenset(found)
 
 
-def keep_needed(config: AgentConfig) -> None:
+def drop_unneeded(config: AgentConfig) -> None:
     """Drop what the configuration does not need, and say so. For the main thread, before others."""
-    if sys.platform != "linux" or not (held := _held()):
+    if sys.platform != "linux" or not (held := _read_permitted()):
         return
-    kept = held & set(needed(config))
+    kept = held & set(capabilities_for(config))
     _drop_all_but(kept)
     shown = [Capability(each).name for each in sorted(kept)]
     keys = {"kept": ",".join(shown) or "none", "dropped": len(held - kept)}
     log.info("capabilities", extra=keys)
 
 
-def _held() -> set[int]:
+def _read_permitted() -> set[int]:
     """Return what the process may use."""
     status = Path("/proc/thread-self/status").read_text(encoding="ascii", errors="replace")
     (line,) = (each for each in status.splitlines() if each.startswith("CapPrm:"))

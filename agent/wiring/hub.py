@@ -12,22 +12,22 @@ from starlette.routing import Route
 
 from agent.errors import ConfigError
 from agent.runtime.pipeline import Pipeline
-from agent.runtime.supervisor import keep_running
+from agent.runtime.supervisor import supervise
 from agent.web.server import MAX_CONNECTIONS
 from agent.wiring.agent_config import AgentConfig, Role
-from metrics.exporters.exposition import SinkStats
+from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import Scope
 from metrics.model.snapshot import Snapshot
 
 if TYPE_CHECKING:  # imported where configured: half a MiB that most agents need not have
-    from agent.hub.push_receiver import Intake
-    from agent.hub.topic_intake import TopicIntake
+    from agent.hub.push_receiver import PushReceiver
+    from agent.hub.topic_intake import TopicReceiver
 
-AGENTS = 4_096
+MAX_AGENT_CONNECTIONS = 4_096
 """Connections of a hub: one a pushing agent."""
 
 
-class Running(Protocol):
+class BackgroundTask(Protocol):
     """Does its work until it is cancelled."""
 
     name: str
@@ -35,15 +35,15 @@ class Running(Protocol):
     async def run(self) -> None: ...
 
 
-class Sender(Running, Protocol):
+class OutputTask(BackgroundTask, Protocol):
     """Sends what is in the spool."""
 
     @property
-    def stats(self) -> SinkStats:
+    def stats(self) -> OutputStats:
         """What was sent so far."""
 
 
-class HubSide:
+class HubWiring:
     """Builds what ``hub:``, ``role: hub`` and ``samples.kafka`` configure."""
 
     def __init__(self, config: AgentConfig, pipeline: Pipeline, clock: Callable[[], float]) -> None:
@@ -56,18 +56,18 @@ class HubSide:
         self._is_hub = config.role is Role.HUB
         self._takes_push = self._is_hub and not config.hub.topic
         self._pipeline, self._clock = pipeline, clock
-        self._senders: list[Sender] = [*_pushes(config)]
+        self._outputs: list[OutputTask] = [*_make_hub_pushes(config)]
         if config.samples.kafka is not None:
-            self._senders.append(_topic_sink(config, pipeline))
-        self._running: list[Running] = [*self._senders]
-        self._ended = Counter[str]()
+            self._outputs.append(_make_kafka_output(config, pipeline))
+        self._running: list[BackgroundTask] = [*self._outputs]
+        self._failures = Counter[str]()
         if config.hub.topic:
             self._running.append(self._feed(config))
 
     @property
     def max_connections(self) -> int:
         """How many the web server takes at once."""
-        return AGENTS if self._takes_push else MAX_CONNECTIONS
+        return MAX_AGENT_CONNECTIONS if self._takes_push else MAX_CONNECTIONS
 
     def routes(self) -> list[Route]:
         """Return where agents push to, on a hub that takes it."""
@@ -75,9 +75,9 @@ class HubSide:
             return []
         from agent.hub.push_receiver import routes  # noqa: PLC0415
 
-        return routes(self._intake, self._pipeline.record, self._pipeline.safe, self._clock)
+        return routes(self._intake, self._pipeline.record, self._pipeline.wait_durable, self._clock)
 
-    def own_token(self, path: str) -> bool:
+    def has_own_token(self, path: str) -> bool:
         """Tell whether a token is asked for at a path."""
         if not self._is_hub:
             return False
@@ -87,16 +87,18 @@ class HubSide:
 
     def start(self) -> list[asyncio.Task[Any]]:
         """Begin to send, and to read a topic."""
-        return [asyncio.create_task(self._keep(each), name=each.name) for each in self._running]
+        return [
+            asyncio.create_task(self._supervise(each), name=each.name) for each in self._running
+        ]
 
-    def stats(self) -> tuple[SinkStats, ...]:
+    def stats(self) -> tuple[OutputStats, ...]:
         """Return what each sender says of itself."""
         return tuple(
-            replace(each.stats, errors=each.stats.errors + self._ended[each.name])
-            for each in self._senders
+            replace(each.stats, errors=each.stats.errors + self._failures[each.name])
+            for each in self._outputs
         )
 
-    def added(self, snapshot: Snapshot) -> Snapshot:
+    def add_members(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with what agents see."""
         if not self._is_hub:
             return snapshot
@@ -108,33 +110,33 @@ class HubSide:
             groups=tuple(dict.fromkeys(snapshot.groups + intake.groups())),
         )
 
-    def told_to(self, agent: str) -> float:
+    def watermark(self, agent: str) -> float:
         """Return up to when an agent has told all that it saw: this one always has."""
-        told_to = self._intake().told_to(agent) if self._is_hub else None
+        told_to = self._intake().watermark_of(agent) if self._is_hub else None
         return self._clock() if told_to is None else told_to
 
-    def awaits(self, agent: str, until: float) -> bool:
+    def is_pending(self, agent: str, until: float) -> bool:
         """Tell whether an agent's records up to an instant may still be on their way."""
-        return self._is_hub and self._intake().awaits(agent, until, self._clock())
+        return self._is_hub and self._intake().is_pending(agent, until, self._clock())
 
-    async def _keep(self, each: Running) -> None:
+    async def _supervise(self, each: BackgroundTask) -> None:
         def ended() -> None:
-            self._ended[each.name] += 1
+            self._failures[each.name] += 1
 
-        await keep_running("sink_failed", {"sink": each.name}, each.run, ended)
+        await supervise("output_failed", {"output": each.name}, each.run, ended)
 
-    def _intake(self) -> "Intake":
-        from agent.hub.push_receiver import Intake  # noqa: PLC0415
+    def _intake(self) -> "PushReceiver":
+        from agent.hub.push_receiver import PushReceiver  # noqa: PLC0415
 
-        return next(each for each in self._pipeline.sources if isinstance(each, Intake))
+        return next(each for each in self._pipeline.sources if isinstance(each, PushReceiver))
 
-    def _topic_intake(self) -> "TopicIntake":
-        from agent.hub.topic_intake import TopicIntake  # noqa: PLC0415
+    def _topic_intake(self) -> "TopicReceiver":
+        from agent.hub.topic_intake import TopicReceiver  # noqa: PLC0415
 
-        return next(each for each in self._pipeline.sources if isinstance(each, TopicIntake))
+        return next(each for each in self._pipeline.sources if isinstance(each, TopicReceiver))
 
-    def _feed(self, config: AgentConfig) -> Running:
-        with _needs_kafka("hub.topic"):
+    def _feed(self, config: AgentConfig) -> BackgroundTask:
+        with _require_kafka_extra("hub.topic"):
             from agent.hub.topic_feed import TopicFeed  # noqa: PLC0415 - an extra
             from agent.hub.topic_reader import TopicReader  # noqa: PLC0415
             from agent.outputs.kafka.client_config import client_properties  # noqa: PLC0415
@@ -144,30 +146,30 @@ class HubSide:
         return TopicFeed(topic, reader, self._topic_intake, self._pipeline.record, self._clock)
 
 
-def _pushes(config: AgentConfig) -> Iterator[Sender]:
+def _make_hub_pushes(config: AgentConfig) -> Iterator[OutputTask]:
     if config.hub.push_to:
-        from agent.outputs.hub_push import Push  # noqa: PLC0415
+        from agent.outputs.hub_push import HubPush  # noqa: PLC0415
 
         for url in config.hub.push_to:
-            yield Push(url, config.hub, config.samples.spool.dir)
+            yield HubPush(url, config.hub, config.samples.spool.dir)
 
 
-def _topic_sink(config: AgentConfig, pipeline: Pipeline) -> Sender:
+def _make_kafka_output(config: AgentConfig, pipeline: Pipeline) -> OutputTask:
     kafka = config.samples.kafka
     assert kafka is not None  # noqa: S101 - the caller has looked
-    with _needs_kafka("samples.kafka"):
-        from agent.outputs.kafka.producer import TopicSink  # noqa: PLC0415 - an extra
-    return TopicSink(
+    with _require_kafka_extra("samples.kafka"):
+        from agent.outputs.kafka.producer import KafkaOutput  # noqa: PLC0415 - an extra
+    return KafkaOutput(
         kafka.topic,
         kafka.access(config.cluster.access),
         folder=config.samples.spool.dir,
         progress=config.state_dir / f"kafka-{kafka.topic}.json",
-        newest=lambda: pipeline.sink.mark.seq,
+        newest=lambda: pipeline.spool.mark.seq,
     )
 
 
 @contextlib.contextmanager
-def _needs_kafka(what: str) -> Iterator[None]:
+def _require_kafka_extra(what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:

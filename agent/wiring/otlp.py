@@ -8,14 +8,14 @@ from agent.errors import ConfigError
 from agent.wiring.agent_config import AgentConfig
 from aggregation.live.live import live
 from aggregation.rebalances.rebalances import GroupEpisode
-from metrics.exporters.exposition import AgentStats, Exposition, SinkStats
+from metrics.exporters.exposition import AgentStats, Exposition, OutputStats
 from metrics.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from agent.outputs.otlp.exporter import OtlpExport
+    from agent.outputs.otlp.exporter import OtlpOutput
 
 
-class OtelSide:
+class OtlpWiring:
     """Exports by OTLP, where ``otlp`` is configured."""
 
     def __init__(
@@ -31,7 +31,7 @@ class OtelSide:
 
         """
         self._snapshot, self._members = snapshot, config.shows_members
-        self._export: OtlpExport | None = None
+        self._export: OtlpOutput | None = None
         if config.otlp is None:
             return
         try:
@@ -43,7 +43,7 @@ class OtelSide:
             "service.version": version,
             "service.instance.id": config.host,
         }
-        self._export = otel_export.OtlpExport(config.otlp, told, config.limits.series, self._read)
+        self._export = otel_export.OtlpOutput(config.otlp, told, config.limits.series, self._read)
 
     def start(self) -> list[asyncio.Task[Any]]:
         """Begin to export."""
@@ -51,14 +51,14 @@ class OtelSide:
             return []
         return [asyncio.create_task(self._export.run(), name=self._export.name)]
 
-    def stats(self) -> tuple[SinkStats, ...]:
+    def stats(self) -> tuple[OutputStats, ...]:
         """Return what the export says of itself."""
         return () if self._export is None else (self._export.stats,)
 
-    def take(self, episodes: Sequence[GroupEpisode]) -> None:
+    def enqueue(self, episodes: Sequence[GroupEpisode]) -> None:
         """Take whole groups' rebalances that are over."""
         if self._export is not None:
-            self._export.take(episodes)
+            self._export.enqueue(episodes)
 
     def _read(self) -> Callable[[], tuple[float, Exposition]]:
         snapshot, stats = self._snapshot()

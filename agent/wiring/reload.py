@@ -18,7 +18,7 @@ def make_tracker(config: AgentConfig, state: TrackerState) -> Tracker:
     return Tracker(config.status, app_of, state)
 
 
-def tell_restart_only(old: AgentConfig, new: AgentConfig) -> None:
+def log_restart_needed(old: AgentConfig, new: AgentConfig) -> None:
     """Log the sections that have changed and need a restart."""
     changed = [
         name

@@ -32,18 +32,18 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
         _make_source(config, source, positions.get(source.name)) for source in config.sources
     ]
     if config.role is Role.HUB:
-        sources.append(_intake(config, positions))
+        sources.append(_make_receiver(config, positions))
     return sources
 
 
-def _intake(config: AgentConfig, positions: Positions) -> Source:
-    from agent.hub.push_receiver import Intake  # noqa: PLC0415 - a hub's alone
-    from agent.hub.topic_intake import TopicIntake  # noqa: PLC0415
+def _make_receiver(config: AgentConfig, positions: Positions) -> Source:
+    from agent.hub.push_receiver import PushReceiver  # noqa: PLC0415 - a hub's alone
+    from agent.hub.topic_intake import TopicReceiver  # noqa: PLC0415
 
     if config.hub.topic:
-        return TopicIntake(config.status, positions.get(TopicIntake.name))
+        return TopicReceiver(config.status, positions.get(TopicReceiver.name))
     token = read_token(config.hub.token_file)
-    return Intake(token, config.status, positions.get(Intake.name))
+    return PushReceiver(token, config.status, positions.get(PushReceiver.name))
 
 
 def _make_source(  # noqa: PLR0911 - a table of one line each
@@ -75,19 +75,19 @@ def _make_source(  # noqa: PLR0911 - a table of one line each
         case HttpConfig():
             return HttpSource(source, cluster=config.cluster.name)
         case CaptureConfig():
-            with _needs_wire():
+            with _require_wire_extra():
                 from agent.sources.capture.source import CaptureSource  # noqa: PLC0415 - an extra
             return CaptureSource(source, cluster=config.cluster.name)
         case ProxyConfig():
-            with _needs_wire():
+            with _require_wire_extra():
                 from agent.sources.proxy.source import ProxySource  # noqa: PLC0415 - an extra
             return ProxySource(source, cluster=config.cluster.name, position=position)
         case GroupsSourceConfig():
-            return _groups(config, source)
+            return _make_inspection(config, source)
 
 
-def _groups(config: AgentConfig, source: GroupsSourceConfig) -> Source:
-    with _needs_wire():
+def _make_inspection(config: AgentConfig, source: GroupsSourceConfig) -> Source:
+    with _require_wire_extra():
         from agent.inspection.broker_pool import Brokers  # noqa: PLC0415 - an extra
         from agent.inspection.security import open_security  # noqa: PLC0415
         from agent.sources.inspection.source import GroupsSource  # noqa: PLC0415
@@ -99,13 +99,13 @@ def _groups(config: AgentConfig, source: GroupsSourceConfig) -> Source:
         source,
         cluster=cluster.name,
         brokers=lambda: Brokers(nodes, security),
-        watched=config.watched,
+        watched=config.is_watched,
         app_of=config.app_of,
     )
 
 
 @contextlib.contextmanager
-def _needs_wire() -> Iterator[None]:
+def _require_wire_extra() -> Iterator[None]:
     try:
         yield
     except ImportError as error:

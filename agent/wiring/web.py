@@ -10,7 +10,7 @@ from agent.config.web import WebConfig
 from agent.web.server import serve
 
 
-class WebSide:
+class WebWiring:
     """Serves, as ``web.config_file`` wants it."""
 
     def __init__(self, config: WebConfig, reloads: Counter[str]) -> None:
@@ -27,7 +27,7 @@ class WebSide:
 
             self._security = WebSecurity(config.config_file, reloads)
 
-    def renew(self) -> None:
+    def reload(self) -> None:
         """Read the file again.
 
         Raises:
@@ -35,7 +35,7 @@ class WebSide:
 
         """
         if self._security is not None:
-            self._security.renew()
+            self._security.reload()
 
     async def serve(
         self,

@@ -18,7 +18,7 @@ _REASON_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class GroupRebalance:
     """One rebalance, for people. Times are RFC 3339 UTC, durations seconds."""
 
     episode: str
@@ -56,7 +56,7 @@ class Explanation:
     seconds: float
     member_seconds: float
     partitions_moved: int | None
-    happened: tuple[Happening, ...]
+    happened: tuple[GroupRebalance, ...]
     advice: tuple[str, ...]
 
 
@@ -180,10 +180,10 @@ def _moved(episodes: Sequence[GroupEpisode]) -> int | None:
     return sum(told) if told else None
 
 
-def _happening(episode: GroupEpisode) -> Happening:
+def _happening(episode: GroupEpisode) -> GroupRebalance:
     trigger, made = episode.trigger, episode.round
     who, slow = trigger.member, episode.straggler
-    return Happening(
+    return GroupRebalance(
         episode=made.id,
         ts=format_time(made.started_at),
         seconds=round(episode.seconds, 6),

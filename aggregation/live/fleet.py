@@ -26,7 +26,7 @@ GONE_S = 900.0
 _NO_COUNTS = StatusCounts({}, {}, {})
 
 
-class RowKey(NamedTuple):
+class FleetMemberKey(NamedTuple):
     """A member as one agent sees it."""
 
     spool: str
@@ -38,7 +38,7 @@ class RowKey(NamedTuple):
     host: str
 
 
-class Open(NamedTuple):
+class OpenEpisode(NamedTuple):
     """An episode that goes on. ``since_at`` is Unix seconds."""
 
     status: RebalanceStatus
@@ -47,55 +47,55 @@ class Open(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Row:
+class FleetMember:
     """One member's state; instants are Unix seconds of its agent's clock."""
 
     app: str
     group_type: str
     member_id: str | None = None
     generation: int | None = None
-    open: dict[str, Open] = field(default_factory=dict)
+    open: dict[str, OpenEpisode] = field(default_factory=dict)
     steps: Staircase = ()
     since_at: float = 0.0
     left_at: float | None = None
     known: bool = True
 
     @property
-    def held(self) -> Open:
+    def highest(self) -> OpenEpisode:
         """The gravest of what is open."""
-        return max(self.open.values(), default=Open(NONE, self.since_at, None))
+        return max(self.open.values(), default=OpenEpisode(NONE, self.since_at, None))
 
 
-class HubMembers:
+class Fleet:
     """All rows, by agent; the longest silent go when there are too many."""
 
     def __init__(self, config: StatusConfig, state: object = None) -> None:
         """Start empty or from `state`."""
         self._config = config
-        self._rows: dict[RowKey, Row] = {}
-        self._heard: dict[str, float] = {}
+        self._rows: dict[FleetMemberKey, FleetMember] = {}
+        self._contact_at: dict[str, float] = {}
         self._groups: dict[GroupKey, None] = {}
         self.evicted = 0
         if state is not None:
-            saved = msgspec.convert(state, _Saved)
+            saved = msgspec.convert(state, _FleetState)
             self._rows = dict(saved.rows)
-            self._heard = saved.heard
+            self._contact_at = saved.heard
             self._groups = dict.fromkeys(saved.groups)
 
     def state(self) -> object:
         """Return what a restart needs, in types that JSON can carry."""
-        saved = _Saved(list(self._rows.items()), self._heard, list(self._groups))
+        saved = _FleetState(list(self._rows.items()), self._contact_at, list(self._groups))
         return msgspec.to_builtins(saved)
 
-    def hear(self, spool: str, now: float) -> None:
+    def record_contact(self, spool: str, now: float) -> None:
         """Note that an agent lives."""
-        self._heard[spool] = now
+        self._contact_at[spool] = now
 
     def apply(self, spool: str, record: Sample) -> None:
         """Take one record, in its agent's order."""
         if record.scope not in {Scope.CONSUMER, Scope.STREAMS}:
             return
-        row = self._row(spool, record)
+        row = self._get_or_create(spool, record)
         row.app, row.group_type = record.app, record.group_type
         row.member_id = record.member_id or row.member_id
         row.generation = record.generation if record.generation is not None else row.generation
@@ -114,17 +114,17 @@ class HubMembers:
 
     def rows(self, scope: Scope, now: float) -> Iterator[MemberRow]:
         """Return what is known of members whose agents live; what has gone is dropped."""
-        self._forget(now)
+        self._evict_silent(now)
         for key, row in self._rows.items():
-            if row.known and key.scope == scope and now < self._heard[key.spool] + SILENT_S:
-                yield self._shown(key, row, now)
+            if row.known and key.scope == scope and now < self._contact_at[key.spool] + SILENT_S:
+                yield self._member_row(key, row, now)
 
     def groups(self) -> tuple[GroupKey, ...]:
         """Return every group ever seen."""
         return tuple(self._groups)
 
-    def _row(self, spool: str, record: Sample) -> Row:
-        key = RowKey(
+    def _get_or_create(self, spool: str, record: Sample) -> FleetMember:
+        key = FleetMemberKey(
             spool,
             record.cluster,
             record.group,
@@ -135,7 +135,9 @@ class HubMembers:
         )
         row = self._rows.pop(key, None)
         if row is None:
-            row = Row(app=record.app, group_type=record.group_type, since_at=parse_time(record.ts))
+            row = FleetMember(
+                app=record.app, group_type=record.group_type, since_at=parse_time(record.ts)
+            )
             self._groups.setdefault(
                 GroupKey(record.cluster, record.app, record.group, record.group_type)
             )
@@ -151,19 +153,21 @@ class HubMembers:
             del self._groups[next(iter(self._groups))]
             self.evicted += 1
 
-    def _forget(self, now: float) -> None:
-        self._heard = {spool: at for spool, at in self._heard.items() if now < at + GONE_S}
+    def _evict_silent(self, now: float) -> None:
+        self._contact_at = {
+            spool: at for spool, at in self._contact_at.items() if now < at + GONE_S
+        }
         self._rows = {
             key: row
             for key, row in self._rows.items()
-            if key.spool in self._heard and not self._is_gone(row, now)
+            if key.spool in self._contact_at and not self._is_gone(row, now)
         }
 
-    def _is_gone(self, row: Row, now: float) -> bool:
+    def _is_gone(self, row: FleetMember, now: float) -> bool:
         return row.left_at is not None and now >= row.left_at + self._config.forget_after_s
 
-    def _shown(self, key: RowKey, row: Row, now: float) -> MemberRow:
-        held = row.held
+    def _member_row(self, key: FleetMemberKey, row: FleetMember, now: float) -> MemberRow:
+        held = row.highest
         lingers = row.left_at is not None and now < row.left_at + self._config.linger_s
         status = RebalanceStatus.USER_REQUESTED if lingers and not held.status else held.status
         return MemberRow(
@@ -184,26 +188,26 @@ class HubMembers:
         )
 
 
-class _Saved(msgspec.Struct):
-    rows: list[tuple[RowKey, Row]]
+class _FleetState(msgspec.Struct):
+    rows: list[tuple[FleetMemberKey, FleetMember]]
     heard: dict[str, float]
     groups: list[GroupKey]
 
 
-def _confirm(row: Row, record: Sample) -> None:
+def _confirm(row: FleetMember, record: Sample) -> None:
     """Take a periodic sample: it also tells what began before this hub was there to hear it."""
     row.known = True
     if record.to and record.episode and record.episode not in row.open:
         status, at = RebalanceStatus(record.to), parse_time(record.ts)
-        row.open[record.episode] = Open(status, at, record.reason)
+        row.open[record.episode] = OpenEpisode(status, at, record.reason)
 
 
-def _move(row: Row, record: Sample) -> None:
+def _move(row: FleetMember, record: Sample) -> None:
     at, name = parse_time(record.ts), record.episode or ""
     row.known = True
-    row.steps = remember(row.steps, row.held.status, at)
+    row.steps = remember(row.steps, row.highest.status, at)
     if record.to:
-        row.open[name] = Open(RebalanceStatus(record.to), at, record.reason)
+        row.open[name] = OpenEpisode(RebalanceStatus(record.to), at, record.reason)
         row.left_at = None
         return
     row.open.pop(name, None)

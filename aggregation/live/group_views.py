@@ -19,7 +19,7 @@ class GroupView:
     status: RebalanceStatus | None = None
     """None: no member was seen."""
     peak: RebalanceStatus | None = None
-    gravest: MemberRow | None = None
+    highest_member: MemberRow | None = None
     """Who holds the status, where it is not 0."""
     members: int = 0
     """As many as the coordinator has, or else as were seen."""
@@ -34,11 +34,11 @@ def group_views(live: Live) -> list[GroupView]:
     found = dict[tuple[str, str], GroupView]()
     for row in live.groups:
         key = (row.cluster, row.group)
-        found[key] = _seen(row, consumers[key], instances[key])
+        found[key] = _from_members(row, consumers[key], instances[key])
     for told in live.inspected:
         # what names no cluster is of the one that is inspected
         key = next((k for k in _keys(told) if k in found), (told.cluster, told.group))
-        found[key] = _inspected(told, found.get(key))
+        found[key] = _add_inspection(told, found.get(key))
     return sorted(found.values(), key=_order)
 
 
@@ -53,7 +53,7 @@ def _keys(told: InspectedGroup) -> tuple[tuple[str, str], ...]:
     return (told.cluster, told.group), ("", told.group)
 
 
-def _seen(
+def _from_members(
     row: GroupRow, consumers: Sequence[MemberRow], instances: Sequence[MemberRow]
 ) -> GroupView:
     held = [each for each in (*instances, *consumers) if each.status]
@@ -64,13 +64,13 @@ def _seen(
         group_type=row.group_type,
         status=row.status,
         peak=row.peak,
-        gravest=max(held, key=lambda each: each.status, default=None),
+        highest_member=max(held, key=lambda each: each.status, default=None),
         members=len(consumers),
         generation=max(told, default=None),
     )
 
 
-def _inspected(told: InspectedGroup, seen: GroupView | None) -> GroupView:
+def _add_inspection(told: InspectedGroup, seen: GroupView | None) -> GroupView:
     view = seen or GroupView(cluster=told.cluster, group=told.group, group_type=told.group_type)
     return replace(
         view,

@@ -24,7 +24,7 @@ from metrics.model.status import RebalanceStatus
 NONE = RebalanceStatus.NONE
 
 
-class _Group(NamedTuple):
+class _GroupLabels(NamedTuple):
     cluster: str
     group: str
     group_type: str
@@ -38,19 +38,19 @@ def live(snapshot: Snapshot, *, members: bool = True) -> Live:
     """Return every exported row of the snapshot; without ``members`` those of groups and apps."""
     rows = snapshot.consumers + snapshot.instances
     shown = Live(
-        consumers=_merged(snapshot.consumers, _consumer_labels),
-        instances=_merged(snapshot.instances, _instance_labels),
+        consumers=_merge_rows(snapshot.consumers, _consumer_labels),
+        instances=_merge_rows(snapshot.instances, _instance_labels),
         members=snapshot.consumers,
         groups=_groups(rows, snapshot.groups),
         apps=_apps(rows, snapshot.groups),
-        inspected=_inspected(snapshot),
+        inspected=_add_generations(snapshot),
         durations=_durations(snapshot.durations),
         rebalances=snapshot.rebalances,
     )
     return shown if members else replace(shown, consumers=(), instances=(), members=())
 
 
-def _grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+def _group_by(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
     out = defaultdict[_Key, list[_Item]](list)
     for item in items:
         out[key(item)].append(item)
@@ -65,10 +65,10 @@ def _instance_labels(row: MemberRow) -> tuple[str, ...]:
     return (row.cluster, row.group, row.client_id, row.host)
 
 
-def _merged(
+def _merge_rows(
     rows: tuple[MemberRow, ...], labels: Callable[[MemberRow], tuple[str, ...]]
 ) -> tuple[MemberRow, ...]:
-    return tuple(_merge(equals) for equals in _grouped(rows, labels).values())
+    return tuple(_merge(equals) for equals in _group_by(rows, labels).values())
 
 
 def _merge(rows: list[MemberRow]) -> MemberRow:
@@ -81,9 +81,9 @@ def _merge(rows: list[MemberRow]) -> MemberRow:
         gravest,
         peak=_peak(rows),
         counts=StatusCounts(
-            _added(count.rebalances for count in counts),
-            _added(count.transitions for count in counts),
-            _added(count.seconds for count in counts),
+            _sum_counts(count.rebalances for count in counts),
+            _sum_counts(count.transitions for count in counts),
+            _sum_counts(count.seconds for count in counts),
         ),
     )
 
@@ -91,7 +91,7 @@ def _merge(rows: list[MemberRow]) -> MemberRow:
 _Number = TypeVar("_Number", int, float)
 
 
-def _added(counts: Iterable[dict[RebalanceStatus, _Number]]) -> dict[RebalanceStatus, _Number]:
+def _sum_counts(counts: Iterable[dict[RebalanceStatus, _Number]]) -> dict[RebalanceStatus, _Number]:
     out: dict[RebalanceStatus, _Number] = {}
     for count in counts:
         for status, number in count.items():
@@ -109,10 +109,10 @@ def _peak(rows: Iterable[MemberRow]) -> RebalanceStatus:
 
 def _groups(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[GroupRow, ...]:
     """Return one row per group; a known group whose members are gone stays, at 0."""
-    by_group: dict[_Group, list[MemberRow]] = {
-        _Group(key.cluster, key.group, key.group_type): [] for key in known
+    by_group: dict[_GroupLabels, list[MemberRow]] = {
+        _GroupLabels(key.cluster, key.group, key.group_type): [] for key in known
     }
-    by_group |= _grouped(rows, lambda row: _Group(row.cluster, row.group, row.group_type))
+    by_group |= _group_by(rows, lambda row: _GroupLabels(row.cluster, row.group, row.group_type))
     return tuple(
         GroupRow(**key._asdict(), status=_status(rows), peak=_peak(rows))
         for key, rows in by_group.items()
@@ -125,14 +125,14 @@ def _apps(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[App
     by_app: dict[tuple[str, str], list[MemberRow]] = {
         (cluster, app): [] for (cluster, _, _), app in newest.items()
     }
-    by_app |= _grouped(rows, lambda row: (row.cluster, row.app))
+    by_app |= _group_by(rows, lambda row: (row.cluster, row.app))
     return tuple(
         AppRow(cluster=cluster, app=app, status=_status(rows), peak=_peak(rows))
         for (cluster, app), rows in by_app.items()
     )
 
 
-def _inspected(snapshot: Snapshot) -> tuple[InspectedGroup, ...]:
+def _add_generations(snapshot: Snapshot) -> tuple[InspectedGroup, ...]:
     """Add the generation of classic groups, which brokers do not tell, from observed members."""
     newest: dict[tuple[str, str], int] = {}
     for row in snapshot.consumers if snapshot.inspected else ():
@@ -149,7 +149,7 @@ def _inspected(snapshot: Snapshot) -> tuple[InspectedGroup, ...]:
 
 def _durations(by_group: dict[GroupKey, Durations]) -> dict[DurationKey, Durations]:
     """Add the histograms of a group that changed its type: its series has no such label."""
-    by_labels = _grouped(by_group, lambda key: DurationKey(key.cluster, key.app, key.group))
+    by_labels = _group_by(by_group, lambda key: DurationKey(key.cluster, key.app, key.group))
     return {labels: _total([by_group[key] for key in keys]) for labels, keys in by_labels.items()}
 
 

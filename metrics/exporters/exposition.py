@@ -71,7 +71,7 @@ class SourceStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkStats:
+class OutputStats:
     """What one sink says of itself."""
 
     name: str
@@ -88,7 +88,7 @@ class AgentStats:
     version: str
     python_version: str
     sources: tuple[SourceStats, ...] = ()
-    sinks: tuple[SinkStats, ...] = ()
+    outputs: tuple[OutputStats, ...] = ()
     tracker: dict[str, int] = field(default_factory=dict)
     reloads: dict[str, int] = field(default_factory=dict)
     """By outcome: ``success`` or ``failure``."""

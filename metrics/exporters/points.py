@@ -213,10 +213,10 @@ _AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
     catalog.STATUSES_LOST: _counted("lost"),
     catalog.MEMBERS_EVICTED: _counted("evicted"),
     catalog.GROUPS_EVICTED: _counted("groups_evicted"),
-    catalog.SAMPLES_WRITTEN: lambda a: [((s.name,), s.written) for s in a.sinks],
-    catalog.SAMPLES_BUFFERED: lambda a: [((s.name,), s.buffered) for s in a.sinks],
-    catalog.SAMPLES_DROPPED: lambda a: [((s.name,), s.dropped) for s in a.sinks],
-    catalog.SINK_ERRORS: lambda a: [((s.name,), s.errors) for s in a.sinks],
+    catalog.SAMPLES_WRITTEN: lambda a: [((s.name,), s.written) for s in a.outputs],
+    catalog.SAMPLES_BUFFERED: lambda a: [((s.name,), s.buffered) for s in a.outputs],
+    catalog.SAMPLES_DROPPED: lambda a: [((s.name,), s.dropped) for s in a.outputs],
+    catalog.SINK_ERRORS: lambda a: [((s.name,), s.errors) for s in a.outputs],
     catalog.RELOADS: lambda a: [((o,), n) for o, n in sorted(a.reloads.items())],
 }
 

@@ -37,7 +37,7 @@ class ScriptedSource:
             self._woken.clear()
             await self._woken.wait()
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         return now if self.behind_at is None else self.behind_at
 
     def checkpoint(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.cli.replay import replay
-from agent.runtime.replay import in_order
+from agent.runtime.replay import order_by_time
 from agent.sources.base import Tick
 from agent.sources.capture import pcap_file
 from agent.sources.lines.dialect_loader import choose_dialects
@@ -40,7 +40,7 @@ def logged(folder: Path) -> list[list[Signal]]:
     dialects, files = choose_dialects("auto", []), [str(path) for path in folder.glob("*.log.gz")]
     return [
         _signals(
-            in_order(
+            order_by_time(
                 create_parser(dialects, ClientInterpreter(stream=log.stream), "UTC"), log.blocks()
             )
         )

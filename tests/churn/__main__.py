@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from agent.config.limits import LimitsConfig
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from agent.runtime.checkpoint import save
 from agent.runtime.pipeline import Pipeline
@@ -71,9 +71,9 @@ def _run(source: str, count: int, limits: LimitsConfig, folder: Path) -> dict[st
     config = StatusConfig(members=limits.members, groups=limits.groups)
     clock, tracker = _Clock(), Tracker(config)
     pipeline = Pipeline(
-        sink=JsonlSpool(SpoolConfig(dir=folder / "spool"), agent="a", now=clock.now),
+        spool=JsonlSpool(SpoolConfig(dir=folder / "spool"), agent="a", now=clock.now),
         save=partial(save, folder / "checkpoint.json"),
-        history=History([]),
+        recent=RecentRecords([]),
         clock=clock,
     )
     pipeline.attach(tracker, [], lambda _: True, 15.0)

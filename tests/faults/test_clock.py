@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from agent.runtime.checkpoint import Checkpoint
 from agent.runtime.pipeline import Pipeline
@@ -33,9 +33,9 @@ class _Stage:
         config = SpoolConfig(dir=self.spool, roll_s=10.0)
         self._sink = JsonlSpool(config, agent="a", now=self.now)
         self._pipeline = Pipeline(
-            sink=self._sink,
+            spool=self._sink,
             save=self._save,
-            history=History([]),
+            recent=RecentRecords([]),
             clock=lambda: self.now,
             monotonic=lambda: self._steady,
         )

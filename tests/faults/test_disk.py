@@ -59,7 +59,7 @@ def test_full_disk(tmp_path: Path) -> None:
             filler = seen / disk.relative_to("/") / "filler"
             _fill(filler)
             until(lambda: agent.total(_ERRORS) > 1, "a refusal that is counted")
-            assert agent.told("samples_not_safe")
+            assert agent.told("samples_not_durable")
             rounds = load.rounds
             until(
                 lambda: agent.total("kafka_consumer_rebalances_total") > rounds,
@@ -67,7 +67,7 @@ def test_full_disk(tmp_path: Path) -> None:
             )
             assert agent.is_ready()
             filler.unlink()
-            until(lambda: agent.told("samples_safe_again"), "a disk that takes samples again")
+            until(lambda: agent.told("samples_durable_again"), "a disk that takes samples again")
         told = replayed(log)
         until(lambda: len(transitions(agent.on_disk(seen))) >= len(told), "every sample on disk")
 
@@ -85,7 +85,7 @@ def test_read_only_spool(tmp_path: Path) -> None:
             agent.spool.chmod(0o555)
             until(lambda: agent.total(_ERRORS) > 1, "a refusal that is counted")
             agent.spool.chmod(0o755)
-            until(lambda: agent.told("samples_safe_again"), "a spool that takes samples again")
+            until(lambda: agent.told("samples_durable_again"), "a spool that takes samples again")
         rebalances = "kafka_consumer_rebalances_total"
         until(lambda: agent.total(rebalances) == load.rounds, "every rebalance read")
         assert agent.drain() == 0
@@ -124,7 +124,7 @@ def test_removed_spool_folder(tmp_path: Path) -> None:
         until(lambda: agent.total(rebalances) == load.rounds + 1, "every rebalance read")
         assert agent.drain() == 0
 
-    assert agent.told("spool_made_anew")
+    assert agent.told("spool_recreated")
     left = transitions(agent.published())
     assert len(left) == len(set(left))
     assert sorted(set(left) | set(removed)) == replayed(log)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from agent.errors import ConfigError, DialectError, SourceError
-from agent.hub.push_receiver import Intake
+from agent.hub.push_receiver import PushReceiver
 from agent.runtime.replay import replay
 from agent.sources.base import Tick
 from agent.sources.broker_logs.coordinator_interpreter import BrokerView
@@ -23,7 +23,7 @@ from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatsView
 from agent.sources.statistics.line_parser import StatsParser
-from agent.web.basic_auth import Users, credentials
+from agent.web.basic_auth import Users, parse_credentials
 from agent.web.web_config import read_web_config
 from agent.wiring.agent_config import effective, load
 from aggregation.explain.explanation import explanations
@@ -112,7 +112,7 @@ def configurations(data: bytes) -> None:
 
 def web_configurations(data: bytes) -> None:
     """TLS, headers and users of what the agent serves; and what a request shows of a user."""
-    credentials(data.decode("latin-1"))
+    parse_credentials(data.decode("latin-1"))
     with _file(data) as path, suppress(ConfigError):
         hashes = read_web_config(path).basic_auth_users
         if hashes:
@@ -138,7 +138,7 @@ def samples(data: bytes) -> None:
         explanations(group_episodes([decode(data)]), 1, None)
 
 
-def _taken(data: bytes) -> Intake:
-    intake = Intake("", StatusConfig())
-    intake.take("spool", data, _ARRIVAL_AT)
+def _taken(data: bytes) -> PushReceiver:
+    intake = PushReceiver("", StatusConfig())
+    intake.apply_lines("spool", data, _ARRIVAL_AT)
     return intake

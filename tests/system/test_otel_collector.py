@@ -71,7 +71,7 @@ def collector(folder: Path, behind: str) -> Iterator[dict[OtlpProtocol, str]]:
 
 def sent(protocol: OtlpProtocol, endpoint: str) -> None:
     export = made(OtlpConfig(endpoint=endpoint, protocol=protocol, traces=True))
-    export.take(TOLD)
+    export.enqueue(TOLD)
     asyncio.run(export.export())
     assert export.stats.errors == 0
 

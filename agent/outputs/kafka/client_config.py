@@ -10,7 +10,7 @@ from agent.inspection.security import open_security
 
 _TOKEN_LIFE_S = 300.0
 """A token is read again before this long has passed: files do not tell when theirs expires."""
-_ONLY_GRAVE = 2
+_LOG_LEVEL_CRITICAL = 2
 """Of librdkafka's own log (syslog's levels): what we must know comes by callbacks."""
 
 
@@ -25,7 +25,7 @@ def client_properties(access: KafkaAccess) -> dict[str, Any]:
     properties = {
         "bootstrap.servers": ",".join(access.bootstrap_servers),
         "client.id": "rebalance-agent",
-        "log_level": _ONLY_GRAVE,
+        "log_level": _LOG_LEVEL_CRITICAL,
         "reconnect.backoff.ms": 500,
         "security.protocol": security.protocol.value,
     }

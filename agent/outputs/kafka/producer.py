@@ -20,11 +20,11 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from agent.config.kafka import KafkaAccess
-from agent.errors import SinkError
+from agent.errors import OutputError
 from agent.files import replace_file
 from agent.outputs.kafka.client_config import client_properties
-from agent.outputs.spool.reader import Batch, batch_after, identity
-from metrics.exporters.exposition import SinkStats
+from agent.outputs.spool.reader import SpoolBatch, batch_after, spool_id
+from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ SPOOL_HEADER = "spool"
 _MAX_LINES, _MAX_BYTES = 5_000, 2 << 20
 _INTERVAL_S = 1.0
 _SLICE_S = 0.5
-_PATIENCE_S = 5.0
+_ACK_TIMEOUT_S = 5.0
 _MAX_WAIT_S = 60.0
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001 - their names
 _PRODUCER = {
@@ -47,7 +47,7 @@ _PRODUCER = {
 }
 
 
-class _Line(msgspec.Struct):
+class _RecordKey(msgspec.Struct):
     cluster: str
     group: str
 
@@ -56,7 +56,7 @@ class _Line(msgspec.Struct):
         return f"{self.cluster}/{self.group}"
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_RecordKey).decode
 
 
 def _key(line: bytes) -> str | None:
@@ -67,22 +67,22 @@ def _key(line: bytes) -> str | None:
         return None
 
 
-class _Progress(msgspec.Struct):
+class _TopicProgress(msgspec.Struct):
     spool: str
     seq: int
 
 
 @dataclass(slots=True)
-class _Flight:
+class _InFlightBatch:
     """A batch on its way."""
 
-    batch: Batch
+    batch: SpoolBatch
     sent_s: float
     waiting: int
     failed: bool = False
     fault: str = ""
 
-    def delivered(self, error: KafkaError | None, _: object) -> None:
+    def on_delivery(self, error: KafkaError | None, _: object) -> None:
         self.waiting -= 1
         if error is not None:
             self.failed = True
@@ -90,7 +90,7 @@ class _Flight:
                 self.fault = self.fault or error.str()
 
 
-class TopicSink:
+class KafkaOutput:
     """Sends one spool to one topic."""
 
     def __init__(
@@ -110,14 +110,14 @@ class TopicSink:
         """
         self.name = f"kafka:{topic}"
         self._topic, self._folder, self._path, self._newest = topic, folder, progress, newest
-        self._properties = client_properties(access) | _PRODUCER | {"error_cb": self._heard}
-        self._spool = identity(folder)
+        self._properties = client_properties(access) | _PRODUCER | {"error_cb": self._on_error}
+        self._spool = spool_id(folder)
         self._seq = _read(progress, self._spool)
         self._sent = self._dropped = self._errors = 0
-        self._said = self._fault = ""
+        self._last_error = self._fault = ""
         self._lock = threading.Lock()
         self._producer: Producer | None = None
-        self._flight: _Flight | None = None
+        self._in_flight: _InFlightBatch | None = None
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -126,11 +126,11 @@ class TopicSink:
             while True:
                 try:
                     wait = 0.0 if await asyncio.to_thread(self.step) else _INTERVAL_S
-                except (OSError, SinkError, KafkaException) as error:
+                except (OSError, OutputError, KafkaException) as error:
                     self._errors += 1
                     wait = min(max(2 * wait, _INTERVAL_S), _MAX_WAIT_S)
                     await asyncio.to_thread(self.close)
-                    self._tell(str(error))
+                    self._log_change(str(error))
                 await asyncio.sleep(wait)
         finally:
             await asyncio.to_thread(self.close)
@@ -139,21 +139,21 @@ class TopicSink:
         """Send the next batch, or wait a moment for one on its way; tell whether to go on at once.
 
         Raises:
-            SinkError: the brokers take no more from this producer.
+            OutputError: the brokers take no more from this producer.
 
         """
         with self._lock:
             self._producer = self._producer or Producer(self._properties)
-            self._flight = self._flight or self._depart(self._producer)
-            if self._flight is None:
+            self._in_flight = self._in_flight or self._start_batch(self._producer)
+            if self._in_flight is None:
                 return False
             try:
                 self._producer.flush(_SLICE_S)
             except (KafkaException, SystemError) as error:
                 # What ends a producer comes as either, by how many callbacks it meets.
-                fault = self._flight.fault or self._said
-                raise SinkError(fault or str(error.__cause__ or error)) from error
-            self._land(self._flight)
+                fault = self._in_flight.fault or self._last_error
+                raise OutputError(fault or str(error.__cause__ or error)) from error
+            self._finish_batch(self._in_flight)
             return True
 
     def close(self) -> None:
@@ -163,12 +163,12 @@ class TopicSink:
                 with contextlib.suppress(KafkaException, SystemError):  # it has ended by itself
                     self._producer.purge()
                     self._producer.flush(_SLICE_S)
-            self._producer = self._flight = None
+            self._producer = self._in_flight = None
 
     @property
-    def stats(self) -> SinkStats:
+    def stats(self) -> OutputStats:
         """What was acknowledged so far, and what waits in the spool."""
-        return SinkStats(
+        return OutputStats(
             name=self.name,
             written=self._sent,
             buffered=max(0, self._newest() - self._seq),
@@ -176,11 +176,11 @@ class TopicSink:
             errors=self._errors,
         )
 
-    def _depart(self, producer: Producer) -> _Flight | None:
+    def _start_batch(self, producer: Producer) -> _InFlightBatch | None:
         batch = batch_after(self._folder, self._seq, _MAX_LINES, _MAX_BYTES)
         if batch is None:
             return None
-        flight = _Flight(batch, time.monotonic(), len(batch.lines))
+        flight = _InFlightBatch(batch, time.monotonic(), len(batch.lines))
         headers: list[tuple[str, str | bytes | None]] = [(SPOOL_HEADER, self._spool)]
         for line in batch.lines:
             producer.produce(
@@ -188,45 +188,45 @@ class TopicSink:
                 line.rstrip(b"\n"),
                 _key(line),
                 headers=headers,
-                on_delivery=flight.delivered,
+                on_delivery=flight.on_delivery,
             )
         return flight
 
-    def _land(self, flight: _Flight) -> None:
+    def _finish_batch(self, flight: _InFlightBatch) -> None:
         if flight.failed:
-            raise SinkError(flight.fault or self._said or "the producer has ended")
+            raise OutputError(flight.fault or self._last_error or "the producer has ended")
         if flight.waiting:
-            if time.monotonic() - flight.sent_s > _PATIENCE_S:
-                self._tell(self._said or "the brokers acknowledge nothing")
+            if time.monotonic() - flight.sent_s > _ACK_TIMEOUT_S:
+                self._log_change(self._last_error or "the brokers acknowledge nothing")
             return
         batch = flight.batch
-        progress = msgspec.json.encode(_Progress(self._spool, batch.last))
+        progress = msgspec.json.encode(_TopicProgress(self._spool, batch.last))
         replace_file(self._path, [progress])
         self._dropped += batch.first - self._seq - 1  # gone from the spool before
         self._sent += len(batch.lines)
-        self._seq, self._flight = batch.last, None
-        self._said = ""
-        self._tell("")
+        self._seq, self._in_flight = batch.last, None
+        self._last_error = ""
+        self._log_change("")
 
-    def _heard(self, error: KafkaError) -> None:
+    def _on_error(self, error: KafkaError) -> None:
         self._errors += 1
-        self._said = error.str()
+        self._last_error = error.str()
 
-    def _tell(self, fault: str) -> None:
+    def _log_change(self, fault: str) -> None:
         keys = {"topic": self._topic}
         if fault and not self._fault:
-            log.warning("kafka_away", extra=keys | {"error": fault})
+            log.warning("kafka_unreachable", extra=keys | {"error": fault})
         elif self._fault and not fault:
-            log.info("kafka_back", extra=keys)
+            log.info("kafka_reachable", extra=keys)
         self._fault = fault
 
 
 def _read(path: Path, spool: str) -> int:
     """Return how far a spool is; another spool, or a file that says nothing, begins anew."""
     try:
-        progress = msgspec.json.decode(path.read_bytes(), type=_Progress)
+        progress = msgspec.json.decode(path.read_bytes(), type=_TopicProgress)
     except (FileNotFoundError, *MALFORMED):
         return 0
     except OSError as error:
-        raise SinkError(f"{path}: {error.strerror}") from error
+        raise OutputError(f"{path}: {error.strerror}") from error
     return progress.seq if progress.spool == spool else 0

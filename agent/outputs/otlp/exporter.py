@@ -15,11 +15,11 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
 from agent.config.otlp import OtlpConfig
-from agent.errors import ConfigError, SinkError
-from agent.outputs.otlp.senders import Sender
+from agent.errors import ConfigError, OutputError
+from agent.outputs.otlp.senders import OtlpSender
 from agent.outputs.otlp.spans import spans
 from aggregation.rebalances.rebalances import GroupEpisode
-from metrics.exporters.exposition import Exposition, SinkStats
+from metrics.exporters.exposition import Exposition, OutputStats
 from metrics.exporters.otel import metrics_data
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ MAX_EPISODES = 1_000
 _SPANS_AT_ONCE = 500
 
 
-class OtlpExport:
+class OtlpOutput:
     """One receiver of all that the agent exports."""
 
     name = "otlp"
@@ -49,28 +49,28 @@ class OtlpExport:
         """
         self._config, self._max_series, self._read = config, max_series, read
         self._resource = Resource.create(resource)
-        self._sender: Sender | None = Sender(config)
-        self._waiting = deque[GroupEpisode](maxlen=MAX_EPISODES)
+        self._sender: OtlpSender | None = OtlpSender(config)
+        self._queue = deque[GroupEpisode](maxlen=MAX_EPISODES)
         self._sent = self._dropped = self._errors = 0
         self._fault = ""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otlp")
 
     @property
-    def stats(self) -> SinkStats:
+    def stats(self) -> OutputStats:
         """What happened to rebalances, and how many exports of anything failed."""
-        return SinkStats(
+        return OutputStats(
             name=self.name,
             written=self._sent,
-            buffered=len(self._waiting),
+            buffered=len(self._queue),
             dropped=self._dropped,
             errors=self._errors,
         )
 
-    def take(self, episodes: Sequence[GroupEpisode]) -> None:
+    def enqueue(self, episodes: Sequence[GroupEpisode]) -> None:
         """Keep rebalances for the next export; the oldest go when there are too many."""
         if self._config.traces:
-            self._dropped += max(0, len(self._waiting) + len(episodes) - MAX_EPISODES)
-            self._waiting.extend(episodes)
+            self._dropped += max(0, len(self._queue) + len(episodes) - MAX_EPISODES)
+            self._queue.extend(episodes)
 
     async def run(self) -> None:
         """Export until cancelled, and once more then."""
@@ -86,29 +86,29 @@ class OtlpExport:
 
     async def export(self) -> None:
         """Send everything; a failure is counted, and each change of state is told once."""
-        expose, episodes = self._read(), list(self._waiting)
-        self._waiting.clear()
+        expose, episodes = self._read(), list(self._queue)
+        self._queue.clear()
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._send_metrics, expose)
             await loop.run_in_executor(self._thread, self._send_episodes, episodes)
-        except (SinkError, ConfigError) as error:
-            self._keep(episodes)
-            self._failed(str(error))
+        except (OutputError, ConfigError) as error:
+            self._requeue(episodes)
+            self._record_failure(str(error))
         except Exception as error:  # noqa: BLE001 - a bug here is told, and ends nothing else
-            self._failed(repr(error), is_bug=True)
+            self._record_failure(repr(error), is_bug=True)
         else:
             self._sent += len(episodes)
             if self._fault:
-                log.info("otlp_export_works_again")
+                log.info("otlp_export_restored")
             self._fault = ""
 
-    def _keep(self, episodes: list[GroupEpisode]) -> None:
-        newer = [*episodes, *self._waiting]
+    def _requeue(self, episodes: list[GroupEpisode]) -> None:
+        newer = [*episodes, *self._queue]
         self._dropped += max(0, len(newer) - MAX_EPISODES)
-        self._waiting = deque(newer, MAX_EPISODES)
+        self._queue = deque(newer, MAX_EPISODES)
 
-    def _failed(self, fault: str, *, is_bug: bool = False) -> None:
+    def _record_failure(self, fault: str, *, is_bug: bool = False) -> None:
         self._errors += 1
         if not self._fault:
             keys = {"endpoint": self._config.endpoint, "error": fault}
@@ -118,20 +118,20 @@ class OtlpExport:
             self._sender.close()
         self._sender = None
 
-    def _connected(self) -> Sender:
-        self._sender = self._sender or Sender(self._config)
+    def _connect(self) -> OtlpSender:
+        self._sender = self._sender or OtlpSender(self._config)
         return self._sender
 
     def _send_metrics(self, expose: Callable[[], tuple[float, Exposition]]) -> None:
         at, exposition = expose()
         state_sets = self._config.state_sets
         data = metrics_data(exposition, self._resource, at, self._max_series, state_sets=state_sets)
-        self._connected().send(data)
+        self._connect().send(data)
 
     def _send_episodes(self, episodes: list[GroupEpisode]) -> None:
         made = (span for each in episodes for span in spans(each, self._resource))
         for some in _batches(made):
-            self._connected().send_spans(some)
+            self._connect().send_spans(some)
 
 
 def _batches(made: Iterator[ReadableSpan]) -> Iterator[list[ReadableSpan]]:

@@ -10,13 +10,13 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.config.yaml_loader import read_yaml
-from agent.errors import ConfigError, SinkError
+from agent.errors import ConfigError, OutputError
 
 MAX_POINTS = 2_000
 """A request: some 600 KB; gRPC receivers refuse more than 4 MiB."""
 
 
-class Sender:
+class OtlpSender:
     """One connection to a receiver. For one thread."""
 
     def __init__(self, config: OtlpConfig) -> None:
@@ -31,29 +31,29 @@ class Sender:
             _check_readable(config.ca_file)
         make = _http if config.protocol is OtlpProtocol.HTTP else _grpc
         self._metrics, self._spans = make(config, headers)
-        self._words = _LastWords()
+        self._last_log = _LastLogMessage()
 
     def send(self, data: MetricsData) -> None:
         """Send all metrics.
 
         Raises:
-            SinkError: the receiver did not take them all.
+            OutputError: the receiver did not take them all.
 
         """
-        with self._words:
+        with self._last_log:
             if self._metrics.export(data) is not MetricExportResult.SUCCESS:
-                raise SinkError(self._words.text or "metrics were refused")
+                raise OutputError(self._last_log.text or "metrics were refused")
 
     def send_spans(self, spans: Sequence[ReadableSpan]) -> None:
         """Send spans.
 
         Raises:
-            SinkError: the receiver did not take them.
+            OutputError: the receiver did not take them.
 
         """
-        with self._words:
+        with self._last_log:
             if self._spans.export(spans) is not SpanExportResult.SUCCESS:
-                raise SinkError(self._words.text or "spans were refused")
+                raise OutputError(self._last_log.text or "spans were refused")
 
     def close(self) -> None:
         """End the connections."""
@@ -61,7 +61,7 @@ class Sender:
         self._spans.shutdown()
 
 
-class _LastWords(logging.Handler):
+class _LastLogMessage(logging.Handler):
     """Keeps what the SDK logs: it tells why an export failed nowhere else."""
 
     def __init__(self) -> None:

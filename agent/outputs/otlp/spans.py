@@ -21,7 +21,7 @@ from metrics.exporters.points import printable
 from metrics.model.sample import digest
 
 _SCOPE = InstrumentationScope(SCOPE)
-Found = dict[str, AttributeValue | None]
+OptionalAttributes = dict[str, AttributeValue | None]
 
 
 def spans(episode: GroupEpisode, resource: Resource) -> Iterator[ReadableSpan]:
@@ -35,7 +35,7 @@ def spans(episode: GroupEpisode, resource: Resource) -> Iterator[ReadableSpan]:
     yield make(
         name=printable(f"rebalance {made.ref.group}"),
         context=root,
-        attributes=_told(_of_group(episode)),
+        attributes=_drop_unknown(_group_attributes(episode)),
         links=[Link(_context(episode.caused_by))] if episode.caused_by else (),
         start_time=_ns(made.started_at),
         end_time=_ns(made.ended_at),
@@ -47,14 +47,14 @@ def spans(episode: GroupEpisode, resource: Resource) -> Iterator[ReadableSpan]:
             name=printable(piece.member.client_id),
             context=_child(root, made.id, number),
             parent=root,
-            attributes=_told(_of_member(piece, episode)),
+            attributes=_drop_unknown(_member_attributes(piece, episode)),
             events=[_event(step) for step in piece.steps],
             start_time=_ns(piece.started_at),
             end_time=_ns(piece.ended_at),
         )
 
 
-def _of_group(episode: GroupEpisode) -> Found:
+def _group_attributes(episode: GroupEpisode) -> OptionalAttributes:
     trigger, slow = episode.trigger, episode.straggler
     return {
         **_group(episode),
@@ -70,7 +70,7 @@ def _of_group(episode: GroupEpisode) -> Found:
     }
 
 
-def _of_member(piece: Piece, episode: GroupEpisode) -> Found:
+def _member_attributes(piece: Piece, episode: GroupEpisode) -> OptionalAttributes:
     return {
         **_group(episode),
         ATTRIBUTES["client_id"]: piece.member.client_id,
@@ -82,7 +82,7 @@ def _of_member(piece: Piece, episode: GroupEpisode) -> Found:
     }
 
 
-def _group(episode: GroupEpisode) -> Found:
+def _group(episode: GroupEpisode) -> OptionalAttributes:
     made = episode.round
     return {
         "messaging.system": "kafka",
@@ -94,17 +94,17 @@ def _group(episode: GroupEpisode) -> Found:
 
 
 def _event(step: Step) -> Event:
-    told: Found = {
+    told: OptionalAttributes = {
         "kafka.rebalance.status_code": step.code.value,
         "kafka.rebalance.status_code_before": step.before.value,
         "kafka.rebalance.reason": step.reason,
         "kafka.rebalance.masked": step.masked or None,
         "rebalance_agent.source": step.source,
     }
-    return Event(step.code.label, _told(told), timestamp=_ns(step.at))
+    return Event(step.code.label, _drop_unknown(told), timestamp=_ns(step.at))
 
 
-def _told(attributes: Found) -> dict[str, AttributeValue]:
+def _drop_unknown(attributes: OptionalAttributes) -> dict[str, AttributeValue]:
     """Leave out what is not known."""
     return {
         name: printable(value) if isinstance(value, str) else value

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.errors import SinkError
+from agent.errors import OutputError
 from agent.files import sync_folder
 from metrics.model.sample import MALFORMED
 
@@ -52,19 +52,19 @@ def take_lock(folder: Path) -> int:
     """Create the folder and keep every other process out; the lock dies with the process.
 
     Raises:
-        SinkError: the folder cannot be used, or another process holds it.
+        OutputError: the folder cannot be used, or another process holds it.
 
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise SinkError(f"spool {str(folder)!r}: {error.strerror}") from error
+        raise OutputError(f"spool {str(folder)!r}: {error.strerror}") from error
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(fd)
-        raise SinkError(
+        raise OutputError(
             f"spool {str(folder)!r}: another process writes there; "
             "give each agent a samples.spool.dir of its own"
         ) from error
@@ -85,7 +85,7 @@ def recover(folder: Path) -> None:
     sync_folder(folder)
 
 
-def published(folder: Path) -> list[tuple[str, int]]:
+def list_files(folder: Path) -> list[tuple[str, int]]:
     """Return name and size of each complete file, oldest first."""
     found = []
     with os.scandir(folder) as entries:
@@ -106,7 +106,7 @@ def stamp_of(name: str) -> str:
 def lines_since(folder: Path, seq: int, limit: int) -> list[SpoolLine]:
     """Return the newest ``limit`` lines beyond ``seq``, newest first; at least the newest line."""
     found: list[SpoolLine] = []
-    for name, _ in reversed(published(folder)):
+    for name, _ in reversed(list_files(folder)):
         lines = [line for _, line in _lines(folder / name)]
         newest = lines[-1:] if not found else []
         found += [line for line in reversed(lines) if line.seq > seq] or newest

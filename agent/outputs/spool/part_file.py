@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 @dataclass(slots=True)
-class Part:
+class PartFile:
     """Lines and how many of their bytes are safe; a write that fails leaves none behind."""
 
     fd: int
@@ -36,9 +36,9 @@ class Part:
             os.fsync(self.fd)
             self.synced = self.size
 
-    def made_anew(self) -> "Part":
+    def recreate(self) -> "PartFile":
         """Return a file of the same name and lines, in the place of one that was removed."""
-        part = Part(create(self.path), self.path, self.final, self.opened_at)
+        part = PartFile(create(self.path), self.path, self.final, self.opened_at)
         try:
             part.append(os.pread(self.fd, self.size, 0))
         except OSError:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
-from agent.errors import SinkError
+from agent.errors import OutputError
 from agent.outputs.spool.directory import SpoolLine
 from metrics.model.sample import MALFORMED
 
@@ -19,7 +19,7 @@ _SEQ = re.compile(r"-(?P<seq>\d{12,})\.jsonl")
 _decode = msgspec.json.Decoder(SpoolLine).decode
 
 
-class Batch(NamedTuple):
+class SpoolBatch(NamedTuple):
     """Whole lines, as they stand in the spool."""
 
     lines: list[bytes]
@@ -27,11 +27,11 @@ class Batch(NamedTuple):
     last: int
 
 
-def identity(folder: Path) -> str:
+def spool_id(folder: Path) -> str:
     """Return the spool's own name, made once: another spool's numbers begin anew.
 
     Raises:
-        SinkError: it cannot be written.
+        OutputError: it cannot be written.
 
     """
     path = folder / ".id"
@@ -42,10 +42,10 @@ def identity(folder: Path) -> str:
             part.replace(path)
         return path.read_text(encoding="ascii").strip()
     except OSError as error:
-        raise SinkError(f"spool {str(folder)!r}: {error}") from error
+        raise OutputError(f"spool {str(folder)!r}: {error}") from error
 
 
-def batch_after(folder: Path, seq: int, max_lines: int, max_bytes: int) -> Batch | None:
+def batch_after(folder: Path, seq: int, max_lines: int, max_bytes: int) -> SpoolBatch | None:
     """Return the next lines beyond ``seq``, at least one; None where there are none.
 
     Raises:
@@ -59,7 +59,7 @@ def batch_after(folder: Path, seq: int, max_lines: int, max_bytes: int) -> Batch
             break
         first, last, size = first or number, number, size + len(line)
         lines.append(line)
-    return Batch(lines, first, last) if lines else None
+    return SpoolBatch(lines, first, last) if lines else None
 
 
 def _lines_after(folder: Path, seq: int) -> Iterator[tuple[int, bytes]]:

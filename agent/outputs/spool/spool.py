@@ -24,10 +24,10 @@ from pathlib import Path
 import msgspec
 
 from agent.config.codec import format_size
-from agent.errors import ConfigError, SinkError
+from agent.errors import ConfigError, OutputError
 from agent.files import sync_folder
 from agent.outputs.spool import directory as folder
-from agent.outputs.spool.part_file import Part, create, is_removed
+from agent.outputs.spool.part_file import PartFile, create, is_removed
 from metrics.model.sample import Sample, encode
 
 log = logging.getLogger(__name__)
@@ -101,37 +101,39 @@ class JsonlSpool:
         """Take the folder over; ``now`` is Unix seconds, ``mark`` the checkpoint's.
 
         Raises:
-            SinkError: the folder cannot be used, or another process writes to it.
+            OutputError: the folder cannot be used, or another process writes to it.
 
         """
         self.stats = SpoolStats()
         self._config, self._agent, self._now = config, agent, now
         self._buffer, self._buffer_seq = bytearray(), 0
-        self._part: Part | None = None
+        self._part: PartFile | None = None
         self._lock = folder.take_lock(config.dir)
         try:
             folder.recover(config.dir)
-            files = folder.published(config.dir)
+            files = folder.list_files(config.dir)
             lines = folder.lines_since(config.dir, mark.settled, _KNOWN_IDS)
         except OSError as error:
             os.close(self._lock)
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
         self._stamp = folder.stamp_of(files[-1][0]) if files else ""
         self._keep_count(files)
         # Oldest first: they come again in that order.
-        self._known = {line.id: line.seq for line in reversed(lines) if line.seq > mark.settled}
+        self._pending_ids = {
+            line.id: line.seq for line in reversed(lines) if line.seq > mark.settled
+        }
         self._seq = max([mark.seq, *(line.seq for line in lines)])
 
     @property
     def mark(self) -> SpoolMark:
         """What the checkpoint after a commit keeps."""
-        awaited = next(iter(self._known.values()), self._seq + 1)
+        awaited = next(iter(self._pending_ids.values()), self._seq + 1)
         return SpoolMark(seq=self._seq, settled=awaited - 1)
 
     def write(self, samples: Iterable[Sample]) -> None:
         """Take samples; they are safe once the next `commit` has returned."""
         for sample in samples:
-            if self._known.pop(sample.id, None) is not None:
+            if self._pending_ids.pop(sample.id, None) is not None:
                 self.stats.repeated += 1
             elif len(self._buffer) >= self._buffer_bytes and not self._try_flush():
                 self.stats.dropped += 1
@@ -147,22 +149,22 @@ class JsonlSpool:
         """Make all that was written durable.
 
         Raises:
-            SinkError: it is not; the lines are kept for the next commit.
+            OutputError: it is not; the lines are kept for the next commit.
 
         """
         try:
-            self._restore()
+            self._recreate_removed()
             self._flush()
             if self._part is not None:
                 self._part.sync()
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
     def tick(self, now: float) -> None:
         """Let time pass: publish the part file when its age has come.
 
         Raises:
-            SinkError: as for `commit`.
+            OutputError: as for `commit`.
 
         """
         self._now = now
@@ -174,7 +176,7 @@ class JsonlSpool:
         """Publish what there is and free the folder, also where publishing fails.
 
         Raises:
-            SinkError: as for `commit`.
+            OutputError: as for `commit`.
 
         """
         try:
@@ -191,22 +193,22 @@ class JsonlSpool:
 
     def _roll(self) -> None:
         try:
-            self._restore()
+            self._recreate_removed()
             self._flush()
             self._publish()
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
-    def _restore(self) -> None:
+    def _recreate_removed(self) -> None:
         """Make anew what was removed behind our back: the folder with its lock, the part file."""
         if is_removed(self._lock):
             lock = folder.take_lock(self._config.dir)
             os.close(self._lock)
             self._lock = lock
-            self._keep_count(folder.published(self._config.dir))
-            log.warning("spool_made_anew", extra={"dir": str(self._config.dir)})
+            self._keep_count(folder.list_files(self._config.dir))
+            log.warning("spool_recreated", extra={"dir": str(self._config.dir)})
         if self._part is not None and is_removed(self._part.fd):
-            self._part = self._part.made_anew()
+            self._part = self._part.recreate()
             sync_folder(self._config.dir)
 
     def _try_flush(self) -> bool:
@@ -227,13 +229,13 @@ class JsonlSpool:
         self._part.append(self._buffer)
         self._buffer.clear()
 
-    def _open(self) -> Part:
+    def _open(self) -> PartFile:
         self._stamp = max(self._stamp, folder.file_stamp(self._now))
         final = self._config.dir / folder.file_name(self._stamp, self._agent, self._buffer_seq)
         path = folder.part_path(final)
         fd = create(path)
         sync_folder(self._config.dir)
-        return Part(fd, path, final, self._now)
+        return PartFile(fd, path, final, self._now)
 
     def _publish(self) -> None:
         part = self._part
@@ -252,7 +254,7 @@ class JsonlSpool:
         limit = self._config.max_bytes - self._config.file_bytes  # the next part file's
         if self.stats.bytes <= limit:
             return
-        files = folder.published(self._config.dir)  # ingest may have cleaned up
+        files = folder.list_files(self._config.dir)  # ingest may have cleaned up
         total = sum(size for _, size in files)
         while files and total > limit:
             name, size = files.pop(0)
@@ -263,5 +265,5 @@ class JsonlSpool:
     def _keep_count(self, files: Sequence[tuple[str, int]]) -> None:
         self.stats.files, self.stats.bytes = len(files), sum(size for _, size in files)
 
-    def _failed(self, error: OSError) -> SinkError:
-        return SinkError(f"spool {str(self._config.dir)!r}: {error}")
+    def _write_error(self, error: OSError) -> OutputError:
+        return OutputError(f"spool {str(self._config.dir)!r}: {error}")

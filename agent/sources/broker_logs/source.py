@@ -58,9 +58,9 @@ class BrokerLogSource:
 
         await self._log.run(emit_and_detach, detach)
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return the event time up to which everything has been read."""
-        return self._log.caught_up_to(now)
+        return self._log.watermark(now)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each log's place and what is known of its groups."""

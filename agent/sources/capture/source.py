@@ -77,12 +77,12 @@ class CaptureSource:
                 self._reading, self.health.up = None, False
             await self._pause(RETRY_S)
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return the time up to which every packet has been read."""
         reading = self._reading
         return reading.read_to if reading is not None and reading.is_behind else now
 
-    def spare(self) -> None:
+    def shrink_buffers(self) -> None:
         """Let go, at the next tick, of what waits and of long frames."""
         self._is_short = True
 
@@ -129,7 +129,7 @@ class CaptureSource:
             self._is_short = False
             self._take(reading.spare(), emit)
         reading.count_drops()
-        self.health.lag_s = max(0.0, now - self.caught_up_to(now))
+        self.health.lag_s = max(0.0, now - self.watermark(now))
         for stream in self._departures.due(now):
             detach(stream, now)
         self._report(reading)

@@ -108,7 +108,7 @@ class HttpSource:
         finally:
             self._emit, self.health.up = None, False
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return ``now``: what was posted is taken at once."""
         return now
 

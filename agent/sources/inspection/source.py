@@ -76,7 +76,7 @@ class GroupsSource:
         finally:
             await brokers.close()
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return ``now``: no signal waits for a poll."""
         return now
 
@@ -84,7 +84,7 @@ class GroupsSource:
         """Return nothing: the first poll says it all."""
         return {}
 
-    def inspected(self) -> tuple[InspectedGroup, ...]:
+    def group_states(self) -> tuple[InspectedGroup, ...]:
         """Return every group as the last poll that could ask it has seen it."""
         return tuple(
             InspectedGroup(

@@ -69,9 +69,9 @@ class StatsSource:
             with suppress(asyncio.CancelledError):
                 await watching
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return the event time up to which everything has been read."""
-        return self._reading.caught_up_to(now)
+        return self._reading.watermark(now)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each file's place and what its clients last showed; a socket has neither."""

@@ -61,7 +61,7 @@ class StatsSocket:
                 await asyncio.gather(*self._open, return_exceptions=True)
                 self._path.unlink(missing_ok=True)
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return ``now``: what was written is read at once."""
         return now
 

@@ -55,7 +55,7 @@ class _Tail:
         """Tell whether it may be read: after a fault not at once, whatever the clock does."""
         return self.failed_at is None or abs(now - self.failed_at) >= SCAN_S
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         if self.is_behind:
             return self.parser.horizon() or 0.0
         held_at = self.parser.held_at()
@@ -123,11 +123,11 @@ class FileTail:
         self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
         return any(tail.is_behind for tail in tails)
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return the event time up to which everything has been read."""
         if self._scanned_at is None:
             return 0.0
-        return min((tail.caught_up_to(now) for tail in self._tails.values()), default=now)
+        return min((tail.watermark(now) for tail in self._tails.values()), default=now)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each stream's place and its parser's state."""

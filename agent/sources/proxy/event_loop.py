@@ -116,10 +116,10 @@ class ProxyLoop:
         """From any thread: take other terms from now on."""
         self._terms, self.ports.offered = terms, terms.ports
 
-    def spare(self) -> None:
+    def shrink_buffers(self) -> None:
         """Let go of long frames that are under way to the decoder."""
         for link in self._links:
-            link.decoder.spare()
+            link.decoder.shrink_buffers()
 
     def post(self, run: Ready) -> None:
         """From any thread: have something done in this loop's thread."""

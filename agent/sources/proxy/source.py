@@ -96,7 +96,7 @@ class ProxySource:
             await asyncio.wait([ended])
             self._ports, self._loop, self.health.up = loop.ports.known(), None, False
 
-    def renew(self, config: ProxyConfig) -> None:
+    def reload(self, config: ProxyConfig) -> None:
         """Hold to another configuration, and to what its files hold now, for connections to come.
 
         It listens on; those that are open stay as they are.
@@ -105,14 +105,14 @@ class ProxySource:
         if self._loop is not None:
             self._loop.renew(self._terms)
 
-    def caught_up_to(self, now: float) -> float:
+    def watermark(self, now: float) -> float:
         """Return the time up to which everything has been read."""
         return now - _ON_THE_WAY_S
 
-    def spare(self) -> None:
+    def shrink_buffers(self) -> None:
         """Let go of long frames that are under way to the decoder; the traffic goes on."""
         if self._loop is not None:
-            self._loop.post(self._loop.spare)
+            self._loop.post(self._loop.shrink_buffers)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each broker's port."""

@@ -89,7 +89,7 @@ class Sessions:
         """Let go, as memory is short, of long frames; return what waits for segments."""
         for session in self._sessions.values():
             if session.connection is not None:
-                session.connection.spare()
+                session.connection.shrink_buffers()
         return self.flush()
 
     def expire(self, at: float) -> list[Event]:

@@ -90,7 +90,7 @@ def test_the_full_example_is_read(file: Path) -> None:
         "etl-7",
         "other",
     ]
-    assert [config.watched(g) for g in ("any", "_internal")] == [True, False]
+    assert [config.is_watched(g) for g in ("any", "_internal")] == [True, False]
 
 
 def test_the_effective_configuration_loads_as_itself(file: Path) -> None:

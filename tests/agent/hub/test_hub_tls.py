@@ -13,7 +13,7 @@ import trustme
 
 from agent.config.hub import HubConfig
 from agent.errors import ConfigError
-from agent.outputs.hub_push import Push
+from agent.outputs.hub_push import HubPush
 from tests.agent.hub.test_hub import AGENT, DEADLINE_S, NEW, Process, lines, running, start
 from tests.agent.wiring.test_restart import until
 
@@ -105,7 +105,9 @@ def test_agents_get_in_when_they_are_put_right_and_lose_nothing(
         agent("trustless", ca="other-ca"),
     ]
     with running(hub, *agents):
-        until(lambda: all(AWAY[each.folder.name] in each.told("hub_away") for each in agents))
+        until(
+            lambda: all(AWAY[each.folder.name] in each.told("hub_unreachable") for each in agents)
+        )
         until(lambda: [len(each.ids()) for each in agents] == [2] * len(agents))
         refused = hub.ids()
 
@@ -120,7 +122,7 @@ def test_agents_get_in_when_they_are_put_right_and_lose_nothing(
         place.show("own.pem", place.authority, "localhost", "127.0.0.1")  # the hub's own
 
         until(lambda: hub.ids() == sorted(id_ for each in agents for id_ in each.ids()))
-        until(lambda: all(each.told("hub_back") for each in agents[1:]))
+        until(lambda: all(each.told("hub_reachable") for each in agents[1:]))
         asked = {name: _ask(place, port, *auth) for name, auth in ASKED.items()}
 
     assert refused == []
@@ -149,4 +151,4 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path: Path, name: str) -> No
     config = HubConfig(push_to=("https://hub",), **{name: tmp_path / "odd"})  # type: ignore[arg-type]
 
     with pytest.raises(ConfigError, match=f"hub.{name}: {tmp_path}/odd: .*; wanted PEM"):
-        Push("https://hub", config, tmp_path)
+        HubPush("https://hub", config, tmp_path)

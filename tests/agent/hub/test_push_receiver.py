@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from agent.hub.push_receiver import MAX_BODY_BYTES, Intake, routes
+from agent.hub.push_receiver import MAX_BODY_BYTES, PushReceiver, routes
 from agent.outputs.hub_push import PATH
 from metrics.model.sample import Sample, Scope, encode
 from metrics.tracking.status_track import StatusConfig
@@ -27,7 +27,7 @@ RECORDS = [
 class Hub:
     """A hub whose disk a test can break."""
 
-    intake: Intake
+    intake: PushReceiver
     taken: list[Sample] = field(default_factory=list)
     disk_works: bool = True
 
@@ -58,7 +58,7 @@ class Hub:
 
 @pytest.fixture
 def hub() -> Hub:
-    return Hub(Intake("", StatusConfig()))
+    return Hub(PushReceiver("", StatusConfig()))
 
 
 def test_records_are_taken_in_order_and_shown(hub: Hub) -> None:
@@ -104,7 +104,7 @@ def test_hub_that_forgot_asks_for_what_it_lacks(hub: Hub) -> None:
 def test_goes_on_from_its_checkpoint(hub: Hub) -> None:
     hub.push(*RECORDS[:3])
     saved = msgspec.json.decode(msgspec.json.encode(hub.intake.checkpoint()))
-    again = Hub(Intake("", StatusConfig(), saved))
+    again = Hub(PushReceiver("", StatusConfig(), saved))
 
     assert again.push(*RECORDS, X_After="3") == {"seq": 5}
     assert again.seqs == [4, 5]
@@ -133,7 +133,7 @@ def test_malformed_line_is_counted_and_the_rest_taken(hub: Hub, malformed: bytes
 
 @pytest.mark.parametrize("shown", ["", "Bearer wrong", "Bearer secretsecret"])
 def test_without_the_token_nobody_writes(shown: str) -> None:
-    guarded = Hub(Intake("secret", StatusConfig()))
+    guarded = Hub(PushReceiver("secret", StatusConfig()))
 
     answer = guarded.ask("POST", encode(RECORDS[0]), Authorization=shown)
 

@@ -3,9 +3,9 @@ import asyncio
 import msgspec
 import pytest
 
-from agent.hub.push_receiver import PATIENCE_S, Intake, of_spool
+from agent.hub.push_receiver import PENDING_TIMEOUT_S, PushReceiver, with_spool
 from agent.hub.rebalance_recorder import GroupWatch
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from aggregation.rebalances.counter import SETTLE_S
 from metrics.model.sample import EpisodeRecord, Sample, SampleKind, encode
 from metrics.tracking.status_track import StatusConfig
@@ -23,22 +23,22 @@ class Hub:
 
     def __init__(self, recorded: list[Sample], saved: dict[str, object] | None = None) -> None:
         self.now = BACK_AT
-        self.intake = Intake("", StatusConfig(), saved)
-        self.history = History(recorded, told_to=self.told_to)
+        self.intake = PushReceiver("", StatusConfig(), saved)
+        self.history = RecentRecords(recorded, watermark_of=self.watermark)
         self.episodes: list[Sample] = []
         take, clock = self.episodes.extend, lambda: self.now
         self.watch = GroupWatch(self.history, recorded, 10, take, self, clock)
 
-    def told_to(self, agent: str) -> float:
-        return self.intake.told_to(agent) or 0.0
+    def watermark(self, agent: str) -> float:
+        return self.intake.watermark_of(agent) or 0.0
 
-    def awaits(self, agent: str, until: float) -> bool:
-        return self.intake.awaits(agent, until, self.now)
+    def is_pending(self, agent: str, until: float) -> bool:
+        return self.intake.is_pending(agent, until, self.now)
 
     def push(self, spool: str, told: list[Sample]) -> None:
         numbered = [msgspec.structs.replace(r, agent="h", seq=n) for n, r in enumerate(told, 1)]
-        taken = self.intake.take(spool, b"".join(map(encode, numbered)), self.now)
-        self.history.add([of_spool(record, spool) for record in taken], self.now)
+        taken = self.intake.apply_lines(spool, b"".join(map(encode, numbered)), self.now)
+        self.history.add([with_spool(record, spool) for record in taken], self.now)
 
     def at(self, now: float) -> list[tuple[str | None, str, list[str]]]:
         """Let the watch look at an instant; return what it has counted since it began."""
@@ -92,9 +92,9 @@ def test_nothing_is_settled_while_a_backlog_is_awaited(hub: Hub) -> None:
 def test_agent_that_does_not_come_back_is_not_awaited_for_ever(hub: Hub) -> None:
     hub.push("two", TWO)
     hub.at(BACK_AT + SETTLE_S)
-    assert hub.at(BACK_AT + PATIENCE_S - 1) == []
+    assert hub.at(BACK_AT + PENDING_TIMEOUT_S - 1) == []
 
-    assert hub.at(BACK_AT + PATIENCE_S + 2 * SETTLE_S) == [(None, "unknown", [])]
+    assert hub.at(BACK_AT + PENDING_TIMEOUT_S + 2 * SETTLE_S) == [(None, "unknown", [])]
 
 
 def test_agent_that_lives_and_says_nothing_is_missed(hub: Hub) -> None:
@@ -109,4 +109,4 @@ def test_what_no_earlier_run_has_counted_is_counted() -> None:
     hub = Hub([msgspec.structs.replace(record, agent="h/one") for record in TOLD])
 
     hub.at(BACK_AT + SETTLE_S)
-    assert len(hub.at(BACK_AT + 2 * PATIENCE_S)) == 2
+    assert len(hub.at(BACK_AT + 2 * PENDING_TIMEOUT_S)) == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.hub.recent_records import spooled
+from agent.hub.recent_records import read_spool
 from metrics.model.sample import encode
 from tests.aggregation.rebalances.test_rebalances import START, records
 
@@ -20,4 +20,4 @@ def test_what_is_no_record_is_left_out(tmp_path: Path, malformed: bytes) -> None
     lines = [encode(record).strip() for record in known]
     (tmp_path / "1.jsonl").write_bytes(b"\n".join([malformed, *lines, b""]))
 
-    assert sorted(each.id for each in spooled(tmp_path)) == sorted(each.id for each in known)
+    assert sorted(each.id for each in read_spool(tmp_path)) == sorted(each.id for each in known)

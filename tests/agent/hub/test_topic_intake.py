@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import SourceError
 from agent.hub.topic_feed import TopicFeed
-from agent.hub.topic_intake import Record, TopicIntake
+from agent.hub.topic_intake import TopicReceiver, TopicRecord
 from metrics.model.sample import Sample, Scope, encode
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -20,47 +20,47 @@ RECORDS = [
 ]
 
 
-def message(number: int, offset: int, partition: int = 0, spool: str = "s1") -> Record:
+def message(number: int, offset: int, partition: int = 0, spool: str = "s1") -> TopicRecord:
     line = encode(RECORDS[number - 1]).rstrip()
-    return Record(partition=partition, offset=offset, spool=spool, line=line, at=15.0)
+    return TopicRecord(partition=partition, offset=offset, spool=spool, line=line, at=15.0)
 
 
-def taken(intake: TopicIntake, *records: Record) -> list[int]:
+def taken(intake: TopicReceiver, *records: TopicRecord) -> list[int]:
     return [record.seq for record in intake.take_records(records, 20.0)]
 
 
-def shown(intake: TopicIntake, now: float = 20.0) -> list[int]:
+def shown(intake: TopicReceiver, now: float = 20.0) -> list[int]:
     return [int(row.status) for row in intake.rows(Scope.CONSUMER, now)]
 
 
 @pytest.fixture
-def intake() -> TopicIntake:
-    intake = TopicIntake(StatusConfig())
+def intake() -> TopicReceiver:
+    intake = TopicReceiver(StatusConfig())
     intake.health.up = True
     return intake
 
 
-def test_records_are_taken_in_order_and_shown(intake: TopicIntake) -> None:
+def test_records_are_taken_in_order_and_shown(intake: TopicReceiver) -> None:
     assert taken(intake, *(message(n, n + 6) for n in range(1, 6))) == [1, 2, 3, 4, 5]
     assert shown(intake) == [5]
     assert intake.offsets == {0: 12}
 
 
-def test_what_an_agent_sent_again_is_not_taken_again(intake: TopicIntake) -> None:
+def test_what_an_agent_sent_again_is_not_taken_again(intake: TopicReceiver) -> None:
     assert taken(intake, *(message(n, o) for o, n in enumerate((1, 2, 1, 2, 3)))) == [1, 2, 3]
     assert intake.offsets == {0: 5}
 
 
-def test_partitions_and_spools_are_counted_apart(intake: TopicIntake) -> None:
+def test_partitions_and_spools_are_counted_apart(intake: TopicReceiver) -> None:
     assert taken(intake, message(5, 0), message(1, 0, partition=1)) == [5, 1]
     assert taken(intake, message(2, 1, spool="s2")) == [2]
 
 
-def test_checkpoint_holds_what_was_applied(intake: TopicIntake) -> None:
+def test_checkpoint_holds_what_was_applied(intake: TopicReceiver) -> None:
     taken(intake, *(message(n, n) for n in range(1, 4)))
     assert intake.unsaved == 3
     saved = msgspec.json.decode(msgspec.json.encode(intake.checkpoint()))
-    again = TopicIntake(StatusConfig(), saved)
+    again = TopicReceiver(StatusConfig(), saved)
     again.health.up = True
 
     assert (intake.unsaved, again.offsets) == (0, {0: 4})
@@ -68,7 +68,7 @@ def test_checkpoint_holds_what_was_applied(intake: TopicIntake) -> None:
     assert shown(again) == [4]
 
 
-def test_nothing_is_shown_until_all_is_read(intake: TopicIntake) -> None:
+def test_nothing_is_shown_until_all_is_read(intake: TopicReceiver) -> None:
     intake.health.up = False
     taken(intake, message(1, 1))
     assert shown(intake) == []
@@ -77,7 +77,7 @@ def test_nothing_is_shown_until_all_is_read(intake: TopicIntake) -> None:
     assert shown(intake) == [1]
 
 
-def test_agent_of_old_records_is_no_agent_that_lives(intake: TopicIntake) -> None:
+def test_agent_of_old_records_is_no_agent_that_lives(intake: TopicReceiver) -> None:
     intake.health.up = False
     intake.take_records([message(1, 1)], now=1000.0)
     intake.health.up = True
@@ -87,8 +87,8 @@ def test_agent_of_old_records_is_no_agent_that_lives(intake: TopicIntake) -> Non
     assert shown(intake, 1000.0) == [2]
 
 
-def test_message_that_is_no_record_is_counted(intake: TopicIntake) -> None:
-    odd = Record(partition=0, offset=1, spool="", line=b"{", at=0.0)
+def test_message_that_is_no_record_is_counted(intake: TopicReceiver) -> None:
+    odd = TopicRecord(partition=0, offset=1, spool="", line=b"{", at=0.0)
 
     assert taken(intake, message(1, 0), odd, message(2, 2)) == [1, 2]
     assert (intake.health.unparsed, intake.offsets) == (1, {0: 3})
@@ -99,7 +99,7 @@ class Script:
 
     loop: asyncio.AbstractEventLoop
 
-    def __init__(self, *readers: Sequence[list[Record]]) -> None:
+    def __init__(self, *readers: Sequence[list[TopicRecord]]) -> None:
         self.left = [list(batches) for batches in readers]
         self.done = asyncio.Event()
         self.opened: list[dict[int, int]] = []
@@ -117,7 +117,7 @@ class Script:
     def has_grown(self) -> bool:
         return False
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[TopicRecord]:
         if not self.left[0]:
             del self.left[0]
             raise SourceError("topic 't': brokers are down")
@@ -129,7 +129,7 @@ class Script:
 
 @pytest.mark.slow
 def test_feed_begins_again_where_it_was_and_tells_once(
-    intake: TopicIntake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    intake: TopicReceiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("agent.hub.topic_feed._RETRY_S", 0.0)
     caplog.set_level("INFO")
@@ -149,5 +149,9 @@ def test_feed_begins_again_where_it_was_and_tells_once(
     assert [record.seq for record in found] == [1, 2, 3]
     assert script.opened[:3] == [{}, {0: 2}, {0: 3}]
     assert script.closed == 2
-    assert [r.message for r in caplog.records] == ["kafka_away", "kafka_back", "kafka_away"]
+    assert [r.message for r in caplog.records] == [
+        "kafka_unreachable",
+        "kafka_reachable",
+        "kafka_unreachable",
+    ]
     assert not intake.health.up

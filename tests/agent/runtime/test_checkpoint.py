@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import SinkError
+from agent.errors import OutputError
 from agent.outputs.spool.spool import SpoolMark
-from agent.runtime.checkpoint import VERSION, Checkpoint, load, pieces, save
+from agent.runtime.checkpoint import VERSION, Checkpoint, encode_parts, load, save
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.status_track import StatusConfig
@@ -84,7 +84,7 @@ def test_no_piece_of_a_file_grows_with_the_members() -> None:
         for member in members
     ]
 
-    sizes = [len(piece) for piece in pieces(a_checkpoint(joined, {}))]
+    sizes = [len(piece) for piece in encode_parts(a_checkpoint(joined, {}))]
     assert max(sizes) < sum(sizes) / 5
 
 
@@ -134,11 +134,11 @@ def test_fields_of_a_later_minor_version_are_passed_over(tmp_path: Path) -> None
 
 
 def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(SinkError, match="Is a directory"):
+    with pytest.raises(OutputError, match="Is a directory"):
         load(tmp_path)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SinkError, match="File exists"):
+    with pytest.raises(OutputError, match="File exists"):
         save(tmp_path / "file" / "checkpoint.json", Checkpoint())

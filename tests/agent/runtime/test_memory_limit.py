@@ -17,7 +17,7 @@ class Process:
         """Look once with each size, of 100 allowed; return what that led to."""
         self.told.clear()
         for self._size in sizes:
-            self._limit.hold(100, lambda: self.told.append("spare"), self._grow)
+            self._limit.enforce(100, lambda: self.told.append("spare"), self._grow)
         return list(self.told)
 
     def _grow(self) -> None:
@@ -47,7 +47,7 @@ def test_both_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     Process().at(101, 101, 150, 94, 94)
 
-    said = ["memory_limit", "memory_limit_over"]
+    said = ["memory_limit", "memory_limit_restored"]
     assert [record.message for record in caplog.records] == said
     assert vars(caplog.records[0])["found_bytes"] == 101
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.errors import SinkError
-from agent.hub.recent_records import History
+from agent.errors import OutputError
+from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from agent.runtime.checkpoint import Checkpoint
 from agent.runtime.pipeline import Pipeline
@@ -40,11 +40,11 @@ class Bench:
         self.saved: list[dict[str, object]] = []
         self.refuses, self.save_s = False, 0.0
         sink = JsonlSpool(SpoolConfig(dir=folder), agent="a", now=1000.0)
-        self.history = History()
+        self.history = RecentRecords()
         self.pipeline = Pipeline(
-            sink=sink,
+            spool=sink,
             save=self._save,
-            history=self.history,
+            recent=self.history,
             clock=self.clock,
             monotonic=self.clock,
         )
@@ -54,7 +54,7 @@ class Bench:
 
     def _save(self, checkpoint: Checkpoint) -> None:
         if self.refuses:
-            raise SinkError("no space left")
+            raise OutputError("no space left")
         self.clock.now += self.save_s
         self.saved.append({"positions": checkpoint.sources, "on_disk": len(self.on_disk())})
 
@@ -118,7 +118,7 @@ class Inspector(ScriptedSource):
         super().__init__()
         self.found = run(Tracker(StatusConfig()), raised(Status.NEW_MEMBER, 1000.0))
 
-    def inspected(self) -> tuple[InspectedGroup, ...]:
+    def group_states(self) -> tuple[InspectedGroup, ...]:
         return ()
 
     def findings(self) -> list[Sample]:
@@ -154,7 +154,7 @@ def test_a_disk_that_refuses_stops_the_checkpoint_and_is_told_once(
     bench.pipeline.emit([raised(Status.NEW_MEMBER, 1000.0)])
     bench.tick(1001.0)
     bench.tick(1002.0)
-    stats, saved = bench.pipeline.sink_stats, list(bench.saved)
+    stats, saved = bench.pipeline.spool_stats, list(bench.saved)
     bench.folder.unlink()
 
     bench.tick(1003.0)
@@ -164,11 +164,11 @@ def test_a_disk_that_refuses_stops_the_checkpoint_and_is_told_once(
     assert [
         record.message for record in caplog.records if record.name == "agent.runtime.pipeline"
     ] == [
-        "samples_not_safe",
-        "samples_safe_again",
+        "samples_not_durable",
+        "samples_durable_again",
     ]
     assert [sample.to for sample in bench.on_disk()] == [2]
-    assert bench.pipeline.sink_stats.buffered == 0
+    assert bench.pipeline.spool_stats.buffered == 0
     assert len(bench.saved) == 1
 
 
@@ -181,7 +181,7 @@ def test_a_checkpoint_that_cannot_be_saved_is_tried_again(bench: Bench) -> None:
     bench.tick(1002.0)
 
     assert len(bench.saved) == 1
-    assert bench.pipeline.sink_stats.errors == 1
+    assert bench.pipeline.spool_stats.errors == 1
 
 
 def test_periodic_samples_fall_on_multiples_of_the_interval(bench: Bench) -> None:
@@ -220,9 +220,9 @@ def test_closing_publishes_the_spool_and_saves_where_the_source_is(tmp_path: Pat
 
 def test_a_history_that_keeps_its_size_keeps_no_more_than_allowed() -> None:
     (one,) = run(Tracker(StatusConfig()), raised(Status.NEW_MEMBER, 1000.0))
-    history = History([one], max_records=3)
+    history = RecentRecords([one], max_records=3)
 
-    history.keep_size()
+    history.freeze_limits()
     history.add([one] * 9, now=1_000.0)
 
     assert len(history.records()) == 3
@@ -234,13 +234,13 @@ def test_where_memory_is_short_nothing_grows(tmp_path: Path) -> None:
     (one,) = bench.history.records()
     bench.history.add([one] * 2_000, now=1_000.0)
 
-    bench.pipeline.spare()
+    bench.pipeline.shrink_buffers()
     bench.history.add([one] * 500, now=1_000.0)
     bench.pipeline.emit([raised(Status.NEW_MEMBER, 1_001.0, member("c9"))])
     assert len(bench.history.records()) == 2_001
     assert len(bench.pipeline.tracker.snapshot(1_002.0).consumers) == 1
 
-    bench.pipeline.grow()
+    bench.pipeline.restore_limits()
     bench.history.add([one] * 500, now=1_000.0)
     bench.pipeline.emit([raised(Status.NEW_MEMBER, 1_003.0)])
     assert len(bench.history.records()) == 2_502

@@ -1,6 +1,6 @@
 """What is told of each source, and by whom a member is told."""
 
-from agent.runtime.source_stats import SourceBook
+from agent.runtime.source_stats import SourceStatsCollector
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -13,11 +13,11 @@ def seen(client_id: str, stream: str, source: SourceKind) -> Signal:
 
 
 def test_member_is_counted_for_each_source_that_tells_of_it() -> None:
-    book, tracker, told = SourceBook(), Tracker(StatusConfig()), list[Signal]()
+    book, tracker, told = SourceStatsCollector(), Tracker(StatusConfig()), list[Signal]()
     log, wire = ScriptedSource("log"), ScriptedSource("wire")
 
-    book.listening(log, told.extend)([seen(c, "app.log", SourceKind.LOGS) for c in ("c1", "c2")])
-    book.listening(wire, told.extend)([seen("c1", "10.0.0.5:40000", SourceKind.WIRE)])
+    book.observe(log, told.extend)([seen(c, "app.log", SourceKind.LOGS) for c in ("c1", "c2")])
+    book.observe(wire, told.extend)([seen("c1", "10.0.0.5:40000", SourceKind.WIRE)])
     for each in told:
         tracker.apply(each)
 
@@ -28,8 +28,8 @@ def test_member_is_counted_for_each_source_that_tells_of_it() -> None:
 
 
 def test_stream_that_has_gone_is_forgotten() -> None:
-    book, source = SourceBook(), ScriptedSource("log")
-    book.listening(source, lambda _: None)([seen("c1", "app.log", SourceKind.LOGS)])
+    book, source = SourceStatsCollector(), ScriptedSource("log")
+    book.observe(source, lambda _: None)([seen("c1", "app.log", SourceKind.LOGS)])
 
     assert [stats.members for stats in book.stats([source], {})] == [0]
     assert len(book) == 0

@@ -7,8 +7,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from agent.hub.recent_records import History, spooled
-from agent.web.api import Queries, routes
+from agent.hub.recent_records import RecentRecords, read_spool
+from agent.web.api import ApiDependencies, routes
 from metrics.exporters.exposition import SourceStats
 from metrics.model.sample import SampleKind, encode
 from metrics.model.snapshot import InspectedGroup, Snapshot
@@ -26,14 +26,14 @@ class Running:
     """An agent that has seen `LIVE`, asked over HTTP."""
 
     tracker: Tracker
-    history: History
+    history: RecentRecords
     inspected: tuple[InspectedGroup, ...] = ()
 
     def look(self) -> tuple[Snapshot, tuple[SourceStats, ...]]:
         return replace(self.tracker.snapshot(210.0), inspected=self.inspected), ()
 
     def ask(self, path: str) -> httpx.Response:
-        app = Starlette(routes=routes(Queries(self.look, self.history)))
+        app = Starlette(routes=routes(ApiDependencies(self.look, self.history)))
 
         async def request() -> httpx.Response:
             transport = httpx.ASGITransport(app=app)
@@ -50,7 +50,7 @@ class Running:
 
 @pytest.fixture
 def running() -> Running:
-    tracker, history = Tracker(StatusConfig()), History()
+    tracker, history = Tracker(StatusConfig()), RecentRecords()
     for each in sorted(LIVE, key=lambda signal: signal.at):
         history.add(tracker.apply(each), each.at)
     return Running(tracker, history)
@@ -108,7 +108,7 @@ def test_explain_answers_in_words(running: Running) -> None:
 
 
 def test_quiet_group_is_explained_too(running: Running) -> None:
-    quiet = Running(running.tracker, History())
+    quiet = Running(running.tracker, RecentRecords())
 
     assert quiet.get("explain?group=g")[0]["answer"] == "g did not rebalance, as far as was seen."
 
@@ -147,7 +147,7 @@ def test_openapi_describes_what_is_answered(running: Running) -> None:
         ("explain?group=g", schemas["Explanation"]),
     ):
         assert set(running.get(path)[0]) == set(schema["properties"])
-    happening = set(schemas["Happening"]["properties"])
+    happening = set(schemas["GroupRebalance"]["properties"])
     assert set(running.get("episodes")[0]) == happening | {"cluster", "group"}
     assert set(document["paths"]) == {
         f"/api/v1/{name}" for name in ("groups", "members", "episodes", "explain", "sources")
@@ -157,35 +157,35 @@ def test_openapi_describes_what_is_answered(running: Running) -> None:
 class TestHistory:
     def test_is_bounded_and_forgets_the_oldest(self) -> None:
         told = records(*LIVE)
-        history = History(told, max_records=3)
+        history = RecentRecords(told, max_records=3)
 
         assert history.records() == told[-3:]
 
     def test_periodic_samples_take_no_room(self) -> None:
         tracker = Tracker(StatusConfig())
-        history = History(tracker.apply(raised(7, 1.0, A)))
+        history = RecentRecords(tracker.apply(raised(7, 1.0, A)))
         history.add(tracker.sample(15.0, 15.0), 15.0)
 
         assert [each.kind for each in history.records()] == [SampleKind.TRANSITION]
 
     def test_groups_are_due_once_they_are_quiet(self) -> None:
-        history = History(records(*LIVE))
-        assert history.due(1_000.0, 30.0) == []
+        history = RecentRecords(records(*LIVE))
+        assert history.take_quiet(1_000.0, 30.0) == []
 
         news = records(raised(7, 1_000.0, A))
         history.add(news, 1_000.0)
 
-        assert history.due(1_029.0, 30.0) == []
-        assert history.due(1_030.0, 30.0)[-1:] == news
-        assert history.due(1_031.0, 30.0) == []
+        assert history.take_quiet(1_029.0, 30.0) == []
+        assert history.take_quiet(1_030.0, 30.0)[-1:] == news
+        assert history.take_quiet(1_031.0, 30.0) == []
 
     def test_group_that_is_never_quiet_is_due_too(self) -> None:
-        history = History()
+        history = RecentRecords()
         told = records(*LIVE)
         due = 0
         for second in range(121):
             history.add(told[:1], float(second))
-            due += bool(history.due(float(second), 30.0))
+            due += bool(history.take_quiet(float(second), 30.0))
 
         assert due == 2
 
@@ -195,5 +195,5 @@ class TestHistory:
         (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, told[:half])))
         (tmp_path / "2.jsonl").write_bytes(b"".join(map(encode, told[half:])) + b"{torn")
 
-        assert spooled(tmp_path) == told
-        assert spooled(tmp_path / "none") == []
+        assert read_spool(tmp_path) == told
+        assert read_spool(tmp_path / "none") == []

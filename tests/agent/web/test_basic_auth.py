@@ -2,7 +2,7 @@ import bcrypt
 import pytest
 
 from agent.errors import ConfigError
-from agent.web.basic_auth import Credentials, Users, credentials
+from agent.web.basic_auth import Credentials, Users, parse_credentials
 
 
 def hashed(password: bytes) -> str:
@@ -29,19 +29,19 @@ def test_a_right_password_of_every_kind_of_hash(prefix: str) -> None:
 def test_what_is_wrong_stays_wrong(shown: Credentials) -> None:
     users = Users({"a": hashed(b"secret"), "c": hashed(b"other")}, "f: users")
 
-    assert [users.verify(shown), users.remember(shown), users.verify(shown)] == [False] * 3
+    assert [users.verify(shown), users.is_verified(shown), users.verify(shown)] == [False] * 3
 
 
 def test_a_right_password_is_remembered_and_no_other() -> None:
     users = Users({"a": hashed(b"secret"), "b": hashed(b"other")}, "f: users")
-    before = users.remember(Credentials("a", b"secret"))
+    before = users.is_verified(Credentials("a", b"secret"))
 
     users.verify(Credentials("a", b"secret"))
 
     assert not before
-    assert users.remember(Credentials("a", b"secret"))
-    assert not users.remember(Credentials("a", b"other"))
-    assert not users.remember(Credentials("b", b"secret"))
+    assert users.is_verified(Credentials("a", b"secret"))
+    assert not users.is_verified(Credentials("a", b"other"))
+    assert not users.is_verified(Credentials("b", b"secret"))
 
 
 def test_bytes_after_the_72nd_do_not_count() -> None:
@@ -103,4 +103,4 @@ def test_what_is_no_hash_is_refused_and_not_shown(text: str) -> None:
     ],
 )
 def test_credentials_of_a_header(header: str, shown: Credentials | None) -> None:
-    assert credentials(header) == shown
+    assert parse_credentials(header) == shown

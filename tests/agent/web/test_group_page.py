@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.hub.recent_records import History
+from agent.hub.recent_records import RecentRecords
 from agent.web.group_page import MAX_LANES, Window, group_page, lanes, timeline
 from metrics.model.palette import COLOURS
 from metrics.model.sample import Sample
@@ -25,7 +25,7 @@ EVIL = "<script>document.title='owned'</script>\x1b[31m"
 
 
 def page(told: list[Sample], now: float = 210.0, group: str = "g", minutes: int = 5) -> str:
-    return group_page(group, History(told), Snapshot(at=now), minutes)
+    return group_page(group, RecentRecords(told), Snapshot(at=now), minutes)
 
 
 class TestLanes:
@@ -144,4 +144,4 @@ class TestInChromium:
 def test_page_of_a_group_that_only_its_coordinator_tells_of_says_so() -> None:
     snapshot = Snapshot(at=210.0, inspected=(INSPECTED,))
 
-    assert "no agent sees a member of g, " in group_page("g", History(), snapshot, 5)
+    assert "no agent sees a member of g, " in group_page("g", RecentRecords(), snapshot, 5)

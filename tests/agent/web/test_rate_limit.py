@@ -20,13 +20,13 @@ def test_a_bucket_fills_evenly_and_no_higher_than_its_rim() -> None:
     now = 0.0
     limit = RateLimit(0.5, 2, lambda: now)
 
-    assert [limit.wait_s() for _ in range(3)] == [0.0, 0.0, 0.5]
+    assert [limit.take_or_wait_s() for _ in range(3)] == [0.0, 0.0, 0.5]
     now = 0.25
-    assert limit.wait_s() == 0.25
+    assert limit.take_or_wait_s() == 0.25
     now = 0.5
-    assert [limit.wait_s(), limit.wait_s()] == [0.0, 0.5]
+    assert [limit.take_or_wait_s(), limit.take_or_wait_s()] == [0.0, 0.5]
     now = 1000.0
-    assert [limit.wait_s() for _ in range(3)] == [0.0, 0.0, 0.5]
+    assert [limit.take_or_wait_s() for _ in range(3)] == [0.0, 0.0, 0.5]
 
 
 def test_a_flood_of_pages_is_refused_and_health_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from agent.web import security as web_security
 from agent.web import server as http_server
 from agent.web.security import WebSecurity
 from agent.web.server import listen, make_app
-from agent.wiring.web import WebSide
+from agent.wiring.web import WebWiring
 from tests.agent.web.test_server import Fake
 
 DEADLINE_S = 30.0
@@ -93,7 +93,7 @@ class Served:
 async def served(place: Place, own_token: str = "") -> AsyncIterator[Served]:
     (socket,), reloads = listen(["127.0.0.1:0"]), Counter[str]()
     port = socket.getsockname()[1]
-    side = WebSide(WebConfig(config_file=place.file), reloads)
+    side = WebWiring(WebConfig(config_file=place.file), reloads)
     app = make_app(WebConfig(), 1000, Fake().answers)
     serving = asyncio.create_task(side.serve(app, [socket], 64, [lambda path: path == own_token]))
     try:
@@ -248,7 +248,7 @@ def test_tls_itself_wants_a_restart(place: Place) -> None:
     place.file.write_text(USERS)
 
     with pytest.raises(ConfigError, match="wanted a restart to turn TLS on or off"):
-        security.renew()
+        security.reload()
 
     assert security.current().users is None
 

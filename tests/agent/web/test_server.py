@@ -15,7 +15,7 @@ from agent.config.web import WebConfig
 from agent.errors import ConfigError, SourceError
 from agent.web import http_protocol as http_connection
 from agent.web.landing_page import MAX_ROWS
-from agent.web.server import Answers, listen, make_app, serve
+from agent.web.server import ServerDependencies, listen, make_app, serve
 from metrics.exporters.exposition import AgentStats, SourceStats
 from metrics.model.snapshot import MemberRow, Snapshot, StatusCounts
 from metrics.model.status import RebalanceStatus as Status
@@ -57,8 +57,10 @@ class Fake:
         self.reloads += 1
 
     @property
-    def answers(self) -> Answers:
-        return Answers(snapshot=self.snapshot, waiting_for=self.waiting_for, reload=self.reload)
+    def answers(self) -> ServerDependencies:
+        return ServerDependencies(
+            snapshot=self.snapshot, sources_not_ready=self.waiting_for, reload=self.reload
+        )
 
 
 @dataclass
@@ -311,7 +313,7 @@ def test_a_scraper_that_does_not_read_holds_up_nobody() -> None:
 
 @pytest.mark.slow
 def test_an_answer_that_nobody_takes_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_connection, "RESPONSE_TIMEOUT_S", 0.05)
     ended = asyncio.Event()
     lost = http_connection.HttpConnection.connection_lost
 

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from agent.errors import ConfigError, SinkError, SourceError
+from agent.errors import ConfigError, OutputError, SourceError
 from agent.hub.rebalance_recorder import GroupWatch
 from agent.runtime.pipeline import Positions
 from agent.sources.base import Source
@@ -165,7 +165,7 @@ def test_a_sink_that_breaks_begins_again_and_stops_nothing(
         tries.append(folder)
         raise ZeroDivisionError  # a bug
 
-    monkeypatch.setattr("agent.outputs.hub_push.identity", broken)
+    monkeypatch.setattr("agent.outputs.hub_push.spool_id", broken)
     monkeypatch.setattr("agent.runtime.supervisor.RESTART_S", 0.2)
     with config_file.open("a") as file:
         file.write('hub: {push_to: ["http://127.0.0.1:1"]}\n')
@@ -178,7 +178,7 @@ def test_a_sink_that_breaks_begins_again_and_stops_nothing(
     Bench(config_file).run(caplog, scenario)
 
     assert len(tries) >= 2
-    told = [record for record in caplog.records if record.msg == "sink_failed"]
+    told = [record for record in caplog.records if record.msg == "output_failed"]
     assert [bool(record.exc_info) for record in told] == [True] + [False] * (len(told) - 1)
 
 
@@ -275,7 +275,7 @@ def test_sigterm_drains(
 def test_two_agents_do_not_share_a_spool(config_file: Path) -> None:
     first = Bench(config_file)
 
-    with pytest.raises(SinkError, match="another process writes there"):
+    with pytest.raises(OutputError, match="another process writes there"):
         Bench(config_file)
 
     first.agent.close()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from agent.wiring.agent_config import load
-from agent.wiring.capabilities import Capability, needed
+from agent.wiring.capabilities import Capability, capabilities_for
 from tests.agent.wiring.test_restart import AGENT, Running, until
 
 Source = dict[str, object]
@@ -54,7 +54,7 @@ def test_each_source_needs_its_own(
 ) -> None:
     path = configured(tmp_path, *sources)
     path.write_text(path.read_text().replace("{folder}", str(tmp_path)))
-    assert needed(load(path)) == wanted
+    assert capabilities_for(load(path)) == wanted
 
 
 def test_a_folder_of_another_user_needs_one_more(
@@ -62,7 +62,7 @@ def test_a_folder_of_another_user_needs_one_more(
 ) -> None:
     config = load(configured(tmp_path, LOGS))
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
-    assert needed(config) == {READ, WRITE}
+    assert capabilities_for(config) == {READ, WRITE}
 
 
 def sets(pid: int) -> list[dict[str, int]]:

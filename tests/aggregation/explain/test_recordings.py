@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.runtime.replay import in_order, replay
+from agent.runtime.replay import order_by_time, replay
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
@@ -33,7 +33,7 @@ def _groups(recording: str) -> dict[str, list[Sample]]:
     parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="input.log"), "UTC")
     data = (_GOLDEN / recording / "input.log").read_bytes()
     groups = defaultdict[str, list[Sample]](list)
-    for record in replay([in_order(parser, [(data, _ARRIVAL_AT)])], Tracker(StatusConfig())):
+    for record in replay([order_by_time(parser, [(data, _ARRIVAL_AT)])], Tracker(StatusConfig())):
         groups[record.group].append(record)
     return groups
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregation.live.fleet import GONE_S, SILENT_S, HubMembers
+from aggregation.live.fleet import GONE_S, SILENT_S, Fleet
 from metrics.model.sample import Sample, Scope
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.snapshot import MemberRow
@@ -21,13 +21,13 @@ def told(*signals: Signal) -> list[Sample]:
     return run(Tracker(CONFIG), *signals)
 
 
-def held_by(members: HubMembers, now: float, scope: Scope = Scope.CONSUMER) -> list[MemberRow]:
+def held_by(members: Fleet, now: float, scope: Scope = Scope.CONSUMER) -> list[MemberRow]:
     return list(members.rows(scope, now))
 
 
-def after(records: Iterable[Sample], now: float, spool: str = "s") -> HubMembers:
-    members = HubMembers(CONFIG)
-    members.hear(spool, now)
+def after(records: Iterable[Sample], now: float, spool: str = "s") -> Fleet:
+    members = Fleet(CONFIG)
+    members.record_contact(spool, now)
     for record in records:
         members.apply(spool, record)
     return members
@@ -44,7 +44,7 @@ def test_peak_is_remembered_and_passes() -> None:
     members = after(told(raised(8, 10.0), synced(11.0)), 11.0)
 
     assert [(row.status, row.peak) for row in held_by(members, 12.0)] == [(0, 8)]
-    members.hear("s", 200.0)
+    members.record_contact("s", 200.0)
     assert [(row.status, row.peak) for row in held_by(members, 200.0)] == [(0, 0)]
 
 
@@ -52,7 +52,7 @@ def test_leave_lingers_and_then_the_member_is_forgotten() -> None:
     members = after(told(left(10.0)), 10.0)
     shown = []
     for now in (11.0, 71.0, 310.0):
-        members.hear("s", now)
+        members.record_contact("s", now)
         shown.append([int(row.status) for row in held_by(members, now)])
 
     assert shown == [[6], [0], []]
@@ -77,7 +77,7 @@ def test_agent_that_comes_back_has_its_statuses_again() -> None:
     members = after(told(raised(2, 10.0)), 10.0)
     held_by(members, 10.0 + SILENT_S)
 
-    members.hear("s", 1_000.0)
+    members.record_contact("s", 1_000.0)
 
     assert [(row.status, row.since_at) for row in held_by(members, 1_000.0)] == [(2, 10.0)]
 
@@ -86,7 +86,7 @@ def test_agent_that_never_comes_back_is_forgotten() -> None:
     members = after(told(raised(2, 10.0)), 10.0)
     held_by(members, 10.0 + GONE_S)
 
-    members.hear("s", 11.0 + GONE_S)
+    members.record_contact("s", 11.0 + GONE_S)
 
     assert held_by(members, 11.0 + GONE_S) == []
 
@@ -113,7 +113,7 @@ def test_two_that_one_agent_cannot_tell_apart_are_their_max() -> None:
 
 def test_the_same_member_of_two_agents_is_two_rows() -> None:
     members = after(told(raised(2, 10.0)), 10.0, "a")
-    members.hear("b", 10.0)
+    members.record_contact("b", 10.0)
     for record in told(raised(6, 10.0)):
         members.apply("b", record)
 
@@ -129,8 +129,8 @@ def test_instances_are_apart_from_consumers() -> None:
 
 
 def test_members_are_bounded_the_longest_silent_goes() -> None:
-    members = HubMembers(replace(CONFIG, members=1))
-    members.hear("s", 10.0)
+    members = Fleet(replace(CONFIG, members=1))
+    members.record_contact("s", 10.0)
     for record in told(raised(2, 10.0), raised(2, 11.0, C2)):
         members.apply("s", record)
 
@@ -142,7 +142,7 @@ def test_state_survives_json() -> None:
     members = after(told(raised(8, 10.0), synced(11.0), raised(2, 12.0), left(12.5, C2)), 13.0)
     saved = msgspec.json.decode(msgspec.json.encode(members.state()))
 
-    assert held_by(HubMembers(CONFIG, saved), 13.0) == held_by(members, 13.0)
+    assert held_by(Fleet(CONFIG, saved), 13.0) == held_by(members, 13.0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10), st.sampled_from([C1, C2])), max_size=30))

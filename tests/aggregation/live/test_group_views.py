@@ -16,7 +16,7 @@ def test_a_group_shows_its_gravest_member() -> None:
 
     (view,) = views(row(Status.NEW_MEMBER), busy)
 
-    assert (view.status, view.peak, view.gravest, view.members) == (6, 6, busy, 2)
+    assert (view.status, view.peak, view.highest_member, view.members) == (6, 6, busy, 2)
     assert view.state is None
 
 
@@ -52,4 +52,4 @@ def test_a_group_whose_members_are_gone_stays() -> None:
 
     (view,) = group_views(live(snapshot))
 
-    assert (view.status, view.gravest, view.members) == (0, None, 0)
+    assert (view.status, view.highest_member, view.members) == (0, None, 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent.runtime.replay import in_order, replay
+from agent.runtime.replay import order_by_time, replay
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
@@ -25,7 +25,7 @@ def recorded() -> list[Sample]:
         parser = create_parser(
             choose_dialects("auto"), ClientInterpreter(stream="input.log"), "UTC"
         )
-        signals = in_order(parser, [(path.read_bytes(), _ARRIVAL_AT)])
+        signals = order_by_time(parser, [(path.read_bytes(), _ARRIVAL_AT)])
         records = replay([signals], Tracker(StatusConfig()))
         found += [replace(record, agent=path.parent.name) for record in records]
     return found

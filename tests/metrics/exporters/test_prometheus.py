@@ -24,7 +24,7 @@ from prometheus_client.utils import floatToGoString
 
 from aggregation.live.live import live
 from metrics.exporters.catalog import METRICS, Metric, MetricType
-from metrics.exporters.exposition import AgentStats, Exposition, Live, SinkStats, SourceStats
+from metrics.exporters.exposition import AgentStats, Exposition, Live, OutputStats, SourceStats
 from metrics.exporters.points import Observations, Point, families, printable
 from metrics.exporters.prometheus import PageWriter, render
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
@@ -62,7 +62,7 @@ STATS = AgentStats(
             errors={"permission": 2},
         ),
     ),
-    sinks=(SinkStats(name="spool", written=12, buffered=3, dropped=0, errors=1),),
+    outputs=(OutputStats(name="spool", written=12, buffered=3, dropped=0, errors=1),),
     reloads={"success": 1, "failure": 0},
 )
 

@@ -11,12 +11,12 @@ import pytest
 from agent.config.kafka import KafkaAccess
 from agent.config.security import SecurityConfig
 from agent.demo.mock_cluster import MockCluster
-from agent.errors import SinkError, SourceError
-from agent.hub.topic_intake import Record
+from agent.errors import OutputError, SourceError
+from agent.hub.topic_intake import TopicRecord
 from agent.hub.topic_reader import TopicReader
 from agent.lab.broker import free_port
 from agent.outputs.kafka.client_config import client_properties
-from agent.outputs.kafka.producer import TopicSink
+from agent.outputs.kafka.producer import KafkaOutput
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from metrics.model.sample import Sample
 from metrics.tracking.status_track import StatusConfig
@@ -63,8 +63,8 @@ class Place:
             self.spool.write([named])
         self.spool.commit()
 
-    def sink(self) -> TopicSink:
-        return TopicSink(
+    def sink(self) -> KafkaOutput:
+        return KafkaOutput(
             self.topic,
             self.access,
             folder=self.folder,
@@ -76,7 +76,7 @@ class Place:
         starts = dict.fromkeys(range(3), 0) | (offsets or {})  # these brokers know no times
         return TopicReader(client_properties(self.access), self.topic, starts, 3600.0)
 
-    def read(self, offsets: dict[int, int] | None = None) -> list[Record]:
+    def read(self, offsets: dict[int, int] | None = None) -> list[TopicRecord]:
         with closing(self.reader(offsets)) as reader:
             found = reader.read()
             while not reader.at_end:
@@ -90,11 +90,11 @@ def until(fact: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline
 
 
-def drain(sink: TopicSink) -> None:
+def drain(sink: KafkaOutput) -> None:
     until(lambda: not sink.step())
 
 
-def seqs(records: list[Record]) -> list[int]:
+def seqs(records: list[TopicRecord]) -> list[int]:
     return [_decode(record.line).seq for record in records]
 
 
@@ -172,7 +172,7 @@ def test_refusal_is_an_error_and_nothing_is_lost(place: Place, cluster: MockClus
     place.write(3)
     sink = place.sink()
     cluster.answer_next(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
-    with pytest.raises(SinkError, match="Topic authorization failed"):
+    with pytest.raises(OutputError, match="Topic authorization failed"):
         until(lambda: not sink.step())
     sink.close()
     drain(sink)
@@ -184,7 +184,7 @@ def test_refusal_is_an_error_and_nothing_is_lost(place: Place, cluster: MockClus
 def test_brokers_that_are_away_are_told_once(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("agent.outputs.kafka.producer._PATIENCE_S", 0.0)
+    monkeypatch.setattr("agent.outputs.kafka.producer._ACK_TIMEOUT_S", 0.0)
     there = place.access
     place.access = KafkaAccess((f"127.0.0.1:{free_port()}",), SecurityConfig())
     place.write(2)
@@ -193,7 +193,7 @@ def test_brokers_that_are_away_are_told_once(
     away.step()
     away.close()
 
-    assert [record.message for record in caplog.records] == ["kafka_away"]
+    assert [record.message for record in caplog.records] == ["kafka_unreachable"]
     assert (away.stats.buffered, away.stats.written) == (2, 0)
     place.access = there
     drain(place.sink())

@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.errors import ConfigError
-from agent.outputs.otlp.exporter import MAX_EPISODES, OtlpExport
+from agent.outputs.otlp.exporter import MAX_EPISODES, OtlpOutput
 from metrics.exporters.otel import trace_of
 from tests.agent.outputs.otlp.otlp_receiver import Received, by_grpc, by_http, told
 from tests.aggregation.rebalances.test_rebalances import A, B, C, episodes, left, round_of
@@ -34,7 +34,7 @@ class Bench:
         self._stack = ExitStack()
         self.endpoint = self._stack.enter_context(WAYS[protocol](self.received))
 
-    def export(self, *, timeout_s: float = 10.0, interval_s: float = 1.0) -> OtlpExport:
+    def export(self, *, timeout_s: float = 10.0, interval_s: float = 1.0) -> OtlpOutput:
         config = OtlpConfig(
             endpoint=self.endpoint,
             protocol=self.protocol,
@@ -48,8 +48,8 @@ class Bench:
         self._stack.close()
 
 
-def made(config: OtlpConfig) -> OtlpExport:
-    return OtlpExport(
+def made(config: OtlpConfig) -> OtlpOutput:
+    return OtlpOutput(
         config, {"service.name": "agent"}, 1_000, lambda: lambda: (1010.0, exposition())
     )
 
@@ -63,7 +63,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 def test_metrics_and_rebalances_arrive(bench: Bench) -> None:
     export = bench.export()
-    export.take(TOLD)
+    export.enqueue(TOLD)
     asyncio.run(export.export())
 
     status = bench.received.metric("kafka.consumer.rebalance.status")
@@ -78,7 +78,7 @@ def test_metrics_and_rebalances_arrive(bench: Bench) -> None:
 
 def test_a_rebalance_is_a_tree_whose_causes_are_events(bench: Bench) -> None:
     export, second = bench.export(), TOLD[0]
-    export.take([second])
+    export.enqueue([second])
     asyncio.run(export.export())
 
     root, *children = bench.received.spans
@@ -107,7 +107,7 @@ def test_a_receiver_that_refuses_is_told_once_and_gets_everything_later(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     export = bench.export()
-    export.take(TOLD)
+    export.enqueue(TOLD)
     bench.received.refuses = True
     with caplog.at_level(logging.INFO):
         asyncio.run(export.export())
@@ -121,7 +121,7 @@ def test_a_receiver_that_refuses_is_told_once_and_gets_everything_later(
     told_of = [each for each in caplog.records if each.name == "agent.outputs.otlp.exporter"]
     assert [each.getMessage() for each in told_of] == [
         "otlp_export_failed",
-        "otlp_export_works_again",
+        "otlp_export_restored",
     ]
     assert "refused" in told_of[0].error or "400" in told_of[0].error  # type: ignore[attr-defined]
 
@@ -163,7 +163,7 @@ def test_it_exports_until_it_is_cancelled_and_once_more_then(bench: Bench) -> No
         running = asyncio.create_task(export.run())
         await asyncio.to_thread(bench.received.arrived.wait)
         running.cancel()
-        export.take(TOLD)
+        export.enqueue(TOLD)
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(play())
@@ -173,17 +173,17 @@ def test_it_exports_until_it_is_cancelled_and_once_more_then(bench: Bench) -> No
 
 def test_the_oldest_rebalances_go_when_too_many_wait() -> None:
     export = made(OtlpConfig(endpoint="http://127.0.0.1:1", timeout_s=0.1, traces=True))
-    export.take(TOLD * (MAX_EPISODES // 2))
-    export.take(TOLD)
+    export.enqueue(TOLD * (MAX_EPISODES // 2))
+    export.enqueue(TOLD)
     asyncio.run(export.export())
-    export.take(TOLD)
+    export.enqueue(TOLD)
 
     assert (export.stats.buffered, export.stats.dropped) == (MAX_EPISODES, 4)
 
 
 def test_without_traces_rebalances_are_not_kept(bench: Bench) -> None:
     export = made(OtlpConfig(endpoint=bench.endpoint, protocol=bench.protocol))
-    export.take(TOLD)
+    export.enqueue(TOLD)
     assert export.stats.buffered == 0
 
 

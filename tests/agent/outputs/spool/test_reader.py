@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.outputs.spool.reader import batch_after, identity
+from agent.outputs.spool.reader import batch_after, spool_id
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -76,5 +76,5 @@ def test_spool_has_one_name_for_ever(
 ) -> None:
     other = tmp_path_factory.mktemp("other")
 
-    assert identity(folder) == identity(folder)
-    assert identity(folder) != identity(other)
+    assert spool_id(folder) == spool_id(folder)
+    assert spool_id(folder) != spool_id(other)

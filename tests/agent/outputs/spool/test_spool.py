@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.errors import ConfigError, SinkError
+from agent.errors import ConfigError, OutputError
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig, SpoolMark
 from metrics.model.sample import Sample, SampleKind, Scope, format_time
 
@@ -174,7 +174,7 @@ def test_a_stranger_in_the_folder_stays(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused(config: SpoolConfig, spool: JsonlSpool) -> None:
     spool.write([a_sample(1)])
-    with pytest.raises(SinkError, match="another process writes there"):
+    with pytest.raises(OutputError, match="another process writes there"):
         a_spool(config)
 
 
@@ -186,7 +186,7 @@ def test_a_closed_spool_is_free(config: SpoolConfig) -> None:
 def test_a_folder_that_is_a_file_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "spool"
     path.touch()
-    with pytest.raises(SinkError, match="File exists"):
+    with pytest.raises(OutputError, match="File exists"):
         a_spool(SpoolConfig(dir=path))
 
 
@@ -322,7 +322,7 @@ def test_a_full_disk_keeps_the_lines_for_the_next_commit(
     spool.write([a_sample(2)])
     with monkeypatch.context() as disk:
         disk.setattr(os, "write", _half_then_full())
-        with pytest.raises(SinkError, match="No space left"):
+        with pytest.raises(OutputError, match="No space left"):
             spool.commit()
     spool.write([a_sample(3)])
     spool.close()

@@ -494,7 +494,7 @@ def test_a_live_log_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert before.signals + after.signals == expected
     assert before.gone + after.gone
     assert after.source.health.up
-    assert after.source.caught_up_to(1.0) == 1.0
+    assert after.source.watermark(1.0) == 1.0
 
 
 def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broker) -> None:

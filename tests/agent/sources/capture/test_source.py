@@ -504,9 +504,9 @@ def test_a_capture_that_is_behind_says_how_far() -> None:
 
     bench.step(source, reading)
 
-    assert (source.caught_up_to(bench.now), source.health.lag_s) == (1_003.0, 7.0)
+    assert (source.watermark(bench.now), source.health.lag_s) == (1_003.0, 7.0)
     bench.step(source, reading)
-    assert (source.caught_up_to(bench.now), source.health.lag_s) == (bench.now, 0.0)
+    assert (source.watermark(bench.now), source.health.lag_s) == (bench.now, 0.0)
 
 
 def test_a_fault_of_ours_ends_the_run_and_is_not_swallowed() -> None:
@@ -546,7 +546,7 @@ def test_where_memory_is_short_a_long_frame_is_given_up_and_nothing_waits() -> N
     bench.step(source, reading)
     assert not +source._counts
 
-    source.spare()
+    source.shrink_buffers()
     bench.step(source, reading)
 
     assert +source._counts == {"opaque_memory": 1, "gap": 1}

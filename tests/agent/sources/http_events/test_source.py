@@ -307,7 +307,7 @@ def test_a_running_source_is_up_until_it_is_cancelled() -> None:
         return was_up
 
     assert (asyncio.run(run()), source.health.up) == (True, False)
-    assert (source.checkpoint(), source.caught_up_to(5.0)) == ({}, 5.0)
+    assert (source.checkpoint(), source.watermark(5.0)) == ({}, 5.0)
 
 
 @given(st.binary())

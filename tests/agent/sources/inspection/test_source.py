@@ -41,7 +41,7 @@ class Running:
 
     @property
     def rows(self) -> Rows:
-        return {row.group: row for row in self.source.inspected()}
+        return {row.group: row for row in self.source.group_states()}
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(DEADLINE_S):

@@ -563,11 +563,11 @@ def test_junk_is_survived_and_raises_nothing(bench: Bench, junk: bytes) -> None:
 
 def test_a_source_is_caught_up_when_everything_is_read(bench: Bench) -> None:
     bench.append(lines(1) + b"x" * BLOCK_BYTES + b"\n" + lines(2))
-    assert bench.source.caught_up_to(bench.now) == 0.0
+    assert bench.source.watermark(bench.now) == 0.0
     bench.source.step(bench.emit, bench.detach)
-    assert bench.source.caught_up_to(bench.now) == START_AT + 1
+    assert bench.source.watermark(bench.now) == START_AT + 1
     bench.read()
-    assert bench.source.caught_up_to(bench.now) == bench.now
+    assert bench.source.watermark(bench.now) == bench.now
     assert bench.source.health.lag_s == 0.0
 
 

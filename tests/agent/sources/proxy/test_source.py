@@ -367,7 +367,7 @@ def test_where_memory_is_short_a_long_frame_is_decoded_no_more_and_passes() -> N
         await exchange(client, broker, long[:70_000])
         await exchange(short, far, long[:1_000])
         await asyncio.sleep(0.1)  # what has passed is decoded within 10 ms
-        stage.source.spare()
+        stage.source.shrink_buffers()
         await until(lambda: stage.source.health.errors.get("opaque_memory") == 1)
         await exchange(client, broker, long[70_000:])
         await exchange(short, far, long[1_000:])
@@ -530,7 +530,7 @@ def test_bootstrap_goes_on_to_the_next_broker() -> None:
             down = f"127.0.0.1:{gone.getsockname()[1]}"
         async with Stage() as up:
             upstream = (down, "no-such-host.invalid:1", f"127.0.0.1:{up.broker_port}")
-            up.source.renew(replace(up.source._config, upstream=upstream))
+            up.source.reload(replace(up.source._config, upstream=upstream))
             await up.stop()
             up.running = asyncio.create_task(up.source.run(up.signals.extend, lambda *_: None))
             await until(lambda: up.source.address is not None)
@@ -553,7 +553,7 @@ def test_other_terms_hold_for_connections_to_come() -> None:
         before, broker = await stage.connect()
         async with Stage() as other:
             upstream = (f"127.0.0.1:{other.broker_port}",)
-            stage.source.renew(replace(stage.source._config, upstream=upstream, max_connections=2))
+            stage.source.reload(replace(stage.source._config, upstream=upstream, max_connections=2))
             after = await stage.dial()
             moved = await asyncio.wait_for(other._arrived.get(), WITHIN_S)
 
@@ -712,7 +712,7 @@ def test_new_connections_see_a_renewed_certificate(
             await stage.dial()
         await asyncio.wait_for(stage._arrived.get(), WITHIN_S)
         file.write_bytes(certificates["localhost"].read_bytes())
-        stage.source.renew(stage.source._config)
+        stage.source.reload(stage.source._config)
         client, broker = await stage.connect()
         await exchange(client, broker, request(METADATA, 1, 1, "c"))
 
