@@ -1,4 +1,4 @@
-"""`rebalance-agent dialects`: which client's log, and which other source, can show which code."""
+"""Command `rebalance-agent dialects`: the codes that each log dialect and source can show."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ Examples:
     help="table: for people; json: one array.",
 )
 def dialects(output: str) -> None:
-    """Show the log dialects that are known, and which codes each log or other source can show.
+    """Show the known log dialects, and the codes that each of them and each source can show.
 
     A code that a source cannot show is never guessed: such a join is counted. Another source of
     the same member may see it.
@@ -85,8 +85,8 @@ def _table(rows: list[tuple[str, frozenset[RebalanceStatus]]]) -> Iterator[str]:
     yield ".: it never does: the client has no such cause, or its join is counted and gets no code."
     yield ""
     yield "kafka-broker-...: brokers name members, never what an assignment demands: what Streams"
-    yield "follows up at once (10, 12, 13) is a join without a code, whose member is named."
+    yield "follows up at once (10, 12, 13) is a join of a known member without a code."
     yield ""
     yield "wire-...: sources capture and proxy; a leave without a reason is a 6 there, even where"
     yield "the poll interval expired (5). librdkafka-statistics: 1 of eager consumers only."
-    yield "inspection: source groups, which compares what brokers tell and sets no status."
+    yield "inspection: source groups, which compares states of brokers and sets no status."

@@ -1,4 +1,4 @@
-"""`rebalance-agent replay`: offline, for the morning after."""
+"""Command `rebalance-agent replay`: recorded files, offline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,9 +93,9 @@ def replay(  # noqa: PLR0913 - one argument an option
     """Read recorded files as if they were live, with the recorded times as the clock.
 
     Prints transitions, ordered by time. Rotated files of one log (app.log.2.gz, app.log.1, app.log)
-    are one stream, the oldest first; all captures are one. What several sources tell of one member
-    is one member. `-` is stdin, also while it is still written: what it tells is printed some 10 s
-    of recorded time later, when nothing can come before it any more.
+    are one stream, the oldest first; all captures are one. Reports of several sources about one
+    member are merged. `-` is stdin, even while it is still written: its transitions are printed
+    some 10 s of recorded time later, when no earlier one can follow.
     """
     config = None if config_file is None else load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
@@ -119,7 +119,7 @@ def replay(  # noqa: PLR0913 - one argument an option
 
 
 def _dialects(names: tuple[str, ...], config: AgentConfig | None) -> Dialects:
-    """Return what is asked for, with the rules of every log source of the configuration."""
+    """Return the chosen dialects, with the rules of every log source of the configuration."""
     sources = [s for s in config.sources if isinstance(s, LogConfig)] if config else []
     rules = [rule for source in sources for rule in source.rules]
     configured = sources[0].dialects if len(sources) == 1 else "auto"
@@ -143,7 +143,7 @@ def _print(
 
 
 def _explain(recording: Recording, parser: LineParser) -> None:
-    """Print every line with the rule that read it: what no rule reads is as telling."""
+    """Print every line with the rule that read it, or "no rule"."""
     carry, arrival_at = b"", 0.0
     for data, arrival_at in recording.blocks():
         *complete, carry = (carry + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""The files of `replay`: told apart by their source, and each one's signals."""
+"""Files of `replay`: grouped by source, and read as streams of signals."""
 
 import socket
 import sys
@@ -33,7 +33,7 @@ _NO_STATISTICS = "no statistics of librdkafka, which are JSON, an object a line"
 
 
 class RecordingKind(StrEnum):
-    """What a recorded file can be."""
+    """Source type of a recorded file."""
 
     LOGS = "logs"
     BROKER_LOG = "broker_log"
@@ -46,10 +46,10 @@ SOURCES = (*(kind.value for kind in RecordingKind), LOGS_AND_PCAP)
 
 
 def group_by_kind(source: str | None, paths: Sequence[str]) -> dict[RecordingKind, list[str]]:
-    """Return the files by kind: as ``KIND:PATH`` says, else as ``source`` does.
+    """Return the files by kind: of ``KIND:PATH``, else of ``source``.
 
     Raises:
-        click.UsageError: a path of which neither says it.
+        click.UsageError: a path without a kind.
     """
     found: dict[RecordingKind, list[str]] = {kind: [] for kind in RecordingKind}
     for path in paths:
@@ -72,7 +72,7 @@ def create_parsers(
     cluster: str,
     timezone: str | None,
 ) -> dict[Recording, LineParser]:
-    """Return who reads which log of a client or of a broker."""
+    """Create a parser for each log of a client or of a broker."""
     host = socket.gethostname()
     clients = {
         recording: create_parser(
@@ -90,14 +90,14 @@ def create_parsers(
 
 
 def read_logs(parsers: Mapping[Recording, LineParser], failed: Failed) -> list[Stream]:
-    """Return what logs tell; ``failed`` takes the files that cannot be read."""
+    """Return the signals of logs; ``failed`` takes the files that cannot be read."""
     return [_read_log(recording, parser, failed) for recording, parser in parsers.items()]
 
 
 def read_statistics(
     paths: Sequence[str], cluster: str, group: str | None, failed: Failed
 ) -> list[Stream]:
-    """Return what librdkafka's statistics tell; ``group`` is of those that do not name theirs."""
+    """Return the signals of librdkafka's statistics; ``group`` is for those without one."""
     host = socket.gethostname()
     views = {
         recording: StatsView(
@@ -109,7 +109,7 @@ def read_statistics(
 
 
 def read_captures(paths: Sequence[str], cluster: str, failed: Failed) -> list[Stream]:
-    """Return what captures tell; all of them are one stream.
+    """Return the signals of captures; all of them are one stream.
 
     Raises:
         ConfigError: the extra that reads them is not installed.
@@ -124,7 +124,7 @@ def read_captures(paths: Sequence[str], cluster: str, failed: Failed) -> list[St
 
 
 def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Stream:
-    """Yield what a log tells; say at the end if no line of it is known."""
+    """Yield the signals of a log; print a note if none of its lines is known."""
     oddities = list[str]()
     yield from order_by_time(parser, _read_blocks(recording, failed, oddities))
     if not parser.counts.lines:
@@ -135,7 +135,7 @@ def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Strea
 
 
 def _read_statistics_file(recording: Recording, view: StatsView, failed: Failed) -> Stream:
-    """Yield what statistics tell; say at the end if there are none."""
+    """Yield the signals of statistics; print a note if there are none."""
     oddities = list[str]()
     yield from order_by_time(StatsParser(view), _read_blocks(recording, failed, oddities))
     if view.last_at is None:
@@ -143,7 +143,7 @@ def _read_statistics_file(recording: Recording, view: StatsView, failed: Failed)
 
 
 def _read_capture(signals: Generator[Signal | Tick, None, int], counts: Counter[str]) -> Stream:
-    """Yield signals; say at the end what in the captures could not be read."""
+    """Yield the signals of captures; print a note on parts that were not read."""
     if not (yield from signals):
         _print_note("found no request of a Kafka client in the captures")
     if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:
@@ -165,7 +165,7 @@ def _print_note(text: str) -> None:
 def _read_blocks(
     recording: Recording, failed: Failed, oddities: list[str]
 ) -> Iterator[tuple[bytes, float]]:
-    """Yield a recording's blocks; say how far it is where that takes a while and someone looks."""
+    """Yield a recording's blocks; show the progress on a terminal if it takes a while."""
     started_at, done = time.monotonic(), 0
     for data, arrival_at in recording.blocks(failed):
         if not done and data.startswith(UTF_16):

@@ -1,9 +1,9 @@
 """Recorded files through the same path as live ones, with the recorded times as the clock.
 
-Theory of operation. Each stream yields its signals in the order of time (a held sync holds back
-what comes after it), streams are merged by time, and what the tracker returns is put in order once
-more, because a sync carries follow-ups that are a little later than itself. Time passes without
-signals too: who follows a stream that is still being written must not wait for the next one.
+Theory of operation. Each stream yields its signals in the order of time (a held sync delays later
+ones), streams are merged by time, and the tracker's samples are sorted once more, because a sync
+carries follow-ups that are a little later than itself. Time passes without signals too: a reader of
+a growing stream must not wait for the next signal.
 """
 
 import heapq
@@ -19,11 +19,11 @@ from metrics.tracking.merge import MEET_S
 from metrics.tracking.tracker import Tracker
 
 _REORDER_S = MEET_S + 2.0
-"""How far a sample may lie behind the clock when it is made: what the tracker holds back where
-several sources tell of a member, a tick, and a follow-up's delay."""
+"""Delay of a sample behind the clock: the tracker's for members of several sources, a tick, and a
+follow-up's."""
 
 Blocks = Iterable[tuple[bytes, float]]
-"""Pieces of one stream with the Unix seconds that stand for their arrival."""
+"""Pieces of one stream with their arrival time (Unix seconds)."""
 
 
 def order_by_time(parser: StreamParser, blocks: Blocks) -> Iterator[Signal | Tick]:
@@ -47,8 +47,8 @@ def order_by_time(parser: StreamParser, blocks: Blocks) -> Iterator[Signal | Tic
 
 
 def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iterator[Sample]:
-    """Merge streams by time, run them through the tracker, and yield what it says by time."""
-    made: list[tuple[str, int, Sample]] = []
+    """Merge streams by time, apply them to the tracker, and yield its samples by time."""
+    pending: list[tuple[str, int, Sample]] = []
     number, ticked_at = 0, 0.0
     for event in heapq.merge(*streams, key=attrgetter("at")):
         samples: list[Sample] = []
@@ -57,20 +57,20 @@ def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iter
         if isinstance(event, Signal):
             samples += tracker.apply(event)
         for sample in samples:
-            heapq.heappush(made, (sample.ts, number, sample))
+            heapq.heappush(pending, (sample.ts, number, sample))
             number += 1
         ripe = format_time(event.at - _REORDER_S)
-        while made and made[0][0] <= ripe:
-            yield heapq.heappop(made)[2]
+        while pending and pending[0][0] <= ripe:
+            yield heapq.heappop(pending)[2]
     for sample in tracker.flush():
-        heapq.heappush(made, (sample.ts, number, sample))
+        heapq.heappush(pending, (sample.ts, number, sample))
         number += 1
-    while made:
-        yield heapq.heappop(made)[2]
+    while pending:
+        yield heapq.heappop(pending)[2]
 
 
 def format_text(sample: Sample) -> str:
-    """Write one line for people."""
+    """Return a sample as one line of text."""
     reason = f"  {sample.reason}" if sample.reason else ""
     return printable(
         f"{sample.ts}  {sample.scope:<8}  {sample.group}  {sample.client_id}  "

@@ -100,7 +100,7 @@ def logs(count: int, _detach: Detach, counts: Counts) -> Iterator[Life]:
             for line in _LOG_LINES[: _end(number)]
         )
         yield at, parser.feed(text.encode(), at)
-        counts["member_evicted"] = parser.evicted
+        counts["member_evicted"] = parser.eviction_count
 
 
 def broker_logs(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
@@ -116,7 +116,7 @@ def broker_logs(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
             for line in _BROKER_LINES[: _end(number)]
         )
         yield at, parser.feed(text.encode(), at)
-        counts["member_evicted"] = parser.evicted
+        counts["member_evicted"] = parser.eviction_count
 
 
 def wire(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:

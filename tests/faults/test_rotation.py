@@ -52,11 +52,11 @@ class _Reader:
     def horizon(self) -> float | None:
         return None
 
-    def held_at(self) -> float | None:
+    def oldest_pending_at(self) -> float | None:
         return None
 
     @property
-    def evicted(self) -> int:
+    def eviction_count(self) -> int:
         return 0
 
     @property

@@ -80,7 +80,7 @@ class BrokerView:
     dropped: list[Dropped] = field(default_factory=list)
     tells_ends: set[str] = field(default_factory=lambda: set(_TELLS_ENDS))
     """Group types whose members' assignment states this log shows."""
-    evicted: int = 0
+    eviction_count: int = 0
     """Members that were forgotten because there were too many, or too many groups."""
     _known: int = 0
     """Members in all groups."""
@@ -257,7 +257,7 @@ class BrokerView:
         """Forget the group that has been silent for longest."""
         known = self._known
         self._forget(next(iter(self.groups)))
-        self.evicted += known - self._known
+        self.eviction_count += known - self._known
 
     def _forget(self, name: str) -> None:
         """Forget a group and its members."""

@@ -166,11 +166,11 @@ class HttpSource:
         """
         self._admit(body)
         parser = self._sender(sender, group)
-        unread, unnamed, evicted = parser.counts.unread, parser.view.unnamed, parser.evicted
+        unread, unnamed, evicted = parser.counts.unread, parser.view.unnamed, parser.eviction_count
         self._hand_over(body, parser.feed(body.rstrip(b"\n") + b"\n", self._clock()))
         wrong = parser.counts.unread - unread
         self.health.unparsed += wrong
-        self._count("member_evicted", parser.evicted - evicted)
+        self._count("member_evicted", parser.eviction_count - evicted)
         if wrong:
             raise RefusedError(400, "malformed", f"{wrong} lines are no librdkafka statistics")
         if parser.view.unnamed > unnamed:

@@ -105,13 +105,13 @@ class StatsSocket:
             writer.close()
 
     def _take(self, parser: StatsParser, data: bytes, emit: Emit) -> None:
-        unread, long, evicted = parser.counts.unread, parser.counts.long, parser.evicted
+        unread, long, evicted = parser.counts.unread, parser.counts.long, parser.eviction_count
         signals = parser.feed(data, self._clock())
         self.health.read_bytes += len(data)
         self.health.unparsed += parser.counts.unread - unread
         for _ in range(parser.counts.long - long):
             self._count("long_line")
-        for _ in range(parser.evicted - evicted):
+        for _ in range(parser.eviction_count - evicted):
             self._count("member_evicted")
         if signals:
             self.health.signals += len(signals)

@@ -1,4 +1,4 @@
-"""The configuration that sources of log files share; without what reading logs needs."""
+"""Configuration that sources of log files share; it imports nothing that reads logs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from agent.errors import ConfigError
 
 
 class ReadFrom(StrEnum):
-    """Where to begin a file that stands there at the start and has no checkpoint."""
+    """Begin of a file that exists at the start and has no checkpoint."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -15,14 +15,14 @@ class ReadFrom(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesConfig:
-    """What sources that read log files share."""
+    """Keys of every source that reads log files."""
 
     paths: tuple[str, ...]
     """Globs; ``**`` for any depth."""
     read_from: ReadFrom = ReadFrom.BEGINNING
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check the values.
 
         Raises:
             ConfigError: no paths.

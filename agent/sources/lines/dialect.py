@@ -1,4 +1,4 @@
-"""What lines say: an event, the rule that read it, and the dialect that owns the rule."""
+"""Dialects, their rules, and the event that a rule reads from a line."""
 
 import re
 from collections.abc import Mapping
@@ -13,24 +13,23 @@ CLASSIC = "classic"
 """The group type of the protocol with joins and syncs."""
 
 USERS = "config"
-"""The dialect of rules that stand in the configuration."""
+"""Dialect name of rules in the configuration."""
 
 _ATTRIBUTES = ("member_id", "assignor", "cluster", "state")
 _SCHEDULES = ("due_ms", "due")
 _NUMBERS = ("generation", "sent_generation", "members", "due_ms")
 _NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
-"""That many digits are 64 bits, and more than Kafka prints; Python takes thousands of them for an
-error."""
+"""18 digits fit 64 bits; Python raises an error for thousands of them."""
 _ANSWERS = {
     RebalanceStatus.COORDINATOR_REQUESTED,
     RebalanceStatus.UNKNOWN_MEMBER,
     RebalanceStatus.STALE_MEMBER,
 }
-"""Codes of coordinator answers."""
+"""Codes of coordinator responses."""
 
 
 class Action(StrEnum):
-    """What a rule does; the YAML key, or the value of ``does``."""
+    """Effect of a rule; the YAML key, or the value of ``does``."""
 
     RAISE = "raise"
     FOLLOW_UP = "follow_up"
@@ -49,9 +48,9 @@ class Action(StrEnum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Rule:
-    """One text of one client and what it does. ``cites`` names the class that prints it.
+    """One text of one client and its effect. ``cites`` names the class that prints it.
 
-    It never changes; what follows from it is asked for every line, so it is worked out once.
+    A rule never changes, so properties that every line needs are computed once.
     """
 
     name: str
@@ -61,34 +60,34 @@ class Rule:
     status: RebalanceStatus = RebalanceStatus.NONE
     cites: str = ""
     ends_round: bool = False
-    """The sync before it is over: the zero comes first, also where a follow-up is still to come."""
+    """The sync before it is over: the zero comes first, even if a follow-up is pending."""
     group_type: str = CLASSIC
     joined_only: bool = False
-    """Others print the text too: it counts from one that was seen to be a member by protocol."""
+    """Other clients print the text too: it counts only for a known member of this protocol."""
 
     subscribes: bool = field(init=False)
-    """A consumer prints it soon after it was made."""
+    """A new consumer prints it early."""
     names: tuple[str, ...] = field(init=False)
-    """What it may tell of a member."""
+    """Attributes of the member that it captures."""
     joins: bool = field(init=False)
-    """The client was out of the group and asks to be in."""
+    """The client was out of the group and joins."""
     parts: bool = field(init=False)
     """It can take the client into the group or out of it."""
     answers: bool = field(init=False)
-    """It is what a coordinator said."""
+    """It reports a response of a coordinator."""
     may_be_late: bool = field(init=False)
-    """It can be the echo of something that is over."""
+    """It can be a late report of an older round."""
     ends_sync: bool = field(init=False)
-    """The thread has done with its last sync, whatever it printed of it."""
+    """The thread has finished its last sync."""
     schedules: bool = field(init=False)
-    """It may tell for when a rebalance is scheduled."""
+    """It may hold the time of a scheduled rebalance."""
     assigns: bool = field(init=False)
-    """It tells all that the member is to have."""
+    """It holds the whole assignment of the member."""
     numbers: tuple[str, ...] = field(init=False)
     """Its captures that are whole numbers."""
 
     def __post_init__(self) -> None:
-        """Work out what follows."""
+        """Compute the derived fields."""
         captures, leaves = self.text.groupindex, self.action is Action.LEAVE
         joins = self.action is Action.JOIN
         self.subscribes = self.action is Action.ANNOUNCE
@@ -105,7 +104,7 @@ class Rule:
         self.numbers = tuple(name for name in _NUMBERS if name in captures)
 
     def accepts(self, captures: Mapping[str, str]) -> bool:
-        """Tell whether what a line has shown can be what it stands for."""
+        """Return whether every number of the captures is one."""
         return all(_NUMBER.fullmatch(captures.get(name, "0")) for name in self.numbers)
 
     @property
@@ -116,7 +115,7 @@ class Rule:
 
 
 class LogEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one line said: the rule that read it and what the rule captured."""
+    """The rule that read a line, and its captures."""
 
     rule: Rule
     captures: Mapping[str, str]
@@ -124,7 +123,7 @@ class LogEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """One client's words over a range of versions."""
+    """One client's texts over a range of versions."""
 
     name: str
     family: str
@@ -133,13 +132,13 @@ class Dialect:
     source: str
     group_type: str
     beside: tuple[str, ...]
-    """What the same client prints as well: other dialects, or ``dialect/rule`` for one rule."""
+    """Other dialects that the client prints too, or ``dialect/rule`` for one rule."""
     anchors: tuple[str, ...]
     anchor_after: str | None
     prefix: re.Pattern[str]
     suffix: re.Pattern[str] | None
     rules: tuple[Rule, ...]
     hosts: tuple[str, ...] = ()
-    """Families whose clients run in the same process and share its log."""
+    """Families of clients that run in the same process and share its log."""
     guests: str | None = None
-    """How the names of those clients begin there."""
+    """Prefix of the names of those clients there."""

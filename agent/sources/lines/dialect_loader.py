@@ -1,30 +1,30 @@
-"""Log dialects: what a client's lines say, as rules in YAML.
+"""Loader of log dialects: rules in YAML for the texts of one client and version range.
 
-A dialect belongs to one client and version range; `agent.sources.lines.dialect_matcher` reads lines
-with it, and what an event means is the interpreter's. A file holds ``dialect``, ``client``,
-``versions``, ``source``; ``family`` (who may share a log), ``hosts`` (families that share this
-one's) and ``guests`` (how the names of those begin: one of them tells of this family's log);
-``anchor`` (a literal, or several, that each of its lines has), ``prefix`` (who speaks: begin it
-with the anchor), ``suffix`` (to be cut off); and ``rules``. A rule has a ``text`` that begins
-behind the prefix, ``cites`` the class that prints it, and does one thing:
+`agent.sources.lines.dialect_matcher` reads lines with a dialect; an interpreter gives the events
+their meaning. A file holds ``dialect``, ``client``, ``versions``, ``source``; ``family`` (dialects
+that may share a log), ``hosts`` (families that share this one's log) and ``guests`` (prefix of
+their names: such a name identifies this family's log); ``anchor`` (a literal, or several, that each
+of its lines contains), ``prefix`` (identifies the client; begins with the anchor), ``suffix`` (is
+cut off); and ``rules``. A rule has a ``text`` that begins behind the prefix, ``cites`` the class
+that prints it, and has one effect:
 
 =================== ==============================================================================
 ``raise: Code``     a cause
-``follow_up: Code`` what the last sync demands of the consumer itself
-``streams: Code``   what the last sync demands of the Streams instance
+``follow_up: Code`` a demand of the last sync on the consumer itself
+``streams: Code``   a demand of the last sync on the Streams instance
 ``announce: Code``  a cause that shows only if the assignment changes soon
 ``does: sync``      the end of a round, held until ``does: assigned``
 ``does: settle``    the end of a round, at once
 ``does: join``      a join was sent
 ``does: leave``     the member left by the user's will
 ``does: fail``      a fatal error
-``does: identify``  nothing but what it captures
+``does: identify``  its captures alone
 ``does: state``     a Streams thread's state: context, no cause
 ``does: ignore``    nothing; it keeps a later rule from reading the line
 =================== ==============================================================================
 
 Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, ``generation``,
-``sent_generation`` (of the request that is answered), ``assignor``, ``cluster``, ``state`` (of a
+``sent_generation`` (of the request behind a response), ``assignor``, ``cluster``, ``state`` (of a
 Streams thread), ``assignment`` (all that a Streams member is to take), ``reason``, ``due_ms`` and
 ``due`` (a scheduled time), ``thread`` (of Streams) and ``handle`` (names the client where a line
 leaves out its id or group).
@@ -46,9 +46,9 @@ from agent.wire.members import kip800_reasons as reasons
 from metrics.model.status import BY_LABEL, CONSUMER_MAX, STREAMS_CODES, RebalanceStatus
 
 _NAME_CHARS = 300
-"""Of a name within a text: a member id is a client id, which has 255 at most, and a UUID."""
+"""Longest name within a text: a member id is a client id of at most 255 and a UUID."""
 _INNER_CHARS = 1_024
-"""Of anything else within a text. Lists say their own bound, what ends a text has none."""
+"""Longest other part of a text. Lists have their own bound; the end of a text has none."""
 _ANYTHING = re.compile(
     r"\\.|\[\^?(?:\\.|[^\]\\])+\]|"  # an escape or a class, in which a dot is a dot
     r"(?P<name>\(\?P<(?:group|member_id|instance_id|client_id|assignor|due|thread)>)?"
@@ -64,18 +64,18 @@ _DIALECT_KEYS = {
 
 
 def load_client_dialects() -> tuple[Dialect, ...]:
-    """Return every dialect of a client that is shipped."""
+    """Return every built-in dialect of a client."""
     return _load("logs")
 
 
 def load_broker_dialects() -> tuple[Dialect, ...]:
-    """Return what brokers print of their groups; `broker_log_view` says what it means."""
+    """Return every built-in dialect of a broker's group coordinator."""
     return _load("broker_logs")
 
 
 @cache
 def _load(folder_name: str) -> tuple[Dialect, ...]:
-    """Load a folder's dialects, by the names of their files; once, they never change."""
+    """Load a folder's dialects once, in the order of their file names."""
     folder = resources.files("agent.sources") / folder_name / "dialects"
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".yaml")),
@@ -90,14 +90,14 @@ def _load(folder_name: str) -> tuple[Dialect, ...]:
 
 @cache
 def _automatic() -> Dialects:
-    """All of them; what several sources compile of them is the same."""
+    """Return all dialects, compiled once for all sources."""
     return Dialects(all=load_client_dialects())
 
 
 def choose_dialects(
     names: str | Sequence[str], extra: Iterable[Mapping[str, Any]] = ()
 ) -> Dialects:
-    """Return the dialects to read with: ``auto`` (all) or some by name, and rules of the user's.
+    """Return the dialects for ``auto`` (all) or some names, with the user's rules.
 
     A user's rule names the ``dialect`` whose lines it reads (default: the newest Java consumer's)
     and comes before the built-in ones.
@@ -127,7 +127,7 @@ def choose_dialects(
 
 
 def list_codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[RebalanceStatus]:
-    """Return what a client of this dialect can show, by its own rules and those beside them."""
+    """Return the codes that a client of this dialect can show, by all its rules."""
     beside = (
         rule
         for other in known
@@ -143,7 +143,7 @@ def list_codes(dialect: Dialect, known: Iterable[Dialect]) -> frozenset[Rebalanc
 
 
 def parse_dialect(data: Any, where: str) -> Dialect:
-    """Read one dialect as YAML gave it.
+    """Create a dialect from parsed YAML.
 
     Raises:
         DialectError: a key that is missing or unknown, or an expression that does not compile.
@@ -234,10 +234,10 @@ def _check_keys(data: Mapping[Any, Any], known: set[str], where: str) -> None:
 
 
 def _bound_repeats(text: str) -> str:
-    """Return an expression in which nothing but the end may be of any length.
+    """Return an expression in which only the end may have any length.
 
-    Else, in a line that says the same again and again, it takes the cube of the line's length to
-    find out that nothing fits, and no other line is read meanwhile.
+    Otherwise a hostile line that repeats a text costs the cube of its length, and no other line is
+    read meanwhile.
     """
 
     def bound(found: re.Match[str]) -> str:

@@ -1,9 +1,9 @@
-"""What reads a line: the rules of some dialects, and the expressions that they make.
+"""Matching of lines with the rules of several dialects.
 
 Theory of operation. Dialects of one family read the same stream together, because an application
-may mix versions and a text that two versions share means the same. A line is read in three steps: a
-literal *anchor* finds it in a block of bytes, the *prefix* tells who speaks, and the first *rule*
-whose text matches behind the prefix tells what. That is pure: (rules, text) -> `Event` or None.
+may mix versions, and a text that two versions share means the same. A line is read in three steps:
+a literal *anchor* finds it in a block of bytes, the *prefix* identifies the client, and the first
+*rule* with a matching text gives the event. The function is pure: (rules, text) -> event or None.
 """
 
 import re
@@ -15,41 +15,40 @@ from agent.sources.lines.dialect import USERS, Dialect, LogEvent, Rule
 from agent.sources.lines.rule_matcher import RuleMatcher, any_of, without_captures
 
 _CLIENTS = 1_000
-"""Prefixes remembered per voice; one that is forgotten is only read again."""
+"""Prefixes in the cache of each `ClientPrefix`."""
 
-_TOLD, _TOLD_CHARS = 1_000, 512
-"""Texts remembered per reading, and how long one may be: half a megabyte at most."""
+_CACHE_TEXTS, _CACHE_CHARS = 1_000, 512
+"""Texts in the cache of each matcher, and their longest length: half a megabyte at most."""
 
 _THREAD = r"(?: \[[^\]\n]{0,256}\])?\s{0,256}$"
-"""What may stand behind the class that logs a message, in Strimzi's layout."""
+"""A thread behind the class that logs a message, as in Strimzi's layout."""
 
 _LOOK_BACK = 1
-"""Characters before its start that a prefix may look at: what tells ``[Consumer`` from
-``[ShareConsumer``."""
+"""Characters before its start that a prefix may test: ``[Consumer`` is not ``[ShareConsumer``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientPrefix:
-    """Rules behind one prefix."""
+    """Rules behind one prefix, which identifies a client."""
 
     prefix: re.Pattern[str]
     rules: tuple[Rule, ...]
     _clients: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
-    """What prefixes told: a client's own is the same in all its lines."""
+    """Captures of prefixes: a client prints the same one in all its lines."""
 
     def read(self, entry: str, start: int, end: int, *, is_end: bool) -> LogEvent | None:
-        """Return what an entry says from ``start`` to ``end``, or None where no rule knows it.
+        """Return the event between ``start`` and ``end``, or None if no rule matches.
 
-        ``is_end``: the message is known to end there; else a layout may have put more behind it.
+        ``is_end``: the message ends there; otherwise a layout may have appended more.
         """
         book = self._exact if is_end else self._open
         behind = entry.find("] ", start, end) + 2
-        who = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
-        if who is not None:
+        captures = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
+        if captures is not None:
             texts = book.expression_at(entry, behind)
             match = texts.match(entry, behind, end)
             if match is not None:
-                return texts.event(match, who)
+                return texts.event(match, captures)
         return self._read_uncached(book, entry, start, behind, end)
 
     def _read_uncached(
@@ -60,12 +59,12 @@ class ClientPrefix:
             match = texts.match(entry, prefix.end(), end)
             if match is None:
                 continue
-            who = {name: text for name, text in prefix.groupdict().items() if text}
+            captures = {name: text for name, text in prefix.groupdict().items() if text}
             if (prefix.start(), prefix.end()) == (start, behind):
                 if len(self._clients) >= _CLIENTS:
                     self._clients.clear()
-                self._clients[entry[max(0, start - _LOOK_BACK) : behind]] = who
-            return texts.event(match, who)
+                self._clients[entry[max(0, start - _LOOK_BACK) : behind]] = captures
+            return texts.event(match, captures)
         return None
 
     @cached_property
@@ -88,15 +87,15 @@ class DialectMatcher:
     prefixes: tuple[ClientPrefix, ...]
     hosts: tuple[str, ...] = ()
     guests: str | None = None
-    _told: dict[str, LogEvent] = field(init=False, default_factory=dict)
-    """What was said before: a client says most things again and again, word by word."""
+    _cache: dict[str, LogEvent] = field(init=False, default_factory=dict)
+    """Events of equal texts: a client repeats most of its lines."""
 
     @cached_property
     def finder(self) -> re.Pattern[bytes]:
-        """What blocks are searched for: a line that begins to look as if a rule would read it.
+        """Return the expression that finds candidate lines in a block.
 
-        `re` is fast where an expression begins with a literal, so a prefix should begin with its
-        anchor; else the bare anchor is searched, and every line with it is read.
+        `re` is fast if an expression begins with a literal, so a prefix should begin with its
+        anchor; otherwise the bare anchor is searched, and every line with it is read.
         """
         head = self._head
         if not head:
@@ -109,29 +108,29 @@ class DialectMatcher:
 
     @cached_property
     def _suffix(self) -> re.Pattern[str] | None:
-        """What is cut off: the class that logs, and what stands behind it."""
+        """Return the expression of the end to cut off: the class that logs, and a thread."""
         suffix = self.suffix
         return None if suffix is None else re.compile(suffix.pattern + _THREAD)
 
     @cached_property
     def _head(self) -> str:
-        """The anchor as every prefix begins with it, or nothing."""
+        """Return the anchor if every prefix begins with it, otherwise an empty text."""
         head = self.anchor.replace("[", r"\[")
         return head if all(v.prefix.pattern.startswith(head) for v in self.prefixes) else ""
 
     def read(self, entry: str) -> LogEvent | None:
-        """Return what an entry says, or None where no rule knows it."""
+        """Return the event of an entry, or None if no rule matches."""
         start = entry.find(self.anchor)
         if start < 0:
             return None
         words = entry[max(0, start - _LOOK_BACK) :]
-        event = self._told.get(words)
+        event = self._cache.get(words)
         if event is None:
             event = self._read(entry, start)
-            if event is not None and self._head and len(words) <= _TOLD_CHARS:
-                if len(self._told) >= _TOLD:
-                    self._told.clear()
-                self._told[words] = event
+            if event is not None and self._head and len(words) <= _CACHE_CHARS:
+                if len(self._cache) >= _CACHE_TEXTS:
+                    self._cache.clear()
+                self._cache[words] = event
         return event
 
     def _read(self, entry: str, start: int) -> LogEvent | None:
@@ -147,13 +146,13 @@ class DialectMatcher:
 
 @dataclass(frozen=True, kw_only=True)
 class Dialects:
-    """All dialects that a source reads."""
+    """The dialects that a source reads."""
 
     all: tuple[Dialect, ...] = field(default=())
 
     @cached_property
     def matchers(self) -> tuple[DialectMatcher, ...]:
-        """The dialects joined by anchor, in the order of their files."""
+        """Return a matcher for each anchor, in the order of the dialects."""
         groups: dict[str, list[Dialect]] = {}
         for dialect in self.all:
             for anchor in dialect.anchors:
@@ -184,7 +183,7 @@ def _prefixes(dialects: Sequence[Dialect]) -> tuple[ClientPrefix, ...]:
 
 
 def _specific_first(dialects: Sequence[Dialect]) -> tuple[Rule, ...]:
-    """Order the rules of several dialects: the user's first, each one's catch-all last."""
+    """Order the rules of several dialects: the user's first, catch-alls last."""
     rules = [rule for dialect in dialects for rule in dialect.rules]
     return tuple(sorted(rules, key=_rank))
 

@@ -1,9 +1,9 @@
-"""Bytes of one log stream in any pieces, signals out. No file, no clock.
+"""Parser of one log stream: bytes in any pieces to signals. No file, no clock.
 
 Theory of operation. Most lines of an application's log are not Kafka's, so a block is searched for
 the dialects' literal anchors before anything is split into lines; only a line with an anchor is
-unwrapped (CRI, Docker, JSON), dated and read. A stream that has spoken one family of dialects is
-bound to it: the anchors of other families are not searched any more.
+unwrapped (CRI, Docker, JSON), dated and read. A stream that has shown one family of dialects is
+bound to it: the anchors of other families are no longer searched.
 """
 
 import re
@@ -21,22 +21,22 @@ from agent.sources.lines.timestamps import TimestampReader
 from metrics.model.signals import Signal
 
 LINE_LIMIT = 1 << 20
-"""Bytes of a line that are kept while its end has not come; the rest is passed over, counted."""
+"""Longest incomplete line; a longer one is skipped and counted."""
 
 KEPT_BYTES = 1 << 16
-"""Bytes before the current line that `bytes_before` gives; a list of settings takes 4 to 6 KiB."""
+"""Bytes before the current line in `bytes_before`; a list of settings takes 4 to 6 KiB."""
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 _HEAD_BYTES = 1_024
-"""Of the line above, which is looked at for a stamp alone."""
+"""Bytes of the line above, which is searched for a timestamp alone."""
 
 _CLOCK_AHEAD_S = 86_400.0
-"""A stamp further ahead of its arrival than any zone can explain is no time of this line."""
+"""A timestamp further ahead of its arrival than any zone explains is not this line's."""
 
 
 class ParsedLine(msgspec.Struct, frozen=True, gc=False):
-    """One line that an anchor found, for `--explain-line` and the interpreter."""
+    """One line with an anchor, for `--explain-line` and the interpreter."""
 
     text: str
     at: float
@@ -45,12 +45,12 @@ class ParsedLine(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True, kw_only=True)
 class ParserCounts:
-    """What a stream has shown so far."""
+    """Counts of a stream so far."""
 
     lines: int = 0
     """Lines with an anchor."""
     unread: int = 0
-    """Of these, such as no rule knows; most of what a client says is not about rebalances."""
+    """Of these, lines that no rule matches; most lines of a client are not about rebalances."""
     undated: int = 0
     ran_back: int = 0
     ahead: int = 0
@@ -58,7 +58,7 @@ class ParserCounts:
 
 
 class LineParser:
-    """Reads one stream. Feeding it whole or byte by byte gives the same signals."""
+    """Parser of one stream. Fed whole or byte by byte, it returns the same signals."""
 
     def __init__(
         self, dialects: Dialects, interpreter: LineInterpreter, timezone: str | None = None
@@ -83,13 +83,13 @@ class LineParser:
 
     @property
     def pending(self) -> int:
-        """Bytes fed that wait for the end of their line; a checkpoint starts before them."""
+        """Bytes of an incomplete line; a checkpoint starts before them."""
         return len(self._carry)
 
     @property
-    def evicted(self) -> int:
-        """Members that were forgotten because there were too many."""
-        return self.interpreter.evicted
+    def eviction_count(self) -> int:
+        """Number of members evicted because of the limit."""
+        return self.interpreter.eviction_count
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
@@ -100,7 +100,7 @@ class LineParser:
         return out
 
     def lines(self, data: bytes, arrival_at: float) -> Iterator[ParsedLine]:
-        """Yield each line that a rule may read, read; for those who want more than signals."""
+        """Yield each line with an anchor, with its event."""
         self._arrival_at, start = arrival_at, 0
         if self._carry or self._skipping:  # finish the line that the last piece has begun
             start = data.find(b"\n") + 1
@@ -118,21 +118,21 @@ class LineParser:
         self._keep(data[end:])
 
     def flush(self) -> list[Signal]:
-        """Return what waits at the end of the stream; a last line without its newline counts."""
+        """Return all pending signals; a last line without its newline counts."""
         last = self.feed(b"\n", self._arrival_at) if self._carry else []
         return last + self.interpreter.flush()
 
     def horizon(self) -> float | None:
-        """Return the time before which no signal can come any more; None before any line."""
-        held = self.held_at()
+        """Return the watermark: no later signal is older. None before any line."""
+        held = self.oldest_pending_at()
         return self.last_at if held is None else held
 
-    def held_at(self) -> float | None:
-        """Return the time (Unix seconds) of the oldest signal that waits, if any."""
+    def oldest_pending_at(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest pending signal, if any."""
         return self.interpreter.horizon()
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs to go on behind the last complete line."""
+        """Return the state behind the last complete line, for a checkpoint."""
         return {
             "family": self.family,
             "enabled": sorted(self.enabled),
@@ -144,7 +144,7 @@ class LineParser:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a `state` again."""
+        """Restore a `state`."""
         self.family, self.last_at = state["family"], state["last_at"]
         self._dated_at = state["dated_at"]
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
@@ -154,9 +154,9 @@ class LineParser:
         self.interpreter.restore(state["interpreter"])
 
     def bytes_before(self) -> Iterator[tuple[bytes, int, int]]:
-        """Yield (bytes, begin, end) before the line that is read, the nearest part first.
+        """Yield (bytes, begin, end) before the current line, the nearest part first.
 
-        At most `KEPT_BYTES` each; the second one is copied only for a caller that asks for it.
+        At most `KEPT_BYTES` each; the second one is copied on demand.
         """
         block, begin, end = self._place
         yield block, max(begin, end - KEPT_BYTES), end
@@ -173,7 +173,7 @@ class LineParser:
             self.counts.long += 1
 
     def _line_before(self) -> str:
-        """Return the line above, where java.util.logging and Payara put the head of this one."""
+        """Return the line above, the head of this one in java.util.logging and Payara."""
         block, begin, start = self._place
         near, end = (block, start - 1) if start > begin else (self._before, len(self._before) - 1)
         above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
@@ -187,7 +187,7 @@ class LineParser:
     def _search(
         self, block: bytes, start: int, end: int, arrival_at: float
     ) -> Iterator[ParsedLine]:
-        """Read the lines of a block that a finder, or a line in pieces before, points at."""
+        """Read the lines of a block that a finder, or a pending line in pieces, points at."""
         begin, pieces, finders = start, self.unwrapper.pieces, self._finders
         ahead = [-1] * len(finders)
         while start < end:
@@ -212,7 +212,7 @@ class LineParser:
                 ahead = [-1] * len(finders)
 
     def _choose(self) -> None:
-        """Set what is searched for, from what the stream has shown."""
+        """Select the finders, by the families that the stream has shown."""
         families = {host for r in self._readings if r.family == self.family for host in r.hosts}
         families.add(self.family or "")
         self._searched = [
@@ -246,7 +246,7 @@ class LineParser:
         return ParsedLine(text=text, at=self.last_at or arrival_at, event=None)
 
     def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
-        """Remember what the line says of the stream: its family, and whose names it shows."""
+        """Learn the stream's family from an event, and the names of its clients."""
         client_id = event.captures.get("client_id", "")
         if client_id != self._named:
             self._named = client_id
@@ -261,7 +261,7 @@ class LineParser:
             self._unshown -= self.enabled
 
     def _date(self, stamp: float | None, arrival_at: float) -> float:
-        """Return the time of a line; within a stream it never runs back."""
+        """Return the time of a line; it never runs back within a stream."""
         if stamp is not None and stamp > arrival_at + _CLOCK_AHEAD_S:
             self.counts.ahead += 1
             stamp = None

@@ -1,4 +1,4 @@
-"""One log file that is being read, plain or gzip'ed, and what it is known by."""
+"""One open log file, plain or gzip'ed, and its fingerprint."""
 
 import contextlib
 import gzip
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from agent.sources.lines.timestamps import estimate_arrival
 
 BLOCK_BYTES = 1 << 20
-"""Read 1.13 times as fast as by 256 KiB; where every line is a client's, the loop waits 20 ms."""
+"""1.13 times as fast as 256 KiB; if every line is a client's, the event loop waits 20 ms."""
 _HEAD_BYTES = 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -30,12 +30,12 @@ class DamagedError(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """How far a file was read, and enough to find it again under another name or as a copy."""
+    """Read position and fingerprint of a file, to find it under another name or as a copy."""
 
     device: int
     inode: int
     head_bytes: int
-    """How many of the file's first bytes ``head`` is the digest of."""
+    """Number of the file's first bytes in the digest ``head``."""
     head: str
     offset: int
 
@@ -45,7 +45,7 @@ class Chunk(NamedTuple):
 
     data: bytes
     arrival_at: float
-    """Unix seconds: not after now, nor after the file's last change."""
+    """Unix seconds: at most now, and at most the file's last change."""
     starts_file: bool
 
 
@@ -56,7 +56,7 @@ class OpenLog:
         """Open at the start.
 
         Raises:
-            OSError: as open() does; NotAFileError for what is no plain file.
+            OSError: as open() does; NotAFileError if it is not a plain file.
 
         """
         # Non-blocking, as open() of a FIFO waits for a writer; it is refused below.
@@ -75,10 +75,10 @@ class OpenLog:
         self._packed, self._file = self._gzip is not None, self._gzip or self._raw
 
     def skip_to(self, offset: int) -> None:
-        """Go on at ``offset``, as if all before it had been read.
+        """Continue at ``offset``.
 
         Raises:
-            OSError: the file cannot be read so far.
+            OSError: the file cannot be read up to there.
 
         """
         with _translate_damage():
@@ -90,7 +90,7 @@ class OpenLog:
         """Return the next block, None at the end.
 
         Raises:
-            OSError: the file cannot be read on.
+            OSError: the file cannot be read.
 
         """
         data = self._raw.read(BLOCK_BYTES) if self._gzip is None else _unpack(self._gzip)
@@ -104,7 +104,7 @@ class OpenLog:
 
     @property
     def place(self) -> Place:
-        """How far it was read."""
+        """Return the read position."""
         return Place(
             device=self.device,
             inode=self.inode,
@@ -115,22 +115,22 @@ class OpenLog:
 
     @property
     def size(self) -> int:
-        """Bytes in the file now; of a gzip'ed one what was read, as nothing is added to it."""
+        """Return the bytes in the file; of a gzip'ed one the bytes read, as it does not grow."""
         return self.offset if self._packed else os.fstat(self._fd).st_size
 
     @property
     def has_bytes(self) -> bool:
-        """Whether anything stands in it, read or not."""
+        """Whether the file holds any bytes."""
         return self._packed or self.size > 0
 
     def is_unchanged(self) -> bool:
-        """Tell whether what was read is still there: a truncated file can have grown again."""
+        """Return whether the bytes read are still there: a truncated file can have grown again."""
         if self._packed:
             return True
         return self.size >= self.offset and self._first(len(self._head)) == self._head
 
     def is_copy_of(self, place: Place) -> bool:
-        """Tell whether this is the file that was read so far, or a copy of it."""
+        """Return whether this is the file of the place, or a copy of it."""
         if not place.head_bytes:  # nothing was read of it
             return self.is_inode_of(place)
         if not self._packed and self.size < place.offset:
@@ -142,11 +142,11 @@ class OpenLog:
             return False
 
     def is_inode_of(self, place: Place) -> bool:
-        """Tell whether it is the very file, whatever its name and content."""
+        """Return whether it is the same inode, under any name."""
         return (self.device, self.inode) == (place.device, place.inode)
 
     def close(self) -> None:
-        """Close the file; the place stays known."""
+        """Close the file; the place stays available."""
         self._file.close()
         self._raw.close()
 
@@ -158,7 +158,7 @@ class OpenLog:
 
 
 def _unpack(file: gzip.GzipFile) -> bytes:
-    """Read a block; what stands before damage comes first, the damage with the next read."""
+    """Read a block; bytes before damage come first, the error with the next read."""
     pieces: list[bytes] = []
     left = BLOCK_BYTES
     try:

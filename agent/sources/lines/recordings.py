@@ -1,4 +1,4 @@
-"""Recorded logs as streams: plain or gzip'ed, from stdin, rotated sets joined, the oldest first."""
+"""Recorded logs as streams: plain, gzip'ed or stdin; a rotated set is one stream."""
 
 import codecs
 import gzip
@@ -17,11 +17,11 @@ from agent.sources.lines.timestamps import estimate_arrival
 
 STDIN = "-"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""How a log begins of which nothing can be read: as PowerShell's ``>`` writes it."""
+"""Begin of an unreadable log, as PowerShell's ``>`` writes it."""
 _BLOCK_BYTES = 1 << 20
 
 _BASE_SUFFIXES = ("log", "out", "txt", "err", "json")
-"""Behind one of these a number is a rotation's; `worker.1` alone is a name of its own."""
+"""Suffixes before a rotation's number; `worker.1` alone is a name of its own."""
 _SUFFIX = rf"\.(?:{'|'.join(_BASE_SUFFIXES)})"
 _DATE = r"(?P<date>(?:19|20)\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01]))"
 _INDEX = r"(?:[-_T.]?(?P<index>\d{1,6}))?"
@@ -38,13 +38,13 @@ Failed = Callable[[SourceError], None]
 
 
 def fail(error: SourceError) -> None:
-    """Raise an error that nobody wants to collect."""
+    """Raise the error of an unreadable file."""
     raise error
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A file's place in its rotated set: the stream's own path, and what sorts the oldest first."""
+    """A file's place in its rotated set: the stream's path, and a sort key, oldest first."""
 
     base: Path
     order: tuple[int, str, int]
@@ -58,10 +58,10 @@ class Recording:
     files: tuple[Path, ...]
 
     def blocks(self, failed: Failed = fail) -> Iterator[tuple[bytes, float]]:
-        """Yield pieces with the time that stands for their arrival: the file's last change.
+        """Yield pieces with their arrival time: the file's last change.
 
-        ``failed`` takes the SourceError of a file that cannot be read or unpacked; if it raises
-        none, what is left is yielded.
+        ``failed`` takes the SourceError of an unreadable or damaged file; if it does not raise, the
+        other files follow.
         """
         for path in self.files:
             arrival_at = None
@@ -75,12 +75,12 @@ class Recording:
 
 
 def stream_of(path: Path) -> str:
-    r"""Return a path as text that can be written anywhere: bytes that are no UTF-8 as ``\xff``."""
+    r"""Return a path as valid text: bytes that are not UTF-8 become ``\xff``."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def rotation(path: Path) -> Rotation:
-    """Take a rotation's suffix off a path."""
+    """Split a path into its base and its place in the rotation."""
     name = path.name.removesuffix(".gz")
     match = next(filter(None, (pattern.fullmatch(name) for pattern in _ROTATED)), None)
     if match is None:
@@ -93,7 +93,7 @@ def rotation(path: Path) -> Rotation:
 
 
 def recordings(paths: Sequence[str]) -> list[Recording]:
-    """Group paths into streams, in the order in which each stream is named first.
+    """Group paths into streams, in the order of their first file.
 
     Raises:
         SourceError: a path that does not exist or is no file.

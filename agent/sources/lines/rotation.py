@@ -1,12 +1,12 @@
-"""Follows one log through rotation, truncation and restarts. No parser, no clock, no waiting.
+"""Follower of one log through rotation, truncation and restarts. No parser, clock or wait.
 
-Theory of operation. Three things lead to one search: another file stands at the path, the file was
-truncated, or the agent comes back after a while. The file that was read is looked for at the path
-and in its rotated set, by its inode and its first KiB (it was renamed, copied or gzip'ed); what is
-left of it comes first, then the set's files between it and the path's, then the path's own.
+Theory of operation. Three events lead to one search: another file stands at the path, the file was
+truncated, or the agent restarts. The file that was read is searched at the path and in its rotated
+set, by its inode and its first KiB (it was renamed, copied or gzip'ed). The rest of it comes first,
+then the files of the set between it and the path's own, then the path's own.
 
-A renamed file is left when its successor has bytes and, looked at after that, it has none itself: a
-writer that has begun the new file writes no more to the old one. There is no time to wait for.
+A renamed file is closed when its successor has bytes and, checked after that, it has none itself: a
+writer that has begun the new file writes no more to the old one. No timeout is involved.
 """
 
 import os
@@ -19,14 +19,14 @@ from agent.sources.lines.recordings import rotation
 
 
 class Follower:
-    """One stream's files, one after the other."""
+    """Reader of one stream's files, in order."""
 
     def __init__(self, path: Path, place: Place | None = None, *, at_end: bool = False) -> None:
-        """Go on from ``place``, else from the start or end of ``path``. Opens nothing yet."""
+        """Continue from ``place``, else from the start or end of ``path``. Opens nothing yet."""
         self.path = path
-        """The newest of the stream's files; may be set anew where each has a name of its own."""
+        """The newest of the stream's files; it changes if each file has a name of its own."""
         self.faults: Counter[str] = Counter()
-        """``truncated``; ``lost``: what was read before a restart is not to be found;
+        """``truncated``; ``lost``: the file of a checkpoint is missing;
         ``unreadable``: a rotated file."""
         self._place, self._at_end = place, at_end
         self._log: OpenLog | None = None
@@ -39,16 +39,16 @@ class Follower:
 
     @property
     def place(self) -> Place | None:
-        """How far the stream was read; None where nothing was opened yet."""
+        """Return the read position of the stream; None before the first file is open."""
         if self._log is None:
             return self._place
         return (self._before if self._log.offset == 0 else None) or self._log.place
 
     def read(self, now: float) -> Chunk | None:
-        """Return the next block; None where nothing is new at Unix seconds ``now``.
+        """Return the next block; None if there is no new byte at Unix seconds ``now``.
 
         Raises:
-            FileNotFoundError: nothing stands at the path, and what had stood there is read.
+            FileNotFoundError: no file at the path, and the former one is read.
             OSError: the file cannot be read; call again later.
 
         """
@@ -69,11 +69,11 @@ class Follower:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last `read` left something that was there already."""
+        """Whether bytes were left after the last `read`."""
         return not self._idle
 
     def close(self) -> None:
-        """Close what is open; `read` goes on at the same place."""
+        """Close the files; `read` continues at the same place."""
         self._place = self.place
         self._forget_next()
         if self._log is not None:
@@ -100,7 +100,7 @@ class Follower:
         return self._log
 
     def _go_further(self) -> bool:
-        """Go where there is more at the end of a file; tell whether there may be."""
+        """Move on at the end of a file; return whether more bytes may follow."""
         if any(log.has_bytes for log in self._next):
             log = self._reading
             if log.size <= log.offset:  # looked at after its successor
@@ -110,7 +110,7 @@ class Follower:
         return self._look()
 
     def _look(self) -> bool:
-        """Find out whether there is more to read; an idle file costs the stat() alone."""
+        """Return whether there is more to read; an idle file costs one stat()."""
         log = self._reading
         try:
             found = self.path.stat()
@@ -128,7 +128,7 @@ class Follower:
         return self._look_on(log, found.st_size, moved=moved)
 
     def _look_on(self, log: OpenLog, size: int, *, moved: bool) -> bool:
-        """Find out whether the file goes on, or the one of ``size`` at the path comes after it."""
+        """Return whether the file grew, or the one of ``size`` at the path succeeds it."""
         before = self._before if log.offset == 0 else None
         if before is not None:  # the first bytes: which file they are in, the set tells
             if size == log.size == 0:
@@ -144,12 +144,12 @@ class Follower:
         return False
 
     def _follow_copy(self) -> None:
-        """Go on where a truncated file's content is now."""
+        """Continue at the current place of a truncated file's content."""
         self.faults["truncated"] += 1
         self._resume(self._reading.place)
 
     def _pass_on(self) -> None:
-        """Go to the next file; what waits may have been copied and truncated since it was found."""
+        """Go to the next file; a pending one may have been copied and truncated meanwhile."""
         waiting, self._next = self._next, deque()
         try:
             found = self._resume(self._reading.place, finished=True, otherwise=waiting)
@@ -163,9 +163,9 @@ class Follower:
     def _resume(
         self, place: Place, *, finished: bool = False, otherwise: Sequence[OpenLog] = ()
     ) -> bool:
-        """Go to what comes after ``place``; return whether its file was found.
+        """Go to the file of ``place`` or its successor; return whether it was found.
 
-        Where it was not, that is what is open ``otherwise``, or the path's own file.
+        If it was not, continue with the files ``otherwise``, or the path's own.
         """
         logs = self._open_set()
         at = _index(logs, place)
@@ -187,7 +187,7 @@ class Follower:
         self._switch(self._next.popleft())
 
     def _open_set(self) -> list[OpenLog]:
-        """Open the rotated set up to the path's own file, the oldest first."""
+        """Open the rotated set up to the path's own file, oldest first."""
         current = OpenLog(self.path)
         older = []
         for path in _older(self.path):
@@ -213,7 +213,7 @@ class Follower:
 
 
 def _older(path: Path) -> list[Path]:
-    """Return the files of the path's rotated set that are older than its own, the oldest first."""
+    """Return the older files of the path's rotated set, oldest first."""
     path = Path(os.path.realpath(path))  # a container's log is a link to where it is rotated
     mine = rotation(path)
     found = {}
@@ -229,7 +229,7 @@ def _older(path: Path) -> list[Path]:
 
 
 def _index(logs: list[OpenLog], place: Place) -> int | None:
-    """Return which file was read up to ``place``; the very file goes before one that looks so."""
+    """Return the index of the file of ``place``; the same inode precedes a copy."""
     holding = [i for i, log in enumerate(logs) if log.is_copy_of(place)]
     same = [i for i in holding if logs[i].is_inode_of(place)]
     return max(same or holding, default=None)

@@ -1,8 +1,8 @@
-"""Rules' texts as expressions: which rules can read a text at all, and what one expression finds.
+"""Combined expressions of rules' texts, selected by the first characters of a message.
 
 Theory of operation. A message is matched against the rules whose texts begin as it does, joined
 into one expression. A ``$`` at a text's end is the end of the message. Kafka's own layout shows
-that by the class behind it; in any other, more may stand there.
+that by the class behind it; other layouts may append more.
 """
 
 import re
@@ -17,20 +17,19 @@ _CAPTURE = re.compile(r"\(\?P<(\w+)>")
 _END = re.compile(r"(?<!\\)\$\Z")
 
 _HEAD_CHARS = 6
-"""Of a rule's text, to tell which rules can read a line at all."""
+"""Length of a text's head, by which the candidate rules are selected."""
 
 _BEHIND = r"(?=$|[\"\t>]|\]\]|\s{1,256}(?:$|[^\w\s]|[\w.]{1,64}[=:]))"
-"""What may stand behind a message in an unknown layout: a class in parentheses, a thread in
-brackets, ``key=value``, what ends logfmt's, WebLogic's or Payara's, or nothing; no further word, so
-a longer text of the client's own is another one. Asked for at each character of some messages, it
-is bounded."""
+"""End of a message in an unknown layout: a class in parentheses, a thread in brackets,
+``key=value``, the ends of logfmt, WebLogic and Payara, or nothing. A further word makes it another
+text of the client. It is bounded, because some messages try it at each character."""
 
 
 class RuleMatcher:
-    """Rules by how their texts begin: most lines are tried against a few of them."""
+    """Rules by the head of their texts, so that a line is tried against a few of them."""
 
     def __init__(self, rules: Sequence[Rule], *, is_exact: bool) -> None:
-        """``is_exact``: they are to read messages whose end is known."""
+        """``is_exact``: the end of each message is known."""
         end = "$" if is_exact else _BEHIND
         heads = {rule: _heads_of(rule.text.pattern) for rule in rules}
         self._by_head = {
@@ -42,12 +41,12 @@ class RuleMatcher:
         self._others = _CombinedRegex([rule for rule in rules if not heads[rule]], end)
 
     def expression_at(self, entry: str, behind: int) -> "_CombinedRegex":
-        """Return the rules that a text can match which begins as the entry does there."""
+        """Return the expression of the rules that can match at ``behind``."""
         return self._by_head.get(entry[behind : behind + _HEAD_CHARS]) or self._others
 
 
 class _CombinedRegex:
-    """Some rules as one expression, and where it keeps each one's captures.
+    """Several rules as one expression, and the places of their captures.
 
     A rule's mark stands at its end: `re` passes quickly over a branch that begins with a literal
     and slowly over one that begins with a group.
@@ -68,7 +67,7 @@ class _CombinedRegex:
         }
 
     def event(self, match: re.Match[str], who: dict[str, str]) -> LogEvent | None:
-        """Return what a match says, beside what the prefix told; None where that cannot be."""
+        """Return the event of a match and its prefix; None if a number is invalid."""
         rule, places = self._by_mark[match.lastindex or 0]
         captures = who.copy() if places else who
         for name, place in places:
@@ -81,7 +80,7 @@ class _CombinedRegex:
 
 
 def _heads_of(pattern: str) -> set[str]:
-    """Return how a text begins, in literal characters; nothing where that varies."""
+    """Return the literal heads of a text; an empty set if they vary."""
     text = _CAPTURE.sub("", pattern, count=1) if _CAPTURE.match(pattern) else pattern
     choice = _CHOICE.match(text)
     texts = [text]
@@ -94,9 +93,9 @@ def _heads_of(pattern: str) -> set[str]:
 
 
 def any_of(rules: Sequence[Rule]) -> str:
-    """Return an expression that finds what any of them may read.
+    """Return an expression that finds the text of any of the rules.
 
-    What several begin with is looked for once.
+    A common begin of several texts is searched once.
     """
     alike: dict[str, list[str]] = {}
     for pattern in (_END.sub("", rule.text.pattern) for rule in rules):
@@ -110,18 +109,18 @@ def any_of(rules: Sequence[Rule]) -> str:
 
 
 def without_captures(pattern: str) -> str:
-    """Return a pattern that names nothing: names may stand in an expression once."""
+    """Return a pattern without names: an expression may hold each name once."""
     return _CAPTURE.sub("(?:", pattern)
 
 
 def _literal_of(pattern: str) -> str:
-    """Return the part of a pattern that is literal and stands at the start of all its texts."""
+    """Return the literal start of a pattern, common to all its texts."""
     found = None if _branches(pattern) else _LITERAL.match(pattern)
     return "" if found is None else found[0]
 
 
 def _branches(pattern: str) -> bool:
-    """Tell whether a pattern has alternatives from its very start on."""
+    """Return whether a pattern has alternatives from its start on."""
     bare = re.sub(r"\\.|\[\^?.[^\]]*\]", "", pattern)
     depth, outermost = 0, int(pattern.startswith("("))
     for character in bare:

@@ -1,4 +1,4 @@
-"""The seams of a log stream: bytes in, signals out; events in, signals out."""
+"""Protocols of a log stream: bytes to signals, and events to signals."""
 
 from typing import Any, Protocol
 
@@ -7,63 +7,63 @@ from metrics.model.signals import Signal
 
 
 class LineInterpreter(Protocol):
-    """Gives the lines of one log stream their meaning."""
+    """Interpreter of the events of one log stream."""
 
-    evicted: int
-    """Members that were forgotten because there were too many."""
+    eviction_count: int
+    """Number of members evicted because of the limit."""
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
-        """Take one event at Unix seconds ``at``; return the signals that are ripe."""
+        """Take one event at Unix seconds ``at``; return the signals that are ready."""
 
     def flush(self) -> list[Signal]:
-        """Return all that waits, at the end of the stream."""
+        """Return all pending signals, at the end of the stream."""
 
     def horizon(self) -> float | None:
-        """Return the time (Unix seconds) of the oldest signal that waits, if any."""
+        """Return the time (Unix seconds) of the oldest pending signal, if any."""
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs, in types that JSON can carry."""
+        """Return the state for a checkpoint, in types that JSON can carry."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a `state` again."""
+        """Restore a `state`."""
 
 
 class LineCounts(Protocol):
-    """What a parser could not read."""
+    """Lines that a parser could not read."""
 
     unread: int
     long: int
 
 
 class StreamParser(Protocol):
-    """Bytes of one file in any pieces, signals out."""
+    """Parser of one file: bytes in any pieces to signals."""
 
     @property
     def counts(self) -> LineCounts:
-        """What could not be read so far."""
+        """Return the counts so far."""
 
     @property
-    def evicted(self) -> int:
-        """Members that were forgotten because there were too many."""
+    def eviction_count(self) -> int:
+        """Number of members evicted because of the limit."""
 
     @property
     def pending(self) -> int:
-        """Bytes fed that wait for the end of their line; a checkpoint starts before them."""
+        """Bytes of an incomplete line; a checkpoint starts before them."""
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
 
     def flush(self) -> list[Signal]:
-        """Return what waits at the end of the stream."""
+        """Return all pending signals, at the end of the stream."""
 
     def horizon(self) -> float | None:
-        """Return the time before which no signal can come any more; None before any line."""
+        """Return the watermark: no later signal is older. None before any line."""
 
-    def held_at(self) -> float | None:
-        """Return the time (Unix seconds) of the oldest signal that waits, if any."""
+    def oldest_pending_at(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest pending signal, if any."""
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs to go on behind the last complete line."""
+        """Return the state behind the last complete line, for a checkpoint."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a `state` again."""
+        """Restore a `state`."""

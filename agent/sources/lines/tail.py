@@ -1,9 +1,9 @@
-"""Tail of log files: globs in, signals out.
+"""Tail of log files: globs to signals.
 
-Theory of operation. Paths are looked up again every few seconds, so files may appear later. Files
-of one rotated set are one stream, named by the absolute path without a rotation's suffix. Each one
-has a `Follower`, which knows files, and a `StreamParser`, which knows lines. A stream's position is
-the place behind its last complete line; between any two awaits it agrees with what was emitted.
+Theory of operation. Globs are evaluated every few seconds, so files may appear later. Files of one
+rotated set are one stream, named by the absolute path without a rotation's suffix. Each stream has
+a `Follower` for its files and a `StreamParser` for its lines. Its position is the place behind the
+last complete line; between any two awaits it agrees with the signals that were emitted.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from agent.sources.lines.stream_parser import StreamParser
 from metrics.model.signals import Signal
 
 POLL_S = 0.25
-"""Of a stat() per file; 10 quiet files cost well below 0.1 % of a core."""
+"""Between two stat() of a file; 10 quiet files cost well below 0.1 % of a core."""
 SCAN_S = 5.0
-"""How often paths are looked up, and faults are tried again."""
+"""Between two evaluations of the globs, and two tries of an unreadable file."""
 GONE_S = 30.0
-"""A file that is away for so long was deleted, not rotated."""
+"""A file that is missing for so long was deleted, not rotated."""
 _HELD_MAX_S = 300.0
-"""Kafka's default max.poll.interval: a sync whose end has not come until then has lost it."""
+"""Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,13 +52,13 @@ class _Tail:
     failed_at: float | None = None
 
     def is_due(self, now: float) -> bool:
-        """Tell whether it may be read: after a fault not at once, whatever the clock does."""
+        """Return whether it may be read: after a fault not at once, even if the clock steps."""
         return self.failed_at is None or abs(now - self.failed_at) >= SCAN_S
 
     def watermark(self, now: float) -> float:
         if self.is_behind:
             return self.parser.horizon() or 0.0
-        held_at = self.parser.held_at()
+        held_at = self.parser.oldest_pending_at()
         return now if held_at is None or now > held_at + _HELD_MAX_S else held_at
 
     def lag_s(self, now: float) -> float:
@@ -77,7 +77,7 @@ class _Tail:
 
 
 class FileTail:
-    """The files of one source, each stream read by a parser of its own."""
+    """The files of one source; each stream has its own parser."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class FileTail:
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Go on from ``position``, a former `checkpoint`; ``parser`` makes a stream's parser.
+        """Continue from ``position``, a former `checkpoint`; ``parser`` creates a stream's parser.
 
         ``pause`` waits for some seconds.
         """
@@ -100,7 +100,7 @@ class FileTail:
         self._scanned_at: float | None = None
 
     async def run(self, emit: Emit, detach: Detach) -> None:
-        """Read until cancelled."""
+        """Read until it is cancelled."""
         try:
             while True:
                 behind = self.step(emit, detach)
@@ -124,7 +124,7 @@ class FileTail:
         return any(tail.is_behind for tail in tails)
 
     def watermark(self, now: float) -> float:
-        """Return the event time up to which everything has been read."""
+        """Return the watermark: the event time up to which everything was read."""
         if self._scanned_at is None:
             return 0.0
         return min((tail.watermark(now) for tail in self._tails.values()), default=now)
@@ -180,7 +180,7 @@ class FileTail:
 
     def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
         parser, counts = tail.parser, tail.parser.counts
-        unread, long, evicted = counts.unread, counts.long, parser.evicted
+        unread, long, evicted = counts.unread, counts.long, parser.eviction_count
         signals = []
         if chunk.starts_file and chunk.data.startswith(UTF_16):
             self._count(Counter(["undecodable"]))
@@ -191,7 +191,9 @@ class FileTail:
         signals += parser.feed(chunk.data, chunk.arrival_at)
         self.health.read_bytes += len(chunk.data)
         self.health.unparsed += counts.unread - unread
-        self._count(Counter(long_line=counts.long - long, member_evicted=parser.evicted - evicted))
+        self._count(
+            Counter(long_line=counts.long - long, member_evicted=parser.eviction_count - evicted)
+        )
         self._emit(signals, emit)
 
     def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:
@@ -200,7 +202,7 @@ class FileTail:
             emit(signals)
 
     def _miss(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
-        """Nothing stands at the path: a rotation has not come to its end, or the file is gone."""
+        """Handle a missing file: a rotation is under way, or the file was deleted."""
         tail.is_behind = False
         tail.gone_at = now if tail.gone_at is None else min(tail.gone_at, now)
         if now < tail.gone_at + GONE_S:
@@ -209,7 +211,7 @@ class FileTail:
         del self._tails[tail.stream]
         self._emit(tail.parser.flush(), emit)
         detach(tail.stream, now)
-        _log.info("log_gone", extra={"path": tail.stream})
+        _log.info("log_deleted", extra={"path": tail.stream})
 
     def _fail(self, tail: _Tail, error: OSError, now: float) -> None:
         reason = _reason(error)

@@ -1,17 +1,17 @@
-"""Finds the time of a log line in its head.
+"""Timestamps in the head of log lines.
 
-Theory of operation. A stamp counts only where a layout can have put it: at the start of the line,
-behind nothing but what layouts print before it (a level, ``[thread]``, a process id, logfmt pairs,
-a syslog or compose prefix, colours), and within the first 160 characters: enough for the longest
-thread name with a level beside it, and a date that a message talks about is not taken. Every form
-is one pattern with a key (all of it up to the minute), seconds, a fraction and a tail (zone, AM or
-PM), so a line that begins as the line before did, up to the minute, costs a short match.
+Theory of operation. A timestamp counts only at a place where layouts put it: at the start of the
+line, behind nothing but a level, ``[thread]``, a process id, logfmt pairs, a syslog or compose
+prefix and colours, and within the first 160 characters. That is enough for the longest thread name
+with a level; a date inside a message is not taken. Every form is one pattern with a key (all of it
+up to the minute), seconds, a fraction and a tail (zone, AM or PM), so a line that begins as the
+line before, up to the minute, costs a short match.
 
-What a stamp leaves out is taken from the arrival: the latest year or day that does not lie in its
-future. A log with times of day alone that spans more than a day before its arrival cannot be dated.
-So is, of 06/03, whether the day or the month comes first, until a number above 12 has told it.
-A local time that exists twice is the second one where the first would run back, or where the second
-is now; one that a clock jumped over is read with the offset from before the jump, as clocks do.
+A missing year or day is taken from the arrival: the latest one that does not lie in its future. A
+log with times of day alone that spans more than a day before its arrival cannot be dated. The order
+of day and month in 06/03 is resolved likewise, until a number above 12 settles it. A local time
+that exists twice is the second one if the first would run back, or if the second is now; a local
+time that a clock jumped over has the offset from before the jump, as clocks do.
 """
 
 import re
@@ -47,13 +47,13 @@ _HALF = r"[\s\u202f][AP]M"  # since JDK 20 with a narrow no-break space
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _MONTHS_A_YEAR = 12
 _RAN_BACK_S = 120.0
-"""Threads write a little out of order, minutes are compared; a repeated hour runs back by more."""
+"""Threads write a little out of order, minutes are compared; a repeated hour goes back further."""
 _EPOCH_MIN_S, _EPOCH_MAX_S = 1_000_000_000, 4_102_444_800
 _ZONE_MAX_S = 18 * _HOUR_S  # java.time.ZoneOffset
 
 
 class _Form(NamedTuple):
-    """A form of stamp: all of it, and what follows where a line begins as the one before did."""
+    """A form of timestamp: all of it, and the rest behind an equal begin of line."""
 
     whole: re.Pattern[str]
     rest: re.Pattern[str]
@@ -107,18 +107,18 @@ _FORMS = (
 
 
 def estimate_arrival(changed_at: float, now: float) -> float:
-    """Return the Unix seconds that stand for the arrival of what a file holds: its last change.
+    """Return the arrival time (Unix seconds) of a file's content: its last change.
 
-    Archives that keep no times say 1970 or 1980, before any log: then it is ``now``.
+    Archives without times set 1970 or 1980, before any log: then it is ``now``.
     """
     return changed_at if changed_at >= _EPOCH_MIN_S else now
 
 
 def parse_epoch(value: float) -> float | None:
-    """Return Unix seconds, None for what is no time of a log.
+    """Return Unix seconds, or None for a number that is not the time of a log.
 
-    The size of ``value`` tells seconds, milli-, micro- or nanoseconds. From 2001 on every second
-    has ten digits; what lies outside of 2001-2100 is a duration, a counter or junk.
+    The size of ``value`` identifies seconds, milli-, micro- or nanoseconds. From 2001 on every
+    second has ten digits; a value outside of 2001-2100 is a duration, a counter or junk.
     """
     for scale in (1, 1_000, 1_000_000, 1_000_000_000):
         if _EPOCH_MIN_S * scale <= value < _EPOCH_MAX_S * scale:
@@ -127,10 +127,10 @@ def parse_epoch(value: float) -> float | None:
 
 
 class TimestampReader:
-    """Reads stamps of one stream; tries the form of the line before first."""
+    """Reader of one stream's timestamps; it tries the form of the last line first."""
 
     def __init__(self, timezone: str | None) -> None:
-        """``timezone`` is the IANA name for stamps without a zone; None is the machine's.
+        """``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
 
         Raises:
             ConfigError: no such time zone.
@@ -147,7 +147,7 @@ class TimestampReader:
         self._day_first: bool | None = None
 
     def find(self, text: str, arrival_at: float) -> float | None:
-        """Return the stamp in the head of ``text`` as Unix seconds, None if there is none."""
+        """Return the timestamp in the head of ``text`` as Unix seconds, None without one."""
         if arrival_at < self._valid_until and text.startswith(self._start):
             rest = self._form.rest.match(text, len(self._start), _HEAD_CHARS)
             if rest is not None and rest[3] == self._tail:
@@ -203,7 +203,7 @@ class TimestampReader:
         return local.replace(tzinfo=UTC).timestamp() - offset_s
 
     def _place(self, local: datetime, arrival_at: float) -> float:
-        """Read a local time with the configured zone."""
+        """Convert a local time of the configured zone."""
         local = local.replace(tzinfo=self._zone)
         first, second = local.timestamp(), local.replace(fold=1).timestamp()
         if second <= first:  # it exists once, or was jumped over
@@ -213,7 +213,7 @@ class TimestampReader:
         return second if is_now or self._is_past(first) else first
 
     def _is_past(self, at: float) -> bool:
-        """Tell whether the line before has left the first of two equal hours behind."""
+        """Return whether the last line was already in the second of two equal hours."""
         if self._last_at is None:
             return False
         was_second = datetime.fromtimestamp(self._last_at, self._zone).fold == 1
@@ -221,7 +221,7 @@ class TimestampReader:
         return ran_back or (was_second and at < self._last_at + _HOUR_S)
 
     def _in_order(self, year: int, one: str, two: str, arrival_at: float) -> tuple[int, int]:
-        """Return day and month: as told before, else the later date that is not in the future."""
+        """Return day and month: in the known order, else the later date not in the future."""
         first, second = int(one), int(two)
         if (first > _MONTHS_A_YEAR) != (second > _MONTHS_A_YEAR):
             self._day_first = first > second

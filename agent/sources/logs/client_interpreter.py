@@ -1,13 +1,12 @@
-"""From what lines say to signals: the meaning of one log stream, client by client.
+"""Interpreter of the events of one log stream, client by client: events to signals.
 
-Theory of operation. In the classic protocol, what a sync demands is printed *after* "Successfully
-synced", with an unbounded delay (the user's own revoke callback runs in between), so the sync is
-held until the client's "Adding newly assigned partitions": every completed join prints it, and
-every follow-up stands before it. While a sync is held, later signals of the same consumer, and of
-the other threads of the same Streams instance, wait behind it in their lane, so that an instance
-sees `2, 0, 2` in the order of events. In the new protocols nothing is held but the join of a client
-that has not told its cluster yet, and a Streams member's new assignment until it shows that it is
-one.
+Theory of operation. In the classic protocol, the demands of a sync are printed *after*
+"Successfully synced", with an unbounded delay (the user's revoke callback runs in between), so the
+sync is held until the client's "Adding newly assigned partitions": every completed join prints it,
+after every follow-up. While a sync is held, later signals of the same consumer, and of the other
+threads of the same Streams instance, are queued behind it in their lane, so that an instance shows
+`2, 0, 2` in the order of events. In the new protocols two things are held: the join of a client
+with an unknown cluster, and a new assignment of a Streams member until it is confirmed.
 """
 
 from collections import deque
@@ -25,10 +24,10 @@ from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKi
 from metrics.model.status import RebalanceStatus
 
 _LANE_LIMIT = 1_000
-"""Signals that wait behind one held sync; beyond that its end was surely missed."""
+"""Signals behind one held sync; beyond that its end was surely missed."""
 
-_SPEAKER_LIMIT = 20_000
-"""Clients remembered in one stream; the longest silent goes first."""
+_CLIENT_LIMIT = 20_000
+"""Clients of one stream; the longest silent is evicted first."""
 
 _KINDS = {
     Action.RAISE: SignalKind.RAISE,
@@ -45,7 +44,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class ClientInterpreter:
-    """Turns events into signals, in the order of events per consumer and instance."""
+    """Interpreter of one stream; signals keep the order of events per consumer and instance."""
 
     stream: str
     cluster: str = ""
@@ -54,33 +53,33 @@ class ClientInterpreter:
     clients: dict[str, ClientState] = field(default_factory=dict)
     lanes: dict[str, deque[PendingSignal]] = field(default_factory=dict)
     strangers: int = 0
-    """Events of a Streams thread whose consumer has not spoken yet: the group is not known."""
-    evicted: int = 0
-    """Clients that were forgotten because there were too many."""
+    """Events of Streams threads with an unknown consumer: the group is not known."""
+    eviction_count: int = 0
+    """Number of clients evicted because of the limit."""
     look_back: Callable[[Client], float | None] = lambda _: None
-    """Finds a client's max.poll.interval (s) in the log before the line that is taken."""
+    """Search for a client's max.poll.interval (s) in the log before the current line."""
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
-        """Take one event at Unix seconds ``at``; return the signals that are ripe."""
-        out = self._evict() if len(self.clients) > _SPEAKER_LIMIT else []
-        speaker = self._find_client(event)
-        if speaker is None:
+        """Take one event at Unix seconds ``at``; return the signals that are ready."""
+        out = self._evict() if len(self.clients) > _CLIENT_LIMIT else []
+        client = self._find_client(event)
+        if client is None:
             return out
         if event.rule.subscribes:
-            self._settings(speaker)
-        outdated = event.rule.may_be_late and speaker.is_outdated(event)
-        held = speaker.held
+            self._settings(client)
+        outdated = event.rule.may_be_late and client.is_outdated(event)
+        held = client.held
         if held is None or held.signal.kind is not SignalKind.RAISE:
-            speaker.learn(event, self.cluster)
+            client.learn(event, self.cluster)
         else:
-            changes = speaker.changes(event)  # before it is learnt
-            speaker.learn(event, self.cluster)
-            out += self._decide(speaker, held, changes)
-        return out if outdated else out + self._do(speaker, event, at)
+            changes = client.changes(event)  # before it is learnt
+            client.learn(event, self.cluster)
+            out += self._decide(client, held, changes)
+        return out if outdated else out + self._do(client, event, at)
 
     def flush(self) -> list[Signal]:
-        """Return all that waits, at the end of the stream: held syncs ended as far as was seen."""
-        out = [signal for speaker in self.clients.values() for signal in self._release(speaker)]
+        """Return all pending signals, at the end of the stream: held syncs have ended."""
+        out = [signal for client in self.clients.values() for signal in self._release(client)]
         self.lanes.clear()
         return out
 
@@ -89,7 +88,7 @@ class ClientInterpreter:
         return min((lane[0].signal.at for lane in self.lanes.values() if lane), default=None)
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs, in types that JSON can carry."""
+        """Return the state for a checkpoint, in types that JSON can carry."""
         waiting = {key: list(lane) for key, lane in self.lanes.items() if lane}
         state: dict[str, Any] = msgspec.to_builtins(
             {"speakers": self.clients, "lanes": waiting, "strangers": self.strangers}
@@ -97,56 +96,56 @@ class ClientInterpreter:
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a `state` again."""
+        """Restore a `state`."""
         self.clients = msgspec.convert(state["speakers"], dict[str, ClientState])
         lanes = msgspec.convert(state["lanes"], dict[str, list[PendingSignal]])
         self.lanes = {key: deque(lane) for key, lane in lanes.items()}
         self.strangers = state["strangers"]
-        for speaker in self.clients.values():  # one object again, not two equal ones
-            lane = self.lanes.get(speaker.lane, ())
-            speaker.held = next((w for w in lane if w == speaker.held), None)
+        for client in self.clients.values():  # restore the identity of equal objects
+            lane = self.lanes.get(client.lane, ())
+            client.held = next((w for w in lane if w == client.held), None)
 
     def _decide(
-        self, speaker: ClientState, held: PendingSignal, changes: bool | None
+        self, client: ClientState, held: PendingSignal, changes: bool | None
     ) -> list[Signal]:
-        """Let a held cause go, or take it back, by what the event after it shows."""
+        """Release a held cause, or drop it, by the event after it."""
         if held.signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
             if changes is None:
                 return []
             if not changes:
-                self._lane(speaker).remove(held)
-        held.signal = msgspec.structs.replace(held.signal, member=speaker.member)
-        return self._release(speaker)
+                self._lane(client).remove(held)
+        held.signal = msgspec.structs.replace(held.signal, member=client.member)
+        return self._release(client)
 
-    def _do(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
+    def _do(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         do = self._DOES.get(event.rule.action)
-        return [] if do is None else do(self, speaker, event, at)
+        return [] if do is None else do(self, client, event, at)
 
     def _find_client(self, event: LogEvent) -> ClientState | None:
-        """Find who speaks; a line that names nobody is the only client's, else nobody's."""
+        """Find the client of an event; without names it is the only client's, else nobody's."""
         seen, thread = event.captures, event.captures.get("thread")
         if thread is not None:
-            speaker = self.clients.get(f"{thread}-consumer")
-            self.strangers += speaker is None and event.rule.action is not Action.STATE
-            return speaker
+            client = self.clients.get(f"{thread}-consumer")
+            self.strangers += client is None and event.rule.action is not Action.STATE
+            return client
         client_id, group = seen.get("client_id", ""), seen.get("group")
         key = seen.get("handle", client_id)
         if group == "null":
             return None
         if client_id and group is not None:
             return self._find_or_create(key, client_id, group, seen.get("instance_id"))
-        if key:  # what such a line leaves out is what its handle named before
+        if key:  # the missing name is the one that the handle had before
             return self.clients.get(key)
         return next(iter(self.clients.values())) if len(self.clients) == 1 else None
 
     def _find_or_create(
         self, key: str, client_id: str, group: str, instance_id: str | None
     ) -> ClientState:
-        """Find or make the client, and put it last; another name, group or id is another one."""
-        speaker = self.clients.pop(key, None)
-        if speaker is None or not speaker.is_named(client_id, group, instance_id):
-            if speaker is not None and speaker.held is not None:
-                speaker.held.ready = True
+        """Find or create the client, and put it last; other names are another client."""
+        client = self.clients.pop(key, None)
+        if client is None or not client.is_named(client_id, group, instance_id):
+            if client is not None and client.held is not None:
+                client.held.ready = True
             member = Member(
                 cluster=self.cluster,
                 group=group,
@@ -157,42 +156,42 @@ class ClientInterpreter:
                 max_poll_interval_s=self.look_back(Client(client_id, group, instance_id)),
             )
             thread = streams_thread(client_id)
-            speaker = ClientState(
+            client = ClientState(
                 member=member, lane=client_id if thread is None else thread.instance
             )
-        self.clients[key] = speaker
-        return speaker
+        self.clients[key] = client
+        return client
 
     def _evict(self) -> list[Signal]:
-        """Forget the client that has been silent for longest."""
-        self.evicted += 1
+        """Evict the client that was silent for longest."""
+        self.eviction_count += 1
         return self._release(self.clients.pop(next(iter(self.clients))))
 
-    def _hold(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        out = self._release(speaker)
-        sync = self._signal(speaker, event, at)
-        speaker.held = PendingSignal(signal=sync, ready=False)
-        self._lane(speaker).append(speaker.held)
+    def _hold(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        out = self._release(client)
+        sync = self._signal(client, event, at)
+        client.held = PendingSignal(signal=sync, ready=False)
+        self._lane(client).append(client.held)
         return out
 
-    def _end(self, speaker: ClientState, _event: LogEvent, _at: float) -> list[Signal]:
-        return self._release(speaker)
+    def _end(self, client: ClientState, _event: LogEvent, _at: float) -> list[Signal]:
+        return self._release(client)
 
-    def _announce(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        speaker.announce(event, at)
+    def _announce(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        client.announce(event, at)
         return []
 
-    def _settings(self, speaker: ClientState) -> None:
-        """Look for the client's settings again: what subscribes may be made anew."""
-        member = speaker.member
+    def _settings(self, client: ClientState) -> None:
+        """Search for the client's settings again: a client that subscribes may be a new one."""
+        member = client.member
         found = self.look_back(Client(member.client_id, member.group, member.group_instance_id))
         if found not in {None, member.max_poll_interval_s}:
-            speaker.member = replace(member, max_poll_interval_s=found)
+            client.member = replace(member, max_poll_interval_s=found)
 
-    def _demand(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        held = speaker.held
+    def _demand(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        held = client.held
         if held is None:
-            return self._pass(speaker, event, at)
+            return self._pass(client, event, at)
         follow_up, sync = _follow_up(event, at), held.signal
         if event.rule.action is Action.FOLLOW_UP:
             held.signal = msgspec.structs.replace(sync, follow_up=follow_up)
@@ -200,45 +199,45 @@ class ClientInterpreter:
             held.signal = msgspec.structs.replace(sync, streams_follow_up=follow_up)
         return []
 
-    def _release(self, speaker: ClientState) -> list[Signal]:
-        if speaker.held is None:
+    def _release(self, client: ClientState) -> list[Signal]:
+        if client.held is None:
             return []
-        speaker.held.ready, speaker.held = True, None
-        return self._drain(speaker)
+        client.held.ready, client.held = True, None
+        return self._drain(client)
 
-    def _pass(self, speaker: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        out = self._release(speaker) if event.rule.ends_sync else []
-        signal = self._signal(speaker, event, at)
-        waits = speaker.is_nowhere(event.rule) or speaker.is_unsure(event.rule)
-        if speaker.lane not in self.lanes and speaker.announced is None and not waits:
+    def _pass(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        out = self._release(client) if event.rule.ends_sync else []
+        signal = self._signal(client, event, at)
+        waits = client.is_nowhere(event.rule) or client.is_unsure(event.rule)
+        if client.lane not in self.lanes and client.announced is None and not waits:
             out.append(signal)
             return out
-        lane = self._lane(speaker)
-        if speaker.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
-            lane.extend(PendingSignal(signal=cause) for cause in speaker.explain(signal))
+        lane = self._lane(client)
+        if client.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
+            lane.extend(PendingSignal(signal=cause) for cause in client.explain(signal))
         waiting = PendingSignal(signal=signal, ready=not waits)
         lane.append(waiting)
-        speaker.held = waiting if waits else speaker.held
+        client.held = waiting if waits else client.held
         if len(lane) > _LANE_LIMIT:
             for waiting in lane:
                 waiting.ready = True
-        return out + self._drain(speaker)
+        return out + self._drain(client)
 
-    def _drain(self, speaker: ClientState) -> list[Signal]:
-        lane, out = self._lane(speaker), list[Signal]()
+    def _drain(self, client: ClientState) -> list[Signal]:
+        lane, out = self._lane(client), list[Signal]()
         while lane and lane[0].ready:
             out.append(lane.popleft().signal)
         if not lane:
-            del self.lanes[speaker.lane]
+            del self.lanes[client.lane]
         return out
 
-    def _lane(self, speaker: ClientState) -> deque[PendingSignal]:
-        lane = self.lanes.get(speaker.lane)
+    def _lane(self, client: ClientState) -> deque[PendingSignal]:
+        lane = self.lanes.get(client.lane)
         if lane is None:
-            lane = self.lanes[speaker.lane] = deque()
+            lane = self.lanes[client.lane] = deque()
         return lane
 
-    def _signal(self, speaker: ClientState, event: LogEvent, at: float) -> Signal:
+    def _signal(self, client: ClientState, event: LogEvent, at: float) -> Signal:
         rule, layer = event.rule, None
         is_layers = rule.action is Action.STREAMS
         if is_layers or (rule.schedules and _is_scheduled(event)):
@@ -246,11 +245,11 @@ class ClientInterpreter:
         return Signal(
             kind=_KINDS[rule.action],
             at=at,
-            member=speaker.member,
+            member=client.member,
             source=self.source,
             status=RebalanceStatus.NONE if is_layers else rule.status,
             reason=event.captures.get("reason"),
-            generation=speaker.generation,
+            generation=client.generation,
             streams_follow_up=layer,
         )
 
@@ -275,7 +274,7 @@ class ClientInterpreter:
 
 
 def _is_scheduled(event: LogEvent) -> bool:
-    """Tell whether Streams triggers a follow-up that was scheduled for a time: that is 11."""
+    """Return whether Streams triggers a follow-up scheduled for a time, AssignmentProbing (11)."""
     return event.rule.action is Action.RAISE and bool(_due_at(event))
 
 
@@ -290,7 +289,7 @@ def _follow_up(event: LogEvent, at: float) -> FollowUp:
 
 
 def _due_at(event: LogEvent) -> float | None:
-    """Read a scheduled time; 0 is "at once"."""
+    """Return a scheduled time; 0 is "at once"."""
     if "due_ms" in event.captures:
         return int(event.captures["due_ms"]) / 1000
     if "due" in event.captures:  # Utils.toLogDateTimeFormat: "2026-11-21 06:38:10,982 Z"

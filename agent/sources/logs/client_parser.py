@@ -1,4 +1,4 @@
-"""The line parser of a client's log, whose interpreter also reads the client's settings."""
+"""Line parser of a client's log; its interpreter also reads the client's settings."""
 
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
@@ -9,7 +9,7 @@ from agent.sources.logs.consumer_config import Client, max_poll_interval_s
 def create_parser(
     dialects: Dialects, interpreter: ClientInterpreter, timezone: str | None = None
 ) -> LineParser:
-    """Return a parser that lets ``interpreter`` look back for the settings of a client.
+    """Create a parser that lets ``interpreter`` look back for a client's settings.
 
     ``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
     """

@@ -1,8 +1,8 @@
-"""What is known of one client of a log stream, and which of its lines prove nothing.
+"""State of one client of a log stream, and the filter of its outdated events.
 
-Theory of operation. A line can be the late echo of something that is over: an answer to a request
-of an older generation or from before a leave, the leave that a poll timeout brings with it, a
-revocation on the way out. `Speaker.is_outdated` says so before `Speaker.learn` takes the line in.
+Theory of operation. An event can be a late report: the response to a request of an older generation
+or from before a leave, the leave that follows a poll timeout, a revocation during a close.
+`ClientState.is_outdated` detects that before `ClientState.learn` applies the event.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from metrics.model.status import RebalanceStatus
 
 _IN_EVERY_PROTOCOL = {Action.IDENTIFY, Action.STATE, Action.ASSIGNED, Action.IGNORE}
 _ANNOUNCED_S = 15.0
-"""How long a changed subscription explains a changed assignment: the target is computed between two
-heartbeats, and brokers allow no longer interval (group.consumer.max.heartbeat.interval.ms)."""
+"""Validity of a changed subscription as the cause of a changed assignment: the target is computed
+between two heartbeats, at most group.consumer.max.heartbeat.interval.ms apart."""
 
 
 class PendingSignal(msgspec.Struct, kw_only=True):
@@ -28,7 +28,7 @@ class PendingSignal(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class Announced:
-    """A cause that shows only when the assignment changes. ``at`` is Unix seconds."""
+    """A cause that becomes visible with a changed assignment. ``at`` is Unix seconds."""
 
     status: RebalanceStatus
     at: float
@@ -41,20 +41,20 @@ class ClientState:
 
     member: Member
     lane: str
-    """Its own client id, or its Streams instance's: who waits behind whose held sync."""
+    """Its client id, or its Streams instance's: the queue behind one held sync."""
     generation: int | None = None
     held: PendingSignal | None = None
     announced: Announced | None = None
     subscription: str | None = None
-    """The last words about it."""
+    """Text of the last line about it."""
     assignment: str | None = None
-    """The tasks that it took last, in its own words."""
+    """Text of the last assignment that it took."""
     left: bool = False
     dropped: bool = False
-    """The poll interval expired and no join has followed: the next leave is that drop's own."""
+    """The poll interval expired and no join has followed: the next leave belongs to the drop."""
 
     def is_named(self, client_id: str, group: str, instance_id: str | None) -> bool:
-        """Tell whether this is the client of these names; another one can have its handle."""
+        """Return whether this client has these names; another one can have its handle."""
         member = self.member
         return (
             member.client_id == client_id
@@ -63,37 +63,37 @@ class ClientState:
         )
 
     def is_outdated(self, event: LogEvent) -> bool:
-        """Tell whether the event proves nothing about this client any more."""
+        """Return whether the event is a late report that proves nothing."""
         rule = event.rule
         if rule.joined_only and not self._is_in(rule):
             return True
         if rule.action is Action.LEAVE and self.dropped is not self.left:
-            return True  # the drop's own leave, or a second line about the same leave
+            return True  # the leave of the drop, or a second line about the same leave
         if self.left and rule.answers:
             return True
         sent = event.captures.get("sent_generation")
         return sent is not None and self.generation is not None and int(sent) < self.generation
 
     def is_nowhere(self, rule: Rule) -> bool:
-        """Tell whether the client joins before it has told its cluster, which is part of its key.
+        """Return whether the client joins before its cluster, a part of its key, is known.
 
-        The new protocols' clients do; what they print next is the Cluster ID.
+        Clients of the new protocols do; they print the Cluster ID next.
         """
         joins = rule.status is RebalanceStatus.NEW_MEMBER
         return joins and rule.group_type != CLASSIC and not self.member.cluster
 
     def is_unsure(self, rule: Rule) -> bool:
-        """Tell whether what follows shows if the assignment has changed at all.
+        """Return whether only later events show if the assignment has changed.
 
-        StreamsMembershipManager, from 4.2, reconciles also where only the group's readiness has.
+        StreamsMembershipManager, from 4.2, also reconciles a change of the group's readiness.
         """
         asks = rule.status is RebalanceStatus.COORDINATOR_REQUESTED
         return asks and self.member.group_type == "streams" and self.assignment is not None
 
     def changes(self, event: LogEvent) -> bool | None:
-        """Tell whether the assignment that it is unsure of has changed; None: this shows nothing.
+        """Return whether the event shows a changed assignment; None if it shows neither.
 
-        What it settles without taking, or takes a second time, it has.
+        An assignment that is settled without being taken, or taken again, is unchanged.
         """
         rule = event.rule
         if rule.assigns:
@@ -103,7 +103,7 @@ class ClientState:
         return None if rule.action in _IN_EVERY_PROTOCOL else True
 
     def learn(self, event: LogEvent, own_cluster: str) -> None:
-        """Take in what the event says of the client; ``own_cluster`` is the configured one."""
+        """Apply the event to the state; ``own_cluster`` is the configured one."""
         rule = event.rule
         if rule.names or rule.group_type != self.member.group_type:
             self._learn_names(event, own_cluster)
@@ -116,7 +116,7 @@ class ClientState:
             self._learn_membership(rule)
 
     def announce(self, event: LogEvent, at: float) -> None:
-        """Keep a cause that shows only when the assignment changes."""
+        """Keep a cause until the assignment changes."""
         reason = event.captures.get("reason")
         if reason != self.subscription:
             self.announced = Announced(status=event.rule.status, at=at, reason=reason)
@@ -132,14 +132,17 @@ class ClientState:
     def _learn_membership(self, rule: Rule) -> None:
         if rule.joins or rule.action is Action.LEAVE:
             self.dropped = self.dropped and not rule.joins and not self.left
-            self.left, self.announced = not rule.joins, None  # what was before belongs to the join
+            self.left, self.announced = (
+                not rule.joins,
+                None,
+            )  # it belongs to the join
         elif rule.status is RebalanceStatus.DROPPED_GROUP:
             self.dropped = True
         elif self.member.group_type != CLASSIC:
             self.left = True  # FATAL is out of the group: closing leaves nothing
 
     def _is_in(self, rule: Rule) -> bool:
-        """Tell whether this was seen to be a member, in the rule's protocol."""
+        """Return whether this is a known member, in the rule's protocol."""
         if rule.action is not Action.LEAVE and (self.left or self.dropped):
             return False
         classic = self.member.group_type == CLASSIC
@@ -165,11 +168,11 @@ class ClientState:
 
 
 def _group_type(rule: Rule, member: Member) -> str:
-    """Return the kind of group that the line belongs to; some lines stand in every protocol."""
+    """Return the group type of the event; some texts occur in every protocol."""
     if rule.group_type == member.group_type or rule.joined_only:
         return member.group_type
     if rule.action in _IN_EVERY_PROTOCOL:
         return member.group_type
     if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
-        return "streams"  # KIP-1071 has the words of KIP-848; only the client's name differs
+        return "streams"  # KIP-1071 has the texts of KIP-848; only the client's name differs
     return rule.group_type

@@ -1,4 +1,4 @@
-"""The configuration of a source of type ``logs``; without what reading logs needs."""
+"""Configuration of a source of type ``logs``; it imports nothing that reads logs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +16,10 @@ class LogConfig(FilesConfig):
     rules: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check the values.
 
         Raises:
-            ConfigError: no paths, or dialects that are no names.
+            ConfigError: no paths, or dialects that are not names.
 
         """
         FilesConfig.__post_init__(self)
@@ -30,5 +30,5 @@ class LogConfig(FilesConfig):
 
     @property
     def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
+        """Return the name of the source in metrics and in the checkpoint."""
         return f"logs:{','.join(self.paths)}"

@@ -1,20 +1,20 @@
-"""What a Java client printed of its own settings before it spoke: its ``max.poll.interval.ms``.
+"""Settings of a Java client in its log: ``max.poll.interval.ms``.
 
-Theory of operation. A consumer prints all its settings, one a line, when it is made
-("ConsumerConfig values:", AbstractConfig.logAll, INFO), and its first line with its name soon
-after. Searching every log for such lists would cost a pass over all bytes; so a parser keeps the
-last bytes that it read, and looks back once for a client that is new or subscribes. Plain, CRI,
-Docker and JSON lines look alike there, but for how a setting ends.
+Theory of operation. A new consumer prints all its settings, one a line ("ConsumerConfig values:",
+AbstractConfig.logAll, INFO), and its first line with its name soon after. A search of every log for
+such lists would cost a pass over all bytes; so a parser keeps the last bytes that it read, and
+looks back once for a client that is new or subscribes. Plain, CRI, Docker and JSON lines look alike
+there, except for the end of a setting.
 
-A list counts for the client whose id, group and instance id it tells: those of Streams' restore and
-global consumers have no group, one before 2.5 has no client id where none was configured.
+A list belongs to the client with the same id, group and instance id. Restore and global consumers
+of Streams have no group; before 2.5 a list has no client id if none was configured.
 """
 
 import re
 from typing import NamedTuple
 
 _INT_DIGITS = 10
-"""Of Java's largest int; Python takes thousands of digits for an error."""
+"""Digits of Java's largest int; Python raises an error for thousands."""
 _LIST = b"ConsumerConfig values:"
 _CLIENT_ID, _GROUP, _INSTANCE_ID, _MAX_POLL_MS = (
     re.compile(rb"%b = (.*?)(?:\\n|\r?\n)" % re.escape(name))
@@ -23,7 +23,7 @@ _CLIENT_ID, _GROUP, _INSTANCE_ID, _MAX_POLL_MS = (
 
 
 class Client(NamedTuple):
-    """Whose settings are looked for."""
+    """Names of the client that the settings belong to."""
 
     client_id: str
     group: str
@@ -31,7 +31,7 @@ class Client(NamedTuple):
 
 
 def max_poll_interval_s(client: Client, log: bytes, begin: int, end: int) -> float | None:
-    """Return what the last list of the client's between two places says, None without one."""
+    """Return the interval in the client's last list between two places, None without one."""
     client_id, group = client.client_id.encode(), client.group.encode()
     instance_id = (client.instance_id or "null").encode()
     while (start := log.rfind(_LIST, begin, end)) >= 0:

@@ -14,7 +14,7 @@ from agent.sources.logs.config import LogConfig
 
 
 class LogSource(FileTail):
-    """A tail whose lines are those of Kafka clients."""
+    """Tail of the logs of Kafka clients."""
 
     kind = "logs"
 
@@ -29,7 +29,7 @@ class LogSource(FileTail):
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds.
+        """Continue from ``position``, a former `checkpoint`. ``pause`` waits for some seconds.
 
         Raises:
             DialectError: an unknown dialect, or a rule that is wrong.

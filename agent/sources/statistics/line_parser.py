@@ -34,7 +34,7 @@ class StatsParser:
         return len(self._carry)
 
     @property
-    def evicted(self) -> int:
+    def eviction_count(self) -> int:
         """Clients that were forgotten because there were too many."""
         return self.view.evicted
 
@@ -59,7 +59,7 @@ class StatsParser:
         """Return the time of the last statistics (Unix seconds); None before any."""
         return self.view.last_at
 
-    def held_at(self) -> float | None:
+    def oldest_pending_at(self) -> float | None:
         """Return None: no signal waits."""
         return None
 

@@ -359,7 +359,7 @@ def test_members_of_the_longest_silent_group_go_first(
         "a": 2,
         "c": 1,
     }
-    assert broker.view.evicted == 2
+    assert broker.view.eviction_count == 2
 
 
 def test_they_are_counted_anew_after_a_restart(

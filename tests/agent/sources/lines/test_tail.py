@@ -145,7 +145,7 @@ def test_a_log_in_utf_16_is_counted_as_undecodable(
 def test_clients_that_are_too_many_are_forgotten_and_counted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "_SPEAKER_LIMIT", 2)
+    monkeypatch.setattr(interpreter, "_CLIENT_LIMIT", 2)
     for number in range(5):
         bench.append(line(number).replace(b"clientId=", b"clientId=%d-" % number))
 

@@ -579,7 +579,7 @@ class TestIdentity:
     def test_clients_are_bounded_and_the_longest_silent_goes_with_its_sync(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "_SPEAKER_LIMIT", 2)
+        monkeypatch.setattr(module, "_CLIENT_LIMIT", 2)
         reader = parser()
 
         found = reader.feed(
@@ -589,7 +589,7 @@ class TestIdentity:
         assert [signal.member.client_id for signal in found] == ["b", "c", "a", "d"]
         assert isinstance(reader.interpreter, ClientInterpreter)
         assert len(reader.interpreter.clients) <= 3
-        assert reader.evicted == 4 - len(reader.interpreter.clients)
+        assert reader.eviction_count == 4 - len(reader.interpreter.clients)
         assert reader.horizon() == reader.last_at
 
 
