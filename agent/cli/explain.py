@@ -18,7 +18,7 @@ from aggregation.explain.explanation import (
     span,
 )
 from aggregation.explain.explanation import explain as explained
-from aggregation.rebalances.rebalances import group_episodes
+from aggregation.rebalances.rebalances import explain_rebalances
 from metrics.exporters.points import printable
 from metrics.model.sample import parse_time
 
@@ -118,4 +118,6 @@ def _found(found: Found, group: str, last: int, until: float | None) -> list[Exp
         known = ", ".join(near or sorted(found.groups)[:5]) or "none"
         nothing = f"no record of group {group!r}; groups that were seen: {known}"
         raise RecordsError("\n".join([*found.faults, nothing]))
-    return explanations(group_episodes(found.records), last, until) or [explained("", group, [])]
+    return explanations(explain_rebalances(found.records), last, until) or [
+        explained("", group, [])
+    ]

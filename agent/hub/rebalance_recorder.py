@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from agent.hub.recent_records import RecentRecords
-from aggregation.rebalances.counter import SETTLE_S, Settled, record
-from aggregation.rebalances.rebalances import GroupEpisode
+from aggregation.rebalances.counter import SETTLE_S, CompletedRebalances, record
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import Sample
 from metrics.model.snapshot import RebalanceKey, Rebalances
 
@@ -28,7 +28,7 @@ class Agents(Protocol):
         """Tell whether an agent's records up to an instant may still be on their way."""
 
 
-class GroupWatch:
+class RebalanceRecorder:
     """Explains the history's news, once they are quiet and nobody's records are awaited."""
 
     def __init__(  # noqa: PLR0913 - what it takes, and what it gives
@@ -39,7 +39,7 @@ class GroupWatch:
         take: Callable[[Sequence[Sample]], None],
         agents: Agents,
         clock: Callable[[], float] = time.time,
-        tell: Callable[[Sequence[GroupEpisode]], None] = lambda _: None,
+        tell: Callable[[Sequence[ExplainedRebalance]], None] = lambda _: None,
     ) -> None:
         """``take`` gets the episodes as records, ``tell`` as they are; ``limit`` groups are kept.
 
@@ -47,7 +47,7 @@ class GroupWatch:
         """
         self._history, self._take, self._agents, self._clock = history, take, agents, clock
         self._tell = tell
-        self._settled = Settled(limit)
+        self._settled = CompletedRebalances(limit)
         self._settled.skip(spooled)
         history.requeue({each.group for each in history.records()}, clock())
 
@@ -63,7 +63,7 @@ class GroupWatch:
         records = self._history.take_quiet(now, SETTLE_S)
         if not records:
             return
-        over = self._settled.over
+        over = self._settled.find_completed
         found = await asyncio.to_thread(over, records, now, self._agents.watermark)
         awaited = self._awaited(found, records)
         self._history.requeue(awaited, now)
@@ -72,7 +72,7 @@ class GroupWatch:
         self._take([record(episode) for episode in found])
         self._tell(found)
 
-    def _awaited(self, found: Sequence[GroupEpisode], records: Sequence[Sample]) -> set[str]:
+    def _awaited(self, found: Sequence[ExplainedRebalance], records: Sequence[Sample]) -> set[str]:
         """Return the groups of which an agent may still tell what belongs to what is over."""
         agents = defaultdict[str, set[str]](set)
         for each in records:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from aggregation.rebalances.rebalances import GroupEpisode, ToldTo, group_episodes
+from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
 from metrics.model.sample import Sample, SampleKind, decode
 
 MAX_RECORDS = 20_000
@@ -22,7 +22,7 @@ class RecentRecords:
         self,
         records: Iterable[Sample] = (),
         max_records: int = MAX_RECORDS,
-        watermark_of: ToldTo | None = None,
+        watermark_of: Watermark | None = None,
     ) -> None:
         """Start with what an earlier run has recorded; without ``told_to`` all is told at once."""
         self._watermark_of, self._max_records = watermark_of, max_records
@@ -73,9 +73,9 @@ class RecentRecords:
         kept = list(self._records)
         return kept if group is None else [each for each in kept if each.group == group]
 
-    def episodes(self, records: list[Sample], now: float) -> list[GroupEpisode]:
+    def episodes(self, records: list[Sample], now: float) -> list[ExplainedRebalance]:
         """Return the rebalances that `records` tell of at ``now`` (Unix seconds)."""
-        return group_episodes(records, self._watermark_of or (lambda _: now))
+        return explain_rebalances(records, self._watermark_of or (lambda _: now))
 
 
 def read_spool(folder: Path) -> list[Sample]:

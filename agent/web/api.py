@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.hub.recent_records import RecentRecords
-from aggregation.explain.explanation import explanations, unseen
+from aggregation.explain.explanation import explain_unobserved, explanations
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import SourceStats
@@ -188,7 +188,7 @@ def _explain(seen: _ApiView, query: _Query) -> list[Any]:
     group, history, shown = query.required_group, seen.recent, seen.snapshot
     episodes = history.episodes(history.records(group), shown.at)
     found = explanations(episodes, query.last, query.at)
-    quiet = [] if found else unseen(group, shown)
+    quiet = [] if found else explain_unobserved(group, shown)
     if not found and not quiet:
         known = ", ".join(sorted({key.group for key in shown.groups})[:5]) or "none"
         raise LookupError(f"no record of group {group!r}; groups that were seen: {known}")

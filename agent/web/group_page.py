@@ -17,10 +17,10 @@ from aggregation.explain.explanation import (
     Explanation,
     GroupRebalance,
     explain,
+    explain_unobserved,
     explanations,
     partitions,
     span,
-    unseen,
 )
 from aggregation.explain.explanation import records as counted
 from metrics.model.palette import COLOURS
@@ -76,7 +76,7 @@ def group_page(group: str, history: RecentRecords, shown: Snapshot, minutes: int
     """Return the page of a group at the instant of a snapshot, from its records."""
     records = history.records(group)
     told = explanations(history.episodes(records, shown.at), LAST, None)
-    told = told or unseen(group, shown) or [explain("", group, [])]
+    told = told or explain_unobserved(group, shown) or [explain("", group, [])]
     return render_group(group, told, records, Window(end_at=shown.at, minutes=minutes))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent import VERSION
 from agent.errors import RebalanceAgentError
-from agent.hub.rebalance_recorder import GroupWatch
+from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords, read_spool
 from agent.outputs.spool.spool import JsonlSpool
 from agent.runtime.checkpoint import Checkpoint
@@ -91,9 +91,9 @@ class Agent:
     def _agent_watermark(self, agent: str) -> float:
         return self._hub.watermark(agent)
 
-    def _group_watch(self, recorded: Sequence[Sample]) -> GroupWatch:
+    def _group_watch(self, recorded: Sequence[Sample]) -> RebalanceRecorder:
         limit, take = self._config.limits.groups, self._pipeline.record
-        return GroupWatch(
+        return RebalanceRecorder(
             self._history, recorded, limit, take, self._hub, self._clock, self._otel.enqueue
         )
 

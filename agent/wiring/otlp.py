@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError
 from agent.wiring.agent_config import AgentConfig
 from aggregation.live.live import live
-from aggregation.rebalances.rebalances import GroupEpisode
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import AgentStats, Exposition, OutputStats
 from metrics.model.snapshot import Snapshot
 
@@ -55,7 +55,7 @@ class OtlpWiring:
         """Return what the export says of itself."""
         return () if self._export is None else (self._export.stats,)
 
-    def enqueue(self, episodes: Sequence[GroupEpisode]) -> None:
+    def enqueue(self, episodes: Sequence[ExplainedRebalance]) -> None:
         """Take whole groups' rebalances that are over."""
         if self._export is not None:
             self._export.enqueue(episodes)

@@ -7,7 +7,7 @@ from itertools import groupby
 from textwrap import shorten
 
 from aggregation.explain.recommendations import ADVICE, SLOW_MEMBER, UNSEEN
-from aggregation.rebalances.rebalances import GroupEpisode
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty, Trigger
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import format_time
@@ -61,7 +61,7 @@ class Explanation:
 
 
 def explain(
-    cluster: str, group: str, episodes: Sequence[GroupEpisode], until: float | None = None
+    cluster: str, group: str, episodes: Sequence[ExplainedRebalance], until: float | None = None
 ) -> Explanation:
     """Explain a group's rebalances, given by their start: all, or the one up to an instant."""
     return Explanation(
@@ -72,12 +72,14 @@ def explain(
         seconds=sum(each.seconds for each in episodes),
         member_seconds=round(sum(each.member_seconds for each in episodes), 6),
         partitions_moved=_moved(episodes),
-        happened=tuple(_happening(each) for each in episodes),
+        happened=tuple(_summarize(each) for each in episodes),
         advice=_advice(episodes),
     )
 
 
-def choose(episodes: Sequence[GroupEpisode], last: int, until: float | None) -> list[GroupEpisode]:
+def choose(
+    episodes: Sequence[ExplainedRebalance], last: int, until: float | None
+) -> list[ExplainedRebalance]:
     """Return the last episodes, or the one that ran at an instant or ended last before it."""
     if until is None:
         return list(episodes[-last:])
@@ -85,7 +87,7 @@ def choose(episodes: Sequence[GroupEpisode], last: int, until: float | None) -> 
 
 
 def explanations(
-    episodes: Sequence[GroupEpisode], last: int, until: float | None
+    episodes: Sequence[ExplainedRebalance], last: int, until: float | None
 ) -> list[Explanation]:
     """Return one explanation a cluster and group."""
     ordered = sorted(episodes, key=lambda each: each.round.ref)
@@ -95,13 +97,13 @@ def explanations(
     ]
 
 
-def unseen(group: str, shown: Snapshot) -> list[Explanation]:
+def explain_unobserved(group: str, shown: Snapshot) -> list[Explanation]:
     """Explain a group without a rebalance that was seen: quiet, unwatched, or (empty) unknown."""
     quiet = [explain(key.cluster, group, []) for key in shown.groups if key.group == group]
-    return quiet or [_unwatched(each) for each in shown.inspected if each.group == group]
+    return quiet or [_explain_inspected(each) for each in shown.inspected if each.group == group]
 
 
-def _unwatched(told: InspectedGroup) -> Explanation:
+def _explain_inspected(told: InspectedGroup) -> Explanation:
     answer = (
         f"no agent sees a member of {told.group}, so who began what is not known; its coordinator"
         f" says {told.state}, {told.members} members, {told.changes} changes of membership so far."
@@ -109,7 +111,7 @@ def _unwatched(told: InspectedGroup) -> Explanation:
     return replace(explain(told.cluster, told.group, []), answer=answer)
 
 
-def _answer(group: str, episodes: Sequence[GroupEpisode], until: float | None) -> str:
+def _answer(group: str, episodes: Sequence[ExplainedRebalance], until: float | None) -> str:
     if not episodes and until is not None:
         return f"{group} had not rebalanced by {_clock(until)}, as far as was seen."
     if not episodes:
@@ -118,7 +120,7 @@ def _answer(group: str, episodes: Sequence[GroupEpisode], until: float | None) -
     return "; ".join(part for part in parts if part) + "."
 
 
-def _how_often(group: str, episodes: Sequence[GroupEpisode]) -> str:
+def _how_often(group: str, episodes: Sequence[ExplainedRebalance]) -> str:
     first, last = episodes[0].round.started_at, max(each.round.ended_at for each in episodes)
     if len(episodes) == 1:
         now = ", and still does" if episodes[0].round.is_open else ""
@@ -126,7 +128,7 @@ def _how_often(group: str, episodes: Sequence[GroupEpisode]) -> str:
     return f"{group} rebalanced {len(episodes)} times in {span(last - first)}"
 
 
-def _who(episodes: Sequence[GroupEpisode]) -> str:
+def _who(episodes: Sequence[ExplainedRebalance]) -> str:
     named = [each.trigger for each in episodes if each.trigger.member is not None]
     if not named:
         return "who began it was not seen" if len(episodes) == 1 else "nobody seen began any of it"
@@ -141,7 +143,7 @@ def _who(episodes: Sequence[GroupEpisode]) -> str:
     return f"{count} of them {'was' if count == 1 else 'were'} {by}"
 
 
-def _how_long(episodes: Sequence[GroupEpisode]) -> str:
+def _how_long(episodes: Sequence[ExplainedRebalance]) -> str:
     total = sum(each.seconds for each in episodes)
     waits: dict[MemberRef, float] = defaultdict(float)
     for each in episodes:
@@ -154,7 +156,7 @@ def _how_long(episodes: Sequence[GroupEpisode]) -> str:
     return text
 
 
-def _cost(episodes: Sequence[GroupEpisode]) -> str:
+def _cost(episodes: Sequence[ExplainedRebalance]) -> str:
     seconds = sum(each.member_seconds for each in episodes)
     if not seconds:
         return ""
@@ -175,12 +177,12 @@ def partitions(count: int) -> str:
     return f"{count} partition" + ("" if count == 1 else "s")
 
 
-def _moved(episodes: Sequence[GroupEpisode]) -> int | None:
+def _moved(episodes: Sequence[ExplainedRebalance]) -> int | None:
     told = [moved for moved in (each.partitions_moved for each in episodes) if moved is not None]
     return sum(told) if told else None
 
 
-def _happening(episode: GroupEpisode) -> GroupRebalance:
+def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
     trigger, made = episode.trigger, episode.round
     who, slow = trigger.member, episode.straggler
     return GroupRebalance(
@@ -205,7 +207,7 @@ def _happening(episode: GroupEpisode) -> GroupRebalance:
     )
 
 
-def _advice(episodes: Sequence[GroupEpisode]) -> tuple[str, ...]:
+def _advice(episodes: Sequence[ExplainedRebalance]) -> tuple[str, ...]:
     codes = Counter(each.trigger.code for each in episodes)
     texts = [text for code, _ in codes.most_common() if code for text in ADVICE[code]]
     if any(each.trigger.certainty is Certainty.UNKNOWN for each in episodes):

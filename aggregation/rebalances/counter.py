@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from aggregation.rebalances.grouping import GroupRef, Round
-from aggregation.rebalances.rebalances import GroupEpisode, ToldTo, group_episodes
+from aggregation.rebalances.grouping import GroupRef, RebalanceSegments
+from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
 from metrics.model.sample import (
     EpisodeRecord,
     Sample,
@@ -35,7 +35,7 @@ UNKNOWN = "Unknown"
 class _Total:
     buckets: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BUCKETS_S) + 1))
     sum_s: float = 0.0
-    last: GroupEpisode | None = None
+    last: ExplainedRebalance | None = None
 
 
 _FirstPiece = tuple[float, tuple[str, ...]]
@@ -52,14 +52,14 @@ class _Mark:
     beside: set[_FirstPiece] = field(default_factory=set)
     """What was counted while something was under way."""
 
-    def is_new(self, made: Round) -> bool:
+    def is_new(self, made: RebalanceSegments) -> bool:
         """Tell whether it is not counted, nor is a part of it."""
         if made.started_at > self.to:
             return True
         return made.started_at in self.under_way and self.beside.isdisjoint(_begun(made))
 
 
-class Settled:
+class CompletedRebalances:
     """The totals of all groups, and how far each is counted."""
 
     def __init__(self, limit: int) -> None:
@@ -69,17 +69,17 @@ class Settled:
         self._marks: dict[GroupRef, _Mark] = defaultdict(_Mark)
         self._under_way: dict[GroupRef, set[float]] = {}
 
-    def over(
-        self, records: Sequence[Sample], now: float, told_to: ToldTo | None = None
-    ) -> list[GroupEpisode]:
+    def find_completed(
+        self, records: Sequence[Sample], now: float, told_to: Watermark | None = None
+    ) -> list[ExplainedRebalance]:
         """Return what is over by now (Unix seconds) in the records of some groups; counts nothing.
 
         Without ``told_to`` all agents have told everything. Takes a while: call it in a thread of
         its own.
         """
-        found: list[GroupEpisode] = []
+        found: list[ExplainedRebalance] = []
         under_way = defaultdict[GroupRef, set[float]](set)
-        for each in group_episodes(records, told_to or (lambda _: now)):
+        for each in explain_rebalances(records, told_to or (lambda _: now)):
             made = each.round
             if made.ref in self._marks and not self._marks[made.ref].is_new(made):
                 continue
@@ -97,7 +97,7 @@ class Settled:
                 mark = self._marks[GroupRef(each.cluster, each.group)]
                 mark.to = max(mark.to, parse_time(each.ts))
 
-    def count(self, found: Sequence[GroupEpisode]) -> None:
+    def count(self, found: Sequence[ExplainedRebalance]) -> None:
         """Count what is over, of what `over` was asked last."""
         for episode in found:
             self._count(episode)
@@ -115,7 +115,7 @@ class Settled:
             for status, total in totals.items()
         }
 
-    def _count(self, episode: GroupEpisode) -> None:
+    def _count(self, episode: ExplainedRebalance) -> None:
         ref = episode.round.ref
         totals = self._totals[ref] = self._totals.pop(ref, {})  # the newest is last
         total = totals.setdefault(_status(episode), _Total())
@@ -131,11 +131,11 @@ class Settled:
             self._marks.pop(oldest, None)
 
 
-def _begun(made: Round) -> set[_FirstPiece]:
+def _begun(made: RebalanceSegments) -> set[_FirstPiece]:
     return {(piece.started_at, piece.member.key) for piece in made.consumers}
 
 
-def _status(episode: GroupEpisode) -> str:
+def _status(episode: ExplainedRebalance) -> str:
     code = episode.trigger.code
     return UNKNOWN if code is None else code.label
 
@@ -155,7 +155,7 @@ def _shown(total: _Total) -> Rebalances:
     )
 
 
-def record(episode: GroupEpisode) -> EpisodeRecord:
+def record(episode: ExplainedRebalance) -> EpisodeRecord:
     """Return an episode as a record of the schema; its id is of the episode alone."""
     made, trigger, slow = episode.round, episode.trigger, episode.straggler
     member = trigger.member
@@ -173,7 +173,7 @@ def record(episode: GroupEpisode) -> EpisodeRecord:
         group_instance_id=None if member is None else member.group_instance_id,
         host="" if member is None else member.host,
         to=code.value,
-        peak=episode.gravest.value,
+        peak=episode.highest.value,
         status=None if trigger.code is None else code.label,
         reason=trigger.reason if trigger.missing is None else trigger.missing,
         generation=max(made.generations, default=None),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from aggregation.rebalances.grouping import Round
+from aggregation.rebalances.grouping import RebalanceSegments
 from aggregation.rebalances.root_cause import removal_of
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import Outcome
@@ -49,7 +49,7 @@ class Arrival:
     at: float
 
 
-def departures(made: Round, absent: Sequence[MemberRef]) -> list[Departure]:
+def departures(made: RebalanceSegments, absent: Sequence[MemberRef]) -> list[Departure]:
     """Return who went in a rebalance, by what was seen of it alone."""
     went = [_exit(made, piece.member, piece.ended_at) for piece in made.consumers if piece.is_exit]
     expired = [
@@ -59,14 +59,14 @@ def departures(made: Round, absent: Sequence[MemberRef]) -> list[Departure]:
     return [*went, *_unknown(made), *expired]
 
 
-def _exit(made: Round, member: MemberRef, at: float) -> Departure:
+def _exit(made: RebalanceSegments, member: MemberRef, at: float) -> Departure:
     piece = next(p for p in made.consumers if p.is_exit and p.member == member and p.ended_at == at)
     last = piece.steps[-1] if piece.steps else None
     kind = DepartureKind.LEFT if piece.outcome is Outcome.LEFT else DepartureKind.DROPPED
     return Departure(member=member, kind=kind, at=at, reason=None if last is None else last.reason)
 
 
-def _unknown(made: Round) -> list[Departure]:
+def _unknown(made: RebalanceSegments) -> list[Departure]:
     """Return those that the coordinator no longer knew: removed by an admin, or expired."""
     found: dict[MemberRef, Departure] = {}
     for piece in made.consumers:
@@ -82,7 +82,7 @@ def _unknown(made: Round) -> list[Departure]:
     return list(found.values())
 
 
-def arrivals(made: Round) -> list[Arrival]:
+def arrivals(made: RebalanceSegments) -> list[Arrival]:
     """Return who came as new."""
     return [
         Arrival(piece.member, piece.started_at)
@@ -92,7 +92,7 @@ def arrivals(made: Round) -> list[Arrival]:
     ]
 
 
-def explained(
+def classify(
     departure: Departure, came: Sequence[Arrival], staying: Sequence[MemberRef]
 ) -> Departure:
     """Tell a rollout and a scale-down from a member that just left.

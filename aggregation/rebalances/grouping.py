@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from aggregation.rebalances.causes import cause_of
-from aggregation.rebalances.segments import MemberRef, Piece, pieces
+from aggregation.rebalances.segments import MemberRef, Segment, segments
 from metrics.model.sample import Sample, SampleKind, Scope, digest
 from metrics.model.status import RebalanceStatus
 
@@ -34,28 +34,28 @@ class GroupRef(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class RebalanceSegments:
     """The pieces of one rebalance of a group, by their start."""
 
     ref: GroupRef
     app: str
     group_type: str
-    pieces: tuple[Piece, ...]
+    segments: tuple[Segment, ...]
 
     @property
-    def consumers(self) -> tuple[Piece, ...]:
+    def consumers(self) -> tuple[Segment, ...]:
         """The members' own pieces, without what Streams instances repeat of them."""
-        return tuple(p for p in self.pieces if p.scope is Scope.CONSUMER and not p.is_mark)
+        return tuple(p for p in self.segments if p.scope is Scope.CONSUMER and not p.is_note)
 
     @property
     def started_at(self) -> float:
         """Unix seconds."""
-        return min(p.started_at for p in self.consumers or self.pieces)
+        return min(p.started_at for p in self.consumers or self.segments)
 
     @property
     def ended_at(self) -> float:
         """Unix seconds; of an open one, when it was last heard of."""
-        return max(p.ended_at for p in self.consumers or self.pieces)
+        return max(p.ended_at for p in self.consumers or self.segments)
 
     @property
     def is_open(self) -> bool:
@@ -70,7 +70,7 @@ class Round:
     @property
     def generations(self) -> tuple[int, ...]:
         """What was synced, in order."""
-        return tuple(sorted(frozenset().union(*(p.generations for p in self.pieces))))
+        return tuple(sorted(frozenset().union(*(p.generations for p in self.segments))))
 
     @property
     def id(self) -> str:
@@ -79,7 +79,7 @@ class Round:
         return digest(*self.ref, "rebalance", first)[:16]
 
 
-def rounds(records: Iterable[Sample]) -> list[Round]:
+def group_segments(records: Iterable[Sample]) -> list[RebalanceSegments]:
     """Return what happened to all groups that records tell of, by its start.
 
     Some of it is no rebalance (`Round.is_rebalance`), but tells who is there.
@@ -102,29 +102,29 @@ def _by_group(records: Iterable[Sample]) -> dict[GroupRef, list[Sample]]:
     return {ref: list(found.values()) for ref, found in groups.items()}
 
 
-def _rounds(records: list[Sample]) -> list[Round]:
+def _rounds(records: list[Sample]) -> list[RebalanceSegments]:
     latest = max(records, key=lambda record: record.ts)
     ref = GroupRef(latest.cluster, latest.group)
-    cut = _named([piece for piece in pieces(records) if not _is_pending(piece)])
+    cut = _named([piece for piece in segments(records) if not _is_pending(piece)])
     put_together = _join if latest.group_type == "classic" else _follow
     islands = [island for run in _runs(cut) for island in put_together(run)]
     return [
-        Round(
+        RebalanceSegments(
             ref=ref,
             app=latest.app,
             group_type=latest.group_type,
-            pieces=tuple(sorted(island, key=lambda piece: piece.started_at)),
+            segments=tuple(sorted(island, key=lambda piece: piece.started_at)),
         )
         for island in islands
     ]
 
 
-def _runs(cut: list[Piece]) -> list[list[Piece]]:
+def _runs(cut: list[Segment]) -> list[list[Segment]]:
     """Part pieces, which are by start, where all is quiet for so long that nothing links them.
 
     It changes no result: it saves comparing each piece with a whole history.
     """
-    runs: list[list[Piece]] = []
+    runs: list[list[Segment]] = []
     until = float("-inf")
     for piece in cut:
         if piece.started_at > until + SKEW_S:
@@ -134,7 +134,7 @@ def _runs(cut: list[Piece]) -> list[list[Piece]]:
     return runs
 
 
-def _named(cut: list[Piece]) -> list[Piece]:
+def _named(cut: list[Segment]) -> list[Segment]:
     """Give a member that two agents saw, by its member id, the one name."""
     names: dict[str, MemberRef] = {}
     for piece in cut:
@@ -148,15 +148,15 @@ def _named(cut: list[Piece]) -> list[Piece]:
     ]
 
 
-def _is_pending(piece: Piece) -> bool:
+def _is_pending(piece: Segment) -> bool:
     """Tell a probing rebalance that is scheduled: raised after the zero, none is going on."""
     probing = RebalanceStatus.ASSIGNMENT_PROBING
     return piece.scope is Scope.STREAMS and piece.steps[:1] != () and piece.steps[0].code is probing
 
 
-def _join(cut: list[Piece]) -> list[list[Piece]]:
+def _join(cut: list[Segment]) -> list[list[Segment]]:
     """Put the pieces of a classic group together: by generation, then what has none by time."""
-    found: list[list[Piece]] = []
+    found: list[list[Segment]] = []
     synced = [piece for piece in cut if piece.is_round and piece.generations]
     others = [piece for piece in cut if piece.is_round and not piece.generations]
     for piece in synced:
@@ -170,9 +170,9 @@ def _join(cut: list[Piece]) -> list[list[Piece]]:
     return found
 
 
-def _follow(cut: list[Piece]) -> list[list[Piece]]:
+def _follow(cut: list[Segment]) -> list[list[Segment]]:
     """Put the pieces of a new protocol together: members go one by one, so causes lead."""
-    found: list[list[Piece]] = []
+    found: list[list[Segment]] = []
     for piece in cut:
         same = [island for island in found if _same_generation(island, piece)]
         if same or _is_cause(piece):
@@ -185,22 +185,22 @@ def _follow(cut: list[Piece]) -> list[list[Piece]]:
     return found
 
 
-def _is_cause(piece: Piece) -> bool:
+def _is_cause(piece: Segment) -> bool:
     return piece.is_exit or any(cause_of(step) for step in piece.steps[:1])
 
 
-def _merge(found: list[list[Piece]], piece: Piece, islands: list[list[Piece]]) -> None:
+def _merge(found: list[list[Segment]], piece: Segment, islands: list[list[Segment]]) -> None:
     """Make one island of some, and of a piece that may be in one of them already."""
     together = [p for island in islands for p in island]
     found[:] = [island for island in found if all(island is not other for other in islands)]
     found.append(together if any(p is piece for p in together) else [*together, piece])
 
 
-def _rounds_of(island: list[Piece]) -> list[Piece]:
+def _rounds_of(island: list[Segment]) -> list[Segment]:
     return [piece for piece in island if piece.is_round]
 
 
-def _same_generation(island: list[Piece], piece: Piece) -> bool:
+def _same_generation(island: list[Segment], piece: Segment) -> bool:
     """Tell whether a piece is of an island's generation; one without a cause must be near, too.
 
     A static member is handed its generation again when it comes back within its session.
@@ -212,18 +212,18 @@ def _same_generation(island: list[Piece], piece: Piece) -> bool:
     )
 
 
-def _gap(one: Piece, other: Piece) -> float:
+def _gap(one: Segment, other: Segment) -> float:
     return max(one.started_at - other.ended_at, other.started_at - one.ended_at, 0.0)
 
 
-def _overlap(island: list[Piece], piece: Piece) -> bool:
+def _overlap(island: list[Segment], piece: Segment) -> bool:
     return any(
         other.started_at <= piece.ended_at and piece.started_at <= other.ended_at
         for other in _rounds_of(island)
     )
 
 
-def _spans(piece: Piece, island: list[Piece]) -> bool:
+def _spans(piece: Segment, island: list[Segment]) -> bool:
     """Tell whether a member was under way all the while: what began then is not over for it."""
     if any(other is piece for other in island):
         return True
@@ -234,7 +234,7 @@ def _spans(piece: Piece, island: list[Piece]) -> bool:
     )
 
 
-def _begun_by(found: list[list[Piece]], piece: Piece) -> list[list[Piece]]:
+def _begun_by(found: list[list[Segment]], piece: Segment) -> list[list[Segment]]:
     """Return the rebalance that a leave began, or else the one that it fell into."""
     until = piece.ended_at + NOTICE_S
     starts = [(min((p.started_at for p in _rounds_of(i)), default=None), i) for i in found]

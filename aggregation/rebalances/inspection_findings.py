@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from aggregation.rebalances.grouping import EPOCH_NOTICE_S, Round
+from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
 from aggregation.rebalances.root_cause import Certainty, Trigger
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import Sample, SampleKind, Scope, parse_time
@@ -20,7 +20,7 @@ LATE_S = 60.0
 """A few polls: 10 s apart, and later where a cluster is large."""
 
 
-class Toll(NamedTuple):
+class Finding(NamedTuple):
     """One finding. ``at`` is Unix seconds; what was not known is None."""
 
     at: float
@@ -32,18 +32,18 @@ class Toll(NamedTuple):
     joined: bool = False
 
 
-def tolls(records: Iterable[Sample]) -> dict[str, list[Toll]]:
+def read_findings(records: Iterable[Sample]) -> dict[str, list[Finding]]:
     """Return the findings about each group."""
-    found: dict[str, dict[str, Toll]] = defaultdict(dict)
+    found: dict[str, dict[str, Finding]] = defaultdict(dict)
     for each in records:
         if each.scope is Scope.GROUP and each.kind is SampleKind.SIGNAL:
-            found[each.group][each.id] = _toll(each)
+            found[each.group][each.id] = _finding(each)
     return {group: list(by_id.values()) for group, by_id in found.items()}
 
 
-def _toll(record: Sample) -> Toll:
+def _finding(record: Sample) -> Finding:
     client_id = record.client_id
-    return Toll(
+    return Finding(
         at=parse_time(record.ts),
         cluster=record.cluster,
         moved=record.gained,
@@ -53,7 +53,7 @@ def _toll(record: Sample) -> Toll:
     )
 
 
-def inferred_from(trigger: Trigger, told: Sequence[Toll]) -> Trigger:
+def infer_trigger(trigger: Trigger, told: Sequence[Finding]) -> Trigger:
     """Return who began what nobody has seen: the only one that came or went meanwhile."""
     changed = [toll for toll in told if toll.member is not None]
     if trigger.certainty is not Certainty.UNKNOWN or len(changed) != 1:
@@ -70,11 +70,13 @@ def inferred_from(trigger: Trigger, told: Sequence[Toll]) -> Trigger:
     )
 
 
-def of_rounds(made: Iterable[Round], told: Iterable[Toll]) -> Iterator[tuple[Toll, ...]]:
+def assign_findings(
+    made: Iterable[RebalanceSegments], told: Iterable[Finding]
+) -> Iterator[tuple[Finding, ...]]:
     """Return, for each rebalance of one group, the findings that are of it and of no later one."""
     made = list(made)
     starts = sorted({each.started_at for each in made})
-    by_start: dict[float, list[Toll]] = defaultdict(list)
+    by_start: dict[float, list[Finding]] = defaultdict(list)
     for toll in told:
         early_s = 0.0 if toll.member is None else EPOCH_NOTICE_S
         before = bisect_right(starts, toll.at + early_s)

@@ -1,6 +1,6 @@
 """Group rebalances and their root cause, from the records of any number of agents: pure.
 
-`group_episodes` is the whole of it: rounds (`aggregation.rebalances.grouping`) in the order of
+`explain_rebalances` is the whole of it: rounds (`aggregation.rebalances.grouping`) in the order of
 time, each with its trigger and straggler (`aggregation.rebalances.root_cause`), its departures
 (`aggregation.rebalances.departures`), the rebalance that caused it, and its cost. What a group's
 members did before tells who is missing.
@@ -17,28 +17,33 @@ from aggregation.rebalances.departures import (
     Departure,
     DepartureKind,
     arrivals,
+    classify,
     departures,
-    explained,
 )
-from aggregation.rebalances.grouping import GroupRef, Round, rounds
-from aggregation.rebalances.inspection_findings import Toll, inferred_from, of_rounds, tolls
+from aggregation.rebalances.grouping import GroupRef, RebalanceSegments, group_segments
+from aggregation.rebalances.inspection_findings import (
+    Finding,
+    assign_findings,
+    infer_trigger,
+    read_findings,
+)
 from aggregation.rebalances.root_cause import (
     Certainty,
     Straggler,
     Trigger,
-    inferred_trigger,
-    seen_trigger,
+    find_seen_trigger,
+    infer_root_cause,
     straggler,
     unknown_trigger,
 )
-from aggregation.rebalances.segments import MemberRef, Piece
+from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.sample import Outcome, Sample, parse_time
 from metrics.model.status import RebalanceStatus
 
 RETURN_S = 3600.0
 """A member that comes back later than this begins something new."""
 
-ToldTo = Callable[[str], float]
+Watermark = Callable[[str], float]
 """Up to when an agent has told all that it saw (Unix seconds)."""
 
 _RETURNS = {
@@ -56,16 +61,16 @@ _GONE_FOR_A_WHILE = {DepartureKind.DROPPED, DepartureKind.EXPIRED, DepartureKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupEpisode:
+class ExplainedRebalance:
     """One rebalance of one group, explained."""
 
-    round: Round
+    round: RebalanceSegments
     trigger: Trigger
     straggler: Straggler | None
     departures: tuple[Departure, ...]
     caused_by: str | None = None
     """The id of the rebalance that this one follows from."""
-    tolls: tuple[Toll, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What inspection found at its polls."""
 
     @property
@@ -76,7 +81,7 @@ class GroupEpisode:
     @property
     def member_seconds(self) -> float:
         """What it cost: the seconds of all its members that were not at 0."""
-        spans: dict[MemberRef, list[Piece]] = defaultdict(list)
+        spans: dict[MemberRef, list[Segment]] = defaultdict(list)
         for piece in self.round.consumers:
             if not piece.is_exit:
                 spans[piece.member].append(piece)
@@ -85,7 +90,7 @@ class GroupEpisode:
     @property
     def partitions_moved(self) -> int | None:
         """How many another member has now; None: neither all seen members nor polls tell."""
-        polled = [toll.moved for toll in self.tolls if toll.moved is not None]
+        polled = [toll.moved for toll in self.findings if toll.moved is not None]
         if polled:  # a poll knows all members
             return sum(polled)
         synced = [p for p in self.round.consumers if p.outcome is Outcome.SYNCED and p.steps]
@@ -99,12 +104,12 @@ class GroupEpisode:
     @property
     def lag(self) -> int | None:
         """How many records the group was behind afterwards; None: nobody has looked."""
-        return max((toll.lag for toll in self.tolls if toll.lag is not None), default=None)
+        return max((toll.lag for toll in self.findings if toll.lag is not None), default=None)
 
     @property
-    def gravest(self) -> RebalanceStatus:
+    def highest(self) -> RebalanceStatus:
         """The highest code that was held."""
-        held = (s.code for p in self.round.pieces for s in p.steps if not s.masked)
+        held = (s.code for p in self.round.segments for s in p.steps if not s.masked)
         return max(held, default=RebalanceStatus.NONE)
 
 
@@ -124,7 +129,9 @@ class _Group:
     last: str | None = None
 
 
-def group_episodes(records: Iterable[Sample], told_to: ToldTo | None = None) -> list[GroupEpisode]:
+def explain_rebalances(
+    records: Iterable[Sample], watermark: Watermark | None = None
+) -> list[ExplainedRebalance]:
     """Return the rebalances of all groups, explained, by their start.
 
     Records that appear twice count once; their order is all one. An agent has told at least what
@@ -132,33 +139,33 @@ def group_episodes(records: Iterable[Sample], told_to: ToldTo | None = None) -> 
     only where its agent had told all of it: what it saw may still be on its way.
     """
     records = list(records)
-    heard = _heard(records)
-    if told_to is not None:
-        heard = {agent: max(at, told_to(agent)) for agent, at in heard.items()}
+    heard = _last_records(records)
+    if watermark is not None:
+        heard = {agent: max(at, watermark(agent)) for agent, at in heard.items()}
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
-    found = [_explain(made, groups[made.ref], heard) for made in rounds(records)]
+    found = [_explain(made, groups[made.ref], heard) for made in group_segments(records)]
     rebalances = [each for each in found if each.round.is_rebalance]
     told = [_in_hindsight(each, groups[each.round.ref]) for each in rebalances]
-    return _with_tolls(told, tolls(records))
+    return _add_findings(told, read_findings(records))
 
 
-def _with_tolls(
-    episodes: list[GroupEpisode], told: Mapping[str, Sequence[Toll]]
-) -> list[GroupEpisode]:
+def _add_findings(
+    episodes: list[ExplainedRebalance], told: Mapping[str, Sequence[Finding]]
+) -> list[ExplainedRebalance]:
     if not told:
         return episodes
-    by_ref: dict[GroupRef, list[Round]] = defaultdict(list)
+    by_ref: dict[GroupRef, list[RebalanceSegments]] = defaultdict(list)
     for each in episodes:
         by_ref[each.round.ref].append(each.round)
-    found = {ref: of_rounds(made, told.get(ref.group, ())) for ref, made in by_ref.items()}
-    return [_with_toll(each, next(found[each.round.ref])) for each in episodes]
+    found = {ref: assign_findings(made, told.get(ref.group, ())) for ref, made in by_ref.items()}
+    return [_add_finding(each, next(found[each.round.ref])) for each in episodes]
 
 
-def _with_toll(episode: GroupEpisode, told: tuple[Toll, ...]) -> GroupEpisode:
-    return replace(episode, trigger=inferred_from(episode.trigger, told), tolls=told)
+def _add_finding(episode: ExplainedRebalance, told: tuple[Finding, ...]) -> ExplainedRebalance:
+    return replace(episode, trigger=infer_trigger(episode.trigger, told), findings=told)
 
 
-def _heard(records: Iterable[Sample]) -> dict[str, float]:
+def _last_records(records: Iterable[Sample]) -> dict[str, float]:
     """Return when each agent was last heard of."""
     latest: dict[str, str] = {}
     for record in records:
@@ -166,11 +173,13 @@ def _heard(records: Iterable[Sample]) -> dict[str, float]:
     return {agent: parse_time(ts) for agent, ts in latest.items()}
 
 
-def _explain(made: Round, group: _Group, heard: Mapping[str, float]) -> GroupEpisode:
+def _explain(
+    made: RebalanceSegments, group: _Group, heard: Mapping[str, float]
+) -> ExplainedRebalance:
     absent = _absent(made, group, heard)
-    trigger = seen_trigger(made) or inferred_trigger(made, absent, frozenset(group.present))
+    trigger = find_seen_trigger(made) or infer_root_cause(made, absent, frozenset(group.present))
     went = [d for d in departures(made, absent) if not _is_told(d, group)]
-    episode = GroupEpisode(
+    episode = ExplainedRebalance(
         round=made,
         trigger=trigger,
         straggler=straggler(made, absent),
@@ -181,14 +190,14 @@ def _explain(made: Round, group: _Group, heard: Mapping[str, float]) -> GroupEpi
     return episode
 
 
-def _absent(made: Round, group: _Group, heard: Mapping[str, float]) -> list[MemberRef]:
+def _absent(made: RebalanceSegments, group: _Group, heard: Mapping[str, float]) -> list[MemberRef]:
     """Return members that were there before and took no part, though their agents live.
 
     Only the classic protocol makes every member take part.
     """
     if made.group_type != "classic" or made.is_open or not made.is_rebalance:
         return []
-    took_part = {piece.member.key for piece in made.pieces}
+    took_part = {piece.member.key for piece in made.segments}
     if not made.generations and len({piece.member.key for piece in made.consumers}) == 1:
         return []  # a follower that joins again has its generation repeated: no other was asked
     return [
@@ -212,7 +221,7 @@ def _caused_by(trigger: Trigger, group: _Group) -> str | None:
     return rebalance if trigger.at - went_at <= RETURN_S else None
 
 
-def _note_the_stale(made: Round, group: _Group) -> None:
+def _note_the_stale(made: RebalanceSegments, group: _Group) -> None:
     """A static member that is told that its generation is old had not been removed."""
     for piece in made.consumers:
         if any(step.code is RebalanceStatus.STALE_MEMBER for step in piece.steps):
@@ -220,7 +229,7 @@ def _note_the_stale(made: Round, group: _Group) -> None:
             group.never_gone.add((rebalance, piece.member))
 
 
-def _remember(episode: GroupEpisode, group: _Group) -> None:
+def _remember(episode: ExplainedRebalance, group: _Group) -> None:
     made = episode.round
     _note_the_stale(made, group)
     group.came += [a for a in arrivals(made) if a.member.key not in group.away]
@@ -239,7 +248,7 @@ def _remember(episode: GroupEpisode, group: _Group) -> None:
             group.present.pop(piece.member.key, None)
 
 
-def _covered(pieces: list[Piece]) -> float:
+def _covered(pieces: list[Segment]) -> float:
     """Return the seconds that pieces cover, what two agents saw once only."""
     seconds, until = 0.0, float("-inf")
     for piece in sorted(pieces, key=lambda piece: piece.started_at):
@@ -248,25 +257,25 @@ def _covered(pieces: list[Piece]) -> float:
     return seconds
 
 
-def _stays(piece: Piece) -> bool:
+def _stays(piece: Segment) -> bool:
     return not piece.is_exit and (piece.is_open or piece.outcome is Outcome.SYNCED)
 
 
-def _in_hindsight(episode: GroupEpisode, group: _Group) -> GroupEpisode:
+def _in_hindsight(episode: ExplainedRebalance, group: _Group) -> ExplainedRebalance:
     """Tell rollouts, scale-downs and who was never gone, which only later rebalances show."""
     staying = [member for member, _ in group.present.values()]
     this = episode.round.id
     told = tuple(
         departure
         if (this, departure.member) in group.came_back
-        else explained(departure, group.came, staying)
+        else classify(departure, group.came, staying)
         for departure in episode.departures
         if (this, departure.member) not in group.never_gone
     )
     return replace(episode, trigger=_held_to(episode, group), departures=told)
 
 
-def _held_to(episode: GroupEpisode, group: _Group) -> Trigger:
+def _held_to(episode: ExplainedRebalance, group: _Group) -> Trigger:
     """Take a name back that only an absence had given, of a member that was not gone at all."""
     trigger = episode.trigger
     if trigger.certainty is not Certainty.INFERRED or trigger.member is None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aggregation.rebalances.causes import cause_of
-from aggregation.rebalances.grouping import Round
-from aggregation.rebalances.segments import MemberRef, Piece, Step
+from aggregation.rebalances.grouping import RebalanceSegments
+from aggregation.rebalances.segments import MemberRef, Segment, Step
 from metrics.model.sample import Scope
 from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
@@ -58,9 +58,9 @@ class Straggler:
     waited_s: float
 
 
-def seen_trigger(made: Round) -> Trigger | None:
+def find_seen_trigger(made: RebalanceSegments) -> Trigger | None:
     """Return the earliest cause that was seen; an admin's words go before the victim's silence."""
-    causes = [(step, cause_of(step)) for piece in made.pieces for step in piece.steps]
+    causes = [(step, cause_of(step)) for piece in made.segments for step in piece.steps]
     found = [(step, code) for step, code in causes if code is not None]
     if not found:
         return None
@@ -75,14 +75,14 @@ def seen_trigger(made: Round) -> Trigger | None:
     )
 
 
-def removal_of(made: Round, member: MemberRef) -> Step | None:
+def removal_of(made: RebalanceSegments, member: MemberRef) -> Step | None:
     """Return the admin's leave that removed a member, if one was seen."""
-    notes = (note for piece in made.pieces for note in piece.notes)
+    notes = (note for piece in made.segments for note in piece.notes)
     return next((n for n in notes if n.member == member and n.source in _ADMINS and n.reason), None)
 
 
-def inferred_trigger(
-    made: Round, absent: Collection[MemberRef], before: Collection[tuple[str, ...]]
+def infer_root_cause(
+    made: RebalanceSegments, absent: Collection[MemberRef], before: Collection[tuple[str, ...]]
 ) -> Trigger:
     """Return the trigger where no cause was seen.
 
@@ -110,7 +110,7 @@ def inferred_trigger(
     return unknown_trigger(made, absent)
 
 
-def unknown_trigger(made: Round, absent: Collection[MemberRef]) -> Trigger:
+def unknown_trigger(made: RebalanceSegments, absent: Collection[MemberRef]) -> Trigger:
     """Return that nobody can be named, and whose source is missing."""
     return Trigger(certainty=Certainty.UNKNOWN, at=made.started_at, missing=_missing(absent))
 
@@ -122,7 +122,7 @@ def _missing(absent: Collection[MemberRef]) -> str:
     return "the member that began it: no agent sees it"
 
 
-def straggler(made: Round, absent: Collection[MemberRef]) -> Straggler | None:
+def straggler(made: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler | None:
     """Return who joined last, whom the others waited for in vain, or who fell silent meanwhile."""
     staying = [p for p in made.consumers if not p.is_exit and p.scope is Scope.CONSUMER]
     arrived = _arrivals(staying)
@@ -137,13 +137,13 @@ def straggler(made: Round, absent: Collection[MemberRef]) -> Straggler | None:
     return _suspected(made)
 
 
-def _suspected(made: Round) -> Straggler | None:
+def _suspected(made: RebalanceSegments) -> Straggler | None:
     """Return a client whose statistics had a hole while its group rebalanced: it did not poll."""
-    silent = [note for p in made.pieces for note in p.notes if note.source == SourceKind.STATS]
+    silent = [note for p in made.segments for note in p.notes if note.source == SourceKind.STATS]
     return Straggler(silent[0].member, made.ended_at - made.started_at) if silent else None
 
 
-def _arrivals(staying: Iterable[Piece]) -> list[tuple[float, MemberRef]]:
+def _arrivals(staying: Iterable[Segment]) -> list[tuple[float, MemberRef]]:
     """Return when each member was ready: its join where all joins were seen, else its end."""
     ready: dict[MemberRef, float] = {}
     known = [p for p in staying if not p.is_open]

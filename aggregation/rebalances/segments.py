@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Segment:
     """What one member has to do with one rebalance of its group. Instants are Unix seconds."""
 
     member: MemberRef
@@ -63,7 +63,7 @@ class Piece:
     outcome: Outcome | None = None
     notes: tuple[Step, ...] = ()
     """What was told of it that is nobody's code."""
-    is_mark: bool = False
+    is_note: bool = False
     """A recorded cause without an episode, such as an admin's leave."""
     joined_at: float | None = None
     """When it last asked to join, where that was seen."""
@@ -75,13 +75,13 @@ class Piece:
     @property
     def is_round(self) -> bool:
         """Whether the member got, or waited for, an assignment."""
-        return not self.is_exit and not self.is_mark
+        return not self.is_exit and not self.is_note
 
 
-def pieces(records: Sequence[Sample]) -> list[Piece]:
+def segments(records: Sequence[Sample]) -> list[Segment]:
     """Cut the records of one group into pieces, by their start."""
     chains: dict[tuple[object, ...], list[Sample]] = defaultdict(list)
-    marks: list[Piece] = []
+    marks: list[Segment] = []
     for record in records:
         if record.episode is None:
             marks += _mark(record)
@@ -91,14 +91,14 @@ def pieces(records: Sequence[Sample]) -> list[Piece]:
     return sorted(found, key=lambda piece: (piece.started_at, piece.member.key, piece.scope))
 
 
-def _mark(record: Sample) -> list[Piece]:
+def _mark(record: Sample) -> list[Segment]:
     """Return what was recorded outside any episode: an admin's leave, a join without a cause."""
     if record.kind is not SampleKind.SIGNAL:
         return []
     step = _step(record)
     joined = record.reason == UNEXPLAINED
     return [
-        Piece(
+        Segment(
             member=step.member,
             scope=record.scope,
             started_at=step.at,
@@ -107,14 +107,14 @@ def _mark(record: Sample) -> list[Piece]:
             notes=(step,) if record.to is None and not joined else (),
             generations=_known(record.generation) if joined else frozenset(),
             outcome=Outcome.SYNCED if joined else None,
-            is_mark=not joined,
+            is_note=not joined,
             member_id=record.member_id,
             agent=record.agent,
         )
     ]
 
 
-def _cut(chain: list[Sample]) -> list[Piece]:
+def _cut(chain: list[Sample]) -> list[Segment]:
     """Return the pieces of one episode: how it went, and the round that ended it."""
     chain.sort(key=_order)
     moves = [record for record in chain if record.kind is not SampleKind.SIGNAL]
@@ -123,7 +123,7 @@ def _cut(chain: list[Sample]) -> list[Piece]:
     steps = tuple(_step(record) for record in chain if record.to)
     notes = [each for each in chain if each.kind is SampleKind.SIGNAL and each.to is None]
     last = moves[-1]
-    whole = Piece(
+    whole = Segment(
         member=_member(last),
         scope=last.scope,
         started_at=parse_time(moves[0].ts),
@@ -141,10 +141,10 @@ def _cut(chain: list[Sample]) -> list[Piece]:
     if last.outcome is Outcome.LEFT:
         return [replace(whole, is_exit=True, generations=frozenset())]
     dropped = next((s for s in steps if s.code is DROPPED_GROUP and not s.masked), None)
-    return [whole] if dropped is None else _went_and_came(whole, dropped)
+    return [whole] if dropped is None else _split_drop(whole, dropped)
 
 
-def _went_and_came(whole: Piece, dropped: Step) -> list[Piece]:
+def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
     """Cut an episode at the poll interval's end: from there on its member is out of the group."""
     went = replace(
         whole,

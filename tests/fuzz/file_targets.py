@@ -27,7 +27,7 @@ from agent.web.basic_auth import Users, parse_credentials
 from agent.web.web_config import read_web_config
 from agent.wiring.agent_config import effective, load
 from aggregation.explain.explanation import explanations
-from aggregation.rebalances.rebalances import group_episodes
+from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.ingest.record_parser import read_line
 from metrics.model.sample import decode, encode
 from metrics.model.signals import Signal
@@ -135,7 +135,7 @@ def samples(data: bytes) -> None:
         read_line(data)
     msgspec.json.encode(_taken(data).checkpoint())
     with suppress(ValueError):
-        explanations(group_episodes([decode(data)]), 1, None)
+        explanations(explain_rebalances([decode(data)]), 1, None)
 
 
 def _taken(data: bytes) -> PushReceiver:

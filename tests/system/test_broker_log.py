@@ -12,7 +12,7 @@ from agent.lab.clients import Clients
 from agent.lab.lab import Lab
 from agent.lab.process import Driver
 from agent.lab.proxy import JOIN_GROUP
-from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.sample import Sample
 from tests.net_raw import needs_net_raw
 from tests.system.observer import STREAMS, Observer
@@ -93,15 +93,15 @@ def scene(lab: Lab, agents: list[Observer], tmp_path: Path) -> Iterator[Scene]:
         yield Scene(lab, clients, *agents)
 
 
-def _episodes(agent: Observer, groups: set[str]) -> list[GroupEpisode]:
+def _episodes(agent: Observer, groups: set[str]) -> list[ExplainedRebalance]:
     lines = [
         line for path in agent._spool.glob("*.jsonl") for line in path.read_text().splitlines()
     ]
     records = [msgspec.json.decode(line, type=Sample) for line in lines]
-    return [e for e in group_episodes(records) if e.round.ref.group in groups]
+    return [e for e in explain_rebalances(records) if e.round.ref.group in groups]
 
 
-def _named(episodes: list[GroupEpisode], follow_ups: set[int]) -> Named:
+def _named(episodes: list[ExplainedRebalance], follow_ups: set[int]) -> Named:
     """Leave out what follows an assignment at once: only the wire sees that it belongs to it."""
     return [
         (episode.round.generations[0], _name(episode))
@@ -110,7 +110,7 @@ def _named(episodes: list[GroupEpisode], follow_ups: set[int]) -> Named:
     ]
 
 
-def _name(episode: GroupEpisode) -> str | None:
+def _name(episode: ExplainedRebalance) -> str | None:
     member = episode.trigger.member
     return None if member is None else member.group_instance_id or member.client_id
 

@@ -15,7 +15,7 @@ import pytest
 
 from agent.lab.process import Driver
 from aggregation.rebalances.causes import cause_of
-from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.sample import Sample, parse_time
 from tests.system.stage import Stage
 
@@ -93,28 +93,28 @@ def test_the_one_who_began_it_is_named_and_nobody_else(stage: Stage, tmp_path: P
     told = _causes(_happened(spool, stage.group))
 
     assert told[-len(played) :] == played
-    whole = group_episodes(_records(spool))
+    whole = explain_rebalances(_records(spool))
     for seen, part in _halves(_records(spool)):
         for each in part:
             _assert_no_wrong_name(each, whole, seen)
 
 
-def _halves(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[GroupEpisode]]]:
+def _halves(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[ExplainedRebalance]]]:
     alive_at = max(parse_time(record.ts) for record in records)
     for size in (1, 2):
         for seen in combinations(_MEMBERS, size):
             part = [record for record in records if record.client_id in seen]
-            yield seen, group_episodes(part, lambda _: alive_at)
+            yield seen, explain_rebalances(part, lambda _: alive_at)
 
 
 def _assert_no_wrong_name(
-    part: GroupEpisode, whole: list[GroupEpisode], seen: tuple[str, ...]
+    part: ExplainedRebalance, whole: list[ExplainedRebalance], seen: tuple[str, ...]
 ) -> None:
     """A trigger that was not watched is unknown; who is named had a cause, or is the one."""
     if part.trigger.member is None:
         return
     at = part.trigger.at
     same = [each for each in whole if each.round.started_at <= at <= each.round.ended_at]
-    pieces = [piece for each in same for piece in each.round.pieces]
+    pieces = [piece for each in same for piece in each.round.segments]
     causes = {step.member for piece in pieces for step in piece.steps if cause_of(step)}
     assert part.trigger.member in causes | {each.trigger.member for each in same}, (seen, part)

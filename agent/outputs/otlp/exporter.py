@@ -18,7 +18,7 @@ from agent.config.otlp import OtlpConfig
 from agent.errors import ConfigError, OutputError
 from agent.outputs.otlp.senders import OtlpSender
 from agent.outputs.otlp.spans import spans
-from aggregation.rebalances.rebalances import GroupEpisode
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import Exposition, OutputStats
 from metrics.exporters.otel import metrics_data
 
@@ -50,7 +50,7 @@ class OtlpOutput:
         self._config, self._max_series, self._read = config, max_series, read
         self._resource = Resource.create(resource)
         self._sender: OtlpSender | None = OtlpSender(config)
-        self._queue = deque[GroupEpisode](maxlen=MAX_EPISODES)
+        self._queue = deque[ExplainedRebalance](maxlen=MAX_EPISODES)
         self._sent = self._dropped = self._errors = 0
         self._fault = ""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otlp")
@@ -66,7 +66,7 @@ class OtlpOutput:
             errors=self._errors,
         )
 
-    def enqueue(self, episodes: Sequence[GroupEpisode]) -> None:
+    def enqueue(self, episodes: Sequence[ExplainedRebalance]) -> None:
         """Keep rebalances for the next export; the oldest go when there are too many."""
         if self._config.traces:
             self._dropped += max(0, len(self._queue) + len(episodes) - MAX_EPISODES)
@@ -103,7 +103,7 @@ class OtlpOutput:
                 log.info("otlp_export_restored")
             self._fault = ""
 
-    def _requeue(self, episodes: list[GroupEpisode]) -> None:
+    def _requeue(self, episodes: list[ExplainedRebalance]) -> None:
         newer = [*episodes, *self._queue]
         self._dropped += max(0, len(newer) - MAX_EPISODES)
         self._queue = deque(newer, MAX_EPISODES)
@@ -128,7 +128,7 @@ class OtlpOutput:
         data = metrics_data(exposition, self._resource, at, self._max_series, state_sets=state_sets)
         self._connect().send(data)
 
-    def _send_episodes(self, episodes: list[GroupEpisode]) -> None:
+    def _send_episodes(self, episodes: list[ExplainedRebalance]) -> None:
         made = (span for each in episodes for span in spans(each, self._resource))
         for some in _batches(made):
             self._connect().send_spans(some)

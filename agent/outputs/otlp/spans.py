@@ -14,8 +14,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
 from opentelemetry.util.types import AttributeValue
 
 from aggregation.rebalances.counter import UNKNOWN
-from aggregation.rebalances.rebalances import GroupEpisode
-from aggregation.rebalances.segments import MemberRef, Piece, Step
+from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.rebalances.segments import MemberRef, Segment, Step
 from metrics.exporters.otel import ATTRIBUTES, SCOPE, trace_of
 from metrics.exporters.points import printable
 from metrics.model.sample import digest
@@ -24,7 +24,7 @@ _SCOPE = InstrumentationScope(SCOPE)
 OptionalAttributes = dict[str, AttributeValue | None]
 
 
-def spans(episode: GroupEpisode, resource: Resource) -> Iterator[ReadableSpan]:
+def spans(episode: ExplainedRebalance, resource: Resource) -> Iterator[ReadableSpan]:
     """Return the root and one span for each part that a member had in it."""
     # made directly: a tracer would give ids of its own, and wants to be told while it happens
     make = partial(
@@ -40,8 +40,8 @@ def spans(episode: GroupEpisode, resource: Resource) -> Iterator[ReadableSpan]:
         start_time=_ns(made.started_at),
         end_time=_ns(made.ended_at),
     )
-    for number, piece in enumerate(made.pieces):
-        if piece.is_mark:
+    for number, piece in enumerate(made.segments):
+        if piece.is_note:
             continue
         yield make(
             name=printable(piece.member.client_id),
@@ -54,13 +54,13 @@ def spans(episode: GroupEpisode, resource: Resource) -> Iterator[ReadableSpan]:
         )
 
 
-def _group_attributes(episode: GroupEpisode) -> OptionalAttributes:
+def _group_attributes(episode: ExplainedRebalance) -> OptionalAttributes:
     trigger, slow = episode.trigger, episode.straggler
     return {
         **_group(episode),
         "kafka.rebalance.episode": episode.round.id,
         "kafka.rebalance.status": UNKNOWN if trigger.code is None else trigger.code.label,
-        "kafka.rebalance.peak": episode.gravest.label,
+        "kafka.rebalance.peak": episode.highest.label,
         "kafka.rebalance.trigger.client.id": _name(trigger.member),
         "kafka.rebalance.trigger.reason": trigger.reason or trigger.missing,
         "kafka.rebalance.trigger.certainty": trigger.certainty.value,
@@ -70,7 +70,7 @@ def _group_attributes(episode: GroupEpisode) -> OptionalAttributes:
     }
 
 
-def _member_attributes(piece: Piece, episode: GroupEpisode) -> OptionalAttributes:
+def _member_attributes(piece: Segment, episode: ExplainedRebalance) -> OptionalAttributes:
     return {
         **_group(episode),
         ATTRIBUTES["client_id"]: piece.member.client_id,
@@ -82,7 +82,7 @@ def _member_attributes(piece: Piece, episode: GroupEpisode) -> OptionalAttribute
     }
 
 
-def _group(episode: GroupEpisode) -> OptionalAttributes:
+def _group(episode: ExplainedRebalance) -> OptionalAttributes:
     made = episode.round
     return {
         "messaging.system": "kafka",

@@ -15,7 +15,7 @@ from itertools import takewhile
 import msgspec
 
 from aggregation.rebalances.grouping import SKEW_S
-from aggregation.rebalances.rebalances import RETURN_S, GroupEpisode, group_episodes
+from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance, explain_rebalances
 from aggregation.spark.tables.period import ends_at
 from metrics.model.sample import Sample, SampleKind, Scope, format_time
 
@@ -52,12 +52,12 @@ class GroupDays:
     def __init__(self, carried: Carried) -> None:
         """Begin with what the day before has left."""
         self.carried = carried
-        self.pending: Sequence[GroupEpisode] = ()
+        self.pending: Sequence[ExplainedRebalance] = ()
         """What is not over yet, as it looks so far."""
 
     def day(
         self, day: date, events: Iterable[Sample], told: Mapping[str, str]
-    ) -> Sequence[GroupEpisode]:
+    ) -> Sequence[ExplainedRebalance]:
         """Return what is over by the end of a day.
 
         ``told`` are the agents and when each was last heard of (RFC 3339) by then.
@@ -76,7 +76,7 @@ class GroupDays:
         return over
 
 
-def explained(records: Iterable[Sample], told: Mapping[str, str]) -> list[GroupEpisode]:
+def explained(records: Iterable[Sample], told: Mapping[str, str]) -> list[ExplainedRebalance]:
     """Return the rebalances of one group, whatever order its records come in.
 
     ``told`` are the agents and when each was last heard of (RFC 3339).
@@ -84,19 +84,19 @@ def explained(records: Iterable[Sample], told: Mapping[str, str]) -> list[GroupE
     in_order = sorted(records, key=_place)
     agents = {record.agent for record in in_order}
     alive = [_sign_of_life(agent, told[agent]) for agent in agents if agent in told]
-    return group_episodes([*in_order, *alive])
+    return explain_rebalances([*in_order, *alive])
 
 
-def _order(episode: GroupEpisode) -> tuple[float, str]:
+def _order(episode: ExplainedRebalance) -> tuple[float, str]:
     return episode.round.started_at, episode.round.id
 
 
-def _over_at(episode: GroupEpisode) -> float:
+def _over_at(episode: ExplainedRebalance) -> float:
     made = episode.round
     return made.ended_at + (OPEN_S if made.is_open else QUIET_S)
 
 
-def _cut(made: Sequence[GroupEpisode], since: float) -> float:
+def _cut(made: Sequence[ExplainedRebalance], since: float) -> float:
     """Return a time as early that nothing is cut in two: rebalances of a group can overlap."""
     for each in sorted(made, key=lambda each: each.round.ended_at, reverse=True):
         if each.round.ended_at < since:

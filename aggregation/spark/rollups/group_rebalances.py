@@ -1,9 +1,9 @@
 """Whole rebalances of groups with their root cause: DataFrame to DataFrame.
 
 Theory of operation. The rules are those of `aggregation.rebalances.rebalances`, and so is the code:
-each group's events go to a Python worker as one Arrow table and through `group_episodes`: all at
-once (`group_rebalances`), or, for rollups, a day at a time (`explained_by_day`). Then what is not
-over at midnight waits for the next day (`GroupDays`), and a day costs what happened on it. Only
+each group's events go to a Python worker as one Arrow table and through `explain_rebalances`: all
+at once (`group_rebalances`), or, for rollups, a day at a time (`explained_by_day`). Then what is
+not over at midnight waits for the next day (`GroupDays`): a day costs what happened on it. Only
 events go there: periodic samples, which are most of the data, are read for one thing, up to when
 each agent had told all (`heard`).
 """
@@ -21,8 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from aggregation.rebalances.grouping import Round
-from aggregation.rebalances.rebalances import GroupEpisode
+from aggregation.rebalances.grouping import RebalanceSegments
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.spark.rollups.daily_rebalances import (
     Carried,
     GroupDays,
@@ -190,7 +190,7 @@ def _by_day(events: pa.Table) -> dict[date, list[Sample]]:
     return found
 
 
-def row_of(episode: GroupEpisode) -> dict[str, Any]:
+def row_of(episode: ExplainedRebalance) -> dict[str, Any]:
     """Return an explained rebalance as a row of `REBALANCES`, without its batch."""
     made, trigger, slow = episode.round, episode.trigger, episode.straggler
     started_at = datetime.fromtimestamp(made.started_at, UTC)
@@ -211,7 +211,7 @@ def row_of(episode: GroupEpisode) -> dict[str, Any]:
         "client_id": None if trigger.member is None else trigger.member.client_id,
         "host": None if trigger.member is None else trigger.member.host,
         "reason": trigger.reason if trigger.missing is None else trigger.missing,
-        "gravest": episode.gravest.value,
+        "gravest": episode.highest.value,
         "members": len({piece.member for piece in made.consumers}),
         "straggler": None if slow is None else slow.member.client_id,
         "straggler_host": None if slow is None else slow.member.host,
@@ -225,7 +225,7 @@ def row_of(episode: GroupEpisode) -> dict[str, Any]:
     }
 
 
-def clock_offsets(made: Round) -> dict[str, float]:
+def clock_offsets(made: RebalanceSegments) -> dict[str, float]:
     """Return by how many seconds each agent's clock is off the others', where several saw it.
 
     The members of a classic group get their assignments at one moment, the last one's join.

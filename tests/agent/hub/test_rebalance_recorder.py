@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from agent.hub.push_receiver import PENDING_TIMEOUT_S, PushReceiver, with_spool
-from agent.hub.rebalance_recorder import GroupWatch
+from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords
 from aggregation.rebalances.counter import SETTLE_S
 from metrics.model.sample import EpisodeRecord, Sample, SampleKind, encode
@@ -27,7 +27,7 @@ class Hub:
         self.history = RecentRecords(recorded, watermark_of=self.watermark)
         self.episodes: list[Sample] = []
         take, clock = self.episodes.extend, lambda: self.now
-        self.watch = GroupWatch(self.history, recorded, 10, take, self, clock)
+        self.watch = RebalanceRecorder(self.history, recorded, 10, take, self, clock)
 
     def watermark(self, agent: str) -> float:
         return self.intake.watermark_of(agent) or 0.0

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from agent.errors import ConfigError, OutputError, SourceError
-from agent.hub.rebalance_recorder import GroupWatch
+from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.runtime.pipeline import Positions
 from agent.sources.base import Source
 from agent.wiring.agent import Agent
@@ -185,10 +185,10 @@ def test_a_sink_that_breaks_begins_again_and_stops_nothing(
 def test_a_search_for_causes_that_breaks_begins_again_and_stops_nothing(
     config_file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(_: GroupWatch) -> None:
+    async def broken(_: RebalanceRecorder) -> None:
         raise ZeroDivisionError  # a bug
 
-    monkeypatch.setattr(GroupWatch, "check", broken)
+    monkeypatch.setattr(RebalanceRecorder, "check", broken)
     monkeypatch.setattr("agent.hub.rebalance_recorder._CHECK_S", 0.01)
     monkeypatch.setattr("agent.runtime.supervisor.RESTART_S", 0.01)
     with config_file.open("a") as file:

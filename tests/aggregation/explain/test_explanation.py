@@ -4,8 +4,8 @@ import pytest
 
 from aggregation.explain.explanation import choose, explain, explanations
 from aggregation.explain.recommendations import ADVICE, SLOW_MEMBER, UNSEEN
-from aggregation.rebalances.inspection_findings import Toll
-from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.inspection_findings import Finding
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.status import RebalanceStatus as Status
 from tests.aggregation.rebalances.test_rebalances import (
     NEW,
@@ -21,8 +21,8 @@ from tests.aggregation.rebalances.test_rebalances import (
 from tests.metrics.given import raised
 
 
-def story() -> list[GroupEpisode]:
-    return group_episodes(
+def story() -> list[ExplainedRebalance]:
+    return explain_rebalances(
         records(
             *START,
             *round_of(2, 100.0, A, B, C, causes={"a": (5, "poll interval exceeded")}),
@@ -46,7 +46,9 @@ def test_answer_names_who_caused_most_and_whom_the_group_waited_for() -> None:
 
 
 def test_cost_names_the_partitions_that_moved() -> None:
-    told = explain("k", "g", group_episodes(records(*START, *gaining(2, 100.0, a=1, b=0, c=0)))[1:])
+    told = explain(
+        "k", "g", explain_rebalances(records(*START, *gaining(2, 100.0, a=1, b=0, c=0)))[1:]
+    )
 
     assert told.answer.endswith("; it cost 1.2 s of its members' time, and 1 partition moved.")
     assert (told.partitions_moved, told.happened[0].partitions_moved) == (1, 1)
@@ -65,7 +67,10 @@ def test_one_rebalance_that_still_runs() -> None:
 
 def test_cost_names_the_records_that_waited() -> None:
     begun, *_, again = story()
-    behind = [replace(begun, tolls=(Toll(1.0, "k", 2, 1),)), replace(again, tolls=(_toll(1_234),))]
+    behind = [
+        replace(begun, findings=(Finding(1.0, "k", 2, 1),)),
+        replace(again, findings=(_toll(1_234),)),
+    ]
 
     assert explain("k", "g", behind[:1]).answer.endswith(
         "s of its members' time, and 2 partitions moved; 1 record waited afterwards."
@@ -74,13 +79,13 @@ def test_cost_names_the_records_that_waited() -> None:
     assert [each.lag for each in explain("k", "g", behind).happened] == [1, 1_234]
 
 
-def _toll(lag: int) -> Toll:
-    return Toll(1.0, "k", None, lag)
+def _toll(lag: int) -> Finding:
+    return Finding(1.0, "k", None, lag)
 
 
 def test_long_reason_is_shortened_in_the_answer_alone() -> None:
     reason = "metadata " * 25
-    (found,) = group_episodes(records(raised(7, 400.0, C, reason=reason)))
+    (found,) = explain_rebalances(records(raised(7, 400.0, C, reason=reason)))
 
     told = explain("k", "g", [found])
 
@@ -93,7 +98,7 @@ def test_no_rebalance() -> None:
 
 
 def test_inferred_says_so() -> None:
-    found = group_episodes(records(*START, *round_of(2, 100.0, B, C)))[1:]
+    found = explain_rebalances(records(*START, *round_of(2, 100.0, B, C)))[1:]
 
     told = explain("k", "g", found)
 
@@ -103,7 +108,7 @@ def test_inferred_says_so() -> None:
 
 
 def test_unknown_says_what_is_missing() -> None:
-    found = group_episodes(records(*START, *round_of(2, 100.0, A, B, C)))[1:]
+    found = explain_rebalances(records(*START, *round_of(2, 100.0, A, B, C)))[1:]
 
     told = explain("k", "g", found)
 
@@ -125,7 +130,7 @@ def test_every_code_has_advice(code: Status) -> None:
 
 
 def test_totals_are_the_sums() -> None:
-    found = group_episodes(records(*START, *round_of(2, 100.0, A, B, C, causes={"a": NEW})))[1:]
+    found = explain_rebalances(records(*START, *round_of(2, 100.0, A, B, C, causes={"a": NEW})))[1:]
 
     told = explain("k", "g", found)
 
@@ -151,6 +156,6 @@ class TestChoose:
 
 
 def test_groups_are_explained_apart() -> None:
-    one, other = story(), group_episodes(records(*START))
+    one, other = story(), explain_rebalances(records(*START))
 
     assert [told.rebalances for told in explanations(one + other, 3, None)] == [3]

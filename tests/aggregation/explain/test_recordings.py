@@ -16,7 +16,7 @@ from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from aggregation.rebalances.causes import cause_of
-from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.sample import Sample, Scope
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -38,7 +38,7 @@ def _groups(recording: str) -> dict[str, list[Sample]]:
     return groups
 
 
-def _story(episodes: list[GroupEpisode]) -> list[str]:
+def _story(episodes: list[ExplainedRebalance]) -> list[str]:
     return [
         " ".join(
             (
@@ -115,13 +115,13 @@ def _story(episodes: list[GroupEpisode]) -> list[str]:
     ],
 )
 def test_all_members_tell_the_whole_story(recording: str, group: str, story: list[str]) -> None:
-    assert _story(group_episodes(_groups(recording)[group])) == story
+    assert _story(explain_rebalances(_groups(recording)[group])) == story
 
 
 @pytest.mark.parametrize("recording", _RECORDINGS)
 def test_some_of_the_members_name_nobody_else(recording: str) -> None:
     for records in _groups(recording).values():
-        whole = group_episodes(records)
+        whole = explain_rebalances(records)
         for seen, part in _parts(records):
             for each in part:
                 told = (recording, each.round.ref.group, seen, _story([each]))
@@ -129,27 +129,27 @@ def test_some_of_the_members_name_nobody_else(recording: str) -> None:
                 assert _gone(each) <= {d.member for w in whole for d in w.departures}, told
 
 
-def _parts(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[GroupEpisode]]]:
+def _parts(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[ExplainedRebalance]]]:
     members = sorted({r.client_id or "" for r in records if r.scope is Scope.CONSUMER})
     for count in range(1, len(members)):
         for seen in combinations(members, count):
             part = [record for record in records if record.client_id in seen]
-            yield seen, group_episodes(part, lambda _: _MUCH_LATER_AT)
+            yield seen, explain_rebalances(part, lambda _: _MUCH_LATER_AT)
 
 
-def _named(episode: GroupEpisode) -> set[object]:
+def _named(episode: ExplainedRebalance) -> set[object]:
     member = episode.trigger.member
     return set() if member is None else {member}
 
 
-def _gone(episode: GroupEpisode) -> set[object]:
+def _gone(episode: ExplainedRebalance) -> set[object]:
     return {departure.member for departure in episode.departures}
 
 
-def _guilty(at: float, whole: list[GroupEpisode]) -> set[object]:
+def _guilty(at: float, whole: list[ExplainedRebalance]) -> set[object]:
     """Return who had a cause in what ran at an instant, or may have begun it without a word."""
     running = [w for w in whole if w.round.started_at <= at <= w.round.ended_at]
-    steps = (step for w in running for piece in w.round.pieces for step in piece.steps)
+    steps = (step for w in running for piece in w.round.segments for step in piece.steps)
     begun = {w.trigger.member for w in running}
     gone = {d.member for w in running if w.trigger.member is None for d in w.departures}
     return {step.member for step in steps if cause_of(step)} | begun | gone

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from aggregation.rebalances.counter import SETTLE_S, Settled, record
+from aggregation.rebalances.counter import SETTLE_S, CompletedRebalances, record
 from metrics.model.sample import EpisodeRecord, Sample, encode
 from metrics.model.signals import Member, SignalKind
 from metrics.model.snapshot import RebalanceKey
@@ -15,14 +15,14 @@ OPEN = raised(7, 200.0, B)
 UNSEEN = round_of(2, 100.0, A, B, C)
 
 
-def counted(settled: Settled, told: list[Sample], now: float) -> list[str | None]:
-    found = settled.over(told, now)
+def counted(settled: CompletedRebalances, told: list[Sample], now: float) -> list[str | None]:
+    found = settled.find_completed(told, now)
     settled.count(found)
     return [record(each).status for each in found]
 
 
 def test_counts_what_is_over_once() -> None:
-    settled, told = Settled(10), records(*START, *LEAVE)
+    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
 
     assert counted(settled, told, 1_000.0) == ["NewMember", "UserRequested"]
     assert counted(settled, told, 2_000.0) == []
@@ -33,7 +33,7 @@ def test_counts_what_is_over_once() -> None:
 
 
 def test_waits_for_late_records() -> None:
-    settled, told = Settled(10), records(*START, *LEAVE)
+    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
 
     assert counted(settled, told, 101.5 + SETTLE_S - 0.1) == ["NewMember"]
     assert counted(settled, told, 101.5 + SETTLE_S) == ["UserRequested"]
@@ -44,7 +44,7 @@ def test_waits_for_late_records() -> None:
 def test_what_begins_no_later_and_settles_later_is_counted_too(
     begins_at: float, generation: int
 ) -> None:
-    settled = Settled(10)
+    settled = CompletedRebalances(10)
     quick, slow = (replace(member, group_type="consumer") for member in (A, B))
     begun = [
         raised(7, 100.0, quick),
@@ -60,7 +60,7 @@ def test_what_begins_no_later_and_settles_later_is_counted_too(
 
 
 def test_what_was_under_way_and_takes_a_counted_one_in_is_not_counted_again() -> None:
-    settled = Settled(10)
+    settled = CompletedRebalances(10)
     begun = [
         raised(8, 99.0, B),
         raised(7, 100.0, A),
@@ -70,11 +70,11 @@ def test_what_was_under_way_and_takes_a_counted_one_in_is_not_counted_again() ->
 
     assert counted(settled, records(*begun), 140.0) == ["MetadataChanged"]
     assert counted(settled, told, 200.0) == []
-    assert len(Settled(10).over(told, 200.0)) == 1
+    assert len(CompletedRebalances(10).find_completed(told, 200.0)) == 1
 
 
 def test_what_is_counted_is_remembered_only_while_something_is_under_way() -> None:
-    settled = Settled(10)
+    settled = CompletedRebalances(10)
     quick, slow = (replace(member, group_type="consumer") for member in (A, B))
     begun = [
         raised(8, 99.0, slow),
@@ -94,18 +94,18 @@ def test_what_is_counted_is_remembered_only_while_something_is_under_way() -> No
 
 
 def test_open_one_is_not_over() -> None:
-    assert counted(Settled(10), records(*START, OPEN), 1e6) == ["NewMember"]
+    assert counted(CompletedRebalances(10), records(*START, OPEN), 1e6) == ["NewMember"]
 
 
 def test_what_an_earlier_run_has_counted_is_skipped() -> None:
-    settled, told = Settled(10), records(*START, *LEAVE)
-    settled.skip(record(each) for each in Settled(10).over(told, 50.0))
+    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
+    settled.skip(record(each) for each in CompletedRebalances(10).find_completed(told, 50.0))
 
     assert counted(settled, told, 1_000.0) == ["UserRequested"]
 
 
 def test_unseen_trigger_is_counted_as_unknown() -> None:
-    settled = Settled(10)
+    settled = CompletedRebalances(10)
     counted(settled, records(*START, *UNSEEN), 1_000.0)
 
     total = settled.totals()[RebalanceKey("k", "g", "Unknown")]
@@ -115,7 +115,7 @@ def test_unseen_trigger_is_counted_as_unknown() -> None:
 
 
 def test_the_slowest_member_of_the_last_one_is_told() -> None:
-    settled = Settled(10)
+    settled = CompletedRebalances(10)
     first, second = (
         (raised(2, 100.0, A), synced(100.25, A)),
         (raised(2, 100.125, B), synced(100.5, B)),
@@ -128,7 +128,7 @@ def test_the_slowest_member_of_the_last_one_is_told() -> None:
 
 
 def test_groups_are_bounded_the_longest_quiet_goes() -> None:
-    settled = Settled(1)
+    settled = CompletedRebalances(1)
     counted(settled, records(*START), 1_000.0)
 
     other = records(*round_of(1, 500.0, Member(group="h", client_id="x", stream="x")))
@@ -138,8 +138,8 @@ def test_groups_are_bounded_the_longest_quiet_goes() -> None:
 
 
 def test_record_tells_all_of_it() -> None:
-    settled = Settled(10)
-    (found,) = settled.over(records(*START, *LEAVE), 1_000.0)[1:]
+    settled = CompletedRebalances(10)
+    (found,) = settled.find_completed(records(*START, *LEAVE), 1_000.0)[1:]
 
     told = record(found)
 
@@ -155,7 +155,7 @@ def test_record_tells_all_of_it() -> None:
 
 
 def test_record_of_an_unseen_trigger_says_what_is_missing() -> None:
-    (found,) = Settled(10).over(records(*START, *UNSEEN), 1_000.0)[1:]
+    (found,) = CompletedRebalances(10).find_completed(records(*START, *UNSEEN), 1_000.0)[1:]
 
     told = record(found)
 

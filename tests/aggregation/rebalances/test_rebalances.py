@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregation.rebalances.departures import Departure, DepartureKind, workload
-from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty, Straggler
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import Sample, SampleKind, Scope
@@ -66,16 +66,16 @@ def records(*signals: Signal) -> list[Sample]:
     return run(Tracker(StatusConfig()), *sorted(signals, key=lambda each: each.at))
 
 
-def episodes(*signals: Signal) -> list[GroupEpisode]:
+def episodes(*signals: Signal) -> list[ExplainedRebalance]:
     """Explain a history and leave out how the group began."""
-    return group_episodes(records(*START, *signals))[1:]
+    return explain_rebalances(records(*START, *signals))[1:]
 
 
 def client(member: MemberRef | None) -> str | None:
     return None if member is None else member.client_id
 
 
-def story(found: Iterable[GroupEpisode]) -> list[tuple[Certainty, str | None, int | None]]:
+def story(found: Iterable[ExplainedRebalance]) -> list[tuple[Certainty, str | None, int | None]]:
     return [(e.trigger.certainty, client(e.trigger.member), e.trigger.code) for e in found]
 
 
@@ -92,7 +92,7 @@ class TestTrigger:
 
         assert story(found) == [(Certainty.SEEN, "a", Status.METADATA_CHANGED)]
         assert found[0].trigger.reason == "metadata"
-        assert found[0].gravest is Status.SUBSCRIPTION_CHANGED
+        assert found[0].highest is Status.SUBSCRIPTION_CHANGED
 
     def test_leave_begins_the_rebalance_of_those_who_stay(self) -> None:
         found = episodes(left(100.0, A, "closed"), *round_of(2, 102.5, B, C))
@@ -182,7 +182,7 @@ class TestInference:
         others = records(*START, *round_of(2, 100.0, B, C))
         seen_by_b = [r for r in others if r.client_id != "a"]
 
-        found = group_episodes([r for r in mine if r.client_id == "a"] + seen_by_b)[1:]
+        found = explain_rebalances([r for r in mine if r.client_id == "a"] + seen_by_b)[1:]
 
         assert story(found) == [(Certainty.UNKNOWN, None, None)]
 
@@ -261,7 +261,7 @@ class TestTogether:
         found = episodes(*stats)
 
         assert story(found) == [(Certainty.SEEN, "a", Status.NEW_MEMBER)]
-        assert {piece.member.client_id for piece in found[0].round.pieces} == {"a", "b"}
+        assert {piece.member.client_id for piece in found[0].round.segments} == {"a", "b"}
 
     def test_member_that_two_agents_saw_is_one(self) -> None:
         here = replace(A, member_id="a-1")
@@ -271,7 +271,7 @@ class TestTogether:
             *round_of(2, 100.0, there, causes={"a": (8, "s")}),
         )
 
-        assert len({piece.member for piece in found[0].round.pieces}) == 1
+        assert len({piece.member for piece in found[0].round.segments}) == 1
         assert found[0].member_seconds == pytest.approx(0.5)
 
     def test_members_of_a_new_protocol_go_one_by_one(self) -> None:
@@ -290,7 +290,7 @@ class TestTogether:
             signal(SignalKind.SYNC, 9.1, a, generation=4),
         )
 
-        found = group_episodes(told)
+        found = explain_rebalances(told)
 
         assert story(found) == [(Certainty.SEEN, "b", 2), (Certainty.SEEN, "b", 6)]
         assert [each.round.ended_at for each in found] == [5.0, 9.1]
@@ -331,7 +331,7 @@ class TestDepartures:
     def test_one_of_many_that_leaves_is_a_scale_down(self) -> None:
         pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", stream=n) for n in "bcd"]
         new = {"p": NEW}
-        found = group_episodes(
+        found = explain_rebalances(
             records(
                 *round_of(1, 0.0, *pods, causes=new),
                 left(9_000.0, pods[0], "closed"),
@@ -343,7 +343,7 @@ class TestDepartures:
 
     def test_replaced_within_minutes_is_a_rollout(self) -> None:
         pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", stream=n) for n in "bcd"]
-        found = group_episodes(
+        found = explain_rebalances(
             records(
                 *round_of(1, 0.0, *pods[:2], causes={"p": NEW}),
                 left(9_000.0, pods[0]),
@@ -357,7 +357,7 @@ class TestDepartures:
 
     def test_surge_before_a_long_lived_member_goes_is_a_rollout(self) -> None:
         old, new = (replace(A, client_id=f"shop-{n}", stream=f"{n}") for n in (1, 2))
-        found = group_episodes(
+        found = explain_rebalances(
             records(
                 *round_of(1, 0.0, old, causes={"shop-1": NEW}),
                 *round_of(2, 9_000.0, old, new, causes={"shop-2": NEW}),
@@ -376,7 +376,7 @@ class TestDepartures:
 
     def test_one_that_comes_back_takes_nobodys_place(self) -> None:
         pods = [replace(A, client_id="p", host=f"shop-{n}", stream=str(n)) for n in range(3)]
-        found = group_episodes(
+        found = explain_rebalances(
             records(
                 *round_of(1, 0.0, *pods, causes={"p": NEW}),
                 raised(5, 9_000.0, pods[0]),
@@ -435,15 +435,15 @@ def test_order_and_doubles_change_nothing(seed: int, again: list[int]) -> None:
     shuffled = told + [told[i] for i in again]
     random.Random(seed).shuffle(shuffled)
 
-    assert group_episodes(shuffled) == group_episodes(told)
+    assert explain_rebalances(shuffled) == explain_rebalances(told)
 
 
 @given(st.sets(st.sampled_from("abc")))
 def test_with_some_members_unseen_no_wrong_name(seen: set[str]) -> None:
     told = history()
-    whole = {each.round.generations: each.trigger for each in group_episodes(told)}
+    whole = {each.round.generations: each.trigger for each in explain_rebalances(told)}
 
-    for each in group_episodes([record for record in told if record.client_id in seen]):
+    for each in explain_rebalances([record for record in told if record.client_id in seen]):
         truth = whole.get(each.round.generations)
         if each.trigger.member is not None and truth is not None and each.round.generations != (1,):
             assert each.trigger.member == truth.member
@@ -490,7 +490,7 @@ def test_absent_member_that_was_only_late_is_no_trigger() -> None:
 def test_thread_that_leaves_takes_no_instance_along() -> None:
     thread = replace(A, client_id="s-StreamThread-1-consumer")
     other = replace(B, client_id="s-StreamThread-2-consumer")
-    (*_, found) = group_episodes(
+    (*_, found) = explain_rebalances(
         records(*round_of(1, 0.0, thread, other, causes={}), left(100.0, thread, "closed"))
     )
 
@@ -505,7 +505,7 @@ def test_member_that_expired_and_came_back_was_not_replaced() -> None:
     back = round_of(3, 130.0, a, B, causes={"a-1": (3, "unknown")})
     other = round_of(4, 200.0, a, B, twin, causes={"a-2": NEW})
 
-    found = group_episodes(records(*there, *gone, *back, *other))
+    found = explain_rebalances(records(*there, *gone, *back, *other))
 
     assert [d.kind for d in found[1].departures] == [DepartureKind.EXPIRED]
 
@@ -536,9 +536,9 @@ class TestPartitionsMoved:
             for agent, member in (("one", here), ("other", there))
         )
 
-        (found,) = group_episodes(one + other)
+        (found,) = explain_rebalances(one + other)
 
-        assert len(found.round.pieces) == 2
+        assert len(found.round.segments) == 2
         assert found.partitions_moved == 2
 
     def test_of_one_that_nobody_has_synced_is_not_known(self) -> None:
@@ -558,7 +558,7 @@ class TestTolls:
 
     def moved_and_lag(self, *found: Sample) -> list[tuple[int | None, int | None]]:
         told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 130.0, A, B, C))
-        return [(e.partitions_moved, e.lag) for e in group_episodes([*told, *found])]
+        return [(e.partitions_moved, e.lag) for e in explain_rebalances([*told, *found])]
 
     def test_go_to_the_latest_that_had_begun(self) -> None:
         found = self.found(109.0, gained=3, lag=40), self.found(119.0, gained=None, lag=90)
@@ -581,7 +581,7 @@ class TestTolls:
         unseen = records(*START, *round_of(2, 100.0, A, B, C))
         found = self.found(105.0, client_id="z", host="h-z", to=to), self.found(115.0, lag=1)
 
-        trigger = group_episodes([*unseen, *found])[-1].trigger
+        trigger = explain_rebalances([*unseen, *found])[-1].trigger
 
         assert (trigger.certainty, trigger.code) == (Certainty.INFERRED, code)
         assert trigger.member == MemberRef("z", "h-z")
@@ -589,7 +589,7 @@ class TestTolls:
     def test_name_who_came_before_the_others_heard_of_it(self) -> None:
         told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 120.0, A, B, C))
 
-        *_, first, second = group_episodes([*told, self.found(116.0, client_id="z", to=2)])
+        *_, first, second = explain_rebalances([*told, self.found(116.0, client_id="z", to=2)])
 
         assert first.trigger.certainty is Certainty.UNKNOWN
         assert second.trigger.member == MemberRef("z")
@@ -598,11 +598,11 @@ class TestTolls:
         unseen = records(*START, *round_of(2, 100.0, A, B, C))
         found = (self.found(at, client_id=name) for at, name in ((105.0, "y"), (115.0, "z")))
 
-        assert group_episodes([*unseen, *found])[-1].trigger.certainty is Certainty.UNKNOWN
+        assert explain_rebalances([*unseen, *found])[-1].trigger.certainty is Certainty.UNKNOWN
 
     def test_name_nobody_where_the_cause_was_seen(self) -> None:
         seen = records(*START, left(100.0, A), *round_of(2, 100.2, B, C))
 
-        trigger = group_episodes([*seen, self.found(105.0, client_id="z")])[-1].trigger
+        trigger = explain_rebalances([*seen, self.found(105.0, client_id="z")])[-1].trigger
 
         assert trigger.member == MemberRef("a", "h-a")

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.rebalances.rebalances import group_episodes
+from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark import api as functions
 from aggregation.spark.api import (
     REBALANCES,
@@ -97,7 +97,7 @@ def test_example_prints_who_triggered_most_and_the_longest_episodes(
     triggers, longest = tables_in(capsys.readouterr().out)
 
     lost = Counter[tuple[str, str]]()
-    for episode in group_episodes(samples):
+    for episode in explain_rebalances(samples):
         member, code = episode.trigger.member, episode.trigger.code
         assert member is not None
         assert code is not None

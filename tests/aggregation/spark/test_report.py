@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.rebalances.rebalances import group_episodes
+from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.report import SECTIONS, headline, quality
 from aggregation.spark.report.context import Asked, facts_of
@@ -239,7 +239,8 @@ def test_period_application_and_the_days_before(reports: Reports, week: Fleet) -
 
 def _rebalances(week: Fleet) -> list[dict[str, int]]:
     return [
-        {"day": int(format_time(e.round.started_at)[8:10])} for e in group_episodes(week.samples)
+        {"day": int(format_time(e.round.started_at)[8:10])}
+        for e in explain_rebalances(week.samples)
     ]
 
 

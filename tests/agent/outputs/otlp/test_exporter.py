@@ -72,7 +72,7 @@ def test_metrics_and_rebalances_arrive(bench: Bench) -> None:
     assert bench.received.resource["service.name"] == "agent"
     assert (duration.count, duration.HasField("min")) == (2, False)
     assert duration.exemplars[0].trace_id.hex().endswith("3fa93fa9")
-    assert len(bench.received.spans) == sum(1 + len(each.round.pieces) for each in TOLD)
+    assert len(bench.received.spans) == sum(1 + len(each.round.segments) for each in TOLD)
     assert (export.stats.written, export.stats.buffered, export.stats.errors) == (2, 0, 0)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aggregation.rebalances.grouping import GroupRef
-from aggregation.rebalances.rebalances import GroupEpisode, group_episodes
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, told_by
 from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
@@ -25,13 +25,13 @@ def day_of(record: Sample) -> date:
     return date.fromisoformat(record.ts[:10])
 
 
-def by_days(records: Sequence[Sample]) -> list[GroupEpisode]:
+def by_days(records: Sequence[Sample]) -> list[ExplainedRebalance]:
     """Explain all groups a day at a time, each time from what was written down."""
     days = sorted(set(map(day_of, records)))
     heard: dict[str, list[tuple[date, str]]] = {}
     for record in sorted(records, key=lambda record: record.ts):
         heard.setdefault(record.agent, []).append((day_of(record), record.ts))
-    out: list[GroupEpisode] = []
+    out: list[ExplainedRebalance] = []
     for ref in {GroupRef(record.cluster, record.group) for record in records}:
         mine = [r for r in records if GroupRef(r.cluster, r.group) == ref]
         out += _one_group([r for r in mine if r.kind is not SampleKind.SAMPLE], days, heard)
@@ -40,7 +40,7 @@ def by_days(records: Sequence[Sample]) -> list[GroupEpisode]:
 
 def _one_group(
     records: Sequence[Sample], days: Sequence[date], heard: dict[str, list[tuple[date, str]]]
-) -> Iterable[GroupEpisode]:
+) -> Iterable[ExplainedRebalance]:
     group = GroupDays(Carried())
     for day in days:
         group = GroupDays(Carried.decode(group.carried.encode()))
@@ -48,17 +48,17 @@ def _one_group(
     yield from group.pending
 
 
-def whole(records: Iterable[Sample]) -> list[GroupEpisode]:
-    return in_order(group_episodes(sorted(records, key=lambda record: (record.ts, record.id))))
+def whole(records: Iterable[Sample]) -> list[ExplainedRebalance]:
+    return in_order(explain_rebalances(sorted(records, key=lambda record: (record.ts, record.id))))
 
 
-def seen(episode: GroupEpisode) -> tuple[object, ...]:
+def seen(episode: ExplainedRebalance) -> tuple[object, ...]:
     """Return what was seen of a rebalance: what is inferred from older ones a day may not know."""
     trigger = episode.trigger
     return episode.round, trigger if trigger.certainty is Certainty.SEEN else None
 
 
-def in_order(episodes: Iterable[GroupEpisode]) -> list[GroupEpisode]:
+def in_order(episodes: Iterable[ExplainedRebalance]) -> list[ExplainedRebalance]:
     return sorted(episodes, key=lambda each: (each.round.started_at, each.round.ref, each.round.id))
 
 

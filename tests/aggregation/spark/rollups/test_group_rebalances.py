@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aggregation.rebalances.rebalances import group_episodes
+from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.rollups.group_rebalances import group_rebalances, row_of
 from metrics.model.sample import Sample, SampleKind
 from metrics.model.status import RebalanceStatus as S
@@ -38,7 +38,7 @@ def in_spark(frame: Frame, records: list[Sample]) -> list[dict[str, Any]]:
 
 def in_python(records: list[Sample]) -> list[dict[str, Any]]:
     in_order = sorted(records, key=lambda record: (record.ts, record.id))
-    return [row_of(episode) for episode in group_episodes(in_order)]
+    return [row_of(episode) for episode in explain_rebalances(in_order)]
 
 
 def test_invented_days_and_recordings_equal_plain_python(frame: Frame) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.rebalances.rebalances import group_episodes
+from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.report import COMPARE, SECTIONS, flapping, share
 from aggregation.spark.report.context import Asked, facts_from
@@ -113,7 +113,7 @@ def at_once(
 
 def test_add_up_to_what_happened(at_once: Tables, samples: list[Sample]) -> None:
     episodes = oracle.read(samples)
-    groups = group_episodes(samples)
+    groups = explain_rebalances(samples)
     assert at_once.total("rebalance") == len(groups)
     assert at_once.total("rebalance", "seconds") == pytest.approx(sum(e.seconds for e in groups))
     assert at_once.total("member") == len(episodes)
