@@ -54,7 +54,7 @@ class World:
                 cluster="prod-eu-1",
                 group=f"payments-{number // GROUP_SIZE:03}",
                 client_id=f"consumer-payments-{number // GROUP_SIZE:03}-{number}",
-                stream=f"/var/log/pods/payments-{number}/app/0.log",
+                origin=f"/var/log/pods/payments-{number}/app/0.log",
                 host=f"payments-{number}.payments.svc",
             )
             for number in range(-(-series // SERIES_OF_A_MEMBER))

@@ -103,12 +103,12 @@ class Pipeline:
             if isinstance(source, SupportsMemoryPressure):
                 source.shrink_buffers()
         self._recent.freeze_limits()
-        self.tracker.keep_size()
+        self.tracker.freeze_limits()
 
     def restore_limits(self) -> None:
         """Keep what the limits allow again."""
         self._recent.restore_limits()
-        self.tracker.grow()
+        self.tracker.restore_limits()
 
     async def wait_durable(self) -> bool:
         """Return once what was recorded so far is safe; False: the disk refuses."""

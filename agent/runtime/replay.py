@@ -15,10 +15,10 @@ from agent.sources.lines.stream_parser import StreamParser
 from metrics.exporters.points import printable
 from metrics.model.sample import Sample, SampleKind, format_time
 from metrics.model.signals import Signal
-from metrics.tracking.merge import MEET_S
+from metrics.tracking.merge import PLACEHOLDER_S
 from metrics.tracking.tracker import Tracker
 
-_REORDER_S = MEET_S + 2.0
+_REORDER_S = PLACEHOLDER_S + 2.0
 """Delay of a sample behind the clock: the tracker's for members of several sources, a tick, and a
 follow-up's."""
 

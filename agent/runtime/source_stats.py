@@ -21,7 +21,7 @@ class SourceStatsCollector:
 
         def take(signals: Sequence[Signal]) -> None:
             for signal in signals:
-                self._source_of_stream[signal.member.stream] = source.name
+                self._source_of_stream[signal.member.origin] = source.name
             emit(signals)
 
         return take

@@ -212,7 +212,7 @@ class Agent:
         stats = AgentStats(
             version=VERSION,
             python_version=platform.python_version(),
-            sources=self._source_stats.stats(self._pipeline.sources, snapshot.streams),
+            sources=self._source_stats.stats(self._pipeline.sources, snapshot.members_by_origin),
             outputs=(self._pipeline.spool_stats, *self._hub.stats(), *self._otel.stats()),
             tracker=snapshot.counts,
             reloads=dict(self._reloads),

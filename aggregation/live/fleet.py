@@ -15,7 +15,7 @@ import msgspec
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow, StatusCounts
 from metrics.model.status import RebalanceStatus
-from metrics.model.transition import Staircase, peak, remember
+from metrics.model.transition import PeakWindow, add_to_window, peak
 from metrics.tracking.status_track import StatusConfig
 
 NONE = RebalanceStatus.NONE
@@ -55,7 +55,7 @@ class FleetMember:
     member_id: str | None = None
     generation: int | None = None
     open: dict[str, OpenEpisode] = field(default_factory=dict)
-    steps: Staircase = ()
+    steps: PeakWindow = ()
     since_at: float = 0.0
     left_at: float | None = None
     known: bool = True
@@ -205,7 +205,7 @@ def _confirm(row: FleetMember, record: Sample) -> None:
 def _move(row: FleetMember, record: Sample) -> None:
     at, name = parse_time(record.ts), record.episode or ""
     row.known = True
-    row.steps = remember(row.steps, row.highest.status, at)
+    row.steps = add_to_window(row.steps, row.highest.status, at)
     if record.to:
         row.open[name] = OpenEpisode(RebalanceStatus(record.to), at, record.reason)
         row.left_at = None

@@ -65,14 +65,14 @@ class _Rows:
     """The rows with their labels, in the labels' order: each metric of a row uses them."""
 
     def __init__(self, live: Live) -> None:
-        self.groups = _labelled(live.groups, _group)
-        self.apps = _labelled(live.apps, _app)
-        self.instances = _labelled(live.instances, _streams)
-        self.consumers = _labelled(live.consumers, _consumer)
-        self.inspected = _labelled(live.inspected, _group)
+        self.groups = _sort_by_labels(live.groups, _group)
+        self.apps = _sort_by_labels(live.apps, _app)
+        self.instances = _sort_by_labels(live.instances, _streams)
+        self.consumers = _sort_by_labels(live.consumers, _consumer)
+        self.inspected = _sort_by_labels(live.inspected, _group)
         self.members = sorted(set(map(_member, live.members)))
-        self.durations = _labelled(live.durations.items(), _duration)
-        self.rebalances = _labelled(live.rebalances.items(), _rebalance)
+        self.durations = _sort_by_labels(live.durations.items(), _duration)
+        self.rebalances = _sort_by_labels(live.rebalances.items(), _rebalance)
         self.slowest = _slowest(live.rebalances)
 
 
@@ -102,7 +102,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _labelled(rows: Iterable[_Row], labels: Callable[[_Row], Labels]) -> _Labelled[_Row]:
+def _sort_by_labels(rows: Iterable[_Row], labels: Callable[[_Row], Labels]) -> _Labelled[_Row]:
     return sorted(((labels(row), row) for row in rows), key=itemgetter(0))
 
 
@@ -156,15 +156,15 @@ def _by_status(
     ]
 
 
-class _Held(Protocol):
+class _StatusRow(Protocol):
     @property
     def status(self) -> RebalanceStatus: ...
 
 
-_HeldRow = TypeVar("_HeldRow", bound=_Held)
+_StatusRowT = TypeVar("_StatusRowT", bound=_StatusRow)
 
 
-def _states(rows: _Labelled[_HeldRow], highest: RebalanceStatus = _HIGHEST) -> list[Point]:
+def _states(rows: _Labelled[_StatusRowT], highest: RebalanceStatus = _HIGHEST) -> list[Point]:
     codes = [(code, code.label) for code in RebalanceStatus if code <= highest]
     return [((*labels, label), code is row.status) for labels, row in rows for code, label in codes]
 
@@ -192,7 +192,7 @@ def _slowest(rebalances: Mapping[RebalanceKey, Rebalances]) -> dict[tuple[str, s
     }
 
 
-def _counted(word: str) -> Callable[[AgentStats], list[Point]]:
+def _tracker_count(word: str) -> Callable[[AgentStats], list[Point]]:
     return lambda agent: [((), agent.tracker.get(word, 0))]
 
 
@@ -207,12 +207,12 @@ _AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
     catalog.SIGNALS_READ: lambda a: [((s.name,), s.signals) for s in a.sources],
     catalog.SIGNALS_UNPARSED: lambda a: [((s.name,), s.unparsed) for s in a.sources],
     catalog.SOURCE_MEMBERS: lambda a: [((s.name,), s.members) for s in a.sources],
-    catalog.SIGNALS_SUPPRESSED: _counted("suppressed"),
-    catalog.SIGNALS_LATE: _counted("late"),
-    catalog.JOINS_UNEXPLAINED: _counted("unexplained"),
-    catalog.STATUSES_LOST: _counted("lost"),
-    catalog.MEMBERS_EVICTED: _counted("evicted"),
-    catalog.GROUPS_EVICTED: _counted("groups_evicted"),
+    catalog.SIGNALS_SUPPRESSED: _tracker_count("suppressed"),
+    catalog.SIGNALS_LATE: _tracker_count("late"),
+    catalog.JOINS_UNEXPLAINED: _tracker_count("unexplained"),
+    catalog.STATUSES_LOST: _tracker_count("lost"),
+    catalog.MEMBERS_EVICTED: _tracker_count("evicted"),
+    catalog.GROUPS_EVICTED: _tracker_count("groups_evicted"),
     catalog.SAMPLES_WRITTEN: lambda a: [((s.name,), s.written) for s in a.outputs],
     catalog.SAMPLES_BUFFERED: lambda a: [((s.name,), s.buffered) for s in a.outputs],
     catalog.SAMPLES_DROPPED: lambda a: [((s.name,), s.dropped) for s in a.outputs],

@@ -34,7 +34,7 @@ class PageWriter:
 
     def __init__(self) -> None:
         """Start with nothing remembered."""
-        self._texts: dict[_Shape, _Texts] = {}
+        self._texts: dict[_Shape, _LabelTexts] = {}
 
     def write(
         self, exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
@@ -47,10 +47,10 @@ class PageWriter:
         for row, points in found:
             alike[_shape(row)].append(points)
         # those of labels that have no series any more go
-        self._texts = {shape: self._texts.get(shape) or _Texts(*shape) for shape in alike}
+        self._texts = {shape: self._texts.get(shape) or _LabelTexts(*shape) for shape in alike}
         out = BytesIO()  # hands the page over as it is: pieces would have to be joined
         for row, points in found:
-            out.write("".join(_declared(row, is_openmetrics=is_openmetrics)).encode())
+            out.write("".join(_write_header(row, is_openmetrics=is_openmetrics)).encode())
             shape = _shape(row)
             for begin in range(0, len(points), _POINTS):
                 some = points[begin : begin + _POINTS]
@@ -87,7 +87,7 @@ def _shape(row: Metric) -> _Shape:
     return row.labels, row.type is MetricType.HISTOGRAM
 
 
-class _Texts(dict[Labels, str]):
+class _LabelTexts(dict[Labels, str]):
     """What stands between a metric's name and a value, made when it is first asked for.
 
     One for all metrics that have these labels. Of a histogram, whose bound stands between the
@@ -124,10 +124,10 @@ class _Texts(dict[Labels, str]):
 
 def _label(named: tuple[str, str]) -> str:
     name, value = named
-    return f'{name}="{_escaped(value)}"'
+    return f'{name}="{_escape(value)}"'
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     text = printable(value)
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
@@ -141,7 +141,7 @@ def _content_type(accept: str) -> str:
     return content_type
 
 
-def _declared(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
+def _write_header(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
     is_counter = row.type is MetricType.COUNTER and is_openmetrics
     name = row.name.removesuffix("_total") if is_counter else row.name
     yield f"# HELP {name} {row.help}\n"
@@ -151,7 +151,7 @@ def _declared(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
 
 
 def _histograms(
-    name: str, texts: _Texts, points: list[Point], *, with_examples: bool
+    name: str, texts: _LabelTexts, points: list[Point], *, with_examples: bool
 ) -> Iterator[str]:
     for labels, value in points:
         assert isinstance(value, Observations)  # noqa: S101 - the metric's type says so

@@ -174,7 +174,7 @@ def digest(*parts: object) -> str:
 _TRUNCATED = "…"
 
 
-def clip(reason: str | None) -> str | None:
+def clip_reason(reason: str | None) -> str | None:
     """Cut a reason to the schema's 255 characters."""
     if reason is None or len(reason) <= REASON_MAX_CHARS:
         return reason

@@ -5,7 +5,6 @@ Sources make them, the tracker takes them; nothing else passes between the two.
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -50,7 +49,7 @@ class MemberKey(NamedTuple):
     cluster: str
     group: str
     client_id: str
-    stream: str
+    origin: str
     """``group.instance.id`` where there is one, else the stream that the member was seen on."""
 
 
@@ -60,17 +59,16 @@ class InstanceKey(NamedTuple):
     cluster: str
     group: str
     client_id: str
-    stream: str
+    origin: str
     """The instance's own ``group.instance.id`` where there is one, else its threads' stream."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "stream"}):
     """Who speaks. ``member_id`` changes with every join: an attribute, no identity."""
 
     group: str
     client_id: str
-    stream: str
+    origin: str
     cluster: str = ""
     group_instance_id: str | None = None
     member_id: str | None = None
@@ -89,7 +87,7 @@ class Member:
     @property
     def key(self) -> MemberKey:
         """What identifies this consumer across joins."""
-        stream = self.group_instance_id or self.stream
+        stream = self.group_instance_id or self.origin
         return MemberKey(self.cluster, self.group, self.client_id, stream)
 
     @property
@@ -101,11 +99,10 @@ class Member:
         # StreamsConfig.getMainConsumerConfigs: a thread's group.instance.id is "<id>-<n>";
         # https://github.com/apache/kafka/blob/3.9.0/streams/src/main/java/org/apache/kafka/streams/StreamsConfig.java
         own_id = (self.group_instance_id or "").removesuffix(f"-{thread.thread}")
-        return InstanceKey(self.cluster, self.group, thread.instance, own_id or self.stream)
+        return InstanceKey(self.cluster, self.group, thread.instance, own_id or self.origin)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
+class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
     """A rebalance that an assignment demands. ``at`` and ``due_at`` are Unix seconds."""
 
     status: RebalanceStatus

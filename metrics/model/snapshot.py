@@ -115,7 +115,7 @@ class Snapshot:
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
     """Of whole groups; from hub and standalone alone, so that nothing is counted twice."""
-    streams: dict[str, int] = field(default_factory=dict)
+    members_by_origin: dict[str, int] = field(default_factory=dict)
     """How many members each stream tells of."""
     counts: dict[str, int] = field(default_factory=dict)
     """What the tracker counted: suppressed, unexplained, late, lost, evicted, groups_evicted."""

@@ -32,26 +32,26 @@ def instance_target(
     return max([NONE, *layers]) or max([NONE, *consumers])
 
 
-class Held(NamedTuple):
+class HeldStatus(NamedTuple):
     """A status that was held until ``left_at`` (Unix seconds)."""
 
     status: RebalanceStatus
     left_at: float
 
 
-Staircase = tuple[Held, ...]
+PeakWindow = tuple[HeldStatus, ...]
 """Peak memory: falling in status, rising in time, 13 steps at most."""
 
 
-def remember(steps: Staircase, status: RebalanceStatus, left_at: float) -> Staircase:
+def add_to_window(steps: PeakWindow, status: RebalanceStatus, left_at: float) -> PeakWindow:
     """Add a status that was just left; drop what it outshines. Times never run back."""
     if status is NONE:
         return steps
-    return (*(step for step in steps if step.status > status), Held(status, left_at))
+    return (*(step for step in steps if step.status > status), HeldStatus(status, left_at))
 
 
 def peak(
-    current: RebalanceStatus, steps: Staircase, now: float, window_s: float
+    current: RebalanceStatus, steps: PeakWindow, now: float, window_s: float
 ) -> RebalanceStatus:
     """Return the highest status held at any instant of [now - window_s, now]."""
     recent = (step.status for step in steps if step.left_at >= now - window_s)

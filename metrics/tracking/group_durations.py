@@ -16,7 +16,7 @@ class GroupEntry:
     sum_s: float = 0.0
 
 
-class GroupLedger:
+class GroupDurations:
     """Groups in the order in which they were last seen; the oldest goes when there are too many."""
 
     def __init__(self, limit: int, entries: list[GroupEntry], counts: Counter[str]) -> None:
@@ -25,7 +25,7 @@ class GroupLedger:
         self._entries = {entry.key: entry for entry in entries}
         self._counts = counts
 
-    def see(self, key: GroupKey) -> GroupEntry:
+    def touch(self, key: GroupKey) -> GroupEntry:
         """Return the group's entry, made if need be, and mark it as the newest."""
         entry = self._entries.pop(key, None) or GroupEntry(key)
         self._entries[key] = entry
@@ -36,7 +36,7 @@ class GroupLedger:
 
     def observe(self, key: GroupKey, duration_s: float) -> None:
         """Count one member's episode."""
-        entry = self.see(key)
+        entry = self.touch(key)
         # Prometheus: a bucket's bound is inclusive ("le")
         entry.buckets[bisect_left(DURATION_BUCKETS_S, duration_s)] += 1
         entry.sum_s += duration_s

@@ -17,33 +17,33 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from metrics.model.signals import Member, Signal, SourceKind
-from metrics.tracking.consumer import Consumer, Voice
+from metrics.tracking.consumer import Consumer, MemberView
 
 _Key = tuple[str, ...]
 
 
-class Met(NamedTuple):
+class Identity(NamedTuple):
     """Whose a signal is; None: a member that is not known yet."""
 
-    entry: Consumer | None
-    folded: Consumer | None = None
+    consumer: Consumer | None
+    merged: Consumer | None = None
     """A member that turned out to be this one; its voices have moved already."""
 
 
-class Members:
+class MemberIndex:
     """Every consumer, the longest silent first."""
 
     def __init__(self, entries: list[Consumer]) -> None:
         self._by_key: dict[_Key, Consumer] = {}
-        self._by_voice = defaultdict[str, dict[_Key, Consumer]](dict)
+        self._by_view = defaultdict[str, dict[_Key, Consumer]](dict)
         """By stream, for that is how many of them end at once."""
         self._by_id: dict[tuple[str, str], Consumer] = {}
         self._by_name: dict[tuple[str, str], tuple[Consumer, ...]] = {}
         """Tuples: nearly every name is one consumer's, and a dict takes 250 bytes."""
         self.has_clients = False
         """A member was heard of by itself, not by brokers alone."""
-        for entry in entries:
-            self.add(entry)
+        for consumer in entries:
+            self.add(consumer)
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -52,45 +52,47 @@ class Members:
         return iter(list(self._by_key.values()))
 
     @property
-    def oldest(self) -> Consumer:
+    def longest_silent(self) -> Consumer:
         """The consumer that was silent for longest."""
         return next(iter(self._by_key.values()))
 
-    def of_stream(self, stream: str) -> list[Consumer]:
+    def of_origin(self, stream: str) -> list[Consumer]:
         """Return the consumers that a stream tells of, in an order that a restart keeps."""
-        voices = self._by_voice.get(stream, {})
-        entries = {entry.track.key: entry for entry in voices.values()}
+        voices = self._by_view.get(stream, {})
+        entries = {consumer.track.key: consumer for consumer in voices.values()}
         return [entries[key] for key in sorted(entries)]
 
-    def meet(self, signal: Signal) -> Met:
+    def identify(self, signal: Signal) -> Identity:
         """Return whose a signal is, and what its member id shows."""
         member = signal.member
-        voices = self._by_voice.get(member.stream)
-        known = None if voices is None else voices.get(_voice_key(signal.source, member))
-        voice = None if known is None else known.voice_of(signal)
+        voices = self._by_view.get(member.origin)
+        known = None if voices is None else voices.get(_view_key(signal.source, member))
+        voice = None if known is None else known.view_of(signal)
         if voice is not None and voice.member is member:
-            return Met(known)
-        named = self._named(signal)
+            return Identity(known)
+        named = self._find_by_member_id(signal)
         if known is None or voice is None:
-            return self._first(named or self._by_key.get(member.key) or self._near(signal), signal)
+            return self._replace_placeholder(
+                named or self._by_key.get(member.key) or self._find_candidate(signal), signal
+            )
         if named is known or not member.member_id:
-            return Met(known)
+            return Identity(known)
         if named is not None:
             return self._join(known, voice, named)
-        if voice.named or not known.ids:
-            return Met(known)
+        if voice.has_member_id or not known.member_ids:
+            return Identity(known)
         self._part(known, voice)
-        return Met(None)
+        return Identity(None)
 
-    def hear(self, entry: Consumer, signal: Signal) -> None:
+    def record_view(self, consumer: Consumer, signal: Signal) -> None:
         """Take a signal's voice, and put its member last."""
-        key = entry.track.key
+        key = consumer.track.key
         self._by_key[key] = self._by_key.pop(key)
-        voice = entry.voice_of(signal)
+        voice = consumer.view_of(signal)
         if voice is None or voice.member is not signal.member or not voice.attached:
-            self._unindex(entry)
-            entry.hear(signal)
-            self._index(entry)
+            self._unindex(consumer)
+            consumer.record_view(signal)
+            self._index(consumer)
 
     def key_for(self, member: Member) -> _Key:
         """Return the key of a new consumer: its own, unless a voice that was parted began one."""
@@ -99,91 +101,91 @@ class Members:
             key = (*key, member.member_id or "")
         return key
 
-    def add(self, entry: Consumer) -> None:
+    def add(self, consumer: Consumer) -> None:
         """Take a new consumer."""
-        self._by_key[entry.track.key] = entry
-        self._index(entry)
+        self._by_key[consumer.track.key] = consumer
+        self._index(consumer)
 
-    def remove(self, entry: Consumer) -> None:
+    def remove(self, consumer: Consumer) -> None:
         """Forget a consumer and all that leads to it."""
-        self._unindex(entry)
-        del self._by_key[entry.track.key]
+        self._unindex(consumer)
+        del self._by_key[consumer.track.key]
 
-    def kin(self, member: Member) -> list[Consumer]:
+    def candidates(self, member: Member) -> list[Consumer]:
         """Return the consumers of the same group that share a name with this one."""
-        return [entry for name in _names(member) for entry in self._by_name.get(name, ())]
+        return [consumer for name in _names(member) for consumer in self._by_name.get(name, ())]
 
-    def _first(self, found: Consumer | None, signal: Signal) -> Met:
+    def _replace_placeholder(self, found: Consumer | None, signal: Signal) -> Identity:
         """Return whose a new voice is; who tells of itself is no stand-in from then on."""
-        if found is None or not _is_stand_in(found, signal):
-            return Met(found)
+        if found is None or not _is_placeholder(found, signal):
+            return Identity(found)
         self.remove(found)
-        return Met(None, found)
+        return Identity(None, found)
 
-    def _named(self, signal: Signal) -> Consumer | None:
+    def _find_by_member_id(self, signal: Signal) -> Consumer | None:
         member = signal.member
         found = self._by_id.get((member.group, member.member_id or ""))
-        return found if found is not None and _can_be(found, signal) else None
+        return found if found is not None and _is_compatible(found, signal) else None
 
-    def _near(self, signal: Signal) -> Consumer | None:
+    def _find_candidate(self, signal: Signal) -> Consumer | None:
         """Return the member that a new voice must be of, as far as can be told without an id."""
         member = signal.member
-        kin = [entry for entry in self.kin(member) if _can_be(entry, signal)]
-        for entry in kin:  # the same voice, which has learned its cluster; or a static member
-            if entry.voice_of(signal) is not None or member.group_instance_id is not None:
-                return entry
+        kin = [consumer for consumer in self.candidates(member) if _is_compatible(consumer, signal)]
+        for consumer in kin:  # the same voice, which has learned its cluster; or a static member
+            if consumer.view_of(signal) is not None or member.group_instance_id is not None:
+                return consumer
         others = [
-            entry
-            for entry in kin
-            if entry.attached
-            and not (entry.ids and member.member_id)
-            and all(voice.source is not signal.source for voice in entry.voices)
+            consumer
+            for consumer in kin
+            if consumer.is_attached
+            and not (consumer.member_ids and member.member_id)
+            and all(voice.source is not signal.source for voice in consumer.views)
         ]
         return others[0] if len(others) == 1 else None
 
-    def _join(self, known: Consumer, voice: Voice, named: Consumer) -> Met:
+    def _join(self, known: Consumer, voice: MemberView, named: Consumer) -> Identity:
         """Put right whom a voice speaks of: its id is another member's."""
-        if voice.named or len(known.voices) == 1:
-            if named.is_told_by_brokers and not known.is_told_by_brokers:
+        if voice.has_member_id or len(known.views) == 1:
+            if named.is_broker_only and not known.is_broker_only:
                 named, known = known, named
             self.remove(known)
             self._unindex(named)
             named.absorb(known)
             self._index(named)
-            return Met(named, known)
+            return Identity(named, known)
         self._part(known, voice)
-        return Met(named)
+        return Identity(named)
 
-    def _part(self, entry: Consumer, voice: Voice) -> None:
-        self._unindex(entry)
-        entry.voices.remove(voice)
-        self._index(entry)
+    def _part(self, consumer: Consumer, voice: MemberView) -> None:
+        self._unindex(consumer)
+        consumer.views.remove(voice)
+        self._index(consumer)
 
-    def _index(self, entry: Consumer) -> None:
-        self.has_clients = self.has_clients or not entry.is_told_by_brokers
-        for voice in entry.voices:
-            self._by_voice[voice.member.stream][_voice_key(voice.source, voice.member)] = entry
-        for member_id in entry.ids:
-            self._by_id[entry.track.member.group, member_id] = entry
-        for name in _names(entry.track.member):
-            self._by_name[name] = (*self._by_name.get(name, ()), entry)
+    def _index(self, consumer: Consumer) -> None:
+        self.has_clients = self.has_clients or not consumer.is_broker_only
+        for voice in consumer.views:
+            self._by_view[voice.member.origin][_view_key(voice.source, voice.member)] = consumer
+        for member_id in consumer.member_ids:
+            self._by_id[consumer.track.member.group, member_id] = consumer
+        for name in _names(consumer.track.member):
+            self._by_name[name] = (*self._by_name.get(name, ()), consumer)
 
-    def _unindex(self, entry: Consumer) -> None:
-        for voice in entry.voices:
-            stream = voice.member.stream
-            voices = self._by_voice[stream]
-            voices.pop(_voice_key(voice.source, voice.member), None)
+    def _unindex(self, consumer: Consumer) -> None:
+        for voice in consumer.views:
+            stream = voice.member.origin
+            voices = self._by_view[stream]
+            voices.pop(_view_key(voice.source, voice.member), None)
             if not voices:
-                del self._by_voice[stream]
-        for member_id in entry.ids:
-            self._by_id.pop((entry.track.member.group, member_id), None)
-        for name in _names(entry.track.member):
-            kin = tuple(each for each in self._by_name.pop(name, ()) if each is not entry)
+                del self._by_view[stream]
+        for member_id in consumer.member_ids:
+            self._by_id.pop((consumer.track.member.group, member_id), None)
+        for name in _names(consumer.track.member):
+            kin = tuple(each for each in self._by_name.pop(name, ()) if each is not consumer)
             if kin:
                 self._by_name[name] = kin
 
 
-def _voice_key(source: SourceKind, member: Member) -> _Key:
+def _view_key(source: SourceKind, member: Member) -> _Key:
     return (source, *member.key)
 
 
@@ -192,27 +194,27 @@ def _names(member: Member) -> set[tuple[str, str]]:
     return {(member.group, name) for name in (member.client_id, member.group_instance_id) if name}
 
 
-def _can_be(entry: Consumer, signal: Signal) -> bool:
+def _is_compatible(consumer: Consumer, signal: Signal) -> bool:
     """Tell whether nothing speaks against it: a cluster that is not known yet may be any."""
-    known, member = entry.track.member, signal.member
+    known, member = consumer.track.member, signal.member
     if len({known.cluster, member.cluster} - {""}) > 1:
         return False
-    if _is_stand_in(entry, signal):
-        return _stands_for(known, member, [member.member_id])
+    if _is_placeholder(consumer, signal):
+        return _is_other_id_of(known, member, [member.member_id])
     if signal.source is SourceKind.BROKER_LOG and known.client_id != member.client_id:
-        return _stands_for(member, known, entry.ids)
+        return _is_other_id_of(member, known, consumer.member_ids)
     return (known.client_id, known.group_instance_id) == (
         member.client_id,
         member.group_instance_id,
     )
 
 
-def _is_stand_in(entry: Consumer, signal: Signal) -> bool:
+def _is_placeholder(consumer: Consumer, signal: Signal) -> bool:
     """Tell whether a broker has only called the member by another name than the signal does."""
-    return entry.is_told_by_brokers and entry.track.member.client_id != signal.member.client_id
+    return consumer.is_broker_only and consumer.track.member.client_id != signal.member.client_id
 
 
-def _stands_for(stand_in: Member, member: Member, ids: Sequence[str | None]) -> bool:
+def _is_other_id_of(stand_in: Member, member: Member, ids: Sequence[str | None]) -> bool:
     """Tell whether what a broker took for the client id is another id of the member."""
     return stand_in.client_id in {*ids, member.group_instance_id} and (
         stand_in.group_instance_id in {None, member.group_instance_id}

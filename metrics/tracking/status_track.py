@@ -5,16 +5,26 @@ a track, so a clock that steps back moves nothing into the past.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
 from typing import NamedTuple, TypeVar
 
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope, clip, digest, format_time
+import msgspec
+
+from metrics.model.sample import (
+    Outcome,
+    Sample,
+    SampleKind,
+    Scope,
+    clip_reason,
+    digest,
+    format_time,
+)
 from metrics.model.signals import Member, SourceKind
 from metrics.model.snapshot import GroupKey
 from metrics.model.status import RebalanceStatus
-from metrics.model.transition import Staircase, remember, stale_at
+from metrics.model.transition import PeakWindow, add_to_window, stale_at
 
 NONE = RebalanceStatus.NONE
 _EPISODE_HEX_DIGITS = 16
@@ -41,16 +51,19 @@ class StatusConfig:
         return 2 * member.max_poll_interval_s
 
 
-class Told(NamedTuple):
+class Provenance(NamedTuple):
     """Who told something: between two of them time rules, for one alone the read order."""
 
     at: float
     source: SourceKind
-    stream: str
+    origin: str
 
 
-@dataclass(slots=True, kw_only=True)
-class Track:
+class Track(
+    msgspec.Struct,
+    kw_only=True,
+    rename={"origin": "stream", "peak_window": "steps", "event_names": "named"},
+):
     """What is known of one consumer or Streams instance. Instants are Unix seconds."""
 
     scope: Scope
@@ -60,7 +73,7 @@ class Track:
     client_id: str
     app: str
     source: SourceKind
-    stream: str
+    origin: str
     """With ``source``: who told last."""
     since_at: float
     last_at: float
@@ -70,10 +83,10 @@ class Track:
     """False after a status was lost: no series until the next signal."""
     reason: str | None = None
     generation: int | None = None
-    steps: Staircase = ()
-    moved: Told | None = None
+    peak_window: PeakWindow = ()
+    moved: Provenance | None = None
     """What set the status; its own time, which `since_at` may be later than."""
-    ended: Told | None = None
+    ended: Provenance | None = None
     """The last end of a round that was told, also where there was nothing to end."""
     joined_at: float | None = None
     """When the member last asked to join; None once that has led to a sync."""
@@ -85,12 +98,12 @@ class Track:
     episode_at: float = 0.0
     highest: RebalanceStatus = NONE
     # These are replaced, never changed: rows share them.
-    rebalances: dict[RebalanceStatus, int] = field(default_factory=dict)
-    transitions: dict[RebalanceStatus, int] = field(default_factory=dict)
-    seconds: dict[RebalanceStatus, float] = field(default_factory=dict)
+    rebalances: dict[RebalanceStatus, int] = msgspec.field(default_factory=dict)
+    transitions: dict[RebalanceStatus, int] = msgspec.field(default_factory=dict)
+    seconds: dict[RebalanceStatus, float] = msgspec.field(default_factory=dict)
     event_ts: str = ""
     """The clock of ids: `last_at` without periodic samples, which another reading need not have."""
-    named: tuple[str, ...] = ()
+    event_names: tuple[str, ...] = ()
     """What has got ids at ``event_ts``: which of equal events another one is."""
 
     @property
@@ -99,9 +112,9 @@ class Track:
         member = self.member
         return GroupKey(member.cluster, self.app, member.group, member.group_type)
 
-    def meet(self, source: SourceKind, stream: str, at: float) -> None:
+    def set_reporter(self, source: SourceKind, stream: str, at: float) -> None:
         """Take who speaks; what was lost is known again, and the time between is nobody's."""
-        self.source, self.stream = source, stream
+        self.source, self.origin = source, stream
         if not self.known:
             self.known, self.since_at = True, self.clock(at)
 
@@ -112,9 +125,9 @@ class Track:
         before = self.status
         self._leave_status(at)
         if before is NONE:
-            self.episode = self._name(SampleKind.EPISODE, at, NONE, None)[:_EPISODE_HEX_DIGITS]
+            self.episode = self._new_id(SampleKind.EPISODE, at, NONE, None)[:_EPISODE_HEX_DIGITS]
             self.episode_at, self.highest, self.gained = self.since_at, NONE, None
-        self.status, self.reason = to, clip(reason)
+        self.status, self.reason = to, clip_reason(reason)
         sample = self.record(
             SampleKind.TRANSITION, at, from_=before, to=to, reason=reason, outcome=outcome
         )
@@ -129,7 +142,7 @@ class Track:
 
     def end(self, at: float) -> None:
         """Take the end of a round, whether it moves the status or not."""
-        self.ended = Told(at, self.source, self.stream)
+        self.ended = Provenance(at, self.source, self.origin)
 
     def inherit(self, other: "Track", at: float) -> None:
         """Take over the counts of a track that goes at ``at``: a counter of both must not fall."""
@@ -163,7 +176,7 @@ class Track:
         """Return a sample of this track; equal events at one instant get ordinals."""
         member = self.member
         return Sample(
-            id=self._name(kind, at, from_, to),
+            id=self._new_id(kind, at, from_, to),
             kind=kind,
             ts=format_time(self.clock(at)),
             cluster=member.cluster,
@@ -180,11 +193,11 @@ class Track:
             to=to,
             peak=peak,
             status=None if to is None else to.label,
-            reason=clip(reason),
+            reason=clip_reason(reason),
             generation=self.generation,
             episode=self.episode,
             outcome=outcome,
-            joined_ts=self._joined_ts(outcome),
+            joined_ts=self._format_joined_at(outcome),
             gained=self.gained if outcome is Outcome.SYNCED else None,
             source=self.source,
         )
@@ -198,7 +211,7 @@ class Track:
         """Return when the status is lost if nothing confirms it; None if never."""
         return stale_at(self.status, self.confirmed_at, None, config.stale_after(self.member))
 
-    def _name(
+    def _new_id(
         self, kind: SampleKind, at: float, from_: RebalanceStatus | None, to: RebalanceStatus | None
     ) -> str:
         """Make an id; equal events at one instant get ordinals, a deadline comes but once."""
@@ -206,23 +219,23 @@ class Track:
         if kind is SampleKind.SAMPLE:
             return digest(self.scope, *self.key, kind, ts, to)
         if ts > self.event_ts:
-            self.event_ts, self.named = ts, ()
+            self.event_ts, self.event_names = ts, ()
         base = digest(self.scope, *self.key, kind, self.event_ts, from_, to)
         event = intern(f"{kind} {from_} {to}")  # the same few words for every member
-        ordinal = self.named.count(event)
-        self.named += (event,)
+        ordinal = self.event_names.count(event)
+        self.event_names += (event,)
         return digest(base, ordinal)
 
-    def _joined_ts(self, outcome: Outcome | None) -> str | None:
+    def _format_joined_at(self, outcome: Outcome | None) -> str | None:
         if self.joined_at is None or outcome is not Outcome.SYNCED:
             return None
         return format_time(self.joined_at)
 
     def _leave_status(self, at: float) -> None:
-        self.moved = Told(at, self.source, self.stream)
+        self.moved = Provenance(at, self.source, self.origin)
         at = self.clock(at)
         self.seconds = _sum(self.seconds, {self.status: at - self.since_at})
-        self.steps = remember(self.steps, self.status, at)
+        self.peak_window = add_to_window(self.peak_window, self.status, at)
         self.since_at = at
 
 
@@ -243,10 +256,10 @@ _Counts = dict[RebalanceStatus, int]
 
 
 def _one_more(counts: _Counts, of: RebalanceStatus) -> _Counts:
-    return _shared(tuple(_sum(counts, {of: 1}).items()))
+    return _intern_counts(tuple(_sum(counts, {of: 1}).items()))
 
 
 @lru_cache(maxsize=1000)
-def _shared(items: tuple[tuple[RebalanceStatus, int], ...]) -> _Counts:
+def _intern_counts(items: tuple[tuple[RebalanceStatus, int], ...]) -> _Counts:
     """Return one dict for all who have counted the same: most members' first steps are alike."""
     return dict(items)

@@ -7,7 +7,9 @@ stays at 6 until all of it is at zero (semantics.md 2).
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from metrics.model.sample import Outcome, Sample, Scope
 from metrics.model.signals import InstanceKey, Member, Signal
@@ -29,7 +31,7 @@ class Instance:
     threads: dict[_Key, Consumer]
 
 
-class Instances:
+class StreamsInstances:
     """Every Streams instance, by key."""
 
     def __init__(self, tracks: Iterable[Track]) -> None:
@@ -43,7 +45,7 @@ class Instances:
         """The instances' own tracks."""
         return [instance.track for instance in self._by_key.values()]
 
-    def enlist(self, thread: Consumer, signal: Signal) -> None:
+    def add_thread(self, thread: Consumer, signal: Signal) -> None:
         """Make a new consumer one of its instance's threads; plain consumers are passed over."""
         wanted = signal.member.instance_key
         if wanted is None:
@@ -59,20 +61,20 @@ class Instances:
                     client_id=wanted.client_id,
                     app=track.app,
                     source=track.source,
-                    stream=track.stream,
+                    origin=track.origin,
                     since_at=track.since_at,
                     last_at=track.last_at,
                     confirmed_at=track.confirmed_at,
                 )
             )
-        self.restore(thread)
+        self.restore_thread(thread)
 
-    def restore(self, thread: Consumer) -> None:
+    def restore_thread(self, thread: Consumer) -> None:
         """Take a thread whose instance is known."""
         if thread.instance is not None:
             self._by_key[thread.instance].threads[thread.track.key] = thread
 
-    def dismiss(self, thread: Consumer) -> None:
+    def remove_thread(self, thread: Consumer) -> None:
         """Forget a thread, and the instance with its last one."""
         instance = self._of(thread)
         if instance is None:
@@ -90,12 +92,12 @@ class Instances:
         instance = self._of(thread)
         return None if instance is None else instance.track
 
-    def meet(self, thread: Consumer, at: float) -> None:
+    def set_reporter(self, thread: Consumer, at: float) -> None:
         """Let the instance know that one of its threads has spoken."""
         track, of_thread = self.track_of(thread), thread.track
         if track is not None:
-            track.member = replace(of_thread.member, member_id=None)
-            track.meet(of_thread.source, of_thread.stream, at)
+            track.member = msgspec.structs.replace(of_thread.member, member_id=None)
+            track.set_reporter(of_thread.source, of_thread.origin, at)
             track.generation, track.confirmed_at = of_thread.generation, of_thread.confirmed_at
 
     def follow(
@@ -113,7 +115,7 @@ class Instances:
         track.left_at = track.since_at if outcome is Outcome.LEFT else None
         return [sample]
 
-    def is_at_rest_since(self, thread: Consumer, at: float) -> bool:
+    def is_idle_since(self, thread: Consumer, at: float) -> bool:
         """Tell whether the thread's instance was at zero at ``at``, and has been ever since."""
         track = self.track_of(thread)
         if track is None:
@@ -147,8 +149,8 @@ class Instances:
         ]
         others = []
         for instance in kin:
-            voices = [voice for thread in instance.threads.values() for voice in thread.voices]
-            if any(voice.is_of(signal) for voice in voices):
+            voices = [voice for thread in instance.threads.values() for voice in thread.views]
+            if any(voice.is_source_of(signal) for voice in voices):
                 return instance.track.key
             if all(voice.source is not signal.source for voice in voices):
                 others.append(instance.track.key)
@@ -169,5 +171,5 @@ def _is_near(one: Member, other: Member) -> bool:
 def _target(instance: Instance) -> RebalanceStatus:
     threads = instance.threads.values()
     return instance_target(
-        [each.layer.status for each in threads], [each.track.status for each in threads]
+        [each.streams_follow_up.status for each in threads], [each.track.status for each in threads]
     )

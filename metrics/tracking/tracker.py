@@ -22,13 +22,13 @@ from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
 from metrics.tracking.consumer import Consumer
 from metrics.tracking.duplicates import forget
-from metrics.tracking.group_durations import GroupEntry, GroupLedger
-from metrics.tracking.identity import Members
-from metrics.tracking.merge import MEET_S, Merging
+from metrics.tracking.group_durations import GroupDurations, GroupEntry
+from metrics.tracking.identity import MemberIndex
+from metrics.tracking.merge import PLACEHOLDER_S, SourceMerger
 from metrics.tracking.rows import member_row
 from metrics.tracking.status_track import StatusConfig, Track
-from metrics.tracking.streams_instances import Instances
-from metrics.tracking.transitions import Moves
+from metrics.tracking.streams_instances import StreamsInstances
+from metrics.tracking.transitions import Transitions
 
 NONE = RebalanceStatus.NONE
 
@@ -57,65 +57,67 @@ class Tracker:
         self._config = config
         self._most = config.members
         self._app_of = app_of
-        self._members = Members(state.consumers)
-        self._instances = Instances(state.instances)
-        for entry in state.consumers:
-            self._instances.restore(entry)
+        self._members = MemberIndex(state.consumers)
+        self._instances = StreamsInstances(state.instances)
+        for consumer in state.consumers:
+            self._instances.restore_thread(consumer)
         self._counts = Counter(state.counts)
-        self._ledger = GroupLedger(config.groups, state.groups, self._counts)
-        self._moves = Moves(config, self._instances, self._ledger, self._counts)
-        self._merging = Merging(self._moves, self._instances, self._ledger, self._counts)
+        self._durations = GroupDurations(config.groups, state.groups, self._counts)
+        self._transitions = Transitions(config, self._instances, self._durations, self._counts)
+        self._merger = SourceMerger(
+            self._transitions, self._instances, self._durations, self._counts
+        )
 
     def apply(self, signal: Signal) -> list[Sample]:
         """Take one signal and return what it changed, in order."""
-        entry, out = self._entry(signal)
-        return out + self._make_room(signal.at) + self._merging.take(entry, signal)
+        consumer, out = self._consumer_of(signal)
+        return out + self._make_room(signal.at) + self._merger.take(consumer, signal)
 
-    def keep_size(self) -> None:
+    def freeze_limits(self) -> None:
         """Keep no more members than now, as memory is short: the longest silent make room."""
         self._most = min(self._config.members, max(1, len(self._members)))
 
-    def grow(self) -> None:
+    def restore_limits(self) -> None:
         """Keep as many as the configuration allows again."""
         self._most = self._config.members
 
     def advance(self, now: float) -> list[Sample]:
         """Let time pass: drop what is stale as lost, forget members that have gone."""
         out: list[Sample] = []
-        for entry in self._members:
+        for consumer in self._members:
             # nearly every member is at rest, and there are 20,000
-            if entry.held:
-                out += self._merging.release_due(entry, now)
-            if entry.told:
-                forget(entry.told, now)
-            if entry.track.status or entry.layer.status:
-                out += self._moves.expire(entry, now)
-            if self._is_gone(entry, now):
-                self._forget(entry, now)
+            if consumer.pending:
+                out += self._merger.release_due(consumer, now)
+            if consumer.observations:
+                forget(consumer.observations, now)
+            if consumer.track.status or consumer.streams_follow_up.status:
+                out += self._transitions.expire(consumer, now)
+            if self._is_gone(consumer, now):
+                self._forget(consumer, now)
         return out
 
     def flush(self) -> list[Sample]:
         """Take what still waits for another source, where no more will come."""
         out: list[Sample] = []
-        for entry in self._members:
-            while entry.held:
-                out += self._merging.release(entry)
+        for consumer in self._members:
+            while consumer.pending:
+                out += self._merger.release(consumer)
         return out
 
     def detach(self, stream: str, at: float) -> list[Sample]:
         """Drop what only the stream kept alive: its file has gone, its connection was closed."""
         out: list[Sample] = []
-        for entry in self._members.of_stream(stream):
-            for voice in entry.voices:
-                voice.attached = voice.attached and voice.member.stream != stream
-            if entry.attached:
+        for consumer in self._members.of_origin(stream):
+            for voice in consumer.views:
+                voice.attached = voice.attached and voice.member.origin != stream
+            if consumer.is_attached:
                 continue
-            if entry.held:
-                out += self._merging.release(entry)
-            if entry.track.status is RebalanceStatus.DROPPED_GROUP:
-                out += self._moves.lose(entry, at, "its source has ended")
-            if self._is_gone(entry, at):
-                self._forget(entry, at)
+            if consumer.pending:
+                out += self._merger.release(consumer)
+            if consumer.track.status is RebalanceStatus.DROPPED_GROUP:
+                out += self._transitions.lose(consumer, at, "its source has ended")
+            if self._is_gone(consumer, at):
+                self._forget(consumer, at)
         return out
 
     def sample(self, deadline: float, interval_s: float) -> list[Sample]:
@@ -127,7 +129,7 @@ class Tracker:
                 from_=None,
                 to=track.status,
                 reason=track.reason,
-                peak=peak(track.status, track.steps, deadline, interval_s),
+                peak=peak(track.status, track.peak_window, deadline, interval_s),
             )
             for track in self._tracks()
             if track.known and track.last_at <= deadline
@@ -144,12 +146,12 @@ class Tracker:
             instances=tuple(
                 member_row(t, now, self._config) for t in tracks if t.scope is Scope.STREAMS
             ),
-            groups=tuple(entry.key for entry in self._ledger.entries),
-            durations=self._ledger.durations(),
-            streams=Counter(
-                voice.member.stream
-                for entry in self._members
-                for voice in entry.voices
+            groups=tuple(consumer.key for consumer in self._durations.entries),
+            durations=self._durations.durations(),
+            members_by_origin=Counter(
+                voice.member.origin
+                for consumer in self._members
+                for voice in consumer.views
                 if voice.attached
             ),
             counts=dict(self._counts),
@@ -160,20 +162,20 @@ class Tracker:
         return TrackerState(
             consumers=list(self._members),
             instances=self._instances.tracks,
-            groups=self._ledger.entries,
+            groups=self._durations.entries,
             counts=dict(self._counts),
         )
 
-    def _entry(self, signal: Signal) -> tuple[Consumer, list[Sample]]:
+    def _consumer_of(self, signal: Signal) -> tuple[Consumer, list[Sample]]:
         """Find or make the consumer that a signal is of."""
-        entry, folded = self._members.meet(signal)
+        consumer, folded = self._members.identify(signal)
         out: list[Sample] = []
         if folded is not None:
-            out = self._moves.lose_all(folded, signal.at, "another source tells of it too")
-            self._dismiss(folded, signal.at)
-        if entry is not None:
-            self._members.hear(entry, signal)
-            return entry, out
+            out = self._transitions.lose_all(folded, signal.at, "another source tells of it too")
+            self._release_labels(folded, signal.at)
+        if consumer is not None:
+            self._members.record_view(consumer, signal)
+            return consumer, out
         member = signal.member
         track = Track(
             scope=Scope.CONSUMER,
@@ -182,55 +184,59 @@ class Tracker:
             client_id=member.client_id,
             app=self._app_of(member.group),
             source=signal.source,
-            stream=member.stream,
+            origin=member.origin,
             since_at=signal.at,
             last_at=signal.at,
             confirmed_at=signal.at,
         )
-        entry = Consumer(track=track)
+        consumer = Consumer(track=track)
         if signal.source is SourceKind.BROKER_LOG and self._members.has_clients:
-            track.known, entry.awaited_until = False, signal.at + MEET_S
+            track.known, consumer.pending_until = False, signal.at + PLACEHOLDER_S
         if folded is not None:
-            entry.absorb(folded)
-        entry.hear(signal)
-        self._instances.enlist(entry, signal)
-        self._members.add(entry)
-        return entry, out
+            consumer.absorb(folded)
+        consumer.record_view(signal)
+        self._instances.add_thread(consumer, signal)
+        self._members.add(consumer)
+        return consumer, out
 
     def _make_room(self, at: float) -> list[Sample]:
         """Evict the longest silent members; a status goes as lost, not without a word."""
         out = list[Sample]()
         while len(self._members) > self._most:
-            entry = self._members.oldest
-            out += self._moves.lose_all(entry, at, "evicted: too many members")
-            self._forget(entry, at)
+            consumer = self._members.longest_silent
+            out += self._transitions.lose_all(consumer, at, "evicted: too many members")
+            self._forget(consumer, at)
             self._counts["evicted"] += 1
         return out
 
-    def _is_gone(self, entry: Consumer, now: float) -> bool:
+    def _is_gone(self, consumer: Consumer, now: float) -> bool:
         """Tell whether a member that left has had its time, or one without a source its end."""
-        left_at = entry.track.left_at
+        left_at = consumer.track.left_at
         if left_at is not None:
             return now >= left_at + self._config.forget_after_s
-        at_rest = entry.track.status is NONE and entry.layer.status is NONE
-        return at_rest and not entry.attached
+        at_rest = consumer.track.status is NONE and consumer.streams_follow_up.status is NONE
+        return at_rest and not consumer.is_attached
 
-    def _forget(self, entry: Consumer, at: float) -> None:
-        self._members.remove(entry)
-        self._dismiss(entry, at)
+    def _forget(self, consumer: Consumer, at: float) -> None:
+        self._members.remove(consumer)
+        self._release_labels(consumer, at)
 
-    def _dismiss(self, entry: Consumer, at: float) -> None:
+    def _release_labels(self, consumer: Consumer, at: float) -> None:
         """Let a member go; one with the same labels goes on counting where it ended."""
-        self._instances.dismiss(entry)
+        self._instances.remove_thread(consumer)
         heir = next(
-            (each for each in self._members.kin(entry.track.member) if _has_labels(each, entry)),
+            (
+                each
+                for each in self._members.candidates(consumer.track.member)
+                if _has_labels(each, consumer)
+            ),
             None,
         )
         if heir is not None:
-            heir.track.inherit(entry.track, at)
+            heir.track.inherit(consumer.track, at)
 
     def _tracks(self) -> list[Track]:
-        return [entry.track for entry in self._members] + self._instances.tracks
+        return [consumer.track for consumer in self._members] + self._instances.tracks
 
 
 def _has_labels(one: Consumer, other: Consumer) -> bool:

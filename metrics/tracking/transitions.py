@@ -11,40 +11,44 @@ from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import transition
 from metrics.tracking.consumer import Consumer
-from metrics.tracking.group_durations import GroupLedger
+from metrics.tracking.group_durations import GroupDurations
 from metrics.tracking.status_track import StatusConfig, Track
-from metrics.tracking.streams_instances import Instances
+from metrics.tracking.streams_instances import StreamsInstances
 
 NONE = RebalanceStatus.NONE
 USER_REQUESTED = RebalanceStatus.USER_REQUESTED
 
 
-class Moves:
+class Transitions:
     """Moves tracks; what they become is theirs, what is counted is the tracker's."""
 
     def __init__(
-        self, config: StatusConfig, instances: Instances, ledger: GroupLedger, counts: Counter[str]
+        self,
+        config: StatusConfig,
+        instances: StreamsInstances,
+        durations: GroupDurations,
+        counts: Counter[str],
     ) -> None:
         self._config, self._instances = config, instances
-        self._ledger, self._counts = ledger, counts
+        self._durations, self._counts = durations, counts
 
-    def take(self, entry: Consumer, signal: Signal) -> list[Sample]:  # noqa: PLR0911 - one line each
+    def apply(self, consumer: Consumer, signal: Signal) -> list[Sample]:  # noqa: PLR0911 - one line each
         """Do what a signal says and return what it changed, in order."""
         match signal.kind:
             case SignalKind.RAISE:
-                return self._raise(entry, signal)
+                return self._raise(consumer, signal)
             case SignalKind.SYNC:
-                return self._sync(entry, signal)
+                return self._sync(consumer, signal)
             case SignalKind.LEAVE:
-                return self._leave(entry, signal)
+                return self._leave(consumer, signal)
             case SignalKind.FAIL:
-                return self._settle(entry, signal, Outcome.FAILED)
+                return self._settle(consumer, signal, Outcome.FAILED)
             case SignalKind.JOIN:
-                entry.joining = entry.track.status is NONE
-                entry.track.joined_at = signal.at
+                consumer.joining = consumer.track.status is NONE
+                consumer.track.joined_at = signal.at
                 return []
             case SignalKind.NOTE:
-                return [self.note(entry.track, signal.status or None, signal.at, signal.reason)]
+                return [self.note(consumer.track, signal.status or None, signal.at, signal.reason)]
             case SignalKind.SEEN:
                 return []
             case _:
@@ -56,110 +60,112 @@ class Moves:
         """Record a cause that changes nothing."""
         return track.record(SampleKind.SIGNAL, at, from_=track.status, to=status, reason=reason)
 
-    def expire(self, entry: Consumer, now: float) -> list[Sample]:
+    def expire(self, consumer: Consumer, now: float) -> list[Sample]:
         """Drop what nothing has confirmed in time."""
-        track, layer, out = entry.track, entry.layer, list[Sample]()
+        track, layer, out = consumer.track, consumer.streams_follow_up, list[Sample]()
         stale = track.stale_at(self._config)
         if stale is not None and stale <= now:
-            out = self.lose(entry, stale, "not confirmed")
+            out = self.lose(consumer, stale, "not confirmed")
         stale = layer.stale_at(track.confirmed_at, self._config.stale_after(track.member))
         if stale is not None and stale <= now:
-            out += self.lose_layer(entry, stale, "not confirmed")
+            out += self.lose_follow_up(consumer, stale, "not confirmed")
         return out
 
-    def lose_all(self, entry: Consumer, at: float, reason: str) -> list[Sample]:
+    def lose_all(self, consumer: Consumer, at: float, reason: str) -> list[Sample]:
         """Drop whatever a member that goes still holds: as lost, not without a word."""
-        lost = [] if entry.track.status is NONE else self.lose(entry, at, reason)
-        return lost + self.lose_layer(entry, at, reason)
+        lost = [] if consumer.track.status is NONE else self.lose(consumer, at, reason)
+        return lost + self.lose_follow_up(consumer, at, reason)
 
-    def lose(self, entry: Consumer, at: float, reason: str) -> list[Sample]:
+    def lose(self, consumer: Consumer, at: float, reason: str) -> list[Sample]:
         """Drop the member's status, and its instance's where that hung on it."""
-        lost = [entry.track.lose(at, reason), *self._instances.lose(entry, at, reason)]
+        lost = [consumer.track.lose(at, reason), *self._instances.lose(consumer, at, reason)]
         self._counts["lost"] += len(lost)
         return lost
 
-    def lose_layer(self, entry: Consumer, at: float, reason: str) -> list[Sample]:
+    def lose_follow_up(self, consumer: Consumer, at: float, reason: str) -> list[Sample]:
         """Drop what the member's assignment demands of its instance."""
-        entry.layer.clear()
-        lost = self._instances.lose(entry, at, reason)
+        consumer.streams_follow_up.clear()
+        lost = self._instances.lose(consumer, at, reason)
         self._counts["lost"] += len(lost)
         return lost
 
-    def _raise(self, entry: Consumer, signal: Signal) -> list[Sample]:
-        track, layer = entry.track, signal.streams_follow_up
-        entry.joining = False
-        out = self._lift(track, signal.status, signal.at, signal.reason)
+    def _raise(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        track, layer = consumer.track, signal.streams_follow_up
+        consumer.joining = False
+        out = self._raise_status(track, signal.status, signal.at, signal.reason)
         if layer is not None:
-            return out + self._demand(entry, layer)
-        return out + self._instances.follow(entry, signal.at, signal.reason)
+            return out + self._raise_follow_up(consumer, layer)
+        return out + self._instances.follow(consumer, signal.at, signal.reason)
 
-    def _sync(self, entry: Consumer, signal: Signal) -> list[Sample]:
-        track, own, layer = entry.track, signal.follow_up, signal.streams_follow_up
+    def _sync(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        track, own, layer = consumer.track, signal.follow_up, signal.streams_follow_up
         # 11 is raised after the zero: this rebalance has ended, the probing one is pending
         at_once = layer is not None and layer.status is not RebalanceStatus.ASSIGNMENT_PROBING
-        out = self._count_unexplained(entry, signal.at)
+        out = self._count_unexplained(consumer, signal.at)
         if signal.gained is not None and track.status is not NONE:
             track.gained = signal.gained + (track.gained or 0)
         if own is not None:
             track.end(signal.at)
-            out += self._lift(track, own.status, own.at, own.reason)
+            out += self._raise_status(track, own.status, own.at, own.reason)
         else:
             out += self._end(track, signal, Outcome.SYNCED)
         if not at_once:
             if own is None:
-                entry.layer.clear()
+                consumer.streams_follow_up.clear()
             at, reason = (signal.at, None) if own is None else (own.at, own.reason)
-            out += self._instances.follow(entry, at, reason, Outcome.SYNCED)
-        return out if layer is None else out + self._demand(entry, layer)
+            out += self._instances.follow(consumer, at, reason, Outcome.SYNCED)
+        return out if layer is None else out + self._raise_follow_up(consumer, layer)
 
-    def _leave(self, entry: Consumer, signal: Signal) -> list[Sample]:
-        out = self._lift(entry.track, USER_REQUESTED, signal.at, signal.reason)
-        out += self._instances.follow(entry, signal.at, signal.reason)
-        out += self._settle(entry, signal, Outcome.LEFT)
-        entry.track.left_at = signal.at
+    def _leave(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        out = self._raise_status(consumer.track, USER_REQUESTED, signal.at, signal.reason)
+        out += self._instances.follow(consumer, signal.at, signal.reason)
+        out += self._settle(consumer, signal, Outcome.LEFT)
+        consumer.track.left_at = signal.at
         return out
 
-    def _settle(self, entry: Consumer, signal: Signal, outcome: Outcome) -> list[Sample]:
-        out = self._end(entry.track, signal, outcome)
-        entry.joining = False
-        entry.layer.clear()
-        return out + self._instances.follow(entry, signal.at, signal.reason, outcome)
+    def _settle(self, consumer: Consumer, signal: Signal, outcome: Outcome) -> list[Sample]:
+        out = self._end(consumer.track, signal, outcome)
+        consumer.joining = False
+        consumer.streams_follow_up.clear()
+        return out + self._instances.follow(consumer, signal.at, signal.reason, outcome)
 
-    def _demand(self, entry: Consumer, follow_up: FollowUp) -> list[Sample]:
+    def _raise_follow_up(self, consumer: Consumer, follow_up: FollowUp) -> list[Sample]:
         """Raise the streams layer, or record on the instance what its higher status masks."""
         at, reason = follow_up.at, follow_up.reason
-        entry.layer.demand(follow_up)
-        moved = self._instances.follow(entry, at, reason)
-        instance = self._instances.track_of(entry)
+        consumer.streams_follow_up.raise_to(follow_up)
+        moved = self._instances.follow(consumer, at, reason)
+        instance = self._instances.track_of(consumer)
         if moved or instance is None:
             return moved
-        return [self._mask(instance, follow_up.status, at, reason)]
+        return [self._suppress(instance, follow_up.status, at, reason)]
 
-    def _lift(
+    def _raise_status(
         self, track: Track, status: RebalanceStatus, at: float, reason: str | None
     ) -> list[Sample]:
         """Move up, or record what the higher status masks."""
         if status is NONE:
             return []
         if transition(track.status, status) is track.status:
-            return [self._mask(track, status, at, reason)]
+            return [self._suppress(track, status, at, reason)]
         return [track.move(status, at, reason)]
 
-    def _mask(self, track: Track, status: RebalanceStatus, at: float, reason: str | None) -> Sample:
+    def _suppress(
+        self, track: Track, status: RebalanceStatus, at: float, reason: str | None
+    ) -> Sample:
         self._counts["suppressed"] += 1
         return self.note(track, status, at, reason)
 
-    def _count_unexplained(self, entry: Consumer, at: float) -> list[Sample]:
-        if not entry.joining:
+    def _count_unexplained(self, consumer: Consumer, at: float) -> list[Sample]:
+        if not consumer.joining:
             return []
-        entry.joining = False
+        consumer.joining = False
         self._counts["unexplained"] += 1
-        return [self.note(entry.track, None, at, UNEXPLAINED)]
+        return [self.note(consumer.track, None, at, UNEXPLAINED)]
 
     def _end(self, track: Track, signal: Signal, outcome: Outcome) -> list[Sample]:
         track.end(signal.at)
         if track.status is NONE:
             return []
         sample = track.move(NONE, signal.at, signal.reason, outcome)
-        self._ledger.observe(track.group_key, track.since_at - track.episode_at)
+        self._durations.observe(track.group_key, track.since_at - track.episode_at)
         return [sample]

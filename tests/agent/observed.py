@@ -45,7 +45,7 @@ class ScriptedSource:
 
 
 def member(client_id: str = "c1", group: str = "payments-in") -> Member:
-    return Member(group=group, client_id=client_id, stream="/var/log/app.log", host="node-1")
+    return Member(group=group, client_id=client_id, origin="/var/log/app.log", host="node-1")
 
 
 def raised(status: RebalanceStatus, at: float, who: Member | None = None) -> Signal:

@@ -1,20 +1,20 @@
 """Members and signals for the tests of the core, and what samples say in short."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from metrics.model.sample import Sample, SampleKind, Scope
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
 from metrics.tracking.tracker import Tracker
 
-C1 = Member(cluster="k", group="g", client_id="c1", stream="c1.log", host="h")
-C2 = replace(C1, client_id="c2", stream="c2.log")
+C1 = Member(cluster="k", group="g", client_id="c1", origin="c1.log", host="h")
+C2 = replace(C1, client_id="c2", origin="c2.log")
 STATIC = replace(C1, client_id="c3", group_instance_id="i3")
-T1 = replace(C1, client_id="s-StreamThread-1-consumer", stream="s.log")
+T1 = replace(C1, client_id="s-StreamThread-1-consumer", origin="s.log")
 T2 = replace(T1, client_id="s-StreamThread-2-consumer")
 
 

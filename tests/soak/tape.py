@@ -78,7 +78,7 @@ def retold(entries: Sequence[Entry], seed: int) -> list[Row]:
     due, voices = defaultdict[str, float](float), dict[str, str]()
     arriving = list[tuple[float, Entry]]()
     for entry in entries:
-        voices |= {each.member.stream: _voice(each) for each in entry.signals}
+        voices |= {each.member.origin: _voice(each) for each in entry.signals}
         voice = _voice(entry.signals[0]) if entry.signals else voices.get(entry.stream, "")
         after_s = chance.uniform(0.0, late_s[voice]) if seed else 0.0
         due[voice] = max(due[voice], entry.at + after_s)
@@ -89,7 +89,7 @@ def retold(entries: Sequence[Entry], seed: int) -> list[Row]:
 
 def _voice(signal: Signal) -> str:
     """Return whose order a signal keeps: its log's, or that of all of the wire."""
-    return signal.member.stream if signal.source is SourceKind.LOGS else signal.source
+    return signal.member.origin if signal.source is SourceKind.LOGS else signal.source
 
 
 def _told(arriving: Iterable[tuple[float, Entry]], behind_s: float) -> Iterator[Sample]:

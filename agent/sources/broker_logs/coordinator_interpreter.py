@@ -239,7 +239,7 @@ class BrokerView:
             if party.status:
                 out.append(signal(party, SignalKind.FAIL, at, reason="no member any more"))
             group.drop(party)
-            self.departed(party.member.stream, at)
+            self.departed(party.member.origin, at)
         return out
 
     def _give_up(self, at: float) -> None:
@@ -251,7 +251,7 @@ class BrokerView:
             if group is not None and party is not None and party.out:
                 group.drop(party)
                 self._known -= 1
-                self.departed(party.member.stream, at)
+                self.departed(party.member.origin, at)
 
     def _evict(self) -> None:
         """Forget the group that has been silent for longest."""

@@ -8,7 +8,9 @@ one of the same name that was removed before, so that its series and its episode
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from metrics.model.signals import Member, streams_thread
 from metrics.model.status import RebalanceStatus
@@ -109,7 +111,7 @@ class Group:
             group=self.name,
             client_id=client_id,
             # of no file: with its partition, a group goes from one broker's log to another's
-            stream=f"broker_log:{self.name}/{name}#{slot}",
+            origin=f"broker_log:{self.name}/{name}#{slot}",
             group_instance_id=instance_id,
             member_id=member_id,
             group_type=self.group_type,

@@ -107,7 +107,7 @@ def signal_of(event: Event, *, sender: str, cluster: str, arrival_at: float) -> 
         cluster=cluster,
         group=event.group,
         client_id=event.client_id,
-        stream=f"http:{event.process or sender}",
+        origin=f"http:{event.process or sender}",
         group_instance_id=event.group_instance_id,
         member_id=event.member_id,
         group_type=event.group_type,

@@ -151,7 +151,7 @@ class HttpSource:
             for event in events
         ]
         for event, signal in zip(events, signals, strict=True):
-            stream = signal.member.stream
+            stream = signal.member.origin
             if event.event is EventKind.ALIVE or stream in self._alive:
                 self._hear(stream, now)
         self._hand_over(body, signals)

@@ -11,11 +11,12 @@ with an unknown cluster, and a new assignment of a Streams member until it is co
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.logs.client_state import ClientState, PendingSignal
@@ -150,7 +151,7 @@ class ClientInterpreter:
                 cluster=self.cluster,
                 group=group,
                 client_id=client_id,
-                stream=self.stream,
+                origin=self.stream,
                 group_instance_id=instance_id,
                 host=self.host,
                 max_poll_interval_s=self.look_back(Client(client_id, group, instance_id)),

@@ -5,9 +5,10 @@ or from before a leave, the leave that follows a poll timeout, a revocation duri
 `ClientState.is_outdated` detects that before `ClientState.learn` applies the event.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
 from metrics.model.signals import Member, Signal, streams_thread
@@ -164,7 +165,7 @@ class ClientState:
             changes["group_type"] = group_type
             changes["protocol_type"] = "consumer" if group_type == CLASSIC else None
         if changes:
-            self.member = replace(member, **changes)  # type: ignore[arg-type]
+            self.member = replace(member, **changes)
 
 
 def _group_type(rule: Rule, member: Member) -> str:

@@ -187,7 +187,7 @@ class StatsView:
             cluster=self.cluster,
             group=group,
             client_id=stats.client_id,
-            stream=f"{self.stream}#{stats.name}",
+            origin=f"{self.stream}#{stats.name}",
             group_type=self.group_type.value,
             protocol_type="consumer" if self.group_type is GroupType.CLASSIC else None,
             host=self.host,
@@ -195,7 +195,7 @@ class StatsView:
         )
 
     def _forget(self, name: str) -> None:
-        self.gone.append(self.looks.pop(name).member.stream)
+        self.gone.append(self.looks.pop(name).member.origin)
 
 
 def _look(stats: Stats, cgrp: Cgrp, member: Member, before: Look | None) -> Look:

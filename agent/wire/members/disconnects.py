@@ -21,8 +21,8 @@ class Departures:
     def closed(self, connection: Connection, at: float) -> None:
         """Take the end of a connection, before its speakers lose it."""
         for speaker in connection.speakers.values():
-            self._left.pop(speaker.member.stream, None)
-            self._left[speaker.member.stream] = at
+            self._left.pop(speaker.member.origin, None)
+            self._left[speaker.member.origin] = at
 
     def due(self, now: float) -> list[str]:
         """Return the streams that are over; each once."""

@@ -5,7 +5,7 @@ broker gave it last; it has settled when a heartbeat that reports the target was
 groups report nothing: there the next accepted heartbeat settles.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent.wire.codec.messages import GroupHeartbeat, GroupHeartbeatAnswer, Partitions
 from agent.wire.members.error_codes import Meaning, meaning, name

@@ -1,7 +1,9 @@
 """What is known of one member on the wire, and what it is told to have done."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.wire.codec.messages import Node, Partition, Partitions
 from agent.wire.codec.streams_user_data import SubscriptionInfo
@@ -144,4 +146,4 @@ class Speaker:
             if value is not None and getattr(self.member, name) != value
         }
         if known:
-            self.member = replace(self.member, **known)  # type: ignore[arg-type]
+            self.member = replace(self.member, **known)

@@ -9,7 +9,9 @@ it is that of its instance: the process id, or what the instance's other threads
 """
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from agent.wire.codec.messages import Node
 from agent.wire.connection import Connection, Request
@@ -89,7 +91,7 @@ class Speakers:
 
     def connected(self) -> set[str]:
         """Return the streams of all members that have a connection."""
-        return {each.member.stream for each in self._by_key.values() if each.connections}
+        return {each.member.origin for each in self._by_key.values() if each.connections}
 
     def leave_connection(self, connection: Connection) -> None:
         """Take a connection from those who spoke on it."""
@@ -142,14 +144,14 @@ class Speakers:
             cluster=self._cluster_of(connection.server),
             group=group,
             client_id=client_id,
-            stream=self._stream(connection, self._by_client.get(client, ()), process_id),
+            origin=self._stream(connection, self._by_client.get(client, ()), process_id),
             group_instance_id=instance_id,
             host=host,
         )
         if instance_id is not None and member.key in self._by_key:  # static: wherever it runs
             return self._by_key[member.key]
         while member.key in self._by_key:  # the same port again
-            member = replace(member, stream=f"{member.stream}+")
+            member = replace(member, origin=f"{member.origin}+")
         speaker = Speaker(member=member, process_id=process_id)
         self._by_key[member.key] = speaker
         if instance_id is not None:
@@ -166,9 +168,9 @@ class Speakers:
         if streams_thread(connection.client_id or ""):
             for thread in kin:
                 if process_id is None or thread.process_id in {None, process_id}:
-                    return thread.member.stream
+                    return thread.member.origin
             if kin and not any(thread.connections for thread in kin):
-                return kin[-1].member.stream  # the process has started again
+                return kin[-1].member.origin  # the process has started again
             if process_id is not None:
                 return process_id
         return f"{connection.client.host}:{connection.client.port}"

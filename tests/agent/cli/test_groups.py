@@ -238,7 +238,7 @@ def test_what_is_observed_has_columns_of_its_own(agent: str) -> None:
 
 
 def test_generation_comes_from_a_spool_too(tmp_path: Path) -> None:
-    member = Member(group="orders", client_id="c1", member_id="c1-a", stream="s")
+    member = Member(group="orders", client_id="c1", member_id="c1-a", origin="s")
     told = run(
         Tracker(StatusConfig()),
         raised(1, 10.0, member),

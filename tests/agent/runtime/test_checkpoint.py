@@ -21,7 +21,7 @@ MEMBERS = st.builds(
     Member,
     group=st.sampled_from(["g1", "g2"]),
     client_id=st.sampled_from(["m1", "s1-StreamThread-1-consumer", "s1-StreamThread-2-consumer"]),
-    stream=st.sampled_from(["/a.log", "/b.log"]),
+    origin=st.sampled_from(["/a.log", "/b.log"]),
     group_instance_id=st.sampled_from([None, "i1"]),
     max_poll_interval_s=st.sampled_from([None, 300.0]),
 )
@@ -78,7 +78,7 @@ def test_a_file_that_is_written_in_pieces_is_the_checkpoint_as_one(
 
 
 def test_no_piece_of_a_file_grows_with_the_members() -> None:
-    members = [Member(group="g", client_id=f"m{number}", stream="/a.log") for number in range(2000)]
+    members = [Member(group="g", client_id=f"m{number}", origin="/a.log") for number in range(2000)]
     joined = [
         Signal(kind=SignalKind.JOIN, at=NOW, member=member, source=SourceKind.LOGS)
         for member in members

@@ -8,7 +8,7 @@ from tests.agent.observed import ScriptedSource
 
 
 def seen(client_id: str, stream: str, source: SourceKind) -> Signal:
-    member = Member(group="g", client_id=client_id, stream=stream)
+    member = Member(group="g", client_id=client_id, origin=stream)
     return Signal(kind=SignalKind.SEEN, at=1.0, member=member, source=source)
 
 
@@ -22,7 +22,7 @@ def test_member_is_counted_for_each_source_that_tells_of_it() -> None:
         tracker.apply(each)
 
     snapshot = tracker.snapshot(2.0)
-    found = book.stats([log, wire], snapshot.streams)
+    found = book.stats([log, wire], snapshot.members_by_origin)
     assert [(stats.name, stats.members) for stats in found] == [("log", 2), ("wire", 1)]
     assert len(snapshot.consumers) == 2
 

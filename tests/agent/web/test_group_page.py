@@ -50,7 +50,7 @@ class TestLanes:
         assert set(lanes(TOLD, Window(end_at=1_000.0, minutes=5))) == {"a h-a", "b h-b", "c h-c"}
 
     def test_lanes_are_bounded(self) -> None:
-        many = [Member(group="g", client_id=f"c{n}", stream=str(n)) for n in range(MAX_LANES + 5)]
+        many = [Member(group="g", client_id=f"c{n}", origin=str(n)) for n in range(MAX_LANES + 5)]
         told = run(Tracker(StatusConfig()), *(raised(1, 1.0, each) for each in many))
         w = Window(end_at=10.0, minutes=5)
 
@@ -80,7 +80,7 @@ class TestPage:
         assert "nothing did not rebalance, as far as was seen." in page([], group="nothing")
 
     def test_names_from_outside_are_escaped(self) -> None:
-        evil = Member(group=EVIL, client_id=EVIL, stream="s", host=EVIL)
+        evil = Member(group=EVIL, client_id=EVIL, origin="s", host=EVIL)
         text = page(run(Tracker(StatusConfig()), raised(7, 1.0, evil, reason=EVIL)), 2.0, EVIL)
 
         assert "<script" not in text
@@ -132,7 +132,7 @@ class TestInChromium:
         assert light != dark
 
     def test_hostile_names_run_nothing(self, served: Callable[[str], str], tmp_path: Path) -> None:
-        evil = Member(group=EVIL, client_id=EVIL, stream="s", host=EVIL)
+        evil = Member(group=EVIL, client_id=EVIL, origin="s", host=EVIL)
         told = run(Tracker(StatusConfig()), raised(7, 1.0, evil, reason=EVIL))
 
         dom, _ = shown(served(page(told, 2.0, EVIL)), tmp_path)

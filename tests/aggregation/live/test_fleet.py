@@ -1,10 +1,11 @@
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aggregation.live.fleet import GONE_S, SILENT_S, Fleet
 from metrics.model.sample import Sample, Scope
@@ -103,7 +104,7 @@ def test_periodic_sample_tells_a_status_whose_beginning_was_not_heard() -> None:
 
 
 def test_two_that_one_agent_cannot_tell_apart_are_their_max() -> None:
-    twin = replace(C1, stream="other.log")
+    twin = replace(C1, origin="other.log")
     members = after(told(raised(2, 10.0), raised(6, 11.0, twin), synced(12.0)), 12.0)
     still = after(told(raised(6, 10.0), raised(2, 11.0, twin), synced(12.0)), 12.0)
 
@@ -129,7 +130,7 @@ def test_instances_are_apart_from_consumers() -> None:
 
 
 def test_members_are_bounded_the_longest_silent_goes() -> None:
-    members = Fleet(replace(CONFIG, members=1))
+    members = Fleet(dataclasses.replace(CONFIG, members=1))
     members.record_contact("s", 10.0)
     for record in told(raised(2, 10.0), raised(2, 11.0, C2)):
         members.apply("s", record)

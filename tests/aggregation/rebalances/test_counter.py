@@ -1,7 +1,7 @@
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aggregation.rebalances.counter import SETTLE_S, CompletedRebalances, record
 from metrics.model.sample import EpisodeRecord, Sample, encode
@@ -131,7 +131,7 @@ def test_groups_are_bounded_the_longest_quiet_goes() -> None:
     settled = CompletedRebalances(1)
     counted(settled, records(*START), 1_000.0)
 
-    other = records(*round_of(1, 500.0, Member(group="h", client_id="x", stream="x")))
+    other = records(*round_of(1, 500.0, Member(group="h", client_id="x", origin="x")))
     counted(settled, other, 1_000.0)
 
     assert {key.group for key in settled.totals()} == {"h"}

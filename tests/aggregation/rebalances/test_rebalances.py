@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aggregation.rebalances.departures import Departure, DepartureKind, workload
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
@@ -20,7 +20,7 @@ from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 from tests.metrics.given import demand, raised, run, signal
 
-A, B, C = (Member(cluster="k", group="g", client_id=c, stream=c, host=f"h-{c}") for c in "abc")
+A, B, C = (Member(cluster="k", group="g", client_id=c, origin=c, host=f"h-{c}") for c in "abc")
 B_REF = MemberRef("b", "h-b")
 REMOVED = "ops-bad-host"
 
@@ -193,14 +193,14 @@ class TestInference:
         assert found[0].trigger.missing == "the member that began it: no agent sees it"
 
     def test_join_without_a_cause_names_who_joined_while_others_were_told(self) -> None:
-        d = replace(A, client_id="d", stream="d", group_instance_id="i-d")
+        d = replace(A, client_id="d", origin="d", group_instance_id="i-d")
         join = [signal(SignalKind.JOIN, 100.0, d), signal(SignalKind.SYNC, 100.5, d, generation=2)]
         found = episodes(*join, *round_of(2, 100.0, A, B, C))
 
         assert story(found) == [(Certainty.INFERRED, "d", Status.NEW_MEMBER)]
 
     def test_static_member_that_comes_back_disturbs_nobody(self) -> None:
-        d = replace(A, client_id="d", stream="d", group_instance_id="i-d")
+        d = replace(A, client_id="d", origin="d", group_instance_id="i-d")
         join = [signal(SignalKind.JOIN, 30.0, d), signal(SignalKind.SYNC, 30.1, d, generation=1)]
 
         assert episodes(*join) == []
@@ -265,7 +265,7 @@ class TestTogether:
 
     def test_member_that_two_agents_saw_is_one(self) -> None:
         here = replace(A, member_id="a-1")
-        there = replace(here, host="10.0.0.7", stream="wire")
+        there = replace(here, host="10.0.0.7", origin="wire")
         found = episodes(
             *round_of(2, 100.0, here, causes={"a": (8, "s")}),
             *round_of(2, 100.0, there, causes={"a": (8, "s")}),
@@ -329,7 +329,7 @@ class TestStraggler:
 
 class TestDepartures:
     def test_one_of_many_that_leaves_is_a_scale_down(self) -> None:
-        pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", stream=n) for n in "bcd"]
+        pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", origin=n) for n in "bcd"]
         new = {"p": NEW}
         found = explain_rebalances(
             records(
@@ -342,7 +342,7 @@ class TestDepartures:
         assert went(found[-1].departures) == [("p", DepartureKind.SCALE_DOWN)]
 
     def test_replaced_within_minutes_is_a_rollout(self) -> None:
-        pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", stream=n) for n in "bcd"]
+        pods = [replace(A, client_id="p", host=f"shop-7d9f8b6c5d-x2x9{n}", origin=n) for n in "bcd"]
         found = explain_rebalances(
             records(
                 *round_of(1, 0.0, *pods[:2], causes={"p": NEW}),
@@ -356,7 +356,7 @@ class TestDepartures:
         assert went(found[1].departures) == [("p", DepartureKind.ROLLOUT)]
 
     def test_surge_before_a_long_lived_member_goes_is_a_rollout(self) -> None:
-        old, new = (replace(A, client_id=f"shop-{n}", stream=f"{n}") for n in (1, 2))
+        old, new = (replace(A, client_id=f"shop-{n}", origin=f"{n}") for n in (1, 2))
         found = explain_rebalances(
             records(
                 *round_of(1, 0.0, old, causes={"shop-1": NEW}),
@@ -375,7 +375,7 @@ class TestDepartures:
         assert went(found[-1].departures) == [("a", DepartureKind.EXPIRED)]
 
     def test_one_that_comes_back_takes_nobodys_place(self) -> None:
-        pods = [replace(A, client_id="p", host=f"shop-{n}", stream=str(n)) for n in range(3)]
+        pods = [replace(A, client_id="p", host=f"shop-{n}", origin=str(n)) for n in range(3)]
         found = explain_rebalances(
             records(
                 *round_of(1, 0.0, *pods, causes={"p": NEW}),
@@ -498,7 +498,7 @@ def test_thread_that_leaves_takes_no_instance_along() -> None:
 
 
 def test_member_that_expired_and_came_back_was_not_replaced() -> None:
-    twin = Member(cluster="k", group="g", client_id="a-2", stream="s", host="h-a-2")
+    twin = Member(cluster="k", group="g", client_id="a-2", origin="s", host="h-a-2")
     a = replace(A, client_id="a-1", host="h-a-1")
     there = round_of(1, 0.0, a, B, causes={"a-1": NEW, "b": NEW})
     gone = round_of(2, 100.0, B)
@@ -522,7 +522,7 @@ class TestPartitionsMoved:
         assert found.partitions_moved is None
 
     def test_of_a_member_that_two_agents_see_counts_once(self) -> None:
-        here, there = (replace(A, member_id="a-1", stream=stream) for stream in ("log", "wire"))
+        here, there = (replace(A, member_id="a-1", origin=stream) for stream in ("log", "wire"))
         one, other = (
             [
                 msgspec.structs.replace(record, agent=agent)

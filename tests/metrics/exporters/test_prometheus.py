@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +70,7 @@ STATS = AgentStats(
 
 def member(client_id: str, group: str = "payments-in") -> Member:
     return Member(
-        cluster="prod", group=group, client_id=client_id, stream="/var/log/app.log", host="node-1"
+        cluster="prod", group=group, client_id=client_id, origin="/var/log/app.log", host="node-1"
     )
 
 
@@ -112,8 +113,10 @@ REBALANCES = Rebalances(
 
 def exposition() -> Exposition:
     """Return two consumers and a Streams instance that went through known rounds."""
-    calm = replace(member("consumer-1"), member_id="consumer-1-7d", assignor="range")
-    busy = replace(member("consumer-2"), software="apache-kafka-java 3.9.0")
+    calm = msgspec.structs.replace(
+        member("consumer-1"), member_id="consumer-1-7d", assignor="range"
+    )
+    busy = msgspec.structs.replace(member("consumer-2"), software="apache-kafka-java 3.9.0")
     thread = member("shop-StreamThread-1-consumer", group="shop")
     probing = FollowUp(status=Status.ASSIGNMENT_PROBING, at=1002.0, due_at=1600.0)
     tracker = Tracker(StatusConfig(), lambda group: group.partition("-")[0])

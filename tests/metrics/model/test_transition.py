@@ -13,10 +13,10 @@ from metrics.model.signals import Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
 from metrics.model.transition import (
     NONE,
-    Staircase,
+    PeakWindow,
+    add_to_window,
     instance_target,
     peak,
-    remember,
     stale_at,
     transition,
 )
@@ -51,10 +51,10 @@ histories = st.lists(st.tuples(statuses, st.sampled_from([0.0, 0.5, 1.0, 7.0])),
 )
 
 
-def _steps(visits: list[Visit]) -> Staircase:
-    steps: Staircase = ()
+def _steps(visits: list[Visit]) -> PeakWindow:
+    steps: PeakWindow = ()
     for visit in visits:
-        steps = remember(steps, visit.status, visit.left_at)
+        steps = add_to_window(steps, visit.status, visit.left_at)
     return steps
 
 
@@ -233,7 +233,7 @@ class TestLaw7PeakMemory:
         assert [each.left_at for each in steps] == sorted(each.left_at for each in steps)
 
     def test_zero_takes_no_step(self) -> None:
-        assert remember((), NONE, 1.0) == ()
+        assert add_to_window((), NONE, 1.0) == ()
 
     def test_flapping_down_the_whole_scale_takes_all_13(self) -> None:
         falling = [(status, 1.0) for status in reversed(Status)]
@@ -258,7 +258,7 @@ class TestLaw8StreamsOverrideIsAMax:
             tracker.apply(each)
             state = tracker.state()
             threads = [entry for entry in state.consumers if entry.track.member.instance_key]
-            held = [max(entry.track.status, entry.layer.status) for entry in threads]
+            held = [max(entry.track.status, entry.streams_follow_up.status) for entry in threads]
             for own in state.instances:
                 assert (own.status is NONE) is (max(held) is NONE)
 

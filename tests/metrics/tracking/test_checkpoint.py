@@ -1,12 +1,12 @@
 """What is recorded does not hang on restarts, nor an id on periodic samples."""
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 from itertools import pairwise
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from metrics.model.sample import Sample, SampleKind, Scope
 from metrics.model.signals import Signal
@@ -33,7 +33,7 @@ def play(tracker: Tracker, signals: list[Signal], *, detaches: bool = True) -> l
             out += tracker.advance(each.at + 200.0)
             out += tracker.sample(1e9 + 15.0 * number, 15.0)
         if detaches and number % 10 == 9:
-            out += tracker.detach(each.member.stream, each.at)
+            out += tracker.detach(each.member.origin, each.at)
     return out
 
 
@@ -66,10 +66,10 @@ class TestRestart:
         run(before, raised(5, 10.0), raised(5, 11.0, other), raised(5, 12.0))
         after = restarted(before)
 
-        samples = before.detach(C1.stream, 20.0)
+        samples = before.detach(C1.origin, 20.0)
 
         assert [each.client_id for each in samples] == ["c1", "c2"]
-        assert after.detach(C1.stream, 20.0) == samples
+        assert after.detach(C1.origin, 20.0) == samples
 
     def test_mid_episode_of_an_instance(self) -> None:
         before = Tracker(CONFIG)

@@ -7,7 +7,7 @@ NOW = 1_000.0
 
 
 def signal(stream: str, source: SourceKind = SourceKind.LOGS, host: str = "") -> Signal:
-    member = Member(group="g", client_id="m", stream=stream, host=host)
+    member = Member(group="g", client_id="m", origin=stream, host=host)
     return Signal(kind=SignalKind.SEEN, at=NOW, member=member, source=source)
 
 
@@ -22,19 +22,19 @@ def consumer(*streams: str) -> Consumer:
             client_id="m",
             app="g",
             source=first.source,
-            stream="first",
+            origin="first",
             since_at=NOW,
             last_at=NOW,
             confirmed_at=NOW,
         )
     )
     for stream in streams:
-        made.hear(signal(stream))
+        made.record_view(signal(stream))
     return made
 
 
 def heard(made: Consumer) -> list[str]:
-    return [voice.member.stream for voice in made.voices]
+    return [voice.member.origin for voice in made.views]
 
 
 def test_four_voices_are_kept() -> None:
@@ -43,9 +43,9 @@ def test_four_voices_are_kept() -> None:
 
 def test_of_more_the_first_that_has_gone_goes() -> None:
     made = consumer("a", "b", "c", "d")
-    made.voices[1].attached = made.voices[2].attached = False
+    made.views[1].attached = made.views[2].attached = False
 
-    made.hear(signal("e"))
+    made.record_view(signal("e"))
 
     assert heard(made) == ["a", "c", "d", "e"]
 
@@ -56,17 +56,17 @@ def test_else_the_first_goes() -> None:
 
 def test_what_two_that_are_one_have_held_is_held() -> None:
     one, other = consumer("a"), consumer("b")
-    one.held, other.held = [signal("a")], [signal("b")]
+    one.pending, other.pending = [signal("a")], [signal("b")]
 
     one.absorb(other)
 
-    assert [each.member.stream for each in one.held] == ["a", "b"]
+    assert [each.member.origin for each in one.pending] == ["a", "b"]
 
 
 def test_what_nobody_knows_stays_as_the_best_voice_has_it() -> None:
     made = consumer("a")
-    made.hear(signal("b", SourceKind.WIRE))
+    made.record_view(signal("b", SourceKind.WIRE))
 
-    assert made.merged().host == ""
-    made.hear(signal("b", SourceKind.WIRE, host="h"))
-    assert made.merged().host == "h"
+    assert made.merge_views().host == ""
+    made.record_view(signal("b", SourceKind.WIRE, host="h"))
+    assert made.merge_views().host == "h"

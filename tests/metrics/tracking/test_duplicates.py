@@ -5,12 +5,12 @@ from metrics.model.status import RebalanceStatus
 from metrics.tracking.duplicates import (
     REMEMBERED_S,
     SAME_EVENT_S,
-    Fact,
-    claim,
-    facts,
+    Observation,
     forget,
+    match_observation,
     remember,
-    voice_name,
+    reporter_name,
+    split_signal,
 )
 
 NOW = 1_000.0
@@ -27,8 +27,10 @@ def fact(
     source: SourceKind = SourceKind.LOGS,
     generation: int | None = None,
     reason: str | None = None,
-) -> Fact:
-    return Fact(name=name, at=at, source=source, by=(voice,), generation=generation, reason=reason)
+) -> Observation:
+    return Observation(
+        name=name, at=at, source=source, reporters=(voice,), generation=generation, reason=reason
+    )
 
 
 def signal(
@@ -42,7 +44,7 @@ def signal(
     streams_follow_up: FollowUp | None = None,
 ) -> Signal:
     return Signal(
-        member=Member(group="g", client_id="m", stream="s", group_type=group_type),
+        member=Member(group="g", client_id="m", origin="s", group_type=group_type),
         kind=kind,
         at=NOW,
         source=SourceKind.LOGS,
@@ -127,15 +129,15 @@ class TestIsSame:
 
 class TestFacts:
     def test_a_cause_is_its_code(self) -> None:
-        (found,) = facts(signal(SignalKind.RAISE, 2, reason="why"))
+        (found,) = split_signal(signal(SignalKind.RAISE, 2, reason="why"))
 
         assert (found.name, found.at, found.reason) == (CAUSE, NOW, "why")
-        assert (found.source, found.by, found.generation) == (SourceKind.LOGS, (LOG,), None)
+        assert (found.source, found.reporters, found.generation) == (SourceKind.LOGS, (LOG,), None)
 
     def test_a_code_of_nothing_tells_what_follows_alone(self) -> None:
         probing = follow_up(11, 1, "probing")
 
-        (found,) = facts(signal(SignalKind.RAISE, streams_follow_up=probing))
+        (found,) = split_signal(signal(SignalKind.RAISE, streams_follow_up=probing))
 
         assert (found.name, found.at, found.reason) == ("layer 11", NOW + 1, "probing")
 
@@ -147,7 +149,7 @@ class TestFacts:
             streams_follow_up=follow_up(12, 3),
         )
 
-        found = facts(told)
+        found = split_signal(told)
 
         assert [(each.name, each.at, each.reason) for each in found] == [
             ("sync", NOW, None),
@@ -157,33 +159,33 @@ class TestFacts:
         assert [each.generation for each in found] == [7, None, None]
 
     def test_an_epoch_is_no_generation_nor_is_a_leaves(self) -> None:
-        (epoch,) = facts(signal(SignalKind.SYNC, group_type="consumer", generation=7))
-        (leave,) = facts(signal(SignalKind.LEAVE, generation=7))
+        (epoch,) = split_signal(signal(SignalKind.SYNC, group_type="consumer", generation=7))
+        (leave,) = split_signal(signal(SignalKind.LEAVE, generation=7))
 
         assert (epoch.generation, leave.generation) == (None, None)
 
     def test_a_voice_is_its_source_and_stream(self) -> None:
-        assert voice_name(signal(SignalKind.LEAVE)) == LOG
+        assert reporter_name(signal(SignalKind.LEAVE)) == LOG
 
 
 class TestClaim:
     def test_the_nearest_that_this_voice_has_not_told(self) -> None:
         told = [fact(NOW - 1.5), fact(NOW - 0.5), fact(NOW - 0.1, voice=WIRE), fact(NOW + 1.0)]
 
-        assert claim(told, fact(NOW, voice=WIRE)) is told[1]
-        assert [each.by for each in told] == [(LOG,), (LOG, WIRE), (WIRE,), (LOG,)]
+        assert match_observation(told, fact(NOW, voice=WIRE)) is told[1]
+        assert [each.reporters for each in told] == [(LOG,), (LOG, WIRE), (WIRE,), (LOG,)]
 
     def test_nothing_like_it(self) -> None:
         told = [fact(NOW, voice=WIRE), fact(NOW, "raise 1")]
 
-        assert claim(told, fact(NOW, voice=WIRE)) is None
-        assert [each.by for each in told] == [(WIRE,), (LOG,)]
+        assert match_observation(told, fact(NOW, voice=WIRE)) is None
+        assert [each.reporters for each in told] == [(WIRE,), (LOG,)]
 
     def test_of_an_end_it_is_the_causes_before_it_too(self) -> None:
         told = [fact(NOW - 5.0), fact(NOW, "sync"), fact(NOW), fact(NOW - 1.0, DEMAND)]
 
-        assert claim(told, fact(NOW + 0.5, "sync", WIRE)) is told[1]
-        assert [each.by for each in told] == [(LOG, WIRE), (LOG, WIRE), (LOG,), (LOG,)]
+        assert match_observation(told, fact(NOW + 0.5, "sync", WIRE)) is told[1]
+        assert [each.reporters for each in told] == [(LOG, WIRE), (LOG, WIRE), (LOG,), (LOG,)]
 
 
 class TestRemember:
@@ -196,7 +198,7 @@ class TestRemember:
         assert [each.at for each in told] == [NOW, NOW + 1, NOW + 2]
 
     def test_the_32_last(self) -> None:
-        told: list[Fact] = []
+        told: list[Observation] = []
         for number in range(40):
             remember(told, [fact(NOW + number)])
 
@@ -208,14 +210,14 @@ class TestRemember:
 
         remember(told, [fact(NOW, end, WIRE)])
 
-        assert [each.by for each in told[:4]] == [(LOG, WIRE), (LOG,), (LOG,), (WIRE,)]
+        assert [each.reporters for each in told[:4]] == [(LOG, WIRE), (LOG,), (LOG,), (WIRE,)]
 
     def test_what_is_no_end_takes_none(self) -> None:
         told = [fact(NOW - 1.0)]
 
         remember(told, [fact(NOW, "note", WIRE)])
 
-        assert told[0].by == (LOG,)
+        assert told[0].reporters == (LOG,)
 
     def test_a_late_cause_is_told_by_all_that_have_told_an_end_behind_it(self) -> None:
         told = [fact(NOW, "sync", WIRE), fact(NOW + 2, "sync", "capture c")]
@@ -223,24 +225,24 @@ class TestRemember:
 
         remember(told, [late, at_once, demand])
 
-        assert late.by[0] == LOG
-        assert sorted(late.by[1:]) == ["capture c", WIRE]
-        assert (at_once.by, demand.by) == ((LOG,), (LOG,))
+        assert late.reporters[0] == LOG
+        assert sorted(late.reporters[1:]) == ["capture c", WIRE]
+        assert (at_once.reporters, demand.reporters) == ((LOG,), (LOG,))
 
     def test_its_own_voice_cannot_have_told_this_generations_end_before(self) -> None:
         ended = fact(NOW, "sync", generation=3)
-        ended.by += (WIRE,)
+        ended.reporters += (WIRE,)
         late = fact(NOW - 1)
 
         remember([ended], [late])
 
-        assert late.by == (LOG,)
+        assert late.reporters == (LOG,)
 
     def test_of_an_end_without_a_generation_it_may(self) -> None:
         ended = fact(NOW, "sync")
-        ended.by += (WIRE,)
+        ended.reporters += (WIRE,)
         late = fact(NOW - 1)
 
         remember([ended], [late])
 
-        assert set(late.by) == {LOG, WIRE}
+        assert set(late.reporters) == {LOG, WIRE}

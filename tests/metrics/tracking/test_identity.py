@@ -1,9 +1,8 @@
 """Who is who where several sources name one member, each in its own way."""
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from metrics.model.sample import Sample, SampleKind, Scope
 from metrics.model.signals import Member, SignalKind, SourceKind
@@ -29,10 +28,10 @@ from tests.metrics.given import (
 CONFIG = StatusConfig()
 WIRE, LOGS, STATS = SourceKind.WIRE, SourceKind.LOGS, SourceKind.STATS
 LOG = replace(C1, host="pod-1")
-ADDRESS = replace(C1, stream="10.0.0.5:40000", host="10.0.0.5", software="java 3.9")
-BY_STATS = replace(C1, stream="stats.sock")
-OTHER_LOG = replace(LOG, stream="other.log")
-OTHER_ADDRESS = replace(ADDRESS, stream="10.0.0.5:40001")
+ADDRESS = replace(C1, origin="10.0.0.5:40000", host="10.0.0.5", software="java 3.9")
+BY_STATS = replace(C1, origin="stats.sock")
+OTHER_LOG = replace(LOG, origin="other.log")
+OTHER_ADDRESS = replace(ADDRESS, origin="10.0.0.5:40001")
 
 
 def called(member: Member, member_id: str) -> Member:
@@ -128,7 +127,7 @@ class TestApart:
 
     def test_member_whose_sources_have_ended(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 1.0, LOG))
-        tracker.detach(LOG.stream, 2.0)
+        tracker.detach(LOG.origin, 2.0)
 
         run(tracker, seen(3.0, ADDRESS, WIRE))
 
@@ -176,7 +175,7 @@ BROKER = SourceKind.BROKER_LOG
 BY_INSTANCE = Member(
     group="g",
     client_id="i",
-    stream="broker_log:g/i#0",
+    origin="broker_log:g/i#0",
     group_instance_id="i",
     member_id="i-u",
 )
@@ -342,9 +341,9 @@ class TestStandIn:
     def test_both_voices_live(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, BY_INSTANCE, BROKER), seen(1.0, STATIC_LOG))
 
-        tracker.detach(STATIC_LOG.stream, 2.0)
+        tracker.detach(STATIC_LOG.origin, 2.0)
         assert only(tracker).client_id == "c1"
-        tracker.detach(BY_INSTANCE.stream, 2.0)
+        tracker.detach(BY_INSTANCE.origin, 2.0)
         assert statuses(tracker) == []
 
     @pytest.mark.parametrize(
@@ -372,7 +371,7 @@ class TestStandIn:
         namesake = replace(OTHER_LOG, client_id="i")
         run(tracker, raised(1, 0.0, STATIC_LOG), synced(4.0, STATIC_LOG), seen(0.0, namesake))
 
-        tracker.detach(STATIC_LOG.stream, 5.0)
+        tracker.detach(STATIC_LOG.origin, 5.0)
 
         assert only(tracker).counts.transitions == {}
 
@@ -439,7 +438,7 @@ class TestPutRight:
         run(tracker, seen(1.0, called(LOG, "x")), seen(1.0, called(ADDRESS, "y"), WIRE))
 
         run(tracker, seen(2.0, called(LOG, "y")))
-        tracker.detach(LOG.stream, 3.0)
+        tracker.detach(LOG.origin, 3.0)
 
         assert only(tracker).member_id == "y"
 
@@ -450,7 +449,7 @@ class TestPutRight:
         run(tracker, seen(2.0, called(LOG, "y")))
 
         assert statuses(tracker) == [0]
-        for stream in (LOG.stream, ADDRESS.stream):
+        for stream in (LOG.origin, ADDRESS.origin):
             tracker.detach(stream, 3.0)
         assert statuses(tracker) == [0]
 
@@ -528,20 +527,20 @@ class TestSources:
     def test_member_goes_with_its_last_source(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, LOG), seen(1.0, ADDRESS, WIRE))
 
-        tracker.detach(LOG.stream, 2.0)
+        tracker.detach(LOG.origin, 2.0)
         assert statuses(tracker) == [0]
-        tracker.detach(ADDRESS.stream, 2.0)
+        tracker.detach(ADDRESS.origin, 2.0)
         assert statuses(tracker) == []
 
     def test_dropped_member_is_lost_with_its_last_source(self, tracker: Tracker) -> None:
         run(tracker, raised(5, 1.0, LOG), seen(1.0, ADDRESS, WIRE))
 
-        assert tracker.detach(ADDRESS.stream, 2.0) == []
-        assert codes(tracker.detach(LOG.stream, 2.0)) == [None]
+        assert tracker.detach(ADDRESS.origin, 2.0) == []
+        assert codes(tracker.detach(LOG.origin, 2.0)) == [None]
 
     def test_bound_of_sources(self, tracker: Tracker) -> None:
         for port in range(10):
-            run(tracker, seen(1.0, called(replace(ADDRESS, stream=f"h:{port}"), "x"), WIRE))
+            run(tracker, seen(1.0, called(replace(ADDRESS, origin=f"h:{port}"), "x"), WIRE))
             tracker.detach(f"h:{port}", 1.0) if port == 1 else None
 
         for port in (0, 7, 8):
@@ -575,7 +574,7 @@ class TestHeirs:
     def test_counts_of_a_forgotten_member_stay(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 0.0, LOG), synced(4.0, LOG), seen(0.0, OTHER_LOG))
 
-        tracker.detach(LOG.stream, 5.0)
+        tracker.detach(LOG.origin, 5.0)
 
         counts = only(tracker, 10.0).counts
         assert (counts.transitions, counts.rebalances) == ({1: 1}, {1: 1})
@@ -585,7 +584,7 @@ class TestHeirs:
         run(tracker, raised(1, 0.0, LOG), seen(0.0, OTHER_LOG))
         tracker.advance(CONFIG.stale_after_s)
 
-        tracker.detach(LOG.stream, 1e4)
+        tracker.detach(LOG.origin, 1e4)
 
         assert only(tracker).counts.seconds[Status.COORDINATOR_REQUESTED] == CONFIG.stale_after_s
 
@@ -593,7 +592,7 @@ class TestHeirs:
         run(tracker, raised(1, 0.0, LOG), synced(4.0, LOG))
         run(tracker, seen(0.0, replace(OTHER_LOG, host="pod-2")))
 
-        tracker.detach(LOG.stream, 5.0)
+        tracker.detach(LOG.origin, 5.0)
 
         assert only(tracker).counts.transitions == {}
 
@@ -610,8 +609,8 @@ def streams(samples: list[Sample]) -> list[int | None]:
     return codes(samples, Scope.STREAMS)
 
 
-WIRE_1 = replace(T1, stream="process-id", host="10.0.0.5")
-WIRE_2 = replace(T2, stream="process-id", host="10.0.0.5")
+WIRE_1 = replace(T1, origin="process-id", host="10.0.0.5")
+WIRE_2 = replace(T2, origin="process-id", host="10.0.0.5")
 
 
 class TestStreams:
@@ -655,7 +654,7 @@ class TestStreams:
         assert streams(samples) == [1, 0, 12]
 
     def test_two_instances_of_one_name_stay_apart(self, tracker: Tracker) -> None:
-        run(tracker, seen(1.0, T1), seen(1.0, replace(T1, stream="other.log")))
+        run(tracker, seen(1.0, T1), seen(1.0, replace(T1, origin="other.log")))
         run(tracker, seen(1.0, called(WIRE_2, "y"), WIRE))
 
         assert len(tracker.snapshot(3.0).instances) == 3
@@ -683,7 +682,7 @@ class TestStreams:
         assert len(tracker.snapshot(3.0).instances) == 2
 
     def test_instance_of_a_provisional_thread_goes_with_it(self, tracker: Tracker) -> None:
-        other = replace(WIRE_1, stream="other process")
+        other = replace(WIRE_1, origin="other process")
         run(tracker, seen(1.0, called(WIRE_1, "x"), WIRE), seen(1.0, called(other, "y"), WIRE))
         run(tracker, seen(1.0, T1))
 

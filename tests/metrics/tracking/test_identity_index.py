@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
 from metrics.tracking.consumer import Consumer
-from metrics.tracking.identity import Members
+from metrics.tracking.identity import MemberIndex
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker, TrackerState
 
@@ -19,7 +19,7 @@ speakers = st.builds(
     Member,
     group=st.just("g"),
     client_id=st.sampled_from(("c1", "c1", "c1", "x", "c-StreamThread-1-consumer")),
-    stream=st.sampled_from(STREAMS),
+    origin=st.sampled_from(STREAMS),
     cluster=st.sampled_from(("k", "k", "k", "")),
     group_instance_id=st.sampled_from((None, None, None, "i")),
     member_id=st.sampled_from((None, "x", "y")),
@@ -37,7 +37,7 @@ class Index(RuleBasedStateMachine):
         self.tracker = Tracker(StatusConfig(members=4, forget_after_s=20.0))
 
     @property
-    def members(self) -> Members:
+    def members(self) -> MemberIndex:
         return self.tracker._members
 
     @rule(
@@ -59,8 +59,8 @@ class Index(RuleBasedStateMachine):
         assert not any(
             voice.attached
             for entry in self.members
-            for voice in entry.voices
-            if voice.member.stream == stream
+            for voice in entry.views
+            if voice.member.origin == stream
         )
 
     @rule(after_s=st.sampled_from((0.0, 5.0, 30.0, 700.0)))
@@ -81,8 +81,8 @@ class Index(RuleBasedStateMachine):
     @invariant()
     def a_stream_leads_to_all_that_it_tells_of(self) -> None:
         for stream in STREAMS:
-            told = [e for e in self.members if any(v.member.stream == stream for v in e.voices)]
-            assert named(self.members.of_stream(stream)) == named(told)
+            told = [e for e in self.members if any(v.member.origin == stream for v in e.views)]
+            assert named(self.members.of_origin(stream)) == named(told)
 
     @invariant()
     def a_name_leads_to_all_that_have_it(self) -> None:
@@ -97,7 +97,7 @@ class Index(RuleBasedStateMachine):
     @invariant()
     def an_id_leads_to_one_that_has_it(self) -> None:
         for (_, member_id), entry in self.members._by_id.items():
-            assert member_id in entry.ids
+            assert member_id in entry.member_ids
             assert any(entry is each for each in self.members)
 
     def teardown(self) -> None:
@@ -108,7 +108,7 @@ class Index(RuleBasedStateMachine):
         assert self.tracker.state() == TrackerState(
             groups=self.tracker.state().groups, counts=self.tracker.state().counts
         )
-        assert not any((self.members._by_voice, self.members._by_name, self.members._by_id))
+        assert not any((self.members._by_view, self.members._by_name, self.members._by_id))
 
 
 Index.TestCase.settings = settings(

@@ -1,25 +1,27 @@
 """One member, several sources: an event is one transition, whoever tells it first."""
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
-from metrics.tracking.consumer import RANK
+from metrics.tracking.consumer import PRIORITY
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker, TrackerState
 from tests.metrics.given import C1, codes, demand, joined, of_kind, raised, run, signal
 
 WIRE = SourceKind.WIRE
 LOG = replace(C1, member_id="c1-u", host="pod-1", software=None)
-ADDRESS = replace(LOG, stream="10.0.0.5:40000", host="10.0.0.5", software="apache-kafka-java 3.9")
-STATS = replace(C1, stream="stats.sock#rdkafka#consumer-1")
+ADDRESS = replace(LOG, origin="10.0.0.5:40000", host="10.0.0.5", software="apache-kafka-java 3.9")
+STATS = replace(C1, origin="stats.sock#rdkafka#consumer-1")
 BY_LOOKS = SourceKind.STATS
 CONFIG = StatusConfig()
 
@@ -151,7 +153,7 @@ class TestEcho:
         run(tracker, *(wire(SignalKind.RAISE, 10.0 + number, 1) for number in range(100)))
 
         (entry,) = tracker.state().consumers
-        assert len(entry.told) == 32
+        assert len(entry.observations) == 32
 
     def test_follow_up_of_a_told_end_is_news(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))
@@ -296,14 +298,14 @@ class TestWords:
     def test_of_two_that_know_it_equally_well_the_first_has_the_words(
         self, tracker: Tracker
     ) -> None:
-        again = replace(ADDRESS, stream="10.0.0.5:40001")
+        again = replace(ADDRESS, origin="10.0.0.5:40001")
         run(tracker, wire(SignalKind.RAISE, 10.0, 1, "error 27"))
 
         assert run(tracker, raised(1, 10.1, again, source=WIRE, reason="error 28")) == []
         assert tracker.snapshot(12.0).consumers[0].reason == "error 27"
 
     def test_every_source_has_a_rank(self) -> None:
-        assert set(RANK) == set(SourceKind)
+        assert set(PRIORITY) == set(SourceKind)
 
 
 class TestOnlyOneSaw:
@@ -349,7 +351,7 @@ class TestOnlyOneSaw:
         thread = replace(ADDRESS, client_id="s-StreamThread-1-consumer")
         run(tracker, signal(SignalKind.SYNC, 12.0, thread, source=WIRE, generation=5))
 
-        in_log = replace(thread, stream=LOG.stream)
+        in_log = replace(thread, origin=LOG.origin)
         assert run(tracker, raised(0, 10.0, in_log, layer=demand(11, 10.0, 60.0))) == []
 
     def test_round_that_failed_ends_as_failed(self, tracker: Tracker) -> None:
@@ -469,7 +471,7 @@ class TestOnlyOneSaw:
             replace(ADDRESS, client_id=f"s-StreamThread-{n}-consumer", member_id=f"u{n}")
             for n in (1, 2)
         )
-        in_log = replace(thread, stream=LOG.stream)
+        in_log = replace(thread, origin=LOG.origin)
 
         samples = run(
             tracker,
@@ -605,14 +607,14 @@ class TestUnclearLeave:
         assert codes(run(tracker, wire(SignalKind.RAISE, 15.1, 2))) == [6, 0, 2]
 
     def test_it_does_not_wait_for_a_log_that_has_ended(self, tracker: Tracker) -> None:
-        tracker.detach(LOG.stream, 6.0)
+        tracker.detach(LOG.origin, 6.0)
 
         assert codes(run(tracker, wire(SignalKind.LEAVE, 10.0))) == [6, 0]
 
     def test_end_of_all_sources_ends_the_wait(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.LEAVE, 10.0))
 
-        samples = tracker.detach(LOG.stream, 11.0) + tracker.detach(ADDRESS.stream, 11.0)
+        samples = tracker.detach(LOG.origin, 11.0) + tracker.detach(ADDRESS.origin, 11.0)
 
         assert codes(samples) == [6, 0]
 
@@ -622,7 +624,7 @@ class TestUnclearLeave:
         assert codes(tracker.flush()) == [6, 0]
 
     def test_it_waits_however_many_see_it_on_the_wire(self, tracker: Tracker) -> None:
-        capture = replace(ADDRESS, stream="10.0.0.5:50000")
+        capture = replace(ADDRESS, origin="10.0.0.5:50000")
         leave = signal(SignalKind.LEAVE, 10.0, capture, source=WIRE)
         rejoins = raised(2, 10.6, capture, source=WIRE)
 
@@ -695,7 +697,7 @@ class TestRemoval:
 
 def by_broker(kind: SignalKind, at: float, status: int = 0, generation: int | None = 5) -> Signal:
     """Return what the broker's log tells of the member."""
-    member, source = replace(LOG, stream="broker_log:g/c1#0", host=""), SourceKind.BROKER_LOG
+    member, source = replace(LOG, origin="broker_log:g/c1#0", host=""), SourceKind.BROKER_LOG
     return signal(kind, at, member, status=Status(status), source=source, generation=generation)
 
 
@@ -780,12 +782,12 @@ class TestBrokersEnd:
     def test_log_that_has_ended_is_not_waited_for(self, tracker: Tracker) -> None:
         run(tracker, synced(6.0, 4, by=SourceKind.LOGS), by_broker(SignalKind.RAISE, 10.0, 1))
         run(tracker, raised(1, 10.1, LOG))
-        tracker.detach(LOG.stream, 11.0)
+        tracker.detach(LOG.origin, 11.0)
 
         assert codes(run(tracker, BROKER_ENDS)) == [0]
 
     def test_wire_decides_as_well(self, tracker: Tracker) -> None:
-        tracker.detach(LOG.stream, 1.0)
+        tracker.detach(LOG.origin, 1.0)
         run(tracker, synced(6.0, 4), wire(SignalKind.RAISE, 10.0, 1), BROKER_ENDS)
 
         assert tracker.advance(100.0) == []
@@ -991,7 +993,7 @@ class TestLaws:
     def test_no_cause_is_lost_or_doubled_where_each_misses_some(
         self, data: st.DataObject, rounds: list[Round], shifts: list[float]
     ) -> None:
-        history = told([replace(each, ends=SignalKind.SYNC) for each in rounds])
+        history = told([dataclasses.replace(each, ends=SignalKind.SYNC) for each in rounds])
         seen = [data.draw(st.integers(1, 3)) for _ in history]
         ends = SignalKind.SYNC
         log = [s for s, who in zip(history, seen, strict=True) if who & 1 or s.kind is ends]
@@ -1018,8 +1020,8 @@ class TestSeveralMembersAtOnce:
     def waiting(self, tracker: Tracker) -> None:
         """Two members leave on the wire without a reason, while their logs live."""
         for name in ("c1", "c2"):
-            log = replace(LOG, client_id=name, member_id=f"{name}-u", stream=f"{name}.log")
-            told = replace(log, stream="10.0.0.5:40000", host="10.0.0.5")
+            log = replace(LOG, client_id=name, member_id=f"{name}-u", origin=f"{name}.log")
+            told = replace(log, origin="10.0.0.5:40000", host="10.0.0.5")
             run(tracker, signal(SignalKind.SEEN, 9.0, log))
             assert run(tracker, signal(SignalKind.LEAVE, 10.0, told, source=WIRE)) == []
 
@@ -1036,7 +1038,7 @@ class TestSeveralMembersAtOnce:
     def test_snapshot_counts_the_members_of_each_stream(self, tracker: Tracker) -> None:
         self.waiting(tracker)
 
-        streams = tracker.snapshot(10.0).streams
+        streams = tracker.snapshot(10.0).members_by_origin
 
         assert streams == {"c1.log": 1, "c2.log": 1, "10.0.0.5:40000": 2}
 

@@ -1,10 +1,10 @@
 """Kafka Streams instances: semantics.md section 2, and what section 3 says of the streams layer."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 from metrics.model.signals import InstanceKey, Member, Signal, streams_thread
@@ -508,25 +508,25 @@ class TestIdentity:
         assert T1.instance_key == T2.instance_key == InstanceKey("k", "g", "s", "s.log")
 
     def test_equal_instances_of_two_streams_are_apart(self, tracker: Tracker) -> None:
-        run(tracker, raised(1, 10.0, T1), seen(11.0, replace(T1, stream="another.log")))
+        run(tracker, raised(1, 10.0, T1), seen(11.0, replace(T1, origin="another.log")))
 
         assert [row.status for row in tracker.snapshot(11.0).instances] == [1, 0]
 
     def test_threads_of_a_static_instance_share_its_instance_id(self) -> None:
         first = replace(T1, group_instance_id="i-1")
-        second = replace(T2, group_instance_id="i-2", stream="another.log")
+        second = replace(T2, group_instance_id="i-2", origin="another.log")
 
         assert first.instance_key == second.instance_key == InstanceKey("k", "g", "s", "i")
 
     def test_instance_id_is_cut_by_the_threads_own_number_only(self) -> None:
         assert replace(T1, group_instance_id="i-2").instance_key == ("k", "g", "s", "i-2")
-        assert replace(T1, stream="s.log-1").instance_key == ("k", "g", "s", "s.log-1")
+        assert replace(T1, origin="s.log-1").instance_key == ("k", "g", "s", "s.log-1")
 
     def test_static_instance_is_the_same_on_any_stream(self, tracker: Tracker) -> None:
         first = replace(T1, group_instance_id="i-1")
 
         samples = streams(
-            tracker, raised(1, 10.0, first), synced(11.0, replace(first, stream="another.log"))
+            tracker, raised(1, 10.0, first), synced(11.0, replace(first, origin="another.log"))
         )
 
         assert [each.to for each in samples] == [1, 0]

@@ -1,9 +1,8 @@
 """One law a test: semantics.md section 3, and who is who of section 5."""
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from metrics.model.sample import Outcome, SampleKind, Scope
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
@@ -540,7 +539,7 @@ class TestOrder:
         assert codes(samples) == [5]
 
     def test_two_streams_of_a_static_member_are_two_sources(self, tracker: Tracker) -> None:
-        another = replace(STATIC, stream="another.log")
+        another = replace(STATIC, origin="another.log")
 
         samples = run(tracker, raised(1, 10.0, STATIC), synced(9.9, another))
 
@@ -728,18 +727,18 @@ class TestBounds:
         tracker = Tracker(StatusConfig(members=3))
         run(tracker, seen(1.0), seen(2.0, C2))
 
-        tracker.keep_size()
+        tracker.freeze_limits()
         run(tracker, seen(3.0, STATIC))
         assert [row.client_id for row in tracker.snapshot(4.0).consumers] == ["c2", "c3"]
         assert tracker.snapshot(4.0).counts["evicted"] == 1
 
-        tracker.grow()
+        tracker.restore_limits()
         run(tracker, seen(5.0), seen(6.0, replace(C2, client_id="c4")))
         assert [row.client_id for row in tracker.snapshot(7.0).consumers] == ["c3", "c1", "c4"]
 
     def test_a_tracker_that_is_empty_when_memory_is_short_keeps_one(self) -> None:
         tracker = Tracker(StatusConfig())
-        tracker.keep_size()
+        tracker.freeze_limits()
 
         run(tracker, seen(1.0), seen(2.0, C2))
 
@@ -791,13 +790,13 @@ class TestIdentity:
         assert [each.member_id for each in samples] == ["c1-a", "c1-b"]
 
     def test_equal_client_ids_of_two_streams_are_tracked_apart(self, tracker: Tracker) -> None:
-        run(tracker, raised(1, 10.0), synced(11.0, replace(C1, stream="another.log")))
+        run(tracker, raised(1, 10.0), synced(11.0, replace(C1, origin="another.log")))
 
         assert [row.status for row in tracker.snapshot(12.0).consumers] == [1, 0]
 
     def test_static_member_is_the_same_on_any_stream(self, tracker: Tracker) -> None:
         samples = run(
-            tracker, raised(1, 10.0, STATIC), synced(11.0, replace(STATIC, stream="another.log"))
+            tracker, raised(1, 10.0, STATIC), synced(11.0, replace(STATIC, origin="another.log"))
         )
 
         assert codes(samples) == [1, 0]

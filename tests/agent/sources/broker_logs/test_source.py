@@ -50,7 +50,7 @@ def _rows(signals: list[Signal]) -> Iterator[dict[str, Any]]:
             "client_id": member.client_id,
             "instance_id": member.group_instance_id,
             "member_id": member.member_id,
-            "stream": member.stream,
+            "stream": member.origin,
             "status": signal.status.label,
             "streams_follow_up": None if follow_up is None else follow_up.status.label,
             "generation": signal.generation,
@@ -177,7 +177,7 @@ def test_who_joins_gets_the_two_and_the_others_the_one(broker: Broker) -> None:
 def test_members_of_one_name_are_kept_apart(broker: Broker) -> None:
     ids = [f"rdkafka-{_UUID.format(n)}" for n in (1, 2, 3)]
 
-    streams = [broker.joins(member_id)[0].member.stream for member_id in ids]
+    streams = [broker.joins(member_id)[0].member.origin for member_id in ids]
 
     assert len(set(streams)) == 3
 
@@ -204,7 +204,7 @@ def test_a_failed_member_has_gone_when_the_group_has_settled_without_it(broker: 
     told = broker.settles(second, 1)
 
     assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
-    assert broker.gone == [gone.stream]
+    assert broker.gone == [gone.origin]
 
 
 def test_a_member_that_dropped_out_holds_its_five_for_a_while(broker: Broker) -> None:
@@ -219,7 +219,7 @@ def test_a_member_that_dropped_out_holds_its_five_for_a_while(broker: Broker) ->
     assert broker.gone == []
     broker.seconds += int(DROPPED_S)
     broker.joins(f"m2-{_UUID.format(2)}")
-    assert broker.gone == [gone.stream]
+    assert broker.gone == [gone.origin]
 
 
 def test_an_admins_words_are_no_six(broker: Broker) -> None:
@@ -417,7 +417,7 @@ def test_a_member_that_never_came_back_with_its_id_has_failed(broker: Broker) ->
     )
 
     assert _told(told) == [("fail", "m1", 0)]
-    assert broker.gone == [told[0].member.stream]
+    assert broker.gone == [told[0].member.origin]
 
 
 @pytest.mark.parametrize("words", ["[{}, {}]", "Set({}, {})", "HashSet({}, {})"])

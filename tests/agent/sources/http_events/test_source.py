@@ -91,7 +91,7 @@ def test_an_event_carries_all_that_its_sender_knows(bench: Bench) -> None:
     (signal,) = bench.signals
     member = signal.member
     assert (member.group, member.client_id, member.member_id) == ("g", "m1", "m1-uuid")
-    assert (member.stream, member.group_instance_id) == ("http:pod-7:12:1", "i1")
+    assert (member.origin, member.group_instance_id) == ("http:pod-7:12:1", "i1")
     assert (member.host, member.software) == ("pod-7", "kafka-python")
     assert (signal.source, signal.generation) == (SourceKind.HTTP, 7)
     assert signal.at == 1_795_086_399.5
@@ -102,7 +102,7 @@ def test_what_an_event_leaves_out_is_the_arrivals(bench: Bench) -> None:
 
     (signal,) = bench.signals
     assert (signal.at, signal.member.host) == (_NOW, "127.0.0.1")
-    assert signal.member.stream == "http:127.0.0.1"
+    assert signal.member.origin == "http:127.0.0.1"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def rows(signals: list[Signal]) -> Iterator[dict[str, Any]]:
             "at": round(signal.at, 3),
             "kind": signal.kind.value,
             "client_id": signal.member.client_id,
-            "stream": signal.member.stream,
+            "stream": signal.member.origin,
             "status": signal.status.label,
             "reason": signal.reason,
         }
@@ -277,7 +277,7 @@ def test_a_process_writes_to_the_socket_and_goes(
     bench.run(play)
 
     assert told(bench.signals) == [("seen", 0), ("seen", 0)]
-    assert set(bench.gone) == {signal.member.stream for signal in bench.signals}
+    assert set(bench.gone) == {signal.member.origin for signal in bench.signals}
     assert bench.source.health.unparsed == 1
     assert bench.source.health.errors == {"member_evicted": 1}
     assert not path.exists()

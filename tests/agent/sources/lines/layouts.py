@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import cycle, islice
 
 import msgspec
+from msgspec.structs import replace
 
 from metrics.model.signals import Signal
 

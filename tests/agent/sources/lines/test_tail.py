@@ -123,7 +123,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_lines_become_signals_of_the_files_stream(bench: Bench) -> None:
     bench.append(lines(1, 2))
     assert bench.read() == [1, 2]
-    assert {signal.member.stream for signal in bench.signals} == {str(bench.path)}
+    assert {signal.member.origin for signal in bench.signals} == {str(bench.path)}
     assert bench.source.health.up
     assert bench.source.health.signals == 2
     assert bench.source.health.read_bytes == len(lines(1, 2))
@@ -357,7 +357,7 @@ def test_a_name_that_is_no_text_is_written_as_one(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "*.log", read_from=ReadFrom.BEGINNING)
 
     assert sorted(bench.read()) == [1, 2]
-    streams = {signal.member.stream for signal in bench.signals}
+    streams = {signal.member.origin for signal in bench.signals}
     assert streams == {f"{tmp_path}/\\xff.log", f"{tmp_path}/\\xfe.log"}
 
     again = Bench(tmp_path, "*.log", read_from=ReadFrom.BEGINNING)
@@ -390,7 +390,7 @@ def test_a_rotated_set_in_one_glob_is_one_stream(tmp_path: Path) -> None:
         bench.rotate()
         bench.append(lines(number))
         assert bench.scan() == [number]
-    assert {signal.member.stream for signal in bench.signals} == {str(bench.path)}
+    assert {signal.member.origin for signal in bench.signals} == {str(bench.path)}
     bench.close()
 
 
@@ -401,7 +401,7 @@ def test_files_named_by_date_are_one_stream(tmp_path: Path, name: str) -> None:
     assert bench.read() == [1]
     (tmp_path / name.format("2026-11-21")).write_bytes(lines(2))
     assert bench.scan() == [2]
-    assert {signal.member.stream for signal in bench.signals} == {str(bench.path)}
+    assert {signal.member.origin for signal in bench.signals} == {str(bench.path)}
     bench.close()
 
 
@@ -470,7 +470,7 @@ def test_a_link_is_followed_and_its_target_rotates(tmp_path: Path) -> None:
         old.write(lines(2))
     bench.restart(position)
     assert bench.read() == [2, 3]
-    assert {signal.member.stream for signal in bench.signals} == {str(link)}
+    assert {signal.member.origin for signal in bench.signals} == {str(link)}
     bench.close()
 
 

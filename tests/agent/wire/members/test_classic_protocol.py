@@ -1,8 +1,7 @@
 """The classic protocol: what sets which code, and what is not a cause."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from metrics.model.signals import SignalKind
 from metrics.model.status import RebalanceStatus as Status
@@ -510,5 +509,5 @@ def test_the_member_is_known_by_all_that_was_seen(talk: Talk) -> None:
         host="10.0.0.1",
         software="apache-kafka-java 4.3.0",
         protocol_type="consumer",
-        stream="10.0.0.1:50001",
+        origin="10.0.0.1:50001",
     )

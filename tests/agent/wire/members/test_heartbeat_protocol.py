@@ -232,7 +232,7 @@ class TestStreamsGroup:
 
         assert (told(joins), told(settles)) == ([("raise", 2)], SYNC)
         assert told(moves) == [("raise", 1), ("raise", 10)]
-        assert joins[0].member.stream == "p"
+        assert joins[0].member.origin == "p"
 
     def test_what_only_a_standby_loses_stops_nothing(self) -> None:
         talk = Wire().connect(self.CLIENT)

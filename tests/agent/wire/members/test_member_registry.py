@@ -199,7 +199,7 @@ class TestStreams:
         return talk
 
     def stream(self, talk: Talk) -> str:
-        stream: str = talk.connection.speakers["g"].member.stream
+        stream: str = talk.connection.speakers["g"].member.origin
         return stream
 
     def test_the_threads_of_a_process_are_one_instance(self) -> None:
