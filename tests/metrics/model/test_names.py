@@ -1,0 +1,27 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics.model.names import NAME_MAX_CHARS, clip_name
+
+LONG = "n" * 30_000
+
+
+def test_short_name_is_unchanged() -> None:
+    assert clip_name("n" * NAME_MAX_CHARS) == "n" * NAME_MAX_CHARS
+
+
+def test_long_name_keeps_its_beginning_and_a_digest() -> None:
+    assert len(clip_name(LONG)) == NAME_MAX_CHARS
+    assert clip_name(LONG).startswith("n" * 238 + "~")
+
+
+def test_long_names_that_differ_at_the_end_stay_apart() -> None:
+    assert clip_name(LONG + "a") != clip_name(LONG + "b")
+
+
+@given(st.text(st.characters(), max_size=600))
+def test_any_text_is_bounded_and_clipping_is_idempotent(text: str) -> None:
+    clipped = clip_name(text)
+
+    assert len(clipped) <= NAME_MAX_CHARS
+    assert clip_name(clipped) == clipped
