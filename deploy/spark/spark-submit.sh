@@ -8,7 +8,8 @@
 #   ... deploy/spark/spark-submit.sh report --tables DIR --output DIR
 #
 # Spark 4.1. DIR must be the same folder for driver and executors. Their Python (PYSPARK_PYTHON) needs
-# what the extra [spark] brings; WHEEL sends this program's own code. FORMAT and KAFKA let Spark's Ivy
+# what the extra [spark] brings; WHEEL sends this program's own code, as a .zip beside it, for workers
+# import nothing from a .whl. FORMAT and KAFKA let Spark's Ivy
 # fetch the jars (spark.jars.ivySettings names a mirror); more for spark-submit goes into SUBMIT_OPTIONS.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
@@ -24,7 +25,10 @@ esac
 
 options=(--name "rebalance-agent ${1:-}")
 [ -z "${MASTER:-}" ] || options+=(--master "$MASTER")
-[ -z "${WHEEL:-}" ] || options+=(--py-files "$WHEEL")
+if [ -n "${WHEEL:-}" ]; then
+  cp "$WHEEL" "${WHEEL%.whl}.zip"
+  options+=(--py-files "${WHEEL%.whl}.zip")
+fi
 [ "${#packages[@]}" = 0 ] || options+=(--packages "$(IFS=,; echo "${packages[*]}")")
 # shellcheck disable=SC2206 - several words are wanted
 options+=(${SUBMIT_OPTIONS:-})

@@ -5,11 +5,11 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
+from kafka_rebalance_agent import PACKAGES
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.histories import fleet, write_spool
 from tests.deploy.installed import make_environment, run
 
-NAMES = ("agent", "aggregation", "metrics")
 LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
@@ -24,7 +24,7 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def application(tmp_path: Path) -> Path:
     """Make an application of which no package can be imported twice, or be taken for ours."""
     folder = tmp_path / "application"
-    for name in NAMES:
+    for name in PACKAGES:
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text(f"THEIRS = {name!r}\n")
     return folder
@@ -102,7 +102,7 @@ def test_an_application_keeps_its_own(programs: Path, application: Path) -> None
 def test_an_environment_without_an_application_has_none_of_the_names(programs: Path) -> None:
     find = "import sys, importlib.util as u; print(*filter(u.find_spec, sys.argv[1:]))"
 
-    assert run(programs / "python", "-c", find, *NAMES, "click") == "click\n"
+    assert run(programs / "python", "-c", find, *PACKAGES, "click") == "click\n"
 
 
 def test_a_module_of_ours_runs_as_a_process(programs: Path, application: Path) -> None:

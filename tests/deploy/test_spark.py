@@ -4,7 +4,6 @@ import csv
 import os
 import re
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,8 +21,10 @@ from agent.cli.report import report
 from agent.lab.broker import free_port
 from aggregation.spark.session.jars import pinned
 from aggregation.spark.session.java_home import java_environment
+from kafka_rebalance_agent import PACKAGES
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.histories import fleet, write_lines, write_spool
+from tests.deploy.installed import make_environment
 from tests.spark_start import shared_classes, submit_arguments
 
 if TYPE_CHECKING:
@@ -86,8 +87,19 @@ def registered(folder: Path) -> int:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """A master and two workers with one core each."""
+def application(tmp_path: Path) -> Path:
+    """Make a folder of packages that are called as ours are."""
+    folder = tmp_path / "application"
+    for name in PACKAGES:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").touch()
+    return folder
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, wheel: Path, application: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """A master and two workers with one core each, of which no Python has our packages."""
+    python = make_environment(tmp_path / "environment") / "python"
     logs = tmp_path / "cluster"
     logs.mkdir()
     port = free_port()
@@ -96,7 +108,9 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         own = environment | {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_HOME": str(SPARK),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": str(python),
+            "PYTHONPATH": str(application),
+            "WHEEL": str(wheel),
             "JAVA_TOOL_OPTIONS": QUICK_JVM,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": shared_classes(),

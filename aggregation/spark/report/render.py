@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -39,7 +40,7 @@ _CELL_MAX_CHARS = 60
 _EXACT_TO = 100.0
 """A number above it is shown without decimals; the files have them."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+_template = Template((files(__package__) / "page.html").read_text(encoding="utf-8"))
 
 
 def check_output(output: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from aggregation.spark.errors import SparkSetupError
@@ -53,7 +54,7 @@ class Jar:
 @cache
 def pinned() -> dict[Need, tuple[Jar, ...]]:
     """Return what is pinned."""
-    text = Path(__file__).with_name("jars.toml").read_text()
+    text = (files(__package__) / "jars.toml").read_text()
     return {
         Need(need): tuple(Jar(*pin) for pin in pins.items())
         for need, pins in tomllib.loads(text).items()
