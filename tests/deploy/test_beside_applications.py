@@ -1,5 +1,6 @@
 """The wheel beside applications that have packages called as ours are."""
 
+import sys
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -8,7 +9,7 @@ import pytest
 from kafka_rebalance_agent import PACKAGES
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.histories import fleet, write_spool
-from tests.deploy.installed import make_environment, run
+from tests.deploy.installed import ROOT, make_environment, run
 
 LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
 
@@ -18,6 +19,15 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_environment(tmp_path_factory.mktemp("environment"), wheel)
+
+
+@pytest.fixture(scope="module")
+def editable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    programs = make_environment(tmp_path_factory.mktemp("editable"))
+    options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed")
+    pip = (sys.executable, "-m", "pip", "--python", programs / "python", "install", *options)
+    run(*pip, "--editable", ROOT)
+    return programs
 
 
 @pytest.fixture
@@ -50,6 +60,14 @@ def test_commands_work(programs: Path, application: Path, config: Path, way: str
     assert command("--version").startswith("rebalance-agent, version ")
     assert "/var/log/app/*.log" in command("check-config", "-c", config)
     assert "java-consumer" in command("dialects")
+
+
+def test_an_editable_install_works(editable: Path, application: Path, config: Path) -> None:
+    agent = editable / "rebalance-agent"
+
+    printed = run(agent, "check-config", "-c", config, PYTHONPATH=str(application))
+
+    assert "/var/log/app/*.log" in printed
 
 
 def test_a_name_that_is_imported_before_ours_gives_way(
