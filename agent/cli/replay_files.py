@@ -12,14 +12,14 @@ import click
 from agent.errors import ConfigError
 from agent.runtime.replay import order_by_time
 from agent.sources.base import Tick
-from agent.sources.broker_logs.coordinator_interpreter import BrokerView
-from agent.sources.broker_logs.source import broker_dialects
+from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
+from agent.sources.broker_logs.source import create_broker_dialects
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
 from agent.sources.lines.recordings import UTF_16, Failed, Recording, recordings
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
-from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
 from metrics.exporters.points import printable
 from metrics.model.signals import Signal
@@ -83,7 +83,7 @@ def create_parsers(
         for recording in recordings(files[RecordingKind.LOGS])
     }
     brokers = {
-        recording: LineParser(broker_dialects(), BrokerView(cluster), timezone)
+        recording: LineParser(create_broker_dialects(), CoordinatorInterpreter(cluster), timezone)
         for recording in recordings(files[RecordingKind.BROKER_LOG])
     }
     return clients | brokers
@@ -100,7 +100,7 @@ def read_statistics(
     """Return the signals of librdkafka's statistics; ``group`` is for those without one."""
     host = socket.gethostname()
     views = {
-        recording: StatsView(
+        recording: StatisticsInterpreter(
             stream=f"stats:{recording.stream}", group=group, cluster=cluster, host=host
         )
         for recording in recordings(paths)
@@ -128,13 +128,15 @@ def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Strea
     oddities = list[str]()
     yield from order_by_time(parser, _read_blocks(recording, failed, oddities))
     if not parser.counts.lines:
-        is_broker = isinstance(parser.interpreter, BrokerView)
+        is_broker = isinstance(parser.interpreter, CoordinatorInterpreter)
         _print_note(
             f"{recording.stream}: found {[*oddities, _NO_BROKER if is_broker else _NO_CLIENT][0]}"
         )
 
 
-def _read_statistics_file(recording: Recording, view: StatsView, failed: Failed) -> Stream:
+def _read_statistics_file(
+    recording: Recording, view: StatisticsInterpreter, failed: Failed
+) -> Stream:
     """Yield the signals of statistics; print a note if there are none."""
     oddities = list[str]()
     yield from order_by_time(StatsParser(view), _read_blocks(recording, failed, oddities))

@@ -20,7 +20,7 @@ from agent.inspection.admin_requests import (
 from agent.inspection.errors import RefusedError, UnreachableError
 from agent.inspection.security import Login, Security
 from agent.wire.codec.schema import Fields
-from agent.wire.members.error_codes import name as error_name
+from agent.wire.members.error_codes import describe_error as error_name
 
 CLIENT_ID = "rebalance-agent"
 _VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE = 35, 33, 34

@@ -11,7 +11,7 @@ from agent.inspection.errors import BrokerError, RefusedError, UnreachableError
 from agent.inspection.model import Down, Node
 from agent.inspection.security import Security
 from agent.wire.codec.schema import Fields
-from agent.wire.members.error_codes import name as error_name
+from agent.wire.members.error_codes import describe_error as error_name
 
 _DESCRIBE = 1 << 8
 """AclOperation.DESCRIBE, as a bit of authorized operations."""

@@ -11,7 +11,7 @@ from agent.inspection.errors import BrokerError, UnreachableError
 from agent.inspection.model import Failure, Node
 from agent.inspection.response_cache import Kept
 from agent.wire.codec.schema import Fields
-from agent.wire.members.error_codes import name as error_name
+from agent.wire.members.error_codes import describe_error as error_name
 
 _T = TypeVar("_T")
 BATCH = 50

@@ -10,7 +10,7 @@ from agent.inspection.broker_pool import Brokers, ClusterView, told
 from agent.inspection.errors import BrokerError, UnreachableError
 from agent.inspection.model import Down, Listing, Node, parse_state, parse_type
 from agent.wire.codec.schema import Fields
-from agent.wire.members.error_codes import name as error_name
+from agent.wire.members.error_codes import describe_error as error_name
 
 
 class Listed(NamedTuple):

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent.sources.http_events.source import HttpSource, RefusedError, too_large
+from agent.sources.http_events.source import HttpSource, PostRefusedError, refuse_too_large
 
 _EVENTS, _STATS = "/api/v1/events", "/api/v1/stats"
 FindSource = Callable[[], HttpSource | None]
@@ -38,7 +38,7 @@ def _route(
             source.check(sender, request.headers.get("authorization"))
             body = await _body(request, source)
             return JSONResponse({"accepted": take(source, body, sender, request)}, 202)
-        except RefusedError as error:
+        except PostRefusedError as error:
             source.count(error)
             return _json(str(error), error.status, error.retry_after_s)
 
@@ -64,7 +64,7 @@ async def _body(request: Request, source: HttpSource) -> bytes:
     async for piece in request.stream():
         body += piece
         if len(body) > source.config.max_bytes:
-            raise too_large(source.config)
+            raise refuse_too_large(source.config)
     return bytes(body)
 
 

@@ -13,29 +13,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import DecodeError
-from agent.wire.codec.apis import APIS, VERSION_MAX, UnknownVersionError, read_answer, read_request
+from agent.wire.codec.apis import (
+    APIS,
+    VERSION_MAX,
+    UnknownVersionError,
+    read_request,
+    read_response,
+)
 from agent.wire.codec.correlation import Correlation
 from agent.wire.codec.framing import FRAME_LIMIT, Framer
-from agent.wire.codec.messages import Node
+from agent.wire.codec.messages import HostPort
 
 _REQUEST = struct.Struct(">ihhih")
 """Length, API key, version, correlation id, length of the client id."""
-_ANSWER = struct.Struct(">ii")
+_RESPONSE = struct.Struct(">ii")
 _REQUEST_BYTES_MAX = 256 << 20
 """No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
-_MUCH_BYTES = 64 << 10
+_LONG_FRAME_BYTES = 64 << 10
 _API_KEY_MAX = 255
 """Far above the highest of Kafka 4.3 (93)."""
-ANSWERED = frozenset(key for key, api in APIS.items() if api.answer is not None)
+APIS_WITH_RESPONSE = frozenset(key for key, api in APIS.items() if api.response is not None)
 """The APIs whose answers are read."""
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class ConnectionDecoder:
     """What is known of a connection, and how far its two directions were read."""
 
-    client: Node
-    server: Node
+    client: HostPort
+    server: HostPort
     counts: Counter[str]
     in_step: bool = True
     """Seen from its first byte."""
@@ -47,64 +53,64 @@ class Connection:
     opaque: bool = False
     speakers: dict[str, Any] = field(default_factory=dict)
     """Who speaks here, by group; kept by the interpreter."""
-    _correlation: "Correlation[Request]" = field(default_factory=Correlation)
+    _correlation: "Correlation[DecodedRequest]" = field(default_factory=Correlation)
     _requests: Framer = field(default_factory=lambda: Framer(8))
-    _answers: Framer = field(default_factory=lambda: Framer(4))
-    _spoken: bool = False
+    _responses: Framer = field(default_factory=lambda: Framer(4))
+    _has_request: bool = False
     """A request was seen; what does not look like one later is a raw SASL token."""
     _requests_in_step: bool = field(init=False)
-    _answers_in_step: bool = field(init=False)
+    _responses_in_step: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._requests_in_step = self._answers_in_step = self.in_step
+        self._requests_in_step = self._responses_in_step = self.in_step
 
-    def sent(self, data: bytes, at: float) -> "list[Request]":
+    def feed_client(self, data: bytes, at: float) -> "list[DecodedRequest]":
         """Take bytes of the client; return the requests that are complete."""
         if self.opaque or not (self._requests_in_step or self._find_request(data)):
             return []
         try:
-            frames = self._requests.feed(data, self._wants_request)
+            frames = self._requests.feed(data, self._is_request_wanted)
         except DecodeError:
-            self._blind("frame" if self._spoken else "foreign")
+            self._give_up("frame" if self._has_request else "foreign")
             return []
-        return [request for frame in frames for request in self._request(frame, at)]
+        return [request for frame in frames for request in self._read_request(frame, at)]
 
-    def received(self, data: bytes, at: float) -> "list[Answer]":
+    def feed_broker(self, data: bytes, at: float) -> "list[DecodedResponse]":
         """Take bytes of the broker; return the answers that are complete and were wanted."""
-        if self.opaque or not (self._answers_in_step or self._find_answer(data)):
+        if self.opaque or not (self._responses_in_step or self._find_response(data)):
             return []
         try:
-            frames = self._answers.feed(data, self._wants_answer)
+            frames = self._responses.feed(data, self._is_response_wanted)
         except DecodeError:
-            self._blind("frame")
+            self._give_up("frame")
             return []
-        return [answer for frame in frames for answer in self._answer(frame, at)]
+        return [answer for frame in frames for answer in self._read_response(frame, at)]
 
-    def lose_sent(self, size_bytes: int) -> None:
+    def skip_client(self, size_bytes: int) -> None:
         """Pass over bytes of the client that were never seen."""
-        if not self._requests.lose(size_bytes):
+        if not self._requests.skip_lost(size_bytes):
             self._requests_in_step = False
-            self._miss()
+            self._count_gap()
 
-    def lose_received(self, size_bytes: int) -> None:
+    def skip_broker(self, size_bytes: int) -> None:
         """Pass over bytes of the broker that were never seen."""
-        if not self._answers.lose(size_bytes):
-            self._answers_in_step = False
-            self._miss()
+        if not self._responses.skip_lost(size_bytes):
+            self._responses_in_step = False
+            self._count_gap()
 
     def shrink_buffers(self) -> None:
         """Give up, as memory is short, if long frames are under way: nothing more is decoded."""
-        if self._requests.kept_bytes + self._answers.kept_bytes > _MUCH_BYTES:
-            self._blind("memory")
+        if self._requests.buffered_bytes + self._responses.buffered_bytes > _LONG_FRAME_BYTES:
+            self._give_up("memory")
 
-    def _wants_request(self, head: bytes, size: int) -> bool:
-        if not self._spoken:
+    def _is_request_wanted(self, head: bytes, size: int) -> bool:
+        if not self._has_request:
             if not _is_plausible(size, *_HEAD.unpack(head)):
                 raise DecodeError("the first bytes are no Kafka request")
-            self._spoken = True
+            self._has_request = True
         return head[0] == 0 and head[1] in APIS and self._fits(size)
 
-    def _wants_answer(self, head: bytes, size: int) -> bool:
+    def _is_response_wanted(self, head: bytes, size: int) -> bool:
         return _INT32.unpack(head)[0] in self._correlation and self._fits(size)
 
     def _fits(self, size: int) -> bool:
@@ -112,7 +118,7 @@ class Connection:
             self.counts["oversized"] += 1
         return size <= FRAME_LIMIT
 
-    def _request(self, frame: bytes, at: float) -> "list[Request]":
+    def _read_request(self, frame: bytes, at: float) -> "list[DecodedRequest]":
         api_key, version, correlation_id = _HEAD.unpack_from(frame)
         try:
             client_id, message = read_request(api_key, version, frame)
@@ -120,54 +126,54 @@ class Connection:
             self.counts[f"version_{api_key}_{version}"] += 1
             return []
         except DecodeError:
-            self._blind("request")
+            self._give_up("request")
             return []
         self.client_id = client_id
-        request = Request(self, api_key, version, at, message)
-        if api_key in ANSWERED:
-            self._correlation.ask(correlation_id, request)
+        request = DecodedRequest(self, api_key, version, at, message)
+        if api_key in APIS_WITH_RESPONSE:
+            self._correlation.add(correlation_id, request)
         return [request]
 
-    def _answer(self, frame: bytes, at: float) -> "list[Answer]":
-        request = self._correlation.answer(_INT32.unpack_from(frame)[0])
+    def _read_response(self, frame: bytes, at: float) -> "list[DecodedResponse]":
+        request = self._correlation.take(_INT32.unpack_from(frame)[0])
         if request is None:
             return []
         try:
-            message = read_answer(request.api_key, request.version, frame)
+            message = read_response(request.api_key, request.version, frame)
         except UnknownVersionError:
             self.counts[f"version_{request.api_key}_{request.version}"] += 1
             return []
         except DecodeError:
-            self._blind("answer")
+            self._give_up("answer")
             return []
-        return [Answer(request, message, at)]
+        return [DecodedResponse(request, message, at)]
 
     def _find_request(self, data: bytes) -> bool:
         if looks_like_request(data) and self.client_id in {None, _client_id(data)}:
             self._requests_in_step = True
         return self._requests_in_step
 
-    def _find_answer(self, data: bytes) -> bool:
-        if len(data) >= _ANSWER.size and _ANSWER.unpack_from(data)[1] in self._correlation:
-            self._answers_in_step = True
-        return self._answers_in_step
+    def _find_response(self, data: bytes) -> bool:
+        if len(data) >= _RESPONSE.size and _RESPONSE.unpack_from(data)[1] in self._correlation:
+            self._responses_in_step = True
+        return self._responses_in_step
 
-    def _miss(self) -> None:
+    def _count_gap(self) -> None:
         self.gaps += 1
         self.counts["gap"] += 1
 
-    def _blind(self, why: str) -> None:
+    def _give_up(self, why: str) -> None:
         self.opaque = True
         self.counts[f"opaque_{why}"] += 1
         self._requests.reset()
-        self._answers.reset()
+        self._responses.reset()
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class DecodedRequest:
     """A request that was read. ``at`` is when its last byte was seen (Unix seconds)."""
 
-    connection: Connection
+    connection: ConnectionDecoder
     api_key: int
     version: int
     at: float
@@ -178,23 +184,23 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DecodedResponse:
     """An answer and what it answers."""
 
-    request: Request
+    request: DecodedRequest
     message: Any
     at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ConnectionClosed:
     """The connection has ended."""
 
-    connection: Connection
+    connection: ConnectionDecoder
     at: float
 
 
-Event = Request | Answer | Closed
+Event = DecodedRequest | DecodedResponse | ConnectionClosed
 
 _HEAD = struct.Struct(">hhi")
 _INT32 = struct.Struct(">i")

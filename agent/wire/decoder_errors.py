@@ -7,25 +7,27 @@ thought of. The fuzz targets call the interpreter without it, so that they see i
 import logging
 from collections import Counter
 
-from agent.wire.connection import Answer, Connection, Event
-from agent.wire.members.group_decoder import Interpreter
+from agent.wire.connection import ConnectionDecoder, DecodedResponse, Event
+from agent.wire.members.group_decoder import GroupDecoder
 from metrics.model.signals import Signal
 
 _log = logging.getLogger(__name__)
 
 
-def note_fault(connection: Connection, counts: Counter[str]) -> None:
+def record_fault(connection: ConnectionDecoder, counts: Counter[str]) -> None:
     """Within an ``except``: say what happened, count it, and decode no more of the connection."""
     _log.exception("decoder_fault", extra={"client_id": connection.client_id})
     counts["decoder_fault"] += 1
     connection.opaque = True
 
 
-def interpreted(interpreter: Interpreter, event: Event) -> list[Signal]:
+def decode_safely(interpreter: GroupDecoder, event: Event) -> list[Signal]:
     """Return what an event tells; after a fault nothing, and no more is decoded there."""
-    connection = event.request.connection if isinstance(event, Answer) else event.connection
+    connection = (
+        event.request.connection if isinstance(event, DecodedResponse) else event.connection
+    )
     try:
-        return interpreter.take(event)
+        return interpreter.decode(event)
     except Exception:  # noqa: BLE001 - what a peer sends must not end what others tell
-        note_fault(connection, interpreter.counts)
+        record_fault(connection, interpreter.counts)
         return []

@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from agent.sources.broker_logs.coordinator_interpreter import BrokerView
-from agent.sources.broker_logs.source import broker_dialects
-from agent.sources.http_events.events import read_events, signal_of
+from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
+from agent.sources.broker_logs.source import create_broker_dialects
+from agent.sources.http_events.events import build_signal, read_events
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
-from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
-from agent.wire.codec.messages import Node
-from agent.wire.connection import Closed, Connection
-from agent.wire.members.disconnects import Departures
-from agent.wire.members.group_decoder import Interpreter as WireInterpreter
+from agent.wire.codec.messages import HostPort
+from agent.wire.connection import ConnectionClosed, ConnectionDecoder
+from agent.wire.members.disconnects import DisconnectTracker
+from agent.wire.members.group_decoder import GroupDecoder as WireInterpreter
 from metrics.model.signals import Signal
 from tests.agent.wire.frames import (
     JOIN_GROUP,
@@ -105,7 +105,7 @@ def logs(count: int, _detach: Detach, counts: Counts) -> Iterator[Life]:
 
 def broker_logs(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
     """The log of one coordinator."""
-    parser = LineParser(broker_dialects(), BrokerView("", detach), "UTC")
+    parser = LineParser(create_broker_dialects(), CoordinatorInterpreter("", detach), "UTC")
     for number in range(count):
         name, group = _names(number)
         at = START_AT + number * STEP_S
@@ -122,25 +122,25 @@ def broker_logs(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
 def wire(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
     """A connection for each client; its frames are one life's, with the names replaced."""
     frames, interpreter = _frames(), WireInterpreter(counts=counts)
-    departures = Departures(interpreter.speakers)
+    departures = DisconnectTracker(interpreter.registry)
     for number in range(count):
         name, group = _names(number)
         at = START_AT + number * STEP_S
-        link = Connection(
-            client=Node("10.0.0.1", 1024 + number % 60_000),
-            server=Node("10.0.0.9", 9092),
+        link = ConnectionDecoder(
+            client=HostPort("10.0.0.1", 1024 + number % 60_000),
+            server=HostPort("10.0.0.9", 9092),
             counts=interpreter.counts,
             in_step=True,
         )
         out: list[Signal] = []
         for by_client, frame in frames[: None if number % 2 else -1]:
             data = frame.replace(_NAME, name.encode()).replace(_GROUP, group.encode())
-            events = link.sent(data, at) if by_client else link.received(data, at)
-            out += [signal for event in events for signal in interpreter.take(event)]
+            events = link.feed_client(data, at) if by_client else link.feed_broker(data, at)
+            out += [signal for event in events for signal in interpreter.decode(event)]
         yield at, out
-        departures.closed(link, at)
-        interpreter.take(Closed(link, at))
-        for stream in departures.due(at) if number % _SWEEP == 0 else ():
+        departures.record(link, at)
+        interpreter.decode(ConnectionClosed(link, at))
+        for stream in departures.take_expired(at) if number % _SWEEP == 0 else ():
             detach(stream, at)
 
 
@@ -167,7 +167,7 @@ def statistics(count: int, detach: Detach, _counts: Counts) -> Iterator[Life]:
     """librdkafka's statistics: two looks at each client."""
     for number in range(count):
         if number % _PER_PROCESS == 0:
-            view = StatsView(stream=f"stats:{number}")
+            view = StatisticsInterpreter(stream=f"stats:{number}")
             parser = StatsParser(view)
         name, group = _names(number)
         at = START_AT + number * STEP_S
@@ -187,7 +187,7 @@ def statistics(count: int, detach: Detach, _counts: Counts) -> Iterator[Life]:
         yield at, out
         if number % _PER_PROCESS == _PER_PROCESS - 1:
             view.end()
-            for gone in view.gone:
+            for gone in view.departed_origins:
                 detach(gone, at)
 
 
@@ -208,7 +208,7 @@ def http(count: int, _detach: Detach, _counts: Counts) -> Iterator[Life]:
         yield (
             at,
             [
-                signal_of(event, sender="h", cluster="", arrival_at=at)
+                build_signal(event, sender="h", cluster="", arrival_at=at)
                 for event in read_events(body, at)
             ],
         )

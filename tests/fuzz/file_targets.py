@@ -13,15 +13,15 @@ from agent.errors import ConfigError, DialectError, SourceError
 from agent.hub.push_receiver import PushReceiver
 from agent.runtime.replay import replay
 from agent.sources.base import Tick
-from agent.sources.broker_logs.coordinator_interpreter import BrokerView
-from agent.sources.broker_logs.source import broker_dialects
+from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
+from agent.sources.broker_logs.source import create_broker_dialects
 from agent.sources.capture.pcap_file import signals
-from agent.sources.http_events.events import EventError, read_events, signal_of
+from agent.sources.http_events.events import EventError, build_signal, read_events
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
-from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
 from agent.web.basic_auth import Users, parse_credentials
 from agent.web.web_config import read_web_config
@@ -40,7 +40,7 @@ _ACTIONS = ("raise", "follow_up", "streams", "announce", "does")
 _VALUES = ("NewMember", "UserRequested", "VersionProbing", "join", "sync", "settle", "nothing")
 
 
-_broker_dialects = cache(broker_dialects)
+_broker_dialects = cache(create_broker_dialects)
 
 
 @contextmanager
@@ -74,12 +74,12 @@ def log_lines(data: bytes) -> None:
 
 def broker_logs(data: bytes) -> None:
     """A broker's log."""
-    _in_pieces(data, lambda: LineParser(_broker_dialects(), BrokerView(), "UTC"))
+    _in_pieces(data, lambda: LineParser(_broker_dialects(), CoordinatorInterpreter(), "UTC"))
 
 
 def statistics(data: bytes) -> None:
     """librdkafka's statistics, an object a line."""
-    _in_pieces(data, lambda: StatsParser(StatsView(stream="s", group="g")))
+    _in_pieces(data, lambda: StatsParser(StatisticsInterpreter(stream="s", group="g")))
 
 
 def _in_pieces(data: bytes, parser: Callable[[], LineParser | StatsParser]) -> None:
@@ -99,7 +99,7 @@ def events(data: bytes) -> None:
     """What a process posts over HTTP."""
     with suppress(EventError):
         _record(
-            signal_of(event, sender="h", cluster="", arrival_at=_ARRIVAL_AT)
+            build_signal(event, sender="h", cluster="", arrival_at=_ARRIVAL_AT)
             for event in read_events(data, _ARRIVAL_AT)
         )
 

@@ -10,24 +10,24 @@ from contextlib import suppress
 from functools import cache
 
 from agent.errors import DecodeError
-from agent.sources.capture.bpf import program
-from agent.sources.capture.connection_classifier import Watch
+from agent.sources.capture.bpf import build_program
+from agent.sources.capture.connection_classifier import ConnectionClassifier
 from agent.wire.codec import connect_protocol as connect_assignment
-from agent.wire.codec.apis import APIS, read_answer, read_request
+from agent.wire.codec.apis import APIS, read_request, read_response
 from agent.wire.codec.consumer_protocol import read_assignment, read_subscription
-from agent.wire.codec.messages import Node
+from agent.wire.codec.messages import HostPort
 from agent.wire.codec.streams_user_data import (
     SubscriptionInfo,
+    find_follow_up,
     read_assignment_info,
     read_subscription_info,
-    streams_follow_up,
 )
-from agent.wire.connection import Connection
-from agent.wire.members.group_decoder import Interpreter
-from agent.wire.proxying.frame_forwarder import Passage
+from agent.wire.connection import ConnectionDecoder
+from agent.wire.members.group_decoder import GroupDecoder
+from agent.wire.proxying.frame_forwarder import FrameForwarder
 from agent.wire.tcp.packets import ACK, FIN, RST, SYN, Segment, read_segment
-from agent.wire.tcp.reassembly import WAITING_BYTES, Stream
-from agent.wire.tcp.sessions import Sessions
+from agent.wire.tcp.reassembly import PENDING_BYTES, TcpStream
+from agent.wire.tcp.sessions import TcpSessions
 from tests.fuzz.cursor import Cursor
 
 _KEYS = sorted(APIS)
@@ -44,7 +44,7 @@ def messages(data: bytes) -> None:
     api_key = _KEYS[chosen % len(_KEYS)]
     with suppress(DecodeError):
         if chosen & 0x80:
-            read_answer(api_key, version % 32, bytes(4) + cursor.rest())
+            read_response(api_key, version % 32, bytes(4) + cursor.rest())
         else:
             read_request(api_key, version % 32, bytes(8) + cursor.rest())
 
@@ -64,8 +64,8 @@ def user_data(data: bytes) -> None:
             case 3:
                 connect_assignment.read_assignment(rest)
             case _:
-                sent = SubscriptionInfo(version=chosen >> 4, endpoint=Node("h", 1))
-                streams_follow_up(sent, read_assignment_info(rest), 1.0)
+                sent = SubscriptionInfo(version=chosen >> 4, endpoint=HostPort("h", 1))
+                find_follow_up(sent, read_assignment_info(rest), 1.0)
 
 
 def conversation(data: bytes) -> None:
@@ -73,18 +73,20 @@ def conversation(data: bytes) -> None:
     cursor = Cursor(data)
     chosen = cursor.number()
     counts: Counter[str] = Counter()
-    connection = Connection(Node("c", 1), Node("b", 2), counts, in_step=bool(chosen & 1))
-    interpreter = Interpreter(counts=counts)
-    proxied = Connection(Node("c", 3), Node("b", 2), counts)
+    connection = ConnectionDecoder(
+        HostPort("c", 1), HostPort("b", 2), counts, in_step=bool(chosen & 1)
+    )
+    interpreter = GroupDecoder(counts=counts)
+    proxied = ConnectionDecoder(HostPort("c", 3), HostPort("b", 2), counts)
 
     def route(_host: str, _port: int) -> tuple[str, int] | None:
         return ("proxy", 9) if chosen & 2 else None
 
-    passage = Passage(
+    passage = FrameForwarder(
         route,
         counts,
-        lambda data: proxied.sent(data, 1.0),
-        lambda data: proxied.received(data, 2.0),
+        lambda data: proxied.feed_client(data, 1.0),
+        lambda data: proxied.feed_broker(data, 2.0),
     )
     sent, passed = bytearray(), bytearray()
     received_bytes = answered_bytes = 0
@@ -92,18 +94,18 @@ def conversation(data: bytes) -> None:
         control = cursor.number()
         piece = cursor.take(cursor.number(1 + (control >> 7)))
         if control & 2:
-            lose = connection.lose_sent if control & 1 else connection.lose_received
+            lose = connection.skip_client if control & 1 else connection.skip_broker
             lose(len(piece) << (control >> 2 & 0x1F))
         elif control & 1:
             sent += piece
-            passed += passage.sent(piece)
-            for request in connection.sent(piece, 1.0):
-                interpreter.take(request)
+            passed += passage.feed_client(piece)
+            for request in connection.feed_client(piece, 1.0):
+                interpreter.decode(request)
         else:
             received_bytes += len(piece)
-            answered_bytes += len(passage.received(piece))
-            for answer in connection.received(piece, 2.0):
-                interpreter.take(answer)
+            answered_bytes += len(passage.feed_broker(piece))
+            for answer in connection.feed_broker(piece, 2.0):
+                interpreter.decode(answer)
     assert sent.startswith(passed)
     assert len(sent) - len(passed) <= _WITHHELD_BYTES_MAX
     if not chosen & 2:
@@ -123,7 +125,7 @@ def reassembly(data: bytes) -> None:
     """
     cursor = Cursor(data)
     base = cursor.number() << 24
-    stream, at = Stream(patience=cursor.number() % 4), 0.0
+    stream, at = TcpStream(reorder_packets=cursor.number() % 4), 0.0
     while cursor:
         control = cursor.number()
         direction = control & 1
@@ -134,7 +136,7 @@ def reassembly(data: bytes) -> None:
         missing = 100 * (control & 0x0C == 0x0C)
         segment = Segment(*_ENDS, *seqs, flags, body, missing)
         at += (control >> 4) ** 2 / 50
-        before = [half.next for half in stream.halves]
+        before = [half.next for half in stream.directions]
         for piece in stream.push(direction, segment, at):
             _check_place(piece.direction, piece.data, before, base)
             place = before[piece.direction]
@@ -142,7 +144,7 @@ def reassembly(data: bytes) -> None:
                 before[piece.direction] = place + len(piece.data) + piece.lost
             assert piece.lost >= 0
     stream.flush()
-    assert not any(half.waiting for half in stream.halves)
+    assert not any(half.pending for half in stream.directions)
 
 
 def _check_place(direction: int, data: bytes, before: list[int | None], base: int) -> None:
@@ -155,23 +157,23 @@ def _check_place(direction: int, data: bytes, before: list[int | None], base: in
 def segments(data: bytes) -> None:
     """Segments with any numbers and any bytes, on some connections, decoded."""
     counts: Counter[str] = Counter()
-    sessions, interpreter = Sessions(counts, limit=4), Interpreter(counts=counts)
+    sessions, interpreter = TcpSessions(counts, limit=4), GroupDecoder(counts=counts)
     for segment, at in _segments(data):
         for event in sessions.push(segment, at):
-            interpreter.take(event)
+            interpreter.decode(event)
     for event in sessions.flush():
-        interpreter.take(event)
+        interpreter.decode(event)
     for session in sessions._sessions.values():
-        waiting = [each for half in session.stream.halves for each in half.waiting]
-        assert sum(len(each.data) for each in waiting) <= WAITING_BYTES
+        waiting = [each for half in session.stream.directions for each in half.pending]
+        assert sum(len(each.data) for each in waiting) <= PENDING_BYTES
 
 
 def watched(data: bytes) -> None:
     """The same segments before a capture, which chooses connections and makes its filter."""
-    watch = Watch(frozenset({_PORT}))
+    watch = ConnectionClassifier(frozenset({_PORT}))
     for segment, _ in _segments(data):
-        watch.take(segment)
-    program([_PORT], watch.connections)
+        watch.classify(segment)
+    build_program([_PORT], watch.connections)
 
 
 def _segments(data: bytes) -> Iterator[tuple[Segment, float]]:

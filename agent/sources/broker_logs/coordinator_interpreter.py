@@ -21,18 +21,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent.sources.broker_logs.membership import CLASSIC, NONE, Group, Party
+from agent.sources.broker_logs.membership import CLASSIC, NONE, CoordinatorGroup, GroupMember
 from agent.sources.broker_logs.signals import (
     COORDINATOR_REQUESTED,
     DROPPED_GROUP,
     UNKNOWN_MEMBER,
-    cause,
-    end,
-    join_cause_of,
-    others,
-    own_words,
-    raise_,
-    signal,
+    build_signal,
+    complete,
+    raise_once,
+    read_client_reason,
+    report_cause,
+    report_join,
+    report_others,
 )
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.wire.members.kip800_reasons import is_poll_timeout
@@ -57,7 +57,7 @@ _OWN_LEAVES = {
 }
 
 
-class Dropped(NamedTuple):
+class DroppedMember(NamedTuple):
     """A member whose poll interval expired, and when (Unix seconds)."""
 
     at: float
@@ -65,19 +65,19 @@ class Dropped(NamedTuple):
     member_id: str
 
 
-def _nobody(_: str, __: float) -> None:
+def _ignore_departure(_: str, __: float) -> None:
     """Nobody wants to know whom the broker has forgotten."""
 
 
 @dataclass(slots=True)
-class BrokerView:
+class CoordinatorInterpreter:
     """Takes the events of one broker's log; stands where a client's log has an `Interpreter`."""
 
     cluster: str = ""
-    departed: Callable[[str, float], None] = _nobody
+    on_departure: Callable[[str, float], None] = _ignore_departure
     """Is told the stream of a member that has gone for good."""
-    groups: dict[str, Group] = field(default_factory=dict)
-    dropped: list[Dropped] = field(default_factory=list)
+    groups: dict[str, CoordinatorGroup] = field(default_factory=dict)
+    dropped: list[DroppedMember] = field(default_factory=list)
     tells_ends: set[str] = field(default_factory=lambda: set(_TELLS_ENDS))
     """Group types whose members' assignment states this log shows."""
     eviction_count: int = 0
@@ -87,7 +87,7 @@ class BrokerView:
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return what it tells."""
-        self._give_up(at)
+        self._expire_dropped(at)
         name = event.captures.get("group")
         if name is None:
             return []
@@ -123,21 +123,29 @@ class BrokerView:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a `state` again."""
-        groups = msgspec.convert(state["groups"], list[Group])
+        groups = msgspec.convert(state["groups"], list[CoordinatorGroup])
         self.groups = {group.name: group for group in groups}
         self._known = sum(len(group.parties) for group in groups)
-        self.dropped = msgspec.convert(state["dropped"], list[Dropped])
+        self.dropped = msgspec.convert(state["dropped"], list[DroppedMember])
         self.tells_ends = set(state["tells_ends"])
 
-    def _read(self, group: Group, event: LogEvent, at: float) -> list[Signal]:
-        ids = [member_id for member_id in _named(event) if not _is_told(group, member_id, event)]
-        parties = [group.meet(member_id, event.captures) for member_id in ids]
-        out = self._do(group, parties, event, at)
-        return out + others(group, parties, event, at) if self._begins(group, event) else out
+    def _read(self, group: CoordinatorGroup, event: LogEvent, at: float) -> list[Signal]:
+        ids = [
+            member_id
+            for member_id in _list_member_ids(event)
+            if not _is_duplicate_leave(group, member_id, event)
+        ]
+        parties = [group.resolve(member_id, event.captures) for member_id in ids]
+        out = self._dispatch(group, parties, event, at)
+        return (
+            out + report_others(group, parties, event, at)
+            if self._begins_rebalance(group, event)
+            else out
+        )
 
-    def _group(self, name: str, event: LogEvent) -> Group:
+    def _group(self, name: str, event: LogEvent) -> CoordinatorGroup:
         """Find or make the group, and put it last."""
-        group = self.groups.pop(name, None) or Group(name=name, cluster=self.cluster)
+        group = self.groups.pop(name, None) or CoordinatorGroup(name=name, cluster=self.cluster)
         self.groups[name] = group
         if len(self.groups) > _GROUP_LIMIT:
             self._evict()
@@ -150,33 +158,37 @@ class BrokerView:
             group.group_type = CLASSIC  # its last member of the new protocol has left
         return group
 
-    def _do(self, group: Group, parties: list[Party], event: LogEvent, at: float) -> list[Signal]:
+    def _dispatch(
+        self, group: CoordinatorGroup, parties: list[GroupMember], event: LogEvent, at: float
+    ) -> list[Signal]:
         match event.rule.action:
             case Action.ASSIGNED:
-                return self._assigned(group, event, at)
+                return self._handle_assigned(group, event, at)
             case Action.SYNC:
-                return self._sync(group, parties, event, at)
+                return self._handle_sync(group, parties, event, at)
             case Action.SETTLE if not parties:
-                return self._emptied(group, at)
+                return self._handle_empty(group, at)
             case Action.FAIL:
                 return self._remove(group, parties, at)
-        return [s for party in parties for s in self._tell(group, party, event, at)]
+        return [s for party in parties for s in self._handle_member(group, party, event, at)]
 
-    def _tell(self, group: Group, party: Party, event: LogEvent, at: float) -> list[Signal]:
+    def _handle_member(
+        self, group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
+    ) -> list[Signal]:
         """Return what a line tells of the member that it names."""
         match event.rule.action:
             case Action.RAISE:
-                return cause(group, party, event, at)
+                return report_cause(group, party, event, at)
             case Action.JOIN:
-                return join_cause_of(party, event, at)
+                return report_join(party, event, at)
             case Action.LEAVE:
-                return self._leave(group, party, event, at)
+                return self._handle_leave(group, party, event, at)
             case Action.SETTLE:
-                return self._settle(group, party, event, at)
+                return self._handle_settle(group, party, event, at)
         party.at_once = "at_once" in event.captures
         return []
 
-    def _begins(self, group: Group, event: LogEvent) -> bool:
+    def _begins_rebalance(self, group: CoordinatorGroup, event: LogEvent) -> bool:
         """Tell whether the others have to rebalance with the member that is named, if one is.
 
         In the new protocols it is not told whom an epoch moves beside the one who moved it.
@@ -185,64 +197,72 @@ class BrokerView:
             return "old_generation" in event.captures
         return event.rule.action is Action.ANNOUNCE and not group.explained
 
-    def _leave(self, group: Group, party: Party, event: LogEvent, at: float) -> list[Signal]:
-        words, member_id = own_words(event), party.member.member_id or ""
+    def _handle_leave(
+        self, group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
+    ) -> list[Signal]:
+        words, member_id = read_client_reason(event), party.member.member_id or ""
         group.explained = True
-        group.leave(member_id)
+        group.record_leave(member_id)
         if words is None or words in _OWN_LEAVES:
             group.drop(party)
-            return [signal(party, SignalKind.LEAVE, at, reason=words)]
+            return [build_signal(party, SignalKind.LEAVE, at, reason=words)]
         party.out, party.in_round = True, False
         if is_poll_timeout(words):
-            self.dropped.append(Dropped(at, group.name, member_id))
+            self.dropped.append(DroppedMember(at, group.name, member_id))
             del self.dropped[:-_PARTY_LIMIT]
-            return raise_(party, DROPPED_GROUP, at, words)
+            return raise_once(party, DROPPED_GROUP, at, words)
         # an operator's words: the victim was removed, and learns of it by UNKNOWN_MEMBER_ID
-        note = signal(party, SignalKind.NOTE, at, reason=words)
-        return [note, *raise_(party, UNKNOWN_MEMBER, at, words)]
+        note = build_signal(party, SignalKind.NOTE, at, reason=words)
+        return [note, *raise_once(party, UNKNOWN_MEMBER, at, words)]
 
-    def _assigned(self, group: Group, event: LogEvent, at: float) -> list[Signal]:
+    def _handle_assigned(self, group: CoordinatorGroup, event: LogEvent, at: float) -> list[Signal]:
         surplus = group.surplus(int(event.captures["members"]))
         out = self._remove(group, surplus, at)
         for party in group.inside:
             party.in_round = True
         return out
 
-    def _sync(self, group: Group, parties: list[Party], event: LogEvent, at: float) -> list[Signal]:
+    def _handle_sync(
+        self, group: CoordinatorGroup, parties: list[GroupMember], event: LogEvent, at: float
+    ) -> list[Signal]:
         generation, classic = int(event.captures["generation"]), event.rule.group_type == CLASSIC
         for leader in parties:
             leader.in_round = True
         group.explained = False
-        out = self._remove(group, _failed(group), at)
+        out = self._remove(group, _list_removed(group), at)
         if classic:
-            return out + [end(p, at, generation) for p in group.inside if p.in_round]
+            return out + [complete(p, at, generation) for p in group.inside if p.in_round]
         if group.group_type in self.tells_ends:
             return out
-        return out + [end(p, at, generation) for p in group.inside if p.status]
+        return out + [complete(p, at, generation) for p in group.inside if p.status]
 
-    def _emptied(self, group: Group, at: float) -> list[Signal]:
+    def _handle_empty(self, group: CoordinatorGroup, at: float) -> list[Signal]:
         gone = [p for p in group.parties.values() if p.status is not DROPPED_GROUP]
         return self._remove(group, gone, at)
 
-    def _settle(self, group: Group, party: Party, event: LogEvent, at: float) -> list[Signal]:
+    def _handle_settle(
+        self, group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
+    ) -> list[Signal]:
         self.tells_ends.add(group.group_type)
         assigned = _ASSIGNED_IN.sub("", event.captures.get("assigned", ""))
         changed = party.assigned and party.assigned != assigned and party.status is NONE
         party.assigned = assigned
-        moved = raise_(party, COORDINATOR_REQUESTED, at, None) if changed else []
-        return [*moved, end(party, at, int(event.captures["generation"]))]
+        moved = raise_once(party, COORDINATOR_REQUESTED, at, None) if changed else []
+        return [*moved, complete(party, at, int(event.captures["generation"]))]
 
-    def _remove(self, group: Group, parties: Iterable[Party], at: float) -> list[Signal]:
+    def _remove(
+        self, group: CoordinatorGroup, parties: Iterable[GroupMember], at: float
+    ) -> list[Signal]:
         """End what runs of members that have gone, and forget them."""
         out = []
         for party in parties:
             if party.status:
-                out.append(signal(party, SignalKind.FAIL, at, reason="no member any more"))
+                out.append(build_signal(party, SignalKind.FAIL, at, reason="no member any more"))
             group.drop(party)
-            self.departed(party.member.origin, at)
+            self.on_departure(party.member.origin, at)
         return out
 
-    def _give_up(self, at: float) -> None:
+    def _expire_dropped(self, at: float) -> None:
         """Wait no longer for members that dropped out long ago."""
         while self.dropped and self.dropped[0].at + DROPPED_S <= at:
             dropped = self.dropped.pop(0)
@@ -251,7 +271,7 @@ class BrokerView:
             if group is not None and party is not None and party.out:
                 group.drop(party)
                 self._known -= 1
-                self.departed(party.member.origin, at)
+                self.on_departure(party.member.origin, at)
 
     def _evict(self) -> None:
         """Forget the group that has been silent for longest."""
@@ -265,17 +285,17 @@ class BrokerView:
         self._known -= 0 if gone is None else len(gone.parties)
 
 
-def _is_told(group: Group, member_id: str, event: LogEvent) -> bool:
+def _is_duplicate_leave(group: CoordinatorGroup, member_id: str, event: LogEvent) -> bool:
     """Tell whether this is the second of two lines about a leave."""
     return event.rule.action is Action.LEAVE and member_id in group.left
 
 
-def _named(event: LogEvent) -> list[str]:
+def _list_member_ids(event: LogEvent) -> list[str]:
     seen = event.captures
     if "member_ids" in seen:
         return [member_id for member_id in seen["member_ids"].split(", ") if member_id]
     return [seen["member_id"]] if "member_id" in seen else []
 
 
-def _failed(group: Group) -> list[Party]:
+def _list_removed(group: CoordinatorGroup) -> list[GroupMember]:
     return [p for p in group.parties.values() if p.out and p.status is not DROPPED_GROUP]

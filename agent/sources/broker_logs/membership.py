@@ -25,7 +25,7 @@ _PARTIES = 20_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Party:
+class GroupMember:
     """One member of a group."""
 
     member: Member
@@ -45,24 +45,24 @@ class Party:
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
+class CoordinatorGroup:
     """One group. Its members stand in the order in which they were last named."""
 
     name: str
     cluster: str = ""
     group_type: str = CLASSIC
-    parties: dict[str, Party] = field(default_factory=dict)
+    parties: dict[str, GroupMember] = field(default_factory=dict)
     """By member id."""
     explained: bool = False
     """New protocols: a cause was told since the last target assignment."""
     left: list[str] = field(default_factory=list)
     """The last member ids that have gone by LeaveGroup: two lines tell it, in either order."""
 
-    def meet(self, member_id: str, seen: Mapping[str, str]) -> Party:
+    def resolve(self, member_id: str, seen: Mapping[str, str]) -> GroupMember:
         """Find or make a member, and put it last."""
-        party = self.parties.pop(member_id, None) or self._returning(member_id, seen)
+        party = self.parties.pop(member_id, None) or self._take_returning(member_id, seen)
         if party is None:
-            party = self._newcomer(member_id, seen)
+            party = self._create_member(member_id, seen)
         elif party.member.member_id != member_id:
             party.out = party.at_once = False
         party.member = replace(party.member, member_id=member_id, group_type=self.group_type)
@@ -71,27 +71,27 @@ class Group:
             self.parties.pop(next(iter(self.parties)))
         return party
 
-    def leave(self, member_id: str) -> None:
+    def record_leave(self, member_id: str) -> None:
         """Remember that it has gone by LeaveGroup."""
         self.left = [*self.left[1 - _LEFT :], member_id]
 
-    def drop(self, party: Party) -> None:
+    def drop(self, party: GroupMember) -> None:
         """Forget a member."""
         self.parties.pop(party.member.member_id or "", None)
 
     @property
-    def inside(self) -> list[Party]:
+    def inside(self) -> list[GroupMember]:
         """The members that the broker has not removed."""
         return [party for party in self.parties.values() if not party.out]
 
-    def surplus(self, members: int) -> list[Party]:
+    def surplus(self, members: int) -> list[GroupMember]:
         """Return whom the broker cannot mean any more: it has so many, we know of more."""
         inside = self.inside
         return inside[: max(0, len(inside) - members)]
 
-    def _returning(self, member_id: str, seen: Mapping[str, str]) -> Party | None:
+    def _take_returning(self, member_id: str, seen: Mapping[str, str]) -> GroupMember | None:
         """Take out the member that this one was before: a static one, or one that was removed."""
-        name = _name_in(member_id)
+        name = _parse_client_id(member_id)
         static = seen.get("instance_id") or name
         for before, party in self.parties.items():
             instance_id = party.member.group_instance_id
@@ -100,9 +100,9 @@ class Group:
                 return self.parties.pop(before)
         return None
 
-    def _newcomer(self, member_id: str, seen: Mapping[str, str]) -> Party:
+    def _create_member(self, member_id: str, seen: Mapping[str, str]) -> GroupMember:
         instance_id = seen.get("instance_id")
-        client_id = seen.get("client_id") or instance_id or _name_in(member_id) or member_id
+        client_id = seen.get("client_id") or instance_id or _parse_client_id(member_id) or member_id
         slot = next(self._free_slots(client_id))
         thread = streams_thread(client_id)
         name = client_id if thread is None else thread.instance
@@ -118,14 +118,14 @@ class Group:
             protocol_type=None,
             host=seen.get("host", ""),
         )
-        return Party(member=member, slot=slot)
+        return GroupMember(member=member, slot=slot)
 
     def _free_slots(self, client_id: str) -> Iterator[int]:
         taken = {p.slot for p in self.parties.values() if p.member.client_id == client_id}
         return (slot for slot in range(len(taken) + 1) if slot not in taken)
 
 
-def _name_in(member_id: str) -> str | None:
+def _parse_client_id(member_id: str) -> str | None:
     """Return what stands before the UUID."""
     name, uuid = member_id[:-_UUID_CHARS], member_id[-_UUID_CHARS:]
     return name if name and _UUID.fullmatch(uuid) else None

@@ -1,6 +1,6 @@
 """Tails brokers' logs: what their group coordinators print of every group of the cluster.
 
-Lines: `agent.sources.broker_dialects`; their meaning:
+Lines: `agent.sources.broker_logs.dialects`; their meaning:
 `agent.sources.broker_logs.coordinator_interpreter`. Rotation, checkpoints and faults are the log
 tail's own.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.broker_logs.config import BrokerLogConfig
-from agent.sources.broker_logs.coordinator_interpreter import BrokerView
+from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.lines.dialect_loader import load_broker_dialects
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
@@ -37,11 +37,13 @@ class BrokerLogSource:
     ) -> None:
         """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
         self.name = config.name
-        self._departed: list[tuple[str, float]] = []
-        dialects = broker_dialects()
+        self._departures: list[tuple[str, float]] = []
+        dialects = create_broker_dialects()
         self._log = FileTail(
             config,
-            lambda _: LineParser(dialects, BrokerView(cluster, self._depart), timezone),
+            lambda _: LineParser(
+                dialects, CoordinatorInterpreter(cluster, self._record_departure), timezone
+            ),
             position=position,
             clock=clock,
             pause=pause,
@@ -53,8 +55,8 @@ class BrokerLogSource:
 
         def emit_and_detach(signals: Sequence[Signal]) -> None:
             emit(signals)
-            while self._departed:
-                detach(*self._departed.pop(0))
+            while self._departures:
+                detach(*self._departures.pop(0))
 
         await self._log.run(emit_and_detach, detach)
 
@@ -66,10 +68,10 @@ class BrokerLogSource:
         """Return each log's place and what is known of its groups."""
         return self._log.checkpoint()
 
-    def _depart(self, stream: str, at: float) -> None:
-        self._departed.append((stream, at))
+    def _record_departure(self, stream: str, at: float) -> None:
+        self._departures.append((stream, at))
 
 
-def broker_dialects() -> Dialects:
+def create_broker_dialects() -> Dialects:
     """Return what brokers of all versions print."""
     return Dialects(all=load_broker_dialects())

@@ -43,7 +43,7 @@ _ENDS, _ADDRESSES, _BODY, _SIZE, _ANSWER, _TOTAL, _SAVED = range(_SLOTS)
 whether the broker sent it, the packet's length."""
 
 
-class Pass(IntEnum):
+class FilterRule(IntEnum):
     """What of a connection passes."""
 
     ALL = 0
@@ -53,7 +53,7 @@ class Pass(IntEnum):
     """Requests of the group APIs, nothing else."""
 
 
-class Ends(NamedTuple):
+class ConnectionKey(NamedTuple):
     """A connection, by the endpoints (address and port) as they stand in its packets."""
 
     client: bytes
@@ -70,19 +70,21 @@ class _Op(NamedTuple):
     name: str = ""
 
 
-def program(ports: Sequence[int], connections: Mapping[Ends, Pass]) -> bytes:
+def build_program(ports: Sequence[int], connections: Mapping[ConnectionKey, FilterRule]) -> bytes:
     """Return the program for brokers at ``ports``."""
-    lists = [[ends for ends, what in connections.items() if what is each] for each in Pass]
+    lists = [[ends for ends, what in connections.items() if what is each] for each in FilterRule]
     return _assemble(
         [
             *_IP,
             *_tcp(ports),
             *_drop_before("known"),
             _load(_ENDS),
-            *_find(lists[Pass.ALL], [_ret(WHOLE)]),
-            *_find(lists[Pass.SHORT], [_load(_SIZE), _jump_gt(SHORT_BYTES, "drop"), _ret(WHOLE)]),
+            *_find(lists[FilterRule.ALL], [_ret(WHOLE)]),
             *_find(
-                lists[Pass.REQUESTS],
+                lists[FilterRule.SHORT], [_load(_SIZE), _jump_gt(SHORT_BYTES, "drop"), _ret(WHOLE)]
+            ),
+            *_find(
+                lists[FilterRule.REQUESTS],
                 [_load(_ANSWER), _Op(_JEQ, 1, yes="drop"), _Op(_JA, yes="group request")],
             ),
             *_UNKNOWN,
@@ -91,7 +93,7 @@ def program(ports: Sequence[int], connections: Mapping[Ends, Pass]) -> bytes:
     )
 
 
-def attach(sock: socket.socket, code: bytes) -> None:
+def attach_program(sock: socket.socket, code: bytes) -> None:
     """Put a program in place of the one before, at once and without a packet between them.
 
     Raises:
@@ -223,7 +225,7 @@ def _tcp(ports: Sequence[int]) -> list[_Op]:
     ]
 
 
-def _find(connections: Iterable[Ends], then: list[_Op]) -> Iterator[_Op]:
+def _find(connections: Iterable[ConnectionKey], then: list[_Op]) -> Iterator[_Op]:
     """Look for the packet's connection in a list; ``then`` ends the program."""
     for ends in connections:
         yield _Op(_JEQ, _ports(ends), no="next")
@@ -233,11 +235,11 @@ def _find(connections: Iterable[Ends], then: list[_Op]) -> Iterator[_Op]:
         yield from (_label("drop"), _ret(0), _label("other"), _load(_ENDS), _label("next"))
 
 
-def _ports(ends: Ends) -> int:
+def _ports(ends: ConnectionKey) -> int:
     return int.from_bytes(ends.client[-2:] + ends.server[-2:], "big")
 
 
-def _addresses(ends: Ends) -> int:
+def _addresses(ends: ConnectionKey) -> int:
     return sum(int.from_bytes(each[-6:-2], "big") for each in ends) & 0xFFFFFFFF
 
 

@@ -13,23 +13,29 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from agent.sources.capture.bpf import CONNECTIONS_LIMIT, GROUP_APIS, RECORD_APIS, Ends, Pass
+from agent.sources.capture.bpf import (
+    CONNECTIONS_LIMIT,
+    GROUP_APIS,
+    RECORD_APIS,
+    ConnectionKey,
+    FilterRule,
+)
 from agent.wire.connection import looks_like_request
 from agent.wire.tcp.packets import ACK, FIN, RST, SYN, Segment
 
 UNPROVEN_BYTES = 1 << 20
 """What a connection may carry before its first group request: logins, metadata."""
-_DULL_AFTER = 8
+_IGNORED_AFTER = 8
 """Packets of a connection that has asked for nothing of interest."""
-_DULL_LIMIT = CONNECTIONS_LIMIT // 2
-_LISTED_LIMIT = CONNECTIONS_LIMIT - _DULL_LIMIT
+_IGNORED_LIMIT = CONNECTIONS_LIMIT // 2
+_LISTED_LIMIT = CONNECTIONS_LIMIT - _IGNORED_LIMIT
 _UNLISTED_LIMIT = 10_000
 """Group connections beyond what the filter can list: their requests and short answers pass it."""
 _API_KEY = struct.Struct(">4xh")
 _TLS_HANDSHAKE = b"\x16\x03"
 
 
-class Kind(Enum):
+class ConnectionKind(Enum):
     """What is known of a followed connection."""
 
     NEW = auto()
@@ -39,14 +45,14 @@ class Kind(Enum):
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedConnection:
     """A connection whose packets are read."""
 
-    kind: Kind
+    kind: ConnectionKind
     seen_bytes: int = 0
 
 
-class Fate(Enum):
+class PacketAction(Enum):
     """What is to be done with a segment."""
 
     SKIP = auto()
@@ -56,60 +62,62 @@ class Fate(Enum):
 
 
 @dataclass(slots=True)
-class Watch:
+class ConnectionClassifier:
     """The connections to brokers at some ports."""
 
     ports: frozenset[int]
     counts: Counter[str] = field(default_factory=Counter)
-    joined: list[Ends] = field(default_factory=list)
+    joined_mid_stream: list[ConnectionKey] = field(default_factory=list)
     """Connections that were found in mid-stream; for the caller to tell and to clear."""
     changed: bool = False
     """`connections` differs from what it was; for the caller to clear."""
-    _followed: OrderedDict[Ends, Followed] = field(default_factory=OrderedDict)
-    _unlisted: OrderedDict[Ends, Followed] = field(default_factory=OrderedDict)
+    _followed: OrderedDict[ConnectionKey, FollowedConnection] = field(default_factory=OrderedDict)
+    _unlisted: OrderedDict[ConnectionKey, FollowedConnection] = field(default_factory=OrderedDict)
     """Followed as well, but for their long answers, until there is room in the filter's list."""
-    _dull: OrderedDict[Ends, int] = field(default_factory=OrderedDict)
+    _ignored: OrderedDict[ConnectionKey, int] = field(default_factory=OrderedDict)
     """Connections of no interest, by how many packets were seen."""
 
     @property
-    def connections(self) -> dict[Ends, Pass]:
+    def connections(self) -> dict[ConnectionKey, FilterRule]:
         """What of which connection is to pass the filter."""
-        dull = (ends for ends, packets in self._dull.items() if packets >= _DULL_AFTER)
-        return dict.fromkeys(dull, Pass.REQUESTS) | {
-            ends: Pass.ALL if each.kind is Kind.GROUP else Pass.SHORT
+        dull = (ends for ends, packets in self._ignored.items() if packets >= _IGNORED_AFTER)
+        return dict.fromkeys(dull, FilterRule.REQUESTS) | {
+            ends: FilterRule.ALL if each.kind is ConnectionKind.GROUP else FilterRule.SHORT
             for ends, each in self._followed.items()
         }
 
-    def take(self, segment: Segment) -> Fate:
+    def classify(self, segment: Segment) -> PacketAction:
         """Tell what to do with a segment, and learn from it."""
         asks = int.from_bytes(segment.target[-2:], "big") in self.ports
-        ends = Ends(*((segment.source, segment.target)[:: 1 if asks else -1]))
+        ends = ConnectionKey(*((segment.source, segment.target)[:: 1 if asks else -1]))
         if segment.flags & SYN:
-            return self._begin(ends, is_answer=bool(segment.flags & ACK))
+            return self._open(ends, is_answer=bool(segment.flags & ACK))
         followed = self._followed.get(ends) or self._unlisted.get(ends)
         if segment.flags & (FIN | RST):
             return self._end(ends)
         if followed is not None:
             return self._follow(ends, followed, segment, asks=asks)
         if asks and _api_key(segment.data) in GROUP_APIS:
-            self.joined.append(ends)
-            self._add(ends, Kind.GROUP)
-            return Fate.READ
-        self._bore(ends)
-        return Fate.SKIP
+            self.joined_mid_stream.append(ends)
+            self._add(ends, ConnectionKind.GROUP)
+            return PacketAction.READ
+        self._count_ignored(ends)
+        return PacketAction.SKIP
 
-    def _begin(self, ends: Ends, *, is_answer: bool) -> Fate:
+    def _open(self, ends: ConnectionKey, *, is_answer: bool) -> PacketAction:
         if ends not in self._followed or not is_answer:
-            self._add(ends, Kind.NEW)
-        return Fate.READ
+            self._add(ends, ConnectionKind.NEW)
+        return PacketAction.READ
 
-    def _end(self, ends: Ends) -> Fate:
+    def _end(self, ends: ConnectionKey) -> PacketAction:
         """Let go of a connection; that it still stands in the filter harms nobody."""
-        self._dull.pop(ends, None)
+        self._ignored.pop(ends, None)
         followed = self._followed.pop(ends, None) or self._unlisted.pop(ends, None)
-        return Fate.SKIP if followed is None else Fate.READ
+        return PacketAction.SKIP if followed is None else PacketAction.READ
 
-    def _follow(self, ends: Ends, followed: Followed, segment: Segment, *, asks: bool) -> Fate:
+    def _follow(
+        self, ends: ConnectionKey, followed: FollowedConnection, segment: Segment, *, asks: bool
+    ) -> PacketAction:
         key = _api_key(segment.data) if asks else None
         if ends in self._followed:
             self._followed.move_to_end(ends)
@@ -119,19 +127,21 @@ class Watch:
         else:
             self._unlisted.move_to_end(ends)
         kind = followed.kind
-        if key in GROUP_APIS and kind is Kind.NEW:
-            followed.kind = Kind.GROUP
-        elif key in RECORD_APIS and kind is Kind.GROUP:
-            followed.kind = Kind.MIXED
+        if key in GROUP_APIS and kind is ConnectionKind.NEW:
+            followed.kind = ConnectionKind.GROUP
+        elif key in RECORD_APIS and kind is ConnectionKind.GROUP:
+            followed.kind = ConnectionKind.MIXED
             self.counts["mixed_connection"] += 1
-        elif kind is Kind.NEW and self._is_none(followed, key, segment, asks=asks):
+        elif kind is ConnectionKind.NEW and self._is_uninteresting(
+            followed, key, segment, asks=asks
+        ):
             self._dismiss(ends)
-            return Fate.FORGET
+            return PacketAction.FORGET
         self.changed |= followed.kind is not kind
-        return Fate.READ
+        return PacketAction.READ
 
-    def _is_none(
-        self, followed: Followed, key: int | None, segment: Segment, *, asks: bool
+    def _is_uninteresting(
+        self, followed: FollowedConnection, key: int | None, segment: Segment, *, asks: bool
     ) -> bool:
         """Tell whether a connection without a group request so far will have none."""
         followed.seen_bytes += len(segment.data)
@@ -140,34 +150,34 @@ class Watch:
             return True
         return key in RECORD_APIS or followed.seen_bytes > UNPROVEN_BYTES
 
-    def _add(self, ends: Ends, kind: Kind) -> None:
-        self._dull.pop(ends, None)
+    def _add(self, ends: ConnectionKey, kind: ConnectionKind) -> None:
+        self._ignored.pop(ends, None)
         self._unlisted.pop(ends, None)
-        self._followed[ends] = Followed(kind)
+        self._followed[ends] = FollowedConnection(kind)
         self._followed.move_to_end(ends)
         if len(self._followed) > _LISTED_LIMIT:
             self._unlist(*self._followed.popitem(last=False))
         self.changed = True
 
-    def _unlist(self, ends: Ends, followed: Followed) -> None:
+    def _unlist(self, ends: ConnectionKey, followed: FollowedConnection) -> None:
         self.counts["connection_evicted"] += 1
-        if followed.kind is not Kind.NEW:
+        if followed.kind is not ConnectionKind.NEW:
             self._unlisted[ends] = followed
             if len(self._unlisted) > _UNLISTED_LIMIT:
                 self._unlisted.popitem(last=False)
 
-    def _dismiss(self, ends: Ends) -> None:
+    def _dismiss(self, ends: ConnectionKey) -> None:
         del self._followed[ends]
-        self._dull[ends] = _DULL_AFTER
-        if len(self._dull) > _DULL_LIMIT:
-            self._dull.popitem(last=False)
+        self._ignored[ends] = _IGNORED_AFTER
+        if len(self._ignored) > _IGNORED_LIMIT:
+            self._ignored.popitem(last=False)
         self.changed = True
 
-    def _bore(self, ends: Ends) -> None:
+    def _count_ignored(self, ends: ConnectionKey) -> None:
         """Count a packet for nothing; of too many such connections the first ones are listed."""
-        if ends in self._dull or len(self._dull) < _DULL_LIMIT:
-            packets = self._dull[ends] = self._dull.get(ends, 0) + 1
-            self.changed |= packets == _DULL_AFTER
+        if ends in self._ignored or len(self._ignored) < _IGNORED_LIMIT:
+            packets = self._ignored[ends] = self._ignored.get(ends, 0) + 1
+            self.changed |= packets == _IGNORED_AFTER
 
 
 def _api_key(data: bytes) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from agent.errors import SourceError
-from agent.sources.capture.bpf import REJECT_ALL, WHOLE, attach
+from agent.sources.capture.bpf import REJECT_ALL, WHOLE, attach_program
 from agent.sources.capture.config import ANY
 
 _EVERY_PROTOCOL = 0x0003
@@ -55,12 +55,12 @@ class PacketSocket:
         """
         self._buffer = bytearray(WHOLE)
         self._closing = contextlib.ExitStack()
-        with _said_plainly(interface):
+        with _explain_errors(interface):
             protocol = socket.htons(_EVERY_PROTOCOL)
             sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, protocol)
             with contextlib.ExitStack() as stack:
                 self._socket = stack.enter_context(sock)
-                attach(sock, REJECT_ALL)
+                attach_program(sock, REJECT_ALL)
                 if interface != ANY:
                     sock.bind((interface, _EVERY_PROTOCOL))
                 sock.setblocking(False)
@@ -69,10 +69,10 @@ class PacketSocket:
                 self._drain()
                 self._closing = stack.pop_all()
 
-    def filter(self, code: bytes) -> bool:
+    def set_filter(self, code: bytes) -> bool:
         """Pass what a program says from now on; False if it is too long for the kernel."""
         try:
-            attach(self._socket, code)
+            attach_program(self._socket, code)
         except OSError as error:
             if error.errno != errno.ENOMEM:
                 raise
@@ -92,10 +92,10 @@ class PacketSocket:
                 size, said, _, _ = self._socket.recvmsg_into(
                     [self._buffer], socket.CMSG_SPACE(_TIMESPEC.size)
                 )
-                packets.append(CapturedPacket(_time(said), bytes(self._buffer[:size])))
+                packets.append(CapturedPacket(_read_timestamp(said), bytes(self._buffer[:size])))
         return packets
 
-    def dropped(self) -> int:
+    def take_drops(self) -> int:
         """Return how many packets found no room in the buffer since the last call."""
         size = _STATISTICS.size
         found = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, size)
@@ -112,10 +112,10 @@ class PacketSocket:
         """Throw away what came before the filter."""
         while self.read():
             pass
-        self.dropped()
+        self.take_drops()
 
 
-def _time(said: list[tuple[int, int, bytes]]) -> float:
+def _read_timestamp(said: list[tuple[int, int, bytes]]) -> float:
     for _, kind, data in said:
         if kind == _SO_TIMESTAMPNS:
             seconds, nanoseconds = _TIMESPEC.unpack(data)
@@ -124,7 +124,7 @@ def _time(said: list[tuple[int, int, bytes]]) -> float:
 
 
 @contextlib.contextmanager
-def _said_plainly(interface: str) -> Iterator[None]:
+def _explain_errors(interface: str) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:

@@ -21,11 +21,11 @@ from typing import BinaryIO, NamedTuple, cast
 from agent.errors import SourceError
 from agent.sources.base import TICK_S, Tick
 from agent.sources.lines.recordings import Failed, fail
-from agent.wire.connection import Request
-from agent.wire.decoder_errors import interpreted
-from agent.wire.members.group_decoder import Interpreter
-from agent.wire.tcp.packets import knows_link, read_segment
-from agent.wire.tcp.sessions import Sessions
+from agent.wire.connection import DecodedRequest
+from agent.wire.decoder_errors import decode_safely
+from agent.wire.members.group_decoder import GroupDecoder
+from agent.wire.tcp.packets import is_known_link, read_segment
+from agent.wire.tcp.sessions import TcpSessions
 from metrics.model.signals import Signal
 
 _GZIP = b"\x1f\x8b"
@@ -58,7 +58,7 @@ Reads = Generator[Packet, None, bool]
 """Packets, and whether the file ended where one does."""
 
 
-class Interface(NamedTuple):
+class CaptureInterface(NamedTuple):
     """What a pcapng section says of an interface."""
 
     link_type: int
@@ -74,24 +74,24 @@ def signals(
     a short reason, ``failed`` the SourceError of a file that cannot be read or is no capture; if
     it raises none, the others go on.
     """
-    sessions = Sessions(counts, patience=_PATIENCE_PACKETS)
-    interpreter = Interpreter(cluster, counts)
-    captures = [_or_failed(packets(path, counts), failed) for path in paths]
+    sessions = TcpSessions(counts, patience=_PATIENCE_PACKETS)
+    interpreter = GroupDecoder(cluster, counts)
+    captures = [_report_failure(packets(path, counts), failed) for path in paths]
     ticked_at, requests = 0.0, 0
     for packet in heapq.merge(*captures, key=attrgetter("at")):
         segment = read_segment(packet.link_type, packet.data)
         if segment is None:
-            counts["link_type"] += not knows_link(packet.link_type)
+            counts["link_type"] += not is_known_link(packet.link_type)
             continue
         for event in sessions.push(segment, packet.at):
-            requests += isinstance(event, Request)
-            yield from interpreted(interpreter, event)
+            requests += isinstance(event, DecodedRequest)
+            yield from decode_safely(interpreter, event)
         if packet.at >= ticked_at + TICK_S:
             yield Tick(packet.at)
             ticked_at = packet.at
     for event in sessions.flush():
-        requests += isinstance(event, Request)
-        yield from interpreted(interpreter, event)
+        requests += isinstance(event, DecodedRequest)
+        yield from decode_safely(interpreter, event)
     return requests
 
 
@@ -127,7 +127,7 @@ def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
             file = sys.stdin.buffer if path == "-" else stack.enter_context(Path(path).open("rb"))
             magic = file.read(4)
             if magic[:2] == _GZIP:
-                whole = cast("BinaryIO", _Rewound(file, magic))
+                whole = cast("BinaryIO", _Rewind(file, magic))
                 file = cast("BinaryIO", stack.enter_context(gzip.open(whole)))
                 magic = file.read(4)
             if not (yield from _read(path, file, magic)) and counts is not None:
@@ -136,7 +136,7 @@ def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
         raise SourceError(f"{path}: {error}") from error
 
 
-class _Rewound:
+class _Rewind:
     """A file whose first bytes were looked at already; stdin cannot seek."""
 
     def __init__(self, file: BinaryIO, head: bytes) -> None:
@@ -147,7 +147,7 @@ class _Rewound:
         return head or self._file.read(size)
 
 
-def _or_failed(read: Iterator[Packet], failed: Failed) -> Iterator[Packet]:
+def _report_failure(read: Iterator[Packet], failed: Failed) -> Iterator[Packet]:
     try:
         yield from read
     except SourceError as error:
@@ -181,7 +181,7 @@ def _pcap(file: BinaryIO, order: str, unit_s: float) -> Reads:
 
 def _pcapng(file: BinaryIO) -> Reads:
     """Read blocks; the type of the first one was read already."""
-    order, interfaces, kind = "<", list[Interface](), _SECTION
+    order, interfaces, kind = "<", list[CaptureInterface](), _SECTION
     while True:
         if kind == _SECTION:
             order, interfaces = _section(file), []
@@ -220,7 +220,7 @@ def _body(file: BinaryIO, order: str) -> bytes | None:
     return body[:-4] if len(body) == size else None
 
 
-def _interface(body: bytes, order: str) -> Interface:
+def _interface(body: bytes, order: str) -> CaptureInterface:
     link_type, unit_s, at = struct.unpack_from(f"{order}H", body)[0], 1e-6, 8
     while at + 4 <= len(body):
         code, size = struct.unpack_from(f"{order}HH", body, at)
@@ -228,10 +228,12 @@ def _interface(body: bytes, order: str) -> Interface:
             exponent = body[at + 4]
             unit_s = 2.0 ** -(exponent & 0x7F) if exponent & 0x80 else 10.0**-exponent
         at += 4 + size + -size % 4
-    return Interface(link_type, unit_s)
+    return CaptureInterface(link_type, unit_s)
 
 
-def _packet(kind: int, body: bytes, order: str, interfaces: list[Interface]) -> Packet | None:
+def _packet(
+    kind: int, body: bytes, order: str, interfaces: list[CaptureInterface]
+) -> Packet | None:
     if kind == _SIMPLE:  # has no time: all at the epoch, the read order rules
         return Packet(0.0, interfaces[0].link_type, body[4:])
     if len(body) < 20:

@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Iterable
 
 from agent.errors import SourceError
-from agent.sources.capture.bpf import Ends, program
-from agent.sources.capture.connection_classifier import Fate, Watch
+from agent.sources.capture.bpf import ConnectionKey, build_program
+from agent.sources.capture.connection_classifier import ConnectionClassifier, PacketAction
 from agent.sources.capture.packet_socket import PacketSocket
 from agent.wire.connection import Event
 from agent.wire.tcp.packets import read_segment
-from agent.wire.tcp.sessions import Sessions
+from agent.wire.tcp.sessions import TcpSessions
 
 _RAW_IP = 101
 """LINKTYPE_RAW."""
 
 
-class Reading:
+class CaptureSession:
     """What is read of a socket, and what its filter passes."""
 
     def __init__(self, sock: PacketSocket, ports: Iterable[int], counts: Counter[str]) -> None:
@@ -27,12 +27,12 @@ class Reading:
         """
         self.is_behind = False
         """There may be more to read at once."""
-        self.read_to = 0.0
+        self.watermark = 0.0
         """When the last packet was captured (Unix seconds)."""
         self._sock, self._counts = sock, counts
         self._configured = frozenset(ports)
-        self._watch = Watch(self._configured, counts)
-        self._sessions = Sessions(counts)
+        self._classifier = ConnectionClassifier(self._configured, counts)
+        self._sessions = TcpSessions(counts)
         self._read_bytes = 0
         self._set_filter()
 
@@ -48,57 +48,57 @@ class Reading:
         events: list[Event] = []
         for packet in packets:
             self._read_bytes += len(packet.data)
-            self.read_to = packet.at
+            self.watermark = packet.at
             events += self._push(packet.data, packet.at)
-        if self._watch.changed:
+        if self._classifier.changed:
             self._set_filter()
         return events
 
     def follow(self, ports: Iterable[int]) -> None:
         """Look for brokers at these ports too, beside those of the beginning."""
         wanted = self._configured.union(ports)
-        if wanted != self._watch.ports:
-            self._watch.ports = wanted
+        if wanted != self._classifier.ports:
+            self._classifier.ports = wanted
             self._set_filter()
 
     def expire(self, at: float) -> list[Event]:
         """Return what waited for segments that will not come any more at Unix seconds ``at``."""
         return self._sessions.expire(at)
 
-    def spare(self) -> list[Event]:
+    def shrink_buffers(self) -> list[Event]:
         """Let go of what can be done without; return what waited for segments."""
-        return self._sessions.spare()
+        return self._sessions.shrink_buffers()
 
     def count_drops(self) -> None:
         """Count the packets that the kernel had no room for."""
-        self._counts["lost_packets"] += self._sock.dropped()
+        self._counts["lost_packets"] += self._sock.take_drops()
 
     def take_read_bytes(self) -> int:
         """Return how much was read since the last call."""
         size, self._read_bytes = self._read_bytes, 0
         return size
 
-    def take_joined(self) -> list[Ends]:
+    def take_joined(self) -> list[ConnectionKey]:
         """Return the connections that were found in mid-stream since the last call."""
-        joined, self._watch.joined = self._watch.joined, []
+        joined, self._classifier.joined_mid_stream = self._classifier.joined_mid_stream, []
         return joined
 
     def _push(self, data: bytes, at: float) -> list[Event]:
         segment = read_segment(_RAW_IP, data)
         if segment is None:
             return []
-        match self._watch.take(segment):
-            case Fate.READ:
+        match self._classifier.classify(segment):
+            case PacketAction.READ:
                 return self._sessions.push(segment, at)
-            case Fate.FORGET:
+            case PacketAction.FORGET:
                 return self._sessions.forget(segment.source, segment.target)
-            case Fate.SKIP:
+            case PacketAction.SKIP:
                 return []
 
     def _set_filter(self) -> None:
-        self._watch.changed = False
-        ports, wanted = sorted(self._watch.ports), list(self._watch.connections.items())
-        while not self._sock.filter(program(ports, dict(wanted))):
+        self._classifier.changed = False
+        ports, wanted = sorted(self._classifier.ports), list(self._classifier.connections.items())
+        while not self._sock.set_filter(build_program(ports, dict(wanted))):
             if not wanted:
                 raise SourceError("capture: net.core.optmem_max has no room for any filter")
             self._counts["filter_too_long"] += 1

@@ -19,12 +19,12 @@ from agent.errors import SourceError
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.capture.config import ANY, CaptureConfig
 from agent.sources.capture.packet_socket import PacketSocket
-from agent.sources.capture.session import Reading
-from agent.wire.connection import Closed, Event
-from agent.wire.decoder_errors import interpreted
-from agent.wire.members.disconnects import Departures
-from agent.wire.members.group_decoder import Interpreter
-from agent.wire.tcp.packets import node
+from agent.sources.capture.session import CaptureSession
+from agent.wire.connection import ConnectionClosed, Event
+from agent.wire.decoder_errors import decode_safely
+from agent.wire.members.disconnects import DisconnectTracker
+from agent.wire.members.group_decoder import GroupDecoder
+from agent.wire.tcp.packets import format_endpoint
 
 TICK_S = 0.5
 RETRY_S = 5.0
@@ -58,29 +58,29 @@ class CaptureSource:
         self.health = SourceHealth(errors=self._counts)
         self._config, self._open = config, open_socket
         self._clock, self._pause = clock, pause
-        self._interpreter = Interpreter(cluster, self._counts)
-        self._departures = Departures(self._interpreter.speakers)
-        self._reading: Reading | None = None
+        self._decoder = GroupDecoder(cluster, self._counts)
+        self._disconnects = DisconnectTracker(self._decoder.registry)
+        self._session: CaptureSession | None = None
         self._is_short = False
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Read until cancelled."""
         while True:
             try:
                 with closing(self._open(self._config.interface)) as sock:
-                    await self._read(sock, emit, detach)
+                    await self._capture(sock, emit, detach)
             except (SourceError, OSError) as error:
                 self._counts["interface"] += 1
-                self._tell("capture_failed", str(error))
+                self._warn_once("capture_failed", str(error))
             finally:
-                self._reading, self.health.up = None, False
+                self._session, self.health.up = None, False
             await self._pause(RETRY_S)
 
     def watermark(self, now: float) -> float:
         """Return the time up to which every packet has been read."""
-        reading = self._reading
-        return reading.read_to if reading is not None and reading.is_behind else now
+        reading = self._session
+        return reading.watermark if reading is not None and reading.is_behind else now
 
     def shrink_buffers(self) -> None:
         """Let go, at the next tick, of what waits and of long frames."""
@@ -90,18 +90,18 @@ class CaptureSource:
         """Return nothing: packets that have passed cannot be read again."""
         return {}
 
-    async def _read(self, sock: PacketSocket, emit: Emit, detach: Detach) -> None:
-        self._reading = reading = Reading(sock, self._config.ports, self._counts)
+    async def _capture(self, sock: PacketSocket, emit: Emit, detach: Detach) -> None:
+        self._session = reading = CaptureSession(sock, self._config.ports, self._counts)
         keys = {"interface": self._config.interface, "ports": self._config.ports}
         _log.info("capture_started", extra=keys)
-        self._told.discard("capture_failed")
+        self._warned.discard("capture_failed")
         self.health.up = True
         loop = asyncio.get_running_loop()
         failed: asyncio.Future[None] = loop.create_future()
 
         def ready() -> None:
             try:
-                self._read_on(reading, emit)
+                self._read_packets(reading, emit)
             except Exception as error:  # noqa: BLE001 - it is raised again by the one who waits
                 loop.remove_reader(sock)
                 failed.set_exception(error)
@@ -115,40 +115,40 @@ class CaptureSource:
         finally:
             loop.remove_reader(sock)
 
-    def _read_on(self, reading: Reading, emit: Emit) -> None:
+    def _read_packets(self, reading: CaptureSession, emit: Emit) -> None:
         """Read what has come, and look where brokers are by now."""
-        self._take(reading.read(), emit)
-        reading.follow(self._interpreter.ports)
+        self._decode(reading.read(), emit)
+        reading.follow(self._decoder.ports)
 
-    def _tick(self, reading: Reading, emit: Emit, detach: Detach) -> None:
+    def _tick(self, reading: CaptureSession, emit: Emit, detach: Detach) -> None:
         """Let time pass where no packet tells it."""
         now = self._clock()
         if not reading.is_behind:
-            self._take(reading.expire(now), emit)
+            self._decode(reading.expire(now), emit)
         if self._is_short:
             self._is_short = False
-            self._take(reading.spare(), emit)
+            self._decode(reading.shrink_buffers(), emit)
         reading.count_drops()
         self.health.lag_s = max(0.0, now - self.watermark(now))
-        for stream in self._departures.due(now):
+        for stream in self._disconnects.take_expired(now):
             detach(stream, now)
         self._report(reading)
 
-    def _take(self, events: Iterable[Event], emit: Emit) -> None:
+    def _decode(self, events: Iterable[Event], emit: Emit) -> None:
         signals = []
         for event in events:
-            if isinstance(event, Closed):
-                self._departures.closed(event.connection, event.at)
-            signals += interpreted(self._interpreter, event)
+            if isinstance(event, ConnectionClosed):
+                self._disconnects.record(event.connection, event.at)
+            signals += decode_safely(self._decoder, event)
         if signals:
             self.health.signals += len(signals)
             emit(signals)
 
-    def _report(self, reading: Reading) -> None:
+    def _report(self, reading: CaptureSession) -> None:
         """Say once what a person should know."""
         self.health.read_bytes += reading.take_read_bytes()
         for ends in reading.take_joined():
-            client, server = node(ends.client), node(ends.server)
+            client, server = format_endpoint(ends.client), format_endpoint(ends.server)
             _log.info(
                 "capture_joined_mid_stream",
                 extra={
@@ -158,13 +158,15 @@ class CaptureSource:
                 },
             )
         if self._counts["lost_packets"]:
-            self._tell("capture_lost_packets", "raise net.core.rmem_max; what they told is unknown")
+            self._warn_once(
+                "capture_lost_packets", "raise net.core.rmem_max; what they told is unknown"
+            )
         if self._counts["encrypted"]:
-            self._tell(
+            self._warn_once(
                 "capture_encrypted", "a broker's port carries TLS: its clients need the proxy"
             )
 
-    def _tell(self, what: str, why: str) -> None:
-        if what not in self._told:
+    def _warn_once(self, what: str, why: str) -> None:
+        if what not in self._warned:
             _log.warning(what, extra={"source": self.name, "why": why})
-        self._told.add(what)
+        self._warned.add(what)

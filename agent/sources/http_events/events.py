@@ -61,7 +61,7 @@ _PLAIN = {
 }
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class PostedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event; fields that we do not know are passed over."""
 
     event: EventKind
@@ -87,10 +87,10 @@ class EventError(DecodeError):
     """A line that the sender must change: which one, which field, found and wanted."""
 
 
-_decoder = msgspec.json.Decoder(Event)
+_decoder = msgspec.json.Decoder(PostedEvent)
 
 
-def read_events(body: bytes, arrival_at: float) -> list[Event]:
+def read_events(body: bytes, arrival_at: float) -> list[PostedEvent]:
     """Return the events of a body, one a line; empty lines do not count.
 
     Raises:
@@ -98,10 +98,10 @@ def read_events(body: bytes, arrival_at: float) -> list[Event]:
 
     """
     lines = enumerate(body.split(b"\n"), start=1)
-    return [_event(line, number, arrival_at) for number, line in lines if line.strip()]
+    return [_read_event(line, number, arrival_at) for number, line in lines if line.strip()]
 
 
-def signal_of(event: Event, *, sender: str, cluster: str, arrival_at: float) -> Signal:
+def build_signal(event: PostedEvent, *, sender: str, cluster: str, arrival_at: float) -> Signal:
     """Return what an event means. ``sender`` is the host that it came from."""
     member = Member(
         cluster=cluster,
@@ -115,7 +115,7 @@ def signal_of(event: Event, *, sender: str, cluster: str, arrival_at: float) -> 
         host=event.host or sender,
         software=event.library,
     )
-    kind, status = _meaning(event)
+    kind, status = _interpret(event)
     return Signal(
         kind=kind,
         at=arrival_at if event.ts is None else event.ts.timestamp(),
@@ -127,18 +127,18 @@ def signal_of(event: Event, *, sender: str, cluster: str, arrival_at: float) -> 
     )
 
 
-def _event(line: bytes, number: int, arrival_at: float) -> Event:
+def _read_event(line: bytes, number: int, arrival_at: float) -> PostedEvent:
     try:
         event = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EventError(f"line {number}: {_sentence(error)}") from error
+        raise EventError(f"line {number}: {_format_error(error)}") from error
     if event.ts is not None and event.ts.timestamp() > arrival_at + MAX_AHEAD_S:
         found = event.ts.isoformat()
         raise EventError(f"line {number}: ts: found {found}, wanted a time that has come")
     return event
 
 
-def _sentence(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """Put the field first, as all our errors do."""
     text = str(error)
     match = _FIELD.search(text)
@@ -147,7 +147,7 @@ def _sentence(error: Exception) -> str:
     return f"{match['field']}: {text[: match.start()]}{text[match.end() :]}"
 
 
-def _meaning(event: Event) -> tuple[SignalKind, RebalanceStatus]:
+def _interpret(event: PostedEvent) -> tuple[SignalKind, RebalanceStatus]:
     code = (event.code or "").lstrip("_").upper()
     if event.event in _PLAIN:
         return _PLAIN[event.event], RebalanceStatus.NONE

@@ -19,8 +19,8 @@ from typing import Any
 
 from agent.errors import ConfigError, RebalanceAgentError
 from agent.sources.base import Detach, Emit, SourceHealth
-from agent.sources.http_events.events import EventError, EventKind, read_events, signal_of
-from agent.sources.statistics.interpreter import StatsView
+from agent.sources.http_events.events import EventError, EventKind, build_signal, read_events
+from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
 from metrics.model.signals import Signal
 
@@ -63,7 +63,7 @@ class HttpConfig:
         return "http"
 
 
-class RefusedError(RebalanceAgentError):
+class PostRefusedError(RebalanceAgentError):
     """A body that was not taken; ``status`` is HTTP's."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: int = 0) -> None:
@@ -92,7 +92,7 @@ class HttpSource:
         self._emit: Emit | None = None
         self._room = _BURST_S * config.max_lines_per_second
         self._filled_at = monotonic()
-        self._told = False
+        self._has_reported_token = False
         self._alive: dict[str, float] = {}
         self._senders: dict[tuple[str, str | None], StatsParser] = {}
         self._evicted: list[str] = []
@@ -124,13 +124,15 @@ class HttpSource:
 
         """
         if self._emit is None:
-            raise RefusedError(503, "not_running", "the agent is starting or stopping", 1)
+            raise PostRefusedError(503, "not_running", "the agent is starting or stopping", 1)
         if self.config.token_file is not None:
-            if not _shows(self._token(self.config.token_file), authorization):
-                raise RefusedError(401, "unauthorized", "wanted a valid 'Authorization: Bearer'")
+            if not _is_authorized(self._read_token(self.config.token_file), authorization):
+                raise PostRefusedError(
+                    401, "unauthorized", "wanted a valid 'Authorization: Bearer'"
+                )
         elif not _is_loopback(sender):
             wanted = "without a token_file only this machine may post"
-            raise RefusedError(401, "unauthorized", wanted)
+            raise PostRefusedError(401, "unauthorized", wanted)
 
     def take_events(self, body: bytes, sender: str) -> int:
         """Take a body of events, one a line; return how many.
@@ -145,16 +147,16 @@ class HttpSource:
             events = read_events(body, now)
         except EventError as error:
             self.health.unparsed += 1
-            raise RefusedError(400, "malformed", str(error)) from error
+            raise PostRefusedError(400, "malformed", str(error)) from error
         signals = [
-            signal_of(event, sender=sender, cluster=self._cluster, arrival_at=now)
+            build_signal(event, sender=sender, cluster=self._cluster, arrival_at=now)
             for event in events
         ]
         for event, signal in zip(events, signals, strict=True):
             stream = signal.member.origin
             if event.event is EventKind.ALIVE or stream in self._alive:
-                self._hear(stream, now)
-        self._hand_over(body, signals)
+                self._record_alive(stream, now)
+        self._emit_signals(body, signals)
         return len(events)
 
     def take_stats(self, body: bytes, sender: str, group: str | None) -> int:
@@ -165,20 +167,24 @@ class HttpSource:
 
         """
         self._admit(body)
-        parser = self._sender(sender, group)
-        unread, unnamed, evicted = parser.counts.unread, parser.view.unnamed, parser.eviction_count
-        self._hand_over(body, parser.feed(body.rstrip(b"\n") + b"\n", self._clock()))
+        parser = self._get_parser(sender, group)
+        unread, unnamed, evicted = (
+            parser.counts.unread,
+            parser.interpreter.without_group,
+            parser.eviction_count,
+        )
+        self._emit_signals(body, parser.feed(body.rstrip(b"\n") + b"\n", self._clock()))
         wrong = parser.counts.unread - unread
         self.health.unparsed += wrong
         self._count("member_evicted", parser.eviction_count - evicted)
         if wrong:
-            raise RefusedError(400, "malformed", f"{wrong} lines are no librdkafka statistics")
-        if parser.view.unnamed > unnamed:
+            raise PostRefusedError(400, "malformed", f"{wrong} lines are no librdkafka statistics")
+        if parser.interpreter.without_group > unnamed:
             wanted = "group: is missing, wanted ?group=NAME or a group_id in each object"
-            raise RefusedError(400, "no_group", wanted)
+            raise PostRefusedError(400, "no_group", wanted)
         return len(body.splitlines())
 
-    def count(self, refused: RefusedError) -> None:
+    def count(self, refused: PostRefusedError) -> None:
         """Count a refusal."""
         self._count(refused.reason, 1)
 
@@ -192,27 +198,27 @@ class HttpSource:
                 del self._alive[stream]
                 detach(stream, now)
         for parser in self._senders.values():
-            signals = parser.view.advance(now)
+            signals = parser.interpreter.advance(now)
             if signals and self._emit is not None:
                 self.health.signals += len(signals)
                 self._emit(signals)
-            while parser.view.gone:
-                detach(parser.view.gone.pop(), now)
+            while parser.interpreter.departed_origins:
+                detach(parser.interpreter.departed_origins.pop(), now)
 
-    def _sender(self, sender: str, group: str | None) -> StatsParser:
+    def _get_parser(self, sender: str, group: str | None) -> StatsParser:
         """Find or make what is remembered of a host's statistics, and put it last."""
         parser = self._senders.pop((sender, group), None)
         if parser is None:
-            view = StatsView(
+            view = StatisticsInterpreter(
                 stream=f"stats:{sender}", group=group, cluster=self._cluster, host=sender
             )
             parser = StatsParser(view)
         self._senders[sender, group] = parser
         if len(self._senders) > _SENDER_LIMIT:
-            view = self._senders.pop(next(iter(self._senders))).view
+            view = self._senders.pop(next(iter(self._senders))).interpreter
             self._count("member_evicted", len(view.looks))
             view.end()
-            self._evicted += view.gone
+            self._evicted += view.departed_origins
         return parser
 
     def _admit(self, body: bytes) -> None:
@@ -224,32 +230,34 @@ class HttpSource:
         """
         config, now = self.config, self._monotonic()
         if len(body) > config.max_bytes:
-            raise too_large(config)
+            raise refuse_too_large(config)
         rate, full = config.max_lines_per_second, _BURST_S * config.max_lines_per_second
         self._room = min(full, self._room + rate * max(0.0, now - self._filled_at))
         self._filled_at = now
         lines = body.count(b"\n") + 1
         if lines > full:
-            raise RefusedError(413, "too_large", f"found {lines} lines, wanted {full:.0f} at most")
+            raise PostRefusedError(
+                413, "too_large", f"found {lines} lines, wanted {full:.0f} at most"
+            )
         if lines > self._room:
             wait_s = math.ceil((lines - self._room) / rate)
             wanted = f"wanted {rate} lines a second at most"
-            raise RefusedError(429, "too_fast", wanted, wait_s)
+            raise PostRefusedError(429, "too_fast", wanted, wait_s)
         self._room -= lines
 
-    def _token(self, path: Path) -> bytes:
+    def _read_token(self, path: Path) -> bytes:
         try:
             token = path.read_bytes().strip()
         except OSError as error:
-            if not self._told:
-                self._told = True
+            if not self._has_reported_token:
+                self._has_reported_token = True
                 keys = {"path": str(path), "error": str(error)}
                 _log.error("token_unreadable", extra=keys)
-            raise RefusedError(503, "token_file", "the agent cannot read its token") from error
-        self._told = False
+            raise PostRefusedError(503, "token_file", "the agent cannot read its token") from error
+        self._has_reported_token = False
         return token
 
-    def _hear(self, stream: str, now: float) -> None:
+    def _record_alive(self, stream: str, now: float) -> None:
         self._alive.pop(stream, None)
         self._alive[stream] = now
         if len(self._alive) > _ALIVE_LIMIT:
@@ -262,19 +270,19 @@ class HttpSource:
         if count:
             self.health.errors[reason] = self.health.errors.get(reason, 0) + count
 
-    def _hand_over(self, body: bytes, signals: Sequence[Signal]) -> None:
+    def _emit_signals(self, body: bytes, signals: Sequence[Signal]) -> None:
         self.health.read_bytes += len(body)
         self.health.signals += len(signals)
         if signals and self._emit is not None:
             self._emit(signals)
 
 
-def too_large(config: HttpConfig) -> RefusedError:
+def refuse_too_large(config: HttpConfig) -> PostRefusedError:
     """Return the refusal of a body that is larger than the configuration allows."""
-    return RefusedError(413, "too_large", f"wanted {config.max_bytes} bytes at most")
+    return PostRefusedError(413, "too_large", f"wanted {config.max_bytes} bytes at most")
 
 
-def _shows(token: bytes, authorization: str | None) -> bool:
+def _is_authorized(token: bytes, authorization: str | None) -> bool:
     scheme, _, shown = (authorization or "").partition(" ")
     return (
         bool(token)

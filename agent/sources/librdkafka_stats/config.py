@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from agent.errors import ConfigError
-from agent.sources.statistics.interpreter import GroupType
+from agent.sources.statistics.interpreter import StatsGroupType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class StatsConfig:
     """A Unix socket (``*.sock``), a file, or a glob of files."""
     group: str | None = None
     """Of clients whose objects have no ``group_id``: librdkafka itself does not tell it."""
-    group_type: GroupType = GroupType.CLASSIC
+    group_type: StatsGroupType = StatsGroupType.CLASSIC
     """``consumer`` with ``group.protocol=consumer``."""
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from agent.sources.librdkafka_stats.config import StatsConfig
 from agent.sources.librdkafka_stats.unix_socket import StatsSocket
 from agent.sources.lines.config import FilesConfig
 from agent.sources.lines.tail import FileTail
-from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
 from metrics.model.signals import Signal
 
@@ -45,25 +45,25 @@ class StatsSource:
         self.name = config.name
         self._config, self._cluster, self._host = config, cluster, host
         self._clock, self._pause = clock, pause
-        self._views: list[StatsView] = []
-        self._reading: FileTail | StatsSocket
+        self._interpreters: list[StatisticsInterpreter] = []
+        self._reader: FileTail | StatsSocket
         if config.path.endswith(_SOCKET):
-            self._reading = StatsSocket(config.path, self._parser, clock)
+            self._reader = StatsSocket(config.path, self._create_parser, clock)
         else:
-            self._reading = FileTail(
+            self._reader = FileTail(
                 FilesConfig(paths=(config.path,)),
-                self._parser,
+                self._create_parser,
                 position=position,
                 clock=clock,
                 pause=pause,
             )
-        self.health: SourceHealth = self._reading.health
+        self.health: SourceHealth = self._reader.health
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Read until cancelled."""
         watching = asyncio.create_task(self._watch(emit, detach))
         try:
-            await self._reading.run(emit, detach)
+            await self._reader.run(emit, detach)
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -71,24 +71,24 @@ class StatsSource:
 
     def watermark(self, now: float) -> float:
         """Return the event time up to which everything has been read."""
-        return self._reading.watermark(now)
+        return self._reader.watermark(now)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each file's place and what its clients last showed; a socket has neither."""
-        return self._reading.checkpoint()
+        return self._reader.checkpoint()
 
     def tick(self, emit: Emit, detach: Detach) -> None:
         """Look for clients that have fallen silent or gone."""
         now = self._clock()
-        for view in self._views:
+        for view in self._interpreters:
             self._emit(view.advance(now), emit)
-            while view.gone:
-                detach(view.gone.pop(), now)
-            if view.unnamed:
+            while view.departed_origins:
+                detach(view.departed_origins.pop(), now)
+            if view.without_group:
                 errors = self.health.errors
-                errors["no_group"] = errors.get("no_group", 0) + view.unnamed
-                view.unnamed = 0
-        self._views = [view for view in self._views if not view.has_ended]
+                errors["no_group"] = errors.get("no_group", 0) + view.without_group
+                view.without_group = 0
+        self._interpreters = [view for view in self._interpreters if not view.has_ended]
 
     async def _watch(self, emit: Emit, detach: Detach) -> None:
         while True:
@@ -100,13 +100,13 @@ class StatsSource:
             self.health.signals += len(signals)
             emit(signals)
 
-    def _parser(self, stream: str) -> StatsParser:
-        view = StatsView(
+    def _create_parser(self, stream: str) -> StatsParser:
+        view = StatisticsInterpreter(
             stream=f"stats:{stream}",
             group=self._config.group,
             group_type=self._config.group_type,
             cluster=self._cluster,
             host=self._host,
         )
-        self._views.append(view)
+        self._interpreters.append(view)
         return StatsParser(view)

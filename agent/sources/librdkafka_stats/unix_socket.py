@@ -34,7 +34,7 @@ class StatsSocket:
         self.health = SourceHealth()
         self._path, self._parser, self._clock = Path(path), parser, clock
         self._open: set[asyncio.Task[None]] = set()
-        self._told = ""
+        self._reported_error = ""
 
     async def run(self, emit: Emit, _: Detach) -> None:
         """Listen; where that cannot be done, try again later."""
@@ -50,7 +50,7 @@ class StatsSocket:
                 self._fail(error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            self.health.up, self._told = True, ""
+            self.health.up, self._reported_error = True, ""
             try:
                 await asyncio.Event().wait()
             finally:
@@ -92,19 +92,19 @@ class StatsSocket:
             writer.close()
             return
         self._open.add(task)
-        parser = self._parser(f"{self._path}#{_peer(writer)}")
+        parser = self._parser(f"{self._path}#{_read_peer_pid(writer)}")
         try:
             while data := await reader.read(_BLOCK_BYTES):
-                self._take(parser, data, emit)
+                self._handle_data(parser, data, emit)
                 await asyncio.sleep(0)  # a writer that never stops holds up nobody
         except ConnectionError:
             self._count("connection")
         finally:
             self._open.discard(task)
-            parser.view.end()
+            parser.interpreter.end()
             writer.close()
 
-    def _take(self, parser: StatsParser, data: bytes, emit: Emit) -> None:
+    def _handle_data(self, parser: StatsParser, data: bytes, emit: Emit) -> None:
         unread, long, evicted = parser.counts.unread, parser.counts.long, parser.eviction_count
         signals = parser.feed(data, self._clock())
         self.health.read_bytes += len(data)
@@ -119,8 +119,8 @@ class StatsSocket:
 
     def _fail(self, error: OSError) -> None:
         self._count("socket")
-        if self._told != str(error):
-            self._told = str(error)
+        if self._reported_error != str(error):
+            self._reported_error = str(error)
             _log.warning(
                 "stats_socket_failed", extra={"path": str(self._path), "error": str(error)}
             )
@@ -129,7 +129,7 @@ class StatsSocket:
         self.health.errors[reason] = self.health.errors.get(reason, 0) + 1
 
 
-def _peer(writer: asyncio.StreamWriter) -> int:
+def _read_peer_pid(writer: asyncio.StreamWriter) -> int:
     """Return the process id of the other end, as its own namespace or ours has it."""
     peer = writer.get_extra_info("socket")
     pid, _, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))

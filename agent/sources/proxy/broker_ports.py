@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from agent.wire.codec.messages import Node
+from agent.wire.codec.messages import HostPort
 
 BACKLOG = 1024
 """Clients that wait to be taken."""
@@ -22,7 +22,7 @@ GONE_S = 3_600.0
 _log = logging.getLogger(__name__)
 
 
-class Ports:
+class BrokerPorts:
     """The listeners. ``serve`` takes each new one, with what tells the broker behind it."""
 
     def __init__(  # noqa: PLR0913 - what the loop knows
@@ -31,7 +31,7 @@ class Ports:
         ports: Sequence[int],
         known: dict[str, int],
         counts: Counter[str],
-        serve: Callable[[socket.socket, Callable[[], list[Node]]], None],
+        serve: Callable[[socket.socket, Callable[[], list[HostPort]]], None],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -39,45 +39,49 @@ class Ports:
         self._host, self._counts, self._serve, self._clock = host, counts, serve, clock
         self.offered = ports
         """What new brokers may get."""
-        self._of: dict[Node, int] = {}
-        self._behind: dict[int, Node] = {}
-        self._named_at: dict[Node, float] = {}
+        self._ports: dict[HostPort, int] = {}
+        self._brokers_by_port: dict[int, HostPort] = {}
+        self._named_at: dict[HostPort, float] = {}
         for name, port in known.items():
             broker_host, _, broker_port = name.rpartition(":")
-            self._listen(Node(broker_host, int(broker_port)), [port])
+            self._listen(HostPort(broker_host, int(broker_port)), [port])
 
-    def known(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, int]:
         """Return what the next run takes as ``known``."""
-        return {f"{node.host}:{node.port}": port for node, port in list(self._of.items())}
+        return {f"{node.host}:{node.port}": port for node, port in list(self._ports.items())}
 
-    def of(self, node: Node) -> int | None:
+    def get_or_assign(self, node: HostPort) -> int | None:
         """Return a broker's port, a new one for a new broker; None if there is no more."""
-        port = self._of.get(node)
+        port = self._ports.get(node)
         if port is None:
-            free = [port for port in self.offered if not port or port not in self._behind]
-            port = self._listen(node, free) or self._take_over(node)
+            free = [port for port in self.offered if not port or port not in self._brokers_by_port]
+            port = self._listen(node, free) or self._reassign(node)
             if port is None:
                 self._counts["ports_exhausted"] += 1
         else:
             self._named_at[node] = self._clock()
         return port
 
-    def _take_over(self, node: Node) -> int | None:
+    def _reassign(self, node: HostPort) -> int | None:
         """Give a broker the port of the one that was not named for longest, if that is gone."""
-        silent = [each for each, port in self._of.items() if port in self.offered]
+        silent = [each for each, port in self._ports.items() if port in self.offered]
         gone = min(silent, key=self._named_at.__getitem__, default=None)
         if gone is None or self._clock() - self._named_at[gone] < GONE_S:
             return None
         del self._named_at[gone]
-        port = self._of.pop(gone)
+        port = self._ports.pop(gone)
         self._assign(node, port)
         return port
 
-    def _assign(self, node: Node, port: int) -> None:
-        self._of[node], self._behind[port], self._named_at[node] = port, node, self._clock()
+    def _assign(self, node: HostPort, port: int) -> None:
+        self._ports[node], self._brokers_by_port[port], self._named_at[node] = (
+            port,
+            node,
+            self._clock(),
+        )
         _log.info("proxy_broker", extra={"broker": f"{node.host}:{node.port}", "port": port})
 
-    def _listen(self, node: Node, ports: list[int]) -> int | None:
+    def _listen(self, node: HostPort, ports: list[int]) -> int | None:
         """Listen on the first of the ports that nobody else has."""
         for port in ports:
             try:
@@ -86,12 +90,12 @@ class Ports:
                 continue
             bound: int = listener.getsockname()[1]
             self._assign(node, bound)
-            self._serve(listener, partial(self._brokers, bound))
+            self._serve(listener, partial(self._list_brokers, bound))
             return bound
         return None
 
-    def _brokers(self, port: int) -> list[Node]:
-        return [self._behind[port]]
+    def _list_brokers(self, port: int) -> list[HostPort]:
+        return [self._brokers_by_port[port]]
 
 
 def listen(host: str, port: int) -> socket.socket:

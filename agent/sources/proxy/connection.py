@@ -12,82 +12,82 @@ from functools import partial
 from select import EPOLLIN, EPOLLOUT
 from typing import Protocol
 
-from agent.sources.proxy.decode_queue import Backlog
-from agent.sources.proxy.pipe_pool import Pipes
-from agent.sources.proxy.relay import ANSWERS, REQUESTS, Pump
-from agent.sources.proxy.socket_endpoint import End
-from agent.wire.connection import Connection
-from agent.wire.proxying.frame_forwarder import Passage
+from agent.sources.proxy.decode_queue import DecodeQueue
+from agent.sources.proxy.pipe_pool import PipePool
+from agent.sources.proxy.relay import REQUESTS, RESPONSES, Relay
+from agent.sources.proxy.socket_endpoint import Endpoint
+from agent.wire.connection import ConnectionDecoder
+from agent.wire.proxying.frame_forwarder import FrameForwarder
 
 Ready = Callable[[], None]
 
 _log = logging.getLogger(__name__)
 
 
-class Loop(Protocol):
+class EventLoop(Protocol):
     """What connections need of the loop that runs them."""
 
-    pipes: Pipes
+    pipes: PipePool
     counts: Counter[str]
-    backlog: Backlog
+    decode_queue: DecodeQueue
 
     def watch(self, fd: int, mask: int, ready: Ready) -> None:
         """Call back whenever a socket is ready for what the mask says, or broken; 0: never."""
 
-    def again(self, run: Ready) -> None:
+    def call_soon(self, run: Ready) -> None:
         """Call back once, after all others had their turn."""
 
 
-class Link:
+class ProxiedConnection:
     """Both sides of a connection. After `close` it does nothing more."""
 
     __slots__ = (
-        "_answers",
         "_broker",
+        "_broker_closed",
         "_broker_mask",
         "_broker_ready",
         "_client",
         "_client_mask",
         "_client_ready",
         "_draining",
-        "_left",
         "_loop",
         "_queued",
         "_requests",
+        "_responses",
         "_waits",
-        "backlog",
         "closed",
+        "decode_queue",
         "decoder",
-        "passage",
+        "forwarder",
     )
 
     def __init__(  # noqa: PLR0913 - one argument a part
         self,
-        loop: Loop,
-        client: End,
-        broker: End,
-        decoder: Connection,
-        passage: Passage,
+        loop: EventLoop,
+        client: Endpoint,
+        broker: Endpoint,
+        decoder: ConnectionDecoder,
+        passage: FrameForwarder,
         left: Callable[[Ready], None],
     ) -> None:
         """Start to pass bytes.
 
         ``left`` is told that the broker has ended it, and calls back when the client may know.
         """
-        self._loop, self._client, self._broker, self._left = loop, client, broker, left
-        self.decoder, self.passage, self.backlog = decoder, passage, loop.backlog
-        self._requests = Pump(client, broker, passage.requests, loop.pipes, REQUESTS)
-        self._answers = Pump(broker, client, passage.answers, loop.pipes, ANSWERS)
-        self._client_ready: Ready = partial(self._ready, self._requests, self._answers)
-        self._broker_ready: Ready = partial(self._ready, self._answers, self._requests)
+        self._loop, self._client, self._broker, self._broker_closed = loop, client, broker, left
+        self.decoder, self.forwarder, self.decode_queue = decoder, passage, loop.decode_queue
+        self._requests = Relay(client, broker, passage.requests, loop.pipes, REQUESTS)
+        self._responses = Relay(broker, client, passage.responses, loop.pipes, RESPONSES)
+        self._client_ready: Ready = partial(self._ready, self._requests, self._responses)
+        self._broker_ready: Ready = partial(self._ready, self._responses, self._requests)
         self._client_mask = self._broker_mask = 0
         self._draining = self._queued = self._waits = self.closed = False
         self._advance()
 
     @property
-    def moved_bytes(self) -> int:
+    def total_bytes(self) -> int:
         """What has passed, in both directions."""
-        return self._requests.moved_bytes + self._answers.moved_bytes
+        return self._requests.total_bytes + self._responses.total_bytes
 
     def drain(self) -> None:
         """Take no more requests; close as soon as those under way are answered."""
@@ -99,13 +99,13 @@ class Link:
         if self.closed:
             return
         self.closed = True
-        for pump in (self._requests, self._answers):
+        for pump in (self._requests, self._responses):
             pump.close()
         for end in (self._client, self._broker):
             self._loop.watch(end.fd, 0, self._advance)
             end.close()
-        self.backlog.end(self.decoder)
-        self.passage.close()
+        self.decode_queue.end(self.decoder)
+        self.forwarder.close()
         self._client_ready = self._broker_ready = _do_nothing  # else it would wait for gc
 
     def _advance(self) -> None:
@@ -114,14 +114,14 @@ class Link:
         self._client_ready()
         self._broker_ready()  # does nothing, if the other has ended the link
 
-    def _ready(self, reads: Pump, writes: Pump) -> None:
+    def _ready(self, reads: Relay, writes: Relay) -> None:
         """Read of a side, or write to it: whatever was waited for."""
         more = False
         try:
             waits = reads.wants_write or writes.wants_write
-            if not (waits or reads.body or reads.ended or reads.held):
+            if not (waits or reads.body or reads.ended or reads.is_paused):
                 more = reads.copy() and reads.run()
-            elif reads.body and reads.carry():
+            elif reads.body and reads.splice():
                 if reads.body and not reads.wants_write:
                     return  # nothing follows from a part of a body
             else:
@@ -130,36 +130,38 @@ class Link:
         except OSError as error:  # what a peer does may end this link and nothing else
             self._fail(error)
         else:
-            self._settle(more=more)
+            self._update(more=more)
 
     def _fail(self, error: OSError) -> None:
         if isinstance(error, ssl.SSLError):
             self._loop.counts["tls"] += 1
-            if not self._answers.moved_bytes:  # in TLS 1.3 a certificate is refused after the shake
-                self._tell_refused(error)
-        self._part()
+            if (
+                not self._responses.total_bytes
+            ):  # in TLS 1.3 a certificate is refused after the shake
+                self._warn_refused(error)
+        self._end()
 
-    def _tell_refused(self, error: ssl.SSLError) -> None:
+    def _warn_refused(self, error: ssl.SSLError) -> None:
         server = self.decoder.server
         keys = {"side": "broker", "broker": f"{server.host}:{server.port}", "error": str(error)}
         _log.warning("proxy_handshake_failed", extra=keys)
 
-    def _settle(self, *, more: bool) -> None:
+    def _update(self, *, more: bool) -> None:
         """Do what follows from what has passed."""
-        requests, answers = self._requests, self._answers
+        requests, answers = self._requests, self._responses
         ends = self._draining or requests.ended or answers.ended
         if requests.ended and not self.decoder.opaque:  # nobody reads what is answered now
-            self.backlog.end(self.decoder)
+            self.decode_queue.end(self.decoder)
         if ends and self._is_over():
-            self._part()
+            self._end()
             return
         if ends or requests.wants_write or answers.wants_write or not self._waits:
             self._watch()
         if more and not self._queued:
             self._queued = True
-            self._loop.again(self._advance)
+            self._loop.call_soon(self._advance)
 
-    def _part(self) -> None:
+    def _end(self) -> None:
         """Close, at once unless it was the broker who ended it."""
         if self._requests.ended or self._draining:
             self.close()
@@ -167,19 +169,19 @@ class Link:
         self._client_ready = self._broker_ready = _do_nothing
         for end in (self._client, self._broker):
             self._loop.watch(end.fd, 0, _do_nothing)
-        self._left(self.close)
+        self._broker_closed(self.close)
 
     def _is_over(self) -> bool:
-        requests, answers = self._requests, self._answers
+        requests, answers = self._requests, self._responses
         if self._draining:
-            requests.held = self.passage.requests.between_frames
-            if self.passage.at_rest and not (requests.wants_write or answers.wants_write):
+            requests.is_paused = self.forwarder.requests.is_between_frames
+            if self.forwarder.is_idle and not (requests.wants_write or answers.wants_write):
                 return True
         # A broker that has ended takes no more requests. A client that has ended may still read.
-        return answers.finished or (requests.finished and self.passage.at_rest)
+        return answers.finished or (requests.finished and self.forwarder.is_idle)
 
     def _watch(self) -> None:
-        requests, answers = self._requests, self._answers
+        requests, answers = self._requests, self._responses
         client = EPOLLIN * requests.wants_read | EPOLLOUT * answers.wants_write
         broker = EPOLLIN * answers.wants_read | EPOLLOUT * requests.wants_write
         if client != self._client_mask:

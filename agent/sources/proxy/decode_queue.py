@@ -9,26 +9,26 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from agent.wire.connection import Closed, Connection, Event
-from agent.wire.decoder_errors import note_fault
+from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event
+from agent.wire.decoder_errors import record_fault
 
 _PIECES_MAX = 64
 """Each is what was read at once: a MiB in all."""
 _WAIT_S = 0.01
 """The oldest piece waits no longer."""
 
-Read = Callable[[Connection, bytes, float], Iterable[Event]]
+Read = Callable[[ConnectionDecoder, bytes, float], Iterable[Event]]
 """A method of the decoder's, not bound: one of all connections."""
 Take = Callable[[bytes], None]
 
 
-class Backlog:
+class DecodeQueue:
     """Pieces of all connections, in the order in which they have passed."""
 
     def __init__(self, take: Callable[[Event], None], counts: Counter[str]) -> None:
         """Give ``take`` what was read; it is called within `read` and `close`."""
-        self._take, self._counts = take, counts
-        self.pieces: deque[tuple[Connection, Read, bytes, float]] = deque()
+        self._handle, self._counts = take, counts
+        self.pieces: deque[tuple[ConnectionDecoder, Read, bytes, float]] = deque()
         """To look whether there are any; each is a decoder, its method, what was read, and when."""
 
     @property
@@ -37,31 +37,35 @@ class Backlog:
         pieces = self.pieces
         return len(pieces) >= _PIECES_MAX or time.time() - pieces[0][-1] > _WAIT_S
 
-    def add(self, decoder: Connection, read: Read, data: bytes) -> None:
+    def add(self, decoder: ConnectionDecoder, read: Read, data: bytes) -> None:
         """Have ``read`` called with the decoder and the data."""
         self.pieces.append((decoder, read, data, time.time()))
 
-    def takers(self, decoder: Connection) -> tuple[Take, Take]:
+    def bind(self, decoder: ConnectionDecoder) -> tuple[Take, Take]:
         """Return what takes the bytes of a connection's client, and those of its broker."""
         add = self.add
-        return partial(add, decoder, Connection.sent), partial(add, decoder, Connection.received)
+        return partial(add, decoder, ConnectionDecoder.feed_client), partial(
+            add, decoder, ConnectionDecoder.feed_broker
+        )
 
-    def read(self) -> None:
+    def drain(self) -> None:
         """Read all."""
         while self.pieces:
             decoder, read, data, at = self.pieces.popleft()
             if not decoder.opaque:
-                self._read(decoder, read, data, at)
+                self._decode(decoder, read, data, at)
 
-    def end(self, decoder: Connection) -> None:
+    def end(self, decoder: ConnectionDecoder) -> None:
         """Read all, and say that a connection has ended: nothing more of it is decoded."""
-        self.read()
-        self._read(decoder, lambda decoder, _, at: [Closed(decoder, at)], b"", time.time())
+        self.drain()
+        self._decode(
+            decoder, lambda decoder, _, at: [ConnectionClosed(decoder, at)], b"", time.time()
+        )
         decoder.opaque = True
 
-    def _read(self, decoder: Connection, read: Read, data: bytes, at: float) -> None:
+    def _decode(self, decoder: ConnectionDecoder, read: Read, data: bytes, at: float) -> None:
         try:
             for event in read(decoder, data, at):
-                self._take(event)
+                self._handle(event)
         except Exception:  # noqa: BLE001 - what a peer sends must not end all traffic
-            note_fault(decoder, self._counts)
+            record_fault(decoder, self._counts)

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from select import EPOLLOUT
 from typing import Any, NamedTuple
 
-from agent.sources.proxy.connection import Loop, Ready
+from agent.sources.proxy.connection import EventLoop, Ready
 from agent.sources.proxy.socket_endpoint import tune
-from agent.wire.codec.messages import Node
+from agent.wire.codec.messages import HostPort
 
 _UNDER_WAY = {0, errno.EINPROGRESS}
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 class Target(NamedTuple):
     """One address of a broker."""
 
-    node: Node
+    node: HostPort
     """As configured, or as the brokers say; its certificate must be for this host."""
     family: int
     address: Any
@@ -34,7 +34,7 @@ class Resolver:
         self._post = post
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="proxy-resolver")
 
-    def resolve(self, nodes: Sequence[Node], found: Callable[[list[Target]], None]) -> None:
+    def resolve(self, nodes: Sequence[HostPort], found: Callable[[list[Target]], None]) -> None:
         """Call ``found``, at once or later, with the addresses of all; an unknown name has none."""
         try:
             found_now = [
@@ -51,19 +51,19 @@ class Resolver:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Call:
+class DialAttempt:
     """Connects to the first of some targets. It ends with one of its callbacks, or `hang_up`."""
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EventLoop,
         targets: Sequence[Target],
         answered: Callable[[socket.socket, Target], None],
         failed: Callable[[int], None],
     ) -> None:
         """Begin with `dial`; ``failed`` takes the last ``errno``, 0 where there is no target."""
         self._loop, self._targets = loop, list(targets)
-        self._answered, self._failed = answered, failed
+        self._connected, self._failed = answered, failed
         self._socket: socket.socket | None = None
         self._errno = 0
 
@@ -79,7 +79,7 @@ class Call:
             tune(sock)
             self._errno = sock.connect_ex(target.address)
             if self._errno in _UNDER_WAY:
-                self._loop.watch(sock.fileno(), EPOLLOUT, self._called)
+                self._loop.watch(sock.fileno(), EPOLLOUT, self._on_connected)
                 return
             self.hang_up()
             self._targets.pop(0)
@@ -88,11 +88,11 @@ class Call:
     def hang_up(self) -> None:
         """Give up; no callback follows."""
         if self._socket is not None:
-            self._loop.watch(self._socket.fileno(), 0, self._called)
+            self._loop.watch(self._socket.fileno(), 0, self._on_connected)
             self._socket.close()
             self._socket = None
 
-    def _called(self) -> None:
+    def _on_connected(self) -> None:
         sock = self._socket
         if sock is None:
             return
@@ -102,17 +102,17 @@ class Call:
             self._targets.pop(0)
             self.dial()
             return
-        self._loop.watch(sock.fileno(), 0, self._called)
+        self._loop.watch(sock.fileno(), 0, self._on_connected)
         self._socket = None
-        self._answered(sock, self._targets[0])
+        self._connected(sock, self._targets[0])
 
 
-def _targets(node: Node, flags: int = 0) -> list[Target]:
+def _targets(node: HostPort, flags: int = 0) -> list[Target]:
     rows = socket.getaddrinfo(node.host, node.port, type=socket.SOCK_STREAM, flags=flags)
     return [Target(node, row[0], row[4]) for row in rows]
 
 
-def _all_targets(nodes: Sequence[Node]) -> list[Target]:
+def _all_targets(nodes: Sequence[HostPort]) -> list[Target]:
     """Look all names up; one that is unknown has no target."""
     out: list[Target] = []
     for node in nodes:

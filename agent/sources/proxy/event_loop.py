@@ -16,19 +16,19 @@ from functools import partial
 from typing import Any
 
 from agent.errors import SourceError
-from agent.sources.proxy.broker_ports import Ports, listen
-from agent.sources.proxy.connection import Link, Ready
-from agent.sources.proxy.decode_queue import Backlog
+from agent.sources.proxy.broker_ports import BrokerPorts, listen
+from agent.sources.proxy.connection import ProxiedConnection, Ready
+from agent.sources.proxy.decode_queue import DecodeQueue
 from agent.sources.proxy.dialer import Resolver
-from agent.sources.proxy.handshake import Setup, Terms
-from agent.sources.proxy.listener import Gate
-from agent.sources.proxy.pipe_pool import Pipes
-from agent.sources.proxy.socket_endpoint import End, PlainEnd, TlsEnd, tune
-from agent.wire.codec.messages import Node
-from agent.wire.connection import Closed, Connection, Event
-from agent.wire.members.disconnects import Departures
-from agent.wire.members.group_decoder import Interpreter
-from agent.wire.proxying.frame_forwarder import Passage
+from agent.sources.proxy.handshake import Handshake, ProxySettings
+from agent.sources.proxy.listener import Listener
+from agent.sources.proxy.pipe_pool import PipePool
+from agent.sources.proxy.socket_endpoint import Endpoint, PlainEndpoint, TlsEndpoint, tune
+from agent.wire.codec.messages import HostPort
+from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event
+from agent.wire.members.disconnects import DisconnectTracker
+from agent.wire.members.group_decoder import GroupDecoder
+from agent.wire.proxying.frame_forwarder import FrameForwarder
 from metrics.model.signals import Signal
 
 _TURN_S = 0.5
@@ -50,10 +50,10 @@ class ProxyLoop:
     def __init__(  # noqa: PLR0913 - what the source knows
         self,
         *,
-        listen_at: Node,
+        listen_at: HostPort,
         known: dict[str, int],
-        terms: Terms,
-        interpreter: Interpreter,
+        terms: ProxySettings,
+        interpreter: GroupDecoder,
         emit: Callable[[Sequence[Signal]], None],
         detach: Callable[[str, float], None],
     ) -> None:
@@ -63,47 +63,50 @@ class ProxyLoop:
             SourceError: the address is taken or not ours.
 
         """
-        self.counts, self.pipes = interpreter.counts, Pipes()
-        self.backlog = Backlog(self._take, self.counts)
-        self._interpreter, self._emit, self._detach = interpreter, emit, detach
-        self._departures = Departures(interpreter.speakers)
-        self._terms, self._turns = terms, itertools.count()
+        self.counts, self.pipes = interpreter.counts, PipePool()
+        self.decode_queue = DecodeQueue(self._handle_event, self.counts)
+        self._decoder, self._emit, self._detach = interpreter, emit, detach
+        self._disconnects = DisconnectTracker(interpreter.registry)
+        self._settings, self._turns = terms, itertools.count()
         self._poll = select.epoll()
         self._ready: dict[int, Ready] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.watch(self._wake, select.EPOLLIN, self._woken)
+        self.watch(self._wake, select.EPOLLIN, self._run_posted)
         self._posted: deque[Ready] = deque()
         self._again: list[Ready] = []
         self._signals: list[Signal] = []
         self._emit_at = self._sweep_at = 0.0
-        self._gates: list[Gate] = []
-        self.restless: set[Gate] = set()
-        self._setups: set[Setup] = set()
-        self._links: set[Link] = set()
-        self._moved_bytes = 0
+        self._listeners: list[Listener] = []
+        self.pending_listeners: set[Listener] = set()
+        self._handshakes: set[Handshake] = set()
+        self._connections: set[ProxiedConnection] = set()
+        self._closed_bytes = 0
         self.resolver = Resolver(self.post)
-        self._drained_by: float | None = None
+        self._drain_deadline_at: float | None = None
         try:
             first = listen(listen_at.host, listen_at.port)
-            self.address = Node(*first.getsockname()[:2])
-            self._serve(first, self._upstream)
-            self.ports = Ports(listen_at.host, terms.ports, known, self.counts, self._serve)
+            self.address = HostPort(*first.getsockname()[:2])
+            self._serve(first, self._list_upstream)
+            self.ports = BrokerPorts(listen_at.host, terms.ports, known, self.counts, self._serve)
         except OSError as error:
             self._close()
             raise SourceError(f"{listen_at.host}:{listen_at.port}: {error}") from error
 
     @property
-    def moved_bytes(self) -> int:
+    def total_bytes(self) -> int:
         """What has passed through all connections, in both directions."""
-        return self._moved_bytes + sum(link.moved_bytes for link in list(self._links))
+        return self._closed_bytes + sum(link.total_bytes for link in list(self._connections))
 
     def run(self) -> None:
         """Run until `stop`, and close everything."""
         try:
-            while self._drained_by is None or self._links:
+            while self._drain_deadline_at is None or self._connections:
                 self._turn()
-                if self._drained_by is not None and time.monotonic() > self._drained_by:
-                    self.counts["drain_cut"] += len(self._links)
+                if (
+                    self._drain_deadline_at is not None
+                    and time.monotonic() > self._drain_deadline_at
+                ):
+                    self.counts["drain_cut"] += len(self._connections)
                     break
         finally:
             self._close()
@@ -112,13 +115,13 @@ class ProxyLoop:
         """From any thread: take no more clients, let what is under way end for so many seconds."""
         self.post(partial(self._drain, drain_s))
 
-    def renew(self, terms: Terms) -> None:
+    def renew(self, terms: ProxySettings) -> None:
         """From any thread: take other terms from now on."""
-        self._terms, self.ports.offered = terms, terms.ports
+        self._settings, self.ports.offered = terms, terms.ports
 
     def shrink_buffers(self) -> None:
         """Let go of long frames that are under way to the decoder."""
-        for link in self._links:
+        for link in self._connections:
             link.decoder.shrink_buffers()
 
     def post(self, run: Ready) -> None:
@@ -138,15 +141,15 @@ class ProxyLoop:
             self._poll.register(fd, mask)
             self._ready[fd] = ready
 
-    def again(self, run: Ready) -> None:
+    def call_soon(self, run: Ready) -> None:
         """Call back once, after all others had their turn."""
         self._again.append(run)
 
-    def _take(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         """Take what the decoder has read."""
-        if isinstance(event, Closed):
-            self._departures.closed(event.connection, event.at)
-        signals = self._interpreter.take(event)
+        if isinstance(event, ConnectionClosed):
+            self._disconnects.record(event.connection, event.at)
+        signals = self._decoder.decode(event)
         if signals and not self._signals:
             self._emit_at = time.monotonic() + _SHORT_TURN_S
         self._signals += signals
@@ -161,32 +164,32 @@ class ProxyLoop:
             again, self._again = self._again, []
             for run in again:
                 run()
-        if self.backlog.pieces and (not events or self.backlog.is_due):
-            self.backlog.read()
-        self._look_around(time.monotonic())
+        if self.decode_queue.pieces and (not events or self.decode_queue.is_due):
+            self.decode_queue.drain()
+        self._run_periodic(time.monotonic())
 
-    def _look_around(self, now: float) -> None:
-        for gate in list(self.restless):
-            gate.tend(now)
-        if now >= self._sweep_at or self._drained_by is not None:
+    def _run_periodic(self, now: float) -> None:
+        for gate in list(self.pending_listeners):
+            gate.poll(now)
+        if now >= self._sweep_at or self._drain_deadline_at is not None:
             self._sweep(now)
         if self._signals and now >= self._emit_at:
-            self._hand_over()
+            self._flush_signals()
 
     def _wait_s(self) -> float:
         if self._again:
             return 0
-        if self.backlog.pieces:
+        if self.decode_queue.pieces:
             return _IDLE_S
-        if self._signals or self._drained_by is not None or self.restless:
+        if self._signals or self._drain_deadline_at is not None or self.pending_listeners:
             return _SHORT_TURN_S
         return _TURN_S
 
-    def _hand_over(self) -> None:
+    def _flush_signals(self) -> None:
         signals, self._signals = self._signals, []
         self._emit(signals)
 
-    def _woken(self) -> None:
+    def _run_posted(self) -> None:
         os.eventfd_read(self._wake)
         while self._posted:
             self._posted.popleft()()
@@ -194,83 +197,85 @@ class ProxyLoop:
     def _sweep(self, now: float) -> None:
         """Let go of what has ended, and end what takes too long."""
         self._sweep_at = now + _TURN_S
-        for gate in self._gates:
-            gate.watch()
-        for setup in [each for each in self._setups if each.deadline_at < now]:
+        for gate in self._listeners:
+            gate.resume()
+        for setup in [each for each in self._handshakes if each.deadline_at < now]:
             setup.close("setup_timeout")
-        self._setups = {each for each in self._setups if not each.closed}
-        for link in [each for each in self._links if each.closed]:
-            self._links.discard(link)
-            self._moved_bytes += link.moved_bytes
+        self._handshakes = {each for each in self._handshakes if not each.closed}
+        for link in [each for each in self._connections if each.closed]:
+            self._connections.discard(link)
+            self._closed_bytes += link.total_bytes
         at = time.time()
-        for stream in self._departures.due(at):
+        for stream in self._disconnects.take_expired(at):
             self._detach(stream, at)
 
-    def _upstream(self) -> list[Node]:
+    def _list_upstream(self) -> list[HostPort]:
         """Return where to bootstrap: another one first each time."""
-        nodes = self._terms.upstream
+        nodes = self._settings.upstream
         at = next(self._turns) % len(nodes)
         return [*nodes[at:], *nodes[:at]]
 
-    def _serve(self, listener: socket.socket, brokers: Callable[[], list[Node]]) -> None:
-        self._gates.append(Gate(self, listener, brokers, self._arrived))
+    def _serve(self, listener: socket.socket, brokers: Callable[[], list[HostPort]]) -> None:
+        self._listeners.append(Listener(self, listener, brokers, self._accept_client))
 
-    def _arrived(self, gate: Gate, sock: socket.socket, address: Any) -> None:
-        if len(self._links) + len(self._setups) >= self._terms.connections_max:
+    def _accept_client(self, gate: Listener, sock: socket.socket, address: Any) -> None:
+        if len(self._connections) + len(self._handshakes) >= self._settings.connections_max:
             self._sweep(time.monotonic())
-        if len(self._links) + len(self._setups) >= self._terms.connections_max:
+        if len(self._connections) + len(self._handshakes) >= self._settings.connections_max:
             self.counts["connection_limit"] += 1
             sock.close()
         else:
-            self._open(sock, Node(*address[:2]), gate)
+            self._open(sock, HostPort(*address[:2]), gate)
 
-    def _open(self, sock: socket.socket, peer: Node, gate: Gate) -> None:
+    def _open(self, sock: socket.socket, peer: HostPort, gate: Listener) -> None:
         tune(sock)
-        terms, tls = self._terms, self._terms.tls
+        terms, tls = self._settings, self._settings.tls
         here = terms.advertise or sock.getsockname()[0]
-        client = PlainEnd(sock) if tls.client is None else TlsEnd(sock, tls.client)
+        client = PlainEndpoint(sock) if tls.client is None else TlsEndpoint(sock, tls.client)
 
         def route(host: str, port: int) -> tuple[str, int] | None:
-            ours = self.ports.of(Node(host, port))
+            ours = self.ports.get_or_assign(HostPort(host, port))
             return None if ours is None else (here, ours)
 
-        def opened(client: End, broker: End, node: Node) -> None:
-            decoder = Connection(client=peer, server=node, counts=self.counts)
-            passage = Passage(route, self.counts, *self.backlog.takers(decoder))
-            self._links.add(Link(self, client, broker, decoder, passage, gate.ask))
+        def opened(client: Endpoint, broker: Endpoint, node: HostPort) -> None:
+            decoder = ConnectionDecoder(client=peer, server=node, counts=self.counts)
+            passage = FrameForwarder(route, self.counts, *self.decode_queue.bind(decoder))
+            self._connections.add(
+                ProxiedConnection(self, client, broker, decoder, passage, gate.check_broker)
+            )
 
-        setup = Setup(
+        setup = Handshake(
             self,
             client,
             tls.broker,
             opened=opened,
-            unreached=gate.learn,
+            unreached=gate.record_result,
             deadline_at=time.monotonic() + terms.setup_s,
         )
-        self._setups.add(setup)
-        self.resolver.resolve(gate.brokers(), setup.call)
+        self._handshakes.add(setup)
+        self.resolver.resolve(gate.brokers(), setup.dial)
 
     def _drain(self, drain_s: float) -> None:
-        self._drained_by = time.monotonic() + drain_s
+        self._drain_deadline_at = time.monotonic() + drain_s
         self._stop_listening()
-        for setup in self._setups:
+        for setup in self._handshakes:
             setup.close()
-        for link in list(self._links):
+        for link in list(self._connections):
             link.drain()
 
     def _stop_listening(self) -> None:
-        for gate in self._gates:
+        for gate in self._listeners:
             gate.close()
-        self._gates.clear()
+        self._listeners.clear()
 
     def _close(self) -> None:
         self._stop_listening()
-        for setup in self._setups:
+        for setup in self._handshakes:
             setup.close()
-        for link in self._links:
+        for link in self._connections:
             link.close()
         self._sweep(time.monotonic())
-        self._hand_over()
+        self._flush_signals()
         self.resolver.close()
         self.pipes.close()
         self._poll.close()

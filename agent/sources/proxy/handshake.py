@@ -10,38 +10,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from select import EPOLLIN
 
-from agent.sources.proxy.connection import Loop
-from agent.sources.proxy.dialer import Call, Target
-from agent.sources.proxy.socket_endpoint import End, PlainEnd, TlsEnd
-from agent.sources.proxy.tls import Contexts
-from agent.wire.codec.messages import Node
+from agent.sources.proxy.connection import EventLoop
+from agent.sources.proxy.dialer import DialAttempt, Target
+from agent.sources.proxy.socket_endpoint import Endpoint, PlainEndpoint, TlsEndpoint
+from agent.sources.proxy.tls import TlsContexts
+from agent.wire.codec.messages import HostPort
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ProxySettings:
     """What holds for connections to come; those that are open stay as they are."""
 
-    upstream: tuple[Node, ...]
+    upstream: tuple[HostPort, ...]
     ports: tuple[int, ...]
     """Which may be a broker's; 0 is any."""
     advertise: str | None
-    tls: Contexts
+    tls: TlsContexts
     connections_max: int
     setup_s: float
 
 
-class Setup:
+class Handshake:
     """What one client waits for. It ends with ``opened`` (client, broker, node) or with `close`."""
 
     def __init__(  # noqa: PLR0913 - one argument a part
         self,
-        loop: Loop,
-        client: End,
+        loop: EventLoop,
+        client: Endpoint,
         tls: ssl.SSLContext | None,
         *,
-        opened: Callable[[End, End, Node], None],
+        opened: Callable[[Endpoint, Endpoint, HostPort], None],
         unreached: Callable[[int], None],
         deadline_at: float,
     ) -> None:
@@ -49,19 +49,19 @@ class Setup:
 
         ``unreached`` takes the ``errno`` where no target answers, before the client is closed.
         """
-        self._loop, self._client, self._tls, self._opened = loop, client, tls, opened
-        self._unreached = unreached
-        self._call: Call | None = None
-        self._broker: End | None = None
-        self._server: Node | None = None
+        self._loop, self._client, self._tls, self._on_open = loop, client, tls, opened
+        self._on_unreached = unreached
+        self._attempt: DialAttempt | None = None
+        self._broker: Endpoint | None = None
+        self._server: HostPort | None = None
         self.deadline_at = deadline_at
         self.closed = False
 
-    def call(self, targets: Sequence[Target]) -> None:
+    def dial(self, targets: Sequence[Target]) -> None:
         """Connect to the first of the targets that answers."""
         if not self.closed:
-            self._call = Call(self._loop, targets, self._called, self._failed)
-            self._call.dial()
+            self._attempt = DialAttempt(self._loop, targets, self._start_handshakes, self._fail)
+            self._attempt.dial()
 
     def close(self, reason: str = "") -> None:
         """Give up, and count why."""
@@ -70,25 +70,25 @@ class Setup:
         self.closed = True
         if reason:
             self._loop.counts[reason] += 1
-        if self._call is not None:
-            self._call.hang_up()
-            self._call = None
+        if self._attempt is not None:
+            self._attempt.hang_up()
+            self._attempt = None
         for end in filter(None, (self._client, self._broker)):
             self._loop.watch(end.fd, 0, self._shake)
             end.close()
 
-    def _failed(self, error: int) -> None:
-        self._call = None
-        self._unreached(error)
+    def _fail(self, error: int) -> None:
+        self._attempt = None
+        self._on_unreached(error)
         self.close("broker_unreachable")
 
-    def _called(self, sock: socket.socket, target: Target) -> None:
-        self._call = None  # else it would wait for gc
+    def _start_handshakes(self, sock: socket.socket, target: Target) -> None:
+        self._attempt = None  # else it would wait for gc
         self._server = target.node
         if self._tls is None:
-            self._broker = PlainEnd(sock)
+            self._broker = PlainEndpoint(sock)
         else:
-            self._broker = TlsEnd(sock, self._tls, target.node.host)
+            self._broker = TlsEndpoint(sock, self._tls, target.node.host)
         self._shake()
 
     def _shake(self) -> None:
@@ -109,4 +109,4 @@ class Setup:
             self.close(f"tls_{side}")
             return
         self.closed = True  # the ends are the link's now
-        self._opened(self._client, self._broker, self._server)
+        self._on_open(self._client, self._broker, self._server)

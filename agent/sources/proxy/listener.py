@@ -17,9 +17,9 @@ from select import EPOLLIN
 from typing import Any, Protocol
 
 from agent.sources.proxy.broker_ports import BACKLOG
-from agent.sources.proxy.connection import Loop, Ready
-from agent.sources.proxy.dialer import Call, Resolver, Target
-from agent.wire.codec.messages import Node
+from agent.sources.proxy.connection import EventLoop, Ready
+from agent.sources.proxy.dialer import DialAttempt, Resolver, Target
+from agent.wire.codec.messages import HostPort
 
 AGAIN_S = 0.2
 """How often a broker that refuses is called."""
@@ -33,104 +33,107 @@ _REFUSALS = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ET
 _log = logging.getLogger(__name__)
 
 
-class GateLoop(Loop, Protocol):
+class ListenerLoop(EventLoop, Protocol):
     """What gates need of the loop that runs them."""
 
     resolver: Resolver
-    restless: "set[Gate]"
+    pending_listeners: "set[Listener]"
     """Whose `tend` is called each turn."""
 
 
-class Gate:
+class Listener:
     """One of our ports."""
 
     def __init__(
         self,
-        loop: GateLoop,
+        loop: ListenerLoop,
         listener: socket.socket,
-        brokers: Callable[[], list[Node]],
-        arrived: "Callable[[Gate, socket.socket, Any], None]",
+        brokers: Callable[[], list[HostPort]],
+        arrived: "Callable[[Listener, socket.socket, Any], None]",
     ) -> None:
         """Take clients from a listening socket, and hand each over with its address."""
-        self._loop, self._listener, self.brokers, self._arrived = loop, listener, brokers, arrived
+        self._loop, self._listener, self.brokers, self._on_client = loop, listener, brokers, arrived
         self._port: int = listener.getsockname()[1]
-        self._is_asking = self._is_lost = self._is_closed = False
+        self._is_dialing = self._is_lost = self._is_closed = False
         self._is_open = True
-        self._call: Call | None = None
-        self._waiting: list[Ready] = []
-        self._tend_at = 0.0
-        self.watch()
+        self._attempt: DialAttempt | None = None
+        self._callbacks: list[Ready] = []
+        self._poll_at = 0.0
+        self.resume()
 
-    def watch(self) -> None:
+    def resume(self) -> None:
         """Take clients again, after there was no descriptor left for one."""
         if self._is_open:
             self._loop.watch(self._listener.fileno(), EPOLLIN, self._accept)
 
-    def ask(self, then: Ready) -> None:
+    def check_broker(self, then: Ready) -> None:
         """Find out whether the broker is there, and go on."""
-        self._waiting.append(then)
+        self._callbacks.append(then)
         if self._is_closed:
-            self._go_on()
-        elif not self._is_asking:
-            self._ask()
+            self._run_callbacks()
+        elif not self._is_dialing:
+            self._start_dial()
 
-    def learn(self, error: int) -> None:
+    def record_result(self, error: int) -> None:
         """Take it from an ``errno`` that a call has just had, unless the gate calls itself."""
-        if not (self._is_asking or self._is_closed):
-            self._learn(error)
+        if not (self._is_dialing or self._is_closed):
+            self._handle_result(error)
 
-    def tend(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Go on with what takes time; ``now`` is a monotonic time."""
-        if not self._tend_at:
-            self._tend_at = now + (_CALL_S if self._is_asking else AGAIN_S)
-        elif now < self._tend_at:
+        if not self._poll_at:
+            self._poll_at = now + (_CALL_S if self._is_dialing else AGAIN_S)
+        elif now < self._poll_at:
             return
-        elif self._call is not None:
-            self._call.hang_up()
-            self._learn(0)
-        elif self._is_asking:  # for its address
-            self._go_on()
+        elif self._attempt is not None:
+            self._attempt.hang_up()
+            self._handle_result(0)
+        elif self._is_dialing:  # for its address
+            self._run_callbacks()
         else:
-            self._ask()
+            self._start_dial()
 
     def close(self) -> None:
         """Take no client any more, and let go of the port."""
         self._is_closed, self._is_open = True, False
-        self._loop.restless.discard(self)
-        if self._call is not None:
-            self._call.hang_up()
+        self._loop.pending_listeners.discard(self)
+        if self._attempt is not None:
+            self._attempt.hang_up()
         self._loop.watch(self._listener.fileno(), 0, self._accept)
         self._listener.close()
-        self._go_on()
+        self._run_callbacks()
 
-    def _ask(self) -> None:
-        self._is_asking, self._tend_at = True, 0.0
-        self._loop.restless.add(self)
+    def _start_dial(self) -> None:
+        self._is_dialing, self._poll_at = True, 0.0
+        self._loop.pending_listeners.add(self)
         self._loop.resolver.resolve(self.brokers(), self._dial)
 
     def _dial(self, targets: list[Target]) -> None:
         if not self._is_closed:
-            self._call, self._tend_at = Call(self._loop, targets, self._answered, self._learn), 0.0
-            self._call.dial()
+            self._attempt, self._poll_at = (
+                DialAttempt(self._loop, targets, self._handle_connected, self._handle_result),
+                0.0,
+            )
+            self._attempt.dial()
 
-    def _answered(self, sock: socket.socket, _: Target) -> None:
+    def _handle_connected(self, sock: socket.socket, _: Target) -> None:
         sock.close()
-        self._learn(0)
+        self._handle_result(0)
 
-    def _learn(self, error: int) -> None:
-        self._call, self._is_asking, self._tend_at = None, False, 0.0
+    def _handle_result(self, error: int) -> None:
+        self._attempt, self._is_dialing, self._poll_at = None, False, 0.0
         if error in _REFUSALS and self._is_open:
             self._shut(error)
         elif error not in _REFUSALS and not self._is_open:
             self._open()
         if self._is_open:
-            self._loop.restless.discard(self)
+            self._loop.pending_listeners.discard(self)
         else:
-            self._loop.restless.add(self)
-        self._go_on()
+            self._loop.pending_listeners.add(self)
+        self._run_callbacks()
 
-    def _go_on(self) -> None:
-        waiting, self._waiting = self._waiting, []
+    def _run_callbacks(self) -> None:
+        waiting, self._callbacks = self._callbacks, []
         for then in waiting:
             then()
 
@@ -145,7 +148,7 @@ class Gate:
             return
         self._is_open, self._is_lost = True, False
         _log.info("proxy_port_open", extra={"port": self._port})
-        self.watch()
+        self.resume()
 
     def _shut(self, error: int) -> None:
         self._is_open = False
@@ -166,6 +169,6 @@ class Gate:
                 _log.warning("proxy_accept_failed", extra={"error": str(error)})
                 self._loop.watch(self._listener.fileno(), 0, self._accept)  # until the next sweep
                 return
-            self._arrived(self, sock, address)
+            self._on_client(self, sock, address)
             if not self._is_open:
                 return

@@ -11,7 +11,7 @@ _BUFFER_BYTES = 256 << 10
 _PIPES_KEPT = 16
 
 
-class Pipes:
+class PipePool:
     """Pipes to lend."""
 
     def __init__(self) -> None:

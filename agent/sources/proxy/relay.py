@@ -12,8 +12,8 @@ from collections.abc import Sized
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from agent.sources.proxy.pipe_pool import Pipes
-from agent.sources.proxy.socket_endpoint import CHUNK_BYTES, End
+from agent.sources.proxy.pipe_pool import PipePool
+from agent.sources.proxy.socket_endpoint import CHUNK_BYTES, Endpoint
 from agent.wire.proxying.frame_forwarder import FRAME_BYTES_MAX
 
 _SPLICE_MIN_BYTES = CHUNK_BYTES
@@ -25,7 +25,7 @@ _ROUNDS = 8
 """Steps before others have their turn: at most 32 MiB."""
 
 
-class Gait(NamedTuple):
+class SpliceTuning(NamedTuple):
     """How bodies of one direction are moved."""
 
     pipe_bytes: int
@@ -34,25 +34,27 @@ class Gait(NamedTuple):
     """Fewer bytes of a longer body wake nobody."""
     flags: int = 0
     """Of all parts of a body but its last."""
-    tells_end: bool = False
+    shuts_down_target: bool = False
     """Whether the target is told that nothing more comes."""
 
 
-ANSWERS = Gait(pipe_bytes=64 << 10, await_bytes=1 << 20)
+RESPONSES = SpliceTuning(pipe_bytes=64 << 10, await_bytes=1 << 20)
 """Pipes of 128 KiB take a little less CPU for a slow reader, and a tenth more for a fast one; so do
 2 MiB awaited. With 768 KiB and SPLICE_F_MORE a third of the throughput was left: the kernel
 keeps back what the reader could have. To stop at a short piece costs a fifth more: a pipe is full
 with 16 of them, and more is there."""
-REQUESTS = Gait(pipe_bytes=1 << 20, await_bytes=768 << 10, flags=os.SPLICE_F_MORE, tells_end=True)
+REQUESTS = SpliceTuning(
+    pipe_bytes=1 << 20, await_bytes=768 << 10, flags=os.SPLICE_F_MORE, shuts_down_target=True
+)
 """A producer's batches come in many small pieces, of which a pipe of 64 KiB holds 16."""
 
 
-class Flow(Protocol):
+class FrameFilter(Protocol):
     """What a direction's bytes mean: a `Cutter`."""
 
     skip: int
     """How many bytes come next that are no frame's start; less what passes without `feed`."""
-    shown: bool
+    is_decoded: bool
     """Whether somebody needs to see those."""
 
     @property
@@ -60,25 +62,24 @@ class Flow(Protocol):
         """What may change in what comes next; it goes on as it is if nothing is `held`, either."""
 
     @property
-    def held(self) -> Sized:
+    def withheld(self) -> Sized:
         """What was taken and has not gone on."""
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes that were read; return what to write for them."""
 
-    def follow(self, data: bytes) -> None:
+    def track(self, data: bytes) -> None:
         """Take bytes that are on their way as they came."""
 
 
-class Pump:
+class Relay:
     """One direction.
 
     What a heartbeat takes (`copy`) is written for few calls: after each wait nothing is warm.
     """
 
     __slots__ = (
-        "_flow",
-        "_gait",
+        "_filter",
         "_out",
         "_pipe",
         "_piped",
@@ -86,26 +87,34 @@ class Pump:
         "_recv",
         "_send",
         "_splices",
+        "_tuning",
         "body",
         "ended",
         "finished",
-        "held",
-        "moved_bytes",
+        "is_paused",
         "source",
         "target",
+        "total_bytes",
         "wants_write",
     )
 
-    def __init__(self, source: End, target: End, flow: Flow, pipes: Pipes, gait: Gait) -> None:
+    def __init__(
+        self,
+        source: Endpoint,
+        target: Endpoint,
+        flow: FrameFilter,
+        pipes: PipePool,
+        gait: SpliceTuning,
+    ) -> None:
         """Move nothing yet."""
-        self._gait = gait
-        self.source, self.target, self._flow, self._pipes = source, target, flow, pipes
+        self._tuning = gait
+        self.source, self.target, self._filter, self._pipes = source, target, flow, pipes
         self._recv, self._send = source.recv, target.send
         self._out: bytes | memoryview = b""
         self._splices = source.can_splice and target.can_splice
         self._pipe: tuple[int, int] | None = None
         self._piped = 0
-        self.body = self._opaque()
+        self.body = self._count_opaque()
         """What is left of a body that nobody needs to see; 0 if that is little."""
         self.wants_write = False
         """Whether it waits for its target."""
@@ -113,14 +122,14 @@ class Pump:
         """Whether the source has said that nothing more comes."""
         self.finished = False
         """Whether that was passed on, as far as it is, and all before it."""
-        self.held = False
+        self.is_paused = False
         """Whether nothing more is to be read."""
-        self.moved_bytes = 0
+        self.total_bytes = 0
 
     @property
     def wants_read(self) -> bool:
         """Whether it waits for its source."""
-        return not (self.ended or self.held or self.wants_write)
+        return not (self.ended or self.is_paused or self.wants_write)
 
     def run(self) -> bool:
         """Move what can be moved; return whether there may be more at once."""
@@ -128,10 +137,10 @@ class Pump:
             if self.wants_write and not self._write():
                 return False
             if self.ended and not self.finished:
-                if self._gait.tells_end:
+                if self._tuning.shuts_down_target:
                     self.target.finish()
                 self.finished = True
-            if self.ended or self.held:
+            if self.ended or self.is_paused:
                 return False
             if not (self._move() if self.body else self.copy()):
                 return False
@@ -146,8 +155,8 @@ class Pump:
         if not data:
             self.ended = True
             return True
-        flow, out = self._flow, data
-        rewrites = bool(flow.rewrites or flow.held)
+        flow, out = self._filter, data
+        rewrites = bool(flow.rewrites or flow.withheld)
         if rewrites:
             out = flow.feed(data)
         if out:
@@ -158,19 +167,19 @@ class Pump:
             if sent < len(out):
                 self._out, self.wants_write = memoryview(out)[sent:], True
         if not rewrites:
-            flow.follow(data)
-        self.moved_bytes += len(data)
-        self.body = flow.skip and self._opaque()
+            flow.track(data)
+        self.total_bytes += len(data)
+        self.body = flow.skip and self._count_opaque()
         return len(data) >= self.source.more_bytes
 
-    def carry(self) -> bool:
+    def splice(self) -> bool:
         """Move what is there of a body; return whether anything was."""
         return self._splices and not self.wants_write and self._splice() > 0
 
     def close(self) -> None:
         """Let go of a pipe."""
         if self._pipe is not None:
-            self._pipes.give_back(self._pipe, self._gait.pipe_bytes, empty=not self._piped)
+            self._pipes.give_back(self._pipe, self._tuning.pipe_bytes, empty=not self._piped)
             self._pipe = None
 
     def _write(self) -> bool:
@@ -189,17 +198,17 @@ class Pump:
     def _move(self) -> bool:
         """Move once what is there of a body; return whether there may be more at once."""
         if not self._splices:
-            return self._shuttle()
+            return self._copy_body()
         moved = self._splice()
         self.ended = not moved
         return self.ended or moved >= _TURN_BYTES
 
     def _splice(self) -> int:
         """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there."""
-        moved = self._pass_through()
+        moved = self._splice_body()
         if moved > 0:
-            self._carried(moved)
-        left, await_bytes = self.body, self._gait.await_bytes
+            self._count_bytes(moved)
+        left, await_bytes = self.body, self._tuning.await_bytes
         if _is_within_frame(left):  # a client can do nothing with a small part
             self.source.await_bytes(left if left < 2 * await_bytes else await_bytes)
         else:
@@ -208,15 +217,15 @@ class Pump:
                 self.close()
         return moved
 
-    def _pass_through(self) -> int:
+    def _splice_body(self) -> int:
         """Do as `_splice`, and note nothing but what is left in the pipe.
 
         A gigabyte takes 20,000 rounds, each with nothing warm: what one says costs as much as what
         the kernel does. All descriptors are non-blocking, so splices are without being told so.
         """
         left = body = self.body
-        flags = self._gait.flags if _is_within_frame(body) else 0
-        pipe = self._pipe = self._pipe or self._pipes.lend(self._gait.pipe_bytes)
+        flags = self._tuning.flags if _is_within_frame(body) else 0
+        pipe = self._pipe = self._pipe or self._pipes.lend(self._tuning.pipe_bytes)
         to_pipe, from_pipe, source, target = pipe[1], pipe[0], self.source.fd, self.target.fd
         splice, least = os.splice, max(0, body - _TURN_BYTES)
         piped = sent = 0
@@ -238,7 +247,7 @@ class Pump:
             self._piped, self.wants_write = piped, piped > 0
         return body - left
 
-    def _shuttle(self) -> bool:
+    def _copy_body(self) -> bool:
         """Move a body through one buffer of all connections: TLS must see it, nobody else."""
         buffer = self._pipes.buffer
         try:
@@ -246,21 +255,21 @@ class Pump:
         except BlockingIOError:
             return False
         self.ended = not moved
-        self._carried(moved)
+        self._count_bytes(moved)
         self._out = buffer[:moved]
         if moved:
             self._write()
         self._out = bytes(self._out)  # what the target did not take
         return True
 
-    def _carried(self, size: int) -> None:
-        self.moved_bytes += size
-        self._flow.skip -= size
-        self.body = self.body - size or self._opaque()
+    def _count_bytes(self, size: int) -> None:
+        self.total_bytes += size
+        self._filter.skip -= size
+        self.body = self.body - size or self._count_opaque()
 
-    def _opaque(self) -> int:
-        flow = self._flow
-        return 0 if flow.shown or flow.skip < _SPLICE_MIN_BYTES else flow.skip
+    def _count_opaque(self) -> int:
+        flow = self._filter
+        return 0 if flow.is_decoded or flow.skip < _SPLICE_MIN_BYTES else flow.skip
 
 
 def _is_within_frame(body: int) -> bool:

@@ -13,7 +13,7 @@ when the kernel has sent it again long enough, some 15 minutes (net.ipv4.tcp_ret
 _WANTS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class End(Protocol):
+class Endpoint(Protocol):
     """What a `Pump` moves bytes from and to. Methods raise OSError for what the peer does."""
 
     fd: int
@@ -52,7 +52,7 @@ def tune(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-class PlainEnd:
+class PlainEndpoint:
     """A socket as it is."""
 
     __slots__ = ("_awaited", "_socket", "fd", "recv", "recv_into", "send")
@@ -80,7 +80,7 @@ class PlainEnd:
         self._socket.close()
 
 
-class TlsEnd:
+class TlsEndpoint:
     """A socket under TLS."""
 
     __slots__ = ("_socket", "fd")

@@ -21,10 +21,10 @@ from agent.errors import SourceError
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.proxy.event_loop import ProxyLoop
-from agent.sources.proxy.handshake import Terms
-from agent.sources.proxy.tls import contexts
-from agent.wire.codec.messages import Node
-from agent.wire.members.group_decoder import Interpreter
+from agent.sources.proxy.handshake import ProxySettings
+from agent.sources.proxy.tls import load_contexts
+from agent.wire.codec.messages import HostPort
+from agent.wire.members.group_decoder import GroupDecoder
 from metrics.model.signals import Signal
 
 _ON_THE_WAY_S = 0.1
@@ -52,14 +52,14 @@ class ProxySource:
         """
         self.name = config.name
         self._config, self._cluster = config, cluster
-        self._terms = _terms(config)
+        self._settings = _build_settings(config)
         self._ports: dict[str, int] = dict((position or {}).get("ports", {}))
         self._loop: ProxyLoop | None = None
         self._counts: Counter[str] = Counter()
         self.health = SourceHealth(errors=self._counts)
 
     @property
-    def address(self) -> Node | None:
+    def address(self) -> HostPort | None:
         """Where it listens, once it does."""
         return None if self._loop is None else self._loop.address
 
@@ -79,31 +79,31 @@ class ProxySource:
 
         loop = await self._listen(partial(call, take), partial(call, detach))
         thread = threading.Thread(
-            target=_run, args=(loop, ended, call), name=self.name, daemon=True
+            target=_run_loop, args=(loop, ended, call), name=self.name, daemon=True
         )
         gc.collect()
         gc.freeze()  # to look through all that was imported would hold traffic up for 50 ms
-        _spare_memory()
+        _limit_heap()
         thread.start()
         self._loop, self.health.up = loop, True
         try:
             while not ended.done():
                 await asyncio.wait([ended], timeout=_LOOK_S)
-                self.health.read_bytes = loop.moved_bytes
+                self.health.read_bytes = loop.total_bytes
             ended.result()
         finally:
             loop.stop(self._config.drain_s)
             await asyncio.wait([ended])
-            self._ports, self._loop, self.health.up = loop.ports.known(), None, False
+            self._ports, self._loop, self.health.up = loop.ports.as_dict(), None, False
 
     def reload(self, config: ProxyConfig) -> None:
         """Hold to another configuration, and to what its files hold now, for connections to come.
 
         It listens on; those that are open stay as they are.
         """
-        self._terms, self._config = _terms(config), config
+        self._settings, self._config = _build_settings(config), config
         if self._loop is not None:
-            self._loop.renew(self._terms)
+            self._loop.renew(self._settings)
 
     def watermark(self, now: float) -> float:
         """Return the time up to which everything has been read."""
@@ -116,18 +116,18 @@ class ProxySource:
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each broker's port."""
-        return {"ports": self._ports if self._loop is None else self._loop.ports.known()}
+        return {"ports": self._ports if self._loop is None else self._loop.ports.as_dict()}
 
     async def _listen(self, emit: Emit, detach: Detach) -> ProxyLoop:
         """Return the loop, as soon as the address is free."""
-        told, listen_at = "", _node(self._config.listen)
+        told, listen_at = "", _parse_host_port(self._config.listen)
         while True:
             try:
                 return ProxyLoop(
                     listen_at=listen_at,
                     known=self._ports,
-                    terms=self._terms,
-                    interpreter=Interpreter(self._cluster, self._counts),
+                    terms=self._settings,
+                    interpreter=GroupDecoder(self._cluster, self._counts),
                     emit=emit,
                     detach=detach,
                 )
@@ -139,7 +139,7 @@ class ProxySource:
                 await asyncio.sleep(_RETRY_S)
 
 
-def _spare_memory() -> None:
+def _limit_heap() -> None:
     """Have glibc keep one heap, not one a thread, and return what only the start has used."""
     libc = ctypes.CDLL(None)
     with suppress(AttributeError):  # another C library does neither
@@ -147,23 +147,23 @@ def _spare_memory() -> None:
         libc.malloc_trim(0)
 
 
-def _terms(config: ProxyConfig) -> Terms:
-    port = _node(config.listen).port
-    return Terms(
-        upstream=tuple(map(_node, config.upstream)),
+def _build_settings(config: ProxyConfig) -> ProxySettings:
+    port = _parse_host_port(config.listen).port
+    return ProxySettings(
+        upstream=tuple(map(_parse_host_port, config.upstream)),
         ports=tuple(port and port + i + 1 for i in range(config.broker_ports)),
         advertise=config.advertise,
-        tls=contexts(config.tls),
+        tls=load_contexts(config.tls),
         connections_max=config.max_connections,
         setup_s=config.setup_s,
     )
 
 
-def _node(text: str) -> Node:
-    return Node(*parse_address(text, "proxy"))
+def _parse_host_port(text: str) -> HostPort:
+    return HostPort(*parse_address(text, "proxy"))
 
 
-def _run(loop: ProxyLoop, ended: "asyncio.Future[None]", call: Callable[..., None]) -> None:
+def _run_loop(loop: ProxyLoop, ended: "asyncio.Future[None]", call: Callable[..., None]) -> None:
     """Run the loop in this thread; its bug is the source's."""
     try:
         loop.run()

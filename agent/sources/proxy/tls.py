@@ -11,14 +11,14 @@ _NO_PASSWORD = b""
 """Without one OpenSSL asks the terminal for it."""
 
 
-class Contexts(NamedTuple):
+class TlsContexts(NamedTuple):
     """What both sides' sockets are wrapped with; None: plaintext."""
 
     client: ssl.SSLContext | None
     broker: ssl.SSLContext | None
 
 
-def contexts(config: TlsConfig) -> Contexts:
+def load_contexts(config: TlsConfig) -> TlsContexts:
     """Read the certificates.
 
     Raises:
@@ -28,18 +28,18 @@ def contexts(config: TlsConfig) -> Contexts:
     sides = {"listen": config.listen, "upstream": config.upstream}
     for side, files in sides.items():
         for name in ("cert_file", "key_file", "ca_file"):
-            _check(f"tls.{side}.{name}", getattr(files, name))
+            _check_readable(f"tls.{side}.{name}", getattr(files, name))
     side = "listen"
     try:
-        client = _client(config.listen)
+        client = _build_client_side(config.listen)
         side = "upstream"
-        return Contexts(client, _broker(config.upstream))
+        return TlsContexts(client, _build_broker_side(config.upstream))
     except ssl.SSLError as error:
         wanted = "wanted certificates in PEM, and their key without a password"
         raise ConfigError(f"tls.{side}: {error}; {wanted}") from error
 
 
-def _check(where: str, path: Path | None) -> None:
+def _check_readable(where: str, path: Path | None) -> None:
     """OpenSSL does not tell which file it could not read."""
     if path is None:
         return
@@ -49,7 +49,7 @@ def _check(where: str, path: Path | None) -> None:
         raise ConfigError(f"{where}: {path}: {error.strerror}") from error
 
 
-def _client(config: ListenTls) -> ssl.SSLContext | None:
+def _build_client_side(config: ListenTls) -> ssl.SSLContext | None:
     if config == ListenTls():
         return None
     if config.cert_file is None:
@@ -62,7 +62,7 @@ def _client(config: ListenTls) -> ssl.SSLContext | None:
     return context
 
 
-def _broker(config: UpstreamTls) -> ssl.SSLContext | None:
+def _build_broker_side(config: UpstreamTls) -> ssl.SSLContext | None:
     """Return a context that verifies the certificate and its host name."""
     if config == UpstreamTls():
         return None

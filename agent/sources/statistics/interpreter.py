@@ -34,7 +34,7 @@ _CLIENT_LIMIT = 5_000
 """Clients remembered of one stream; the longest silent goes first."""
 FORGET_S = 300.0
 """A client that said nothing for so long has gone: the others speak at every interval."""
-_STEADY, _AT_REST = "steady", {"steady", "init", "wait-metadata"}
+_STEADY, _STABLE = "steady", {"steady", "init", "wait-metadata"}
 """Join states; whoever is at rest waits for nobody of its group."""
 _SUSPECTED = "suspected straggler: no statistics while its group rebalances"
 _FATAL = "consumer fenced by newer instance"
@@ -48,7 +48,7 @@ _CAUSES = {
 }
 
 
-class GroupType(StrEnum):
+class StatsGroupType(StrEnum):
     """Which protocol the clients speak; librdkafka does not tell it."""
 
     CLASSIC = "classic"
@@ -65,7 +65,7 @@ class Cgrp(msgspec.Struct, frozen=True):
     rebalance_reason: str = ""
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
+class StatisticsObject(msgspec.Struct, frozen=True, kw_only=True):
     """What counts of one statistics object; librdkafka itself does not tell the group."""
 
     name: str
@@ -80,11 +80,11 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str | None = None
 
 
-_decoder = msgspec.json.Decoder(Stats)
+_decoder = msgspec.json.Decoder(StatisticsObject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ClientObservation:
     """What a client's last statistics showed. ``at`` is Unix seconds."""
 
     member: Member
@@ -106,24 +106,24 @@ class Look:
     @property
     def is_busy(self) -> bool:
         """Whether its group rebalances."""
-        return self.cgrp.join_state not in _AT_REST
+        return self.cgrp.join_state not in _STABLE
 
 
 @dataclass(slots=True, kw_only=True)
-class StatsView:
+class StatisticsInterpreter:
     """Takes the statistics of one stream: a file, a connection, a host that posts them."""
 
     stream: str
     group: str | None = None
     """Of clients whose lines do not name one."""
-    group_type: GroupType = GroupType.CLASSIC
+    group_type: StatsGroupType = StatsGroupType.CLASSIC
     cluster: str = ""
     host: str = ""
-    looks: dict[str, Look] = field(default_factory=dict)
+    looks: dict[str, ClientObservation] = field(default_factory=dict)
     last_at: float | None = None
-    unnamed: int = 0
+    without_group: int = 0
     """Statistics of consumers whose group nobody has named."""
-    gone: list[str] = field(default_factory=list)
+    departed_origins: list[str] = field(default_factory=list)
     """Streams of clients that have gone, for the source to take."""
     evicted: int = 0
     """Of them, those that had to go because there were too many."""
@@ -141,18 +141,20 @@ class StatsView:
         if stats.cgrp is None:
             return []
         if not group:
-            self.unnamed += 1
+            self.without_group += 1
             return []
         before = self.looks.pop(stats.name, None)
         if before is not None and stats.age < before.age:
             before = None  # another client of the same name
-        now = _look(stats, stats.cgrp, self._member(stats, group), before)
+        now = _observe(stats, stats.cgrp, self._member(stats, group), before)
         self.looks[stats.name] = now
         if len(self.looks) > _CLIENT_LIMIT:
             self._forget(next(iter(self.looks)))
             self.evicted += 1
         self.last_at = max(self.last_at or 0.0, now.at)
-        return (_first(now) if before is None else _told(before, now)) + self.advance(now.at)
+        return (_report_first(now) if before is None else _compare(before, now)) + self.advance(
+            now.at
+        )
 
     def advance(self, now: float) -> list[Signal]:
         """Let time pass until Unix seconds ``now``: note who is waited for, forget who has gone."""
@@ -163,7 +165,7 @@ class StatsView:
                 self._forget(name)
             elif look.member.group in busy and _is_silent(look, now):
                 self.looks[name] = replace(look, is_suspected=True)
-                out.append(_signal(look, SignalKind.NOTE, now, reason=_SUSPECTED))
+                out.append(_build_signal(look, SignalKind.NOTE, now, reason=_SUSPECTED))
         return out
 
     def end(self) -> None:
@@ -179,26 +181,28 @@ class StatsView:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a `state` again."""
-        self.looks = msgspec.convert(state["looks"], dict[str, Look])
+        self.looks = msgspec.convert(state["looks"], dict[str, ClientObservation])
         self.last_at = state["last_at"]
 
-    def _member(self, stats: Stats, group: str) -> Member:
+    def _member(self, stats: StatisticsObject, group: str) -> Member:
         return Member(
             cluster=self.cluster,
             group=group,
             client_id=stats.client_id,
             origin=f"{self.stream}#{stats.name}",
             group_type=self.group_type.value,
-            protocol_type="consumer" if self.group_type is GroupType.CLASSIC else None,
+            protocol_type="consumer" if self.group_type is StatsGroupType.CLASSIC else None,
             host=self.host,
             software="librdkafka",
         )
 
     def _forget(self, name: str) -> None:
-        self.gone.append(self.looks.pop(name).member.origin)
+        self.departed_origins.append(self.looks.pop(name).member.origin)
 
 
-def _look(stats: Stats, cgrp: Cgrp, member: Member, before: Look | None) -> Look:
+def _observe(
+    stats: StatisticsObject, cgrp: Cgrp, member: Member, before: ClientObservation | None
+) -> ClientObservation:
     clock_s = stats.ts / 1e6
     offset_s, interval_s = stats.time - clock_s, None  # the whole second has begun by then
     if before is not None:
@@ -206,7 +210,7 @@ def _look(stats: Stats, cgrp: Cgrp, member: Member, before: Look | None) -> Look
         interval_s = min(paused_s, before.interval_s or paused_s)
         if before.clock_offset_s < offset_s + 1.0:  # else the wall clock was set back
             offset_s = max(offset_s, before.clock_offset_s)
-    return Look(
+    return ClientObservation(
         member=member,
         cgrp=cgrp,
         at=clock_s + offset_s,
@@ -217,31 +221,31 @@ def _look(stats: Stats, cgrp: Cgrp, member: Member, before: Look | None) -> Look
     )
 
 
-def _first(now: Look) -> list[Signal]:
-    return [_signal(now, SignalKind.JOIN if now.is_busy else SignalKind.SEEN, now.at)]
+def _report_first(now: ClientObservation) -> list[Signal]:
+    return [_build_signal(now, SignalKind.JOIN if now.is_busy else SignalKind.SEEN, now.at)]
 
 
-def _told(before: Look, now: Look) -> list[Signal]:
+def _compare(before: ClientObservation, now: ClientObservation) -> list[Signal]:
     """Return what has happened to a client between two looks."""
     moved = now.cgrp.rebalance_cnt > before.cgrp.rebalance_cnt
     turned_at = now.at
     if moved:
         turned_at = max(before.at, now.at - now.cgrp.rebalance_age / 1000)
     out = []
-    status = _cause(before, now)
+    status = _find_cause(before, now)
     if now.cgrp.rebalance_reason == _FATAL != before.cgrp.rebalance_reason:
-        out.append(_signal(now, SignalKind.FAIL, turned_at, reason=_FATAL))
+        out.append(_build_signal(now, SignalKind.FAIL, turned_at, reason=_FATAL))
     elif status is not RebalanceStatus.NONE:
         reason = now.cgrp.rebalance_reason
-        out.append(_signal(now, SignalKind.RAISE, turned_at, status=status, reason=reason))
+        out.append(_build_signal(now, SignalKind.RAISE, turned_at, status=status, reason=reason))
     elif before.is_steady and (moved or now.is_busy):
-        out.append(_signal(now, SignalKind.JOIN, turned_at))
+        out.append(_build_signal(now, SignalKind.JOIN, turned_at))
     if now.is_steady and (moved or not before.is_steady):
-        out.append(_signal(now, SignalKind.SYNC, turned_at))
+        out.append(_build_signal(now, SignalKind.SYNC, turned_at))
     return out
 
 
-def _cause(before: Look, now: Look) -> RebalanceStatus:
+def _find_cause(before: ClientObservation, now: ClientObservation) -> RebalanceStatus:
     """Return the code of a reason that is new, or of a new rebalance for the others' sake."""
     status = _CAUSES.get(now.cgrp.rebalance_reason, RebalanceStatus.NONE)
     if now.cgrp.rebalance_reason != before.cgrp.rebalance_reason:
@@ -251,14 +255,14 @@ def _cause(before: Look, now: Look) -> RebalanceStatus:
     return status if again and is_harmless else RebalanceStatus.NONE
 
 
-def _is_silent(look: Look, now: float) -> bool:
+def _is_silent(look: ClientObservation, now: float) -> bool:
     if look.interval_s is None or look.is_suspected:
         return False
     return now - look.at > SILENT_INTERVALS * look.interval_s + 1.0  # looks are dated to a second
 
 
-def _signal(
-    look: Look,
+def _build_signal(
+    look: ClientObservation,
     kind: SignalKind,
     at: float,
     *,

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.interpreter import StatisticsInterpreter
 from metrics.model.signals import Signal
 
 LINE_LIMIT = 4 << 20
@@ -23,9 +23,9 @@ class StatsCounts:
 class StatsParser:
     """Reads one stream of JSON lines. Feeding it whole or byte by byte gives the same signals."""
 
-    def __init__(self, view: StatsView) -> None:
+    def __init__(self, view: StatisticsInterpreter) -> None:
         """``view`` gives the objects their meaning."""
-        self.view, self.counts = view, StatsCounts()
+        self.interpreter, self.counts = view, StatsCounts()
         self._carry, self._skipping = bytearray(), False
 
     @property
@@ -36,7 +36,7 @@ class StatsParser:
     @property
     def eviction_count(self) -> int:
         """Clients that were forgotten because there were too many."""
-        return self.view.evicted
+        return self.interpreter.evicted
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:  # noqa: ARG002 - they are dated
         """Take the next bytes."""
@@ -57,7 +57,7 @@ class StatsParser:
 
     def horizon(self) -> float | None:
         """Return the time of the last statistics (Unix seconds); None before any."""
-        return self.view.last_at
+        return self.interpreter.last_at
 
     def oldest_pending_at(self) -> float | None:
         """Return None: no signal waits."""
@@ -65,12 +65,12 @@ class StatsParser:
 
     def state(self) -> dict[str, Any]:
         """Return what a restart needs to go on behind the last complete line."""
-        return {"skipping": self._skipping, "view": self.view.state()}
+        return {"skipping": self._skipping, "view": self.interpreter.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a `state` again."""
         self._skipping = state["skipping"]
-        self.view.restore(state["view"])
+        self.interpreter.restore(state["view"])
 
     def _keep(self, data: bytes) -> None:
         if self._skipping:
@@ -85,7 +85,7 @@ class StatsParser:
         if not line.strip():
             return []
         try:
-            return self.view.take(line)
+            return self.interpreter.take(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.counts.unread += 1
             return []

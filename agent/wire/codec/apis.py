@@ -7,21 +7,21 @@ from agent.errors import DecodeError
 from agent.wire.codec.buffer import Buffer
 from agent.wire.codec.messages import (
     ClientSoftware,
-    Cluster,
-    Commit,
-    Coordinators,
-    Errors,
-    GroupHeartbeat,
-    GroupHeartbeatAnswer,
-    Heartbeat,
-    Join,
-    JoinAnswer,
-    Leave,
-    Leaver,
-    Node,
+    ClusterMetadata,
+    CommitRequest,
+    CoordinatorNodes,
+    ErrorResponse,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    HeartbeatRequest,
+    HostPort,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeavingMember,
     Partitions,
-    Sync,
-    SyncAnswer,
+    SyncRequest,
+    SyncResponse,
 )
 from agent.wire.codec.schema import Fields, Layout, request_layout, response_layout
 
@@ -30,18 +30,18 @@ Message = Any
 Build = Callable[[Fields, int], Message]
 
 
-class Half(NamedTuple):
+class MessageReader(NamedTuple):
     """One direction of an API: the fields that are wanted, and what is made of them."""
 
     wanted: tuple[str, ...]
     build: Build
 
 
-class Api(NamedTuple):
+class ApiReaders(NamedTuple):
     """An API that is decoded."""
 
-    request: Half | None
-    answer: Half | None
+    request: MessageReader | None
+    response: MessageReader | None
 
 
 class UnknownVersionError(DecodeError):
@@ -63,23 +63,23 @@ def read_request(api_key: int, version: int, frame: bytes) -> tuple[str, Message
     client_id = buffer.nullable_string() or ""
     if half is None:
         return client_id, None
-    layout = _known(request_layout(api_key, version, half.wanted), api_key, version)
+    layout = _require_layout(request_layout(api_key, version, half.wanted), api_key, version)
     if layout.flexible:
         buffer.skip_tags()
     return client_id, half.build(layout.read(buffer), version)
 
 
-def read_answer(api_key: int, version: int, frame: bytes) -> Message:
+def read_response(api_key: int, version: int, frame: bytes) -> Message:
     """Return the message of an answer's frame; None where nobody wants it.
 
     Raises:
         DecodeError: odd bytes, or (`UnknownVersionError`) an API version without a schema.
 
     """
-    half = APIS[api_key].answer
+    half = APIS[api_key].response
     if half is None:
         return None
-    layout = _known(response_layout(api_key, version, half.wanted), api_key, version)
+    layout = _require_layout(response_layout(api_key, version, half.wanted), api_key, version)
     buffer = Buffer(frame)
     buffer.int32()  # correlation id
     if layout.flexible:
@@ -93,36 +93,38 @@ _REQUEST_HEAD_BYTES = 8
 """API key, version, correlation id."""
 
 
-def _known(layout: Layout | None, api_key: int, version: int) -> Layout:
+def _require_layout(layout: Layout | None, api_key: int, version: int) -> Layout:
     if layout is None:
         raise UnknownVersionError(f"API {api_key} in version {version} is not known")
     return layout
 
 
-def _software(seen: Fields, _version: int) -> ClientSoftware:
+def _build_software(seen: Fields, _version: int) -> ClientSoftware:
     return ClientSoftware(
         name=seen.get("client_software_name") or "",
         version=seen.get("client_software_version") or "",
     )
 
 
-def _coordinators(seen: Fields, _version: int) -> Coordinators:
+def _build_coordinators(seen: Fields, _version: int) -> CoordinatorNodes:
     rows = seen["coordinators"] or () if "coordinators" in seen else [seen]
-    return Coordinators(nodes=tuple(_node(row) for row in rows if not row["error_code"]))
+    return CoordinatorNodes(
+        nodes=tuple(_build_address(row) for row in rows if not row["error_code"])
+    )
 
 
-def _node(row: Fields) -> Node:
-    return Node(row["host"] or "", row["port"])
+def _build_address(row: Fields) -> HostPort:
+    return HostPort(row["host"] or "", row["port"])
 
 
-def _cluster(seen: Fields, _version: int) -> Cluster:
-    brokers = tuple(_node(row) for row in seen["brokers"] or ())
-    return Cluster(cluster_id=seen.get("cluster_id"), brokers=brokers)
+def _build_cluster(seen: Fields, _version: int) -> ClusterMetadata:
+    brokers = tuple(_build_address(row) for row in seen["brokers"] or ())
+    return ClusterMetadata(cluster_id=seen.get("cluster_id"), brokers=brokers)
 
 
-def _join(seen: Fields, _version: int) -> Join:
-    return Join(
-        **_who(seen),
+def _build_join(seen: Fields, _version: int) -> JoinRequest:
+    return JoinRequest(
+        **_build_member_fields(seen),
         protocol_type=seen["protocol_type"] or "",
         protocols=tuple((each["name"] or "", each["metadata"]) for each in seen["protocols"] or ()),
         rebalance_timeout_ms=seen.get("rebalance_timeout"),
@@ -130,8 +132,8 @@ def _join(seen: Fields, _version: int) -> Join:
     )
 
 
-def _join_answer(seen: Fields, _version: int) -> JoinAnswer:
-    return JoinAnswer(
+def _build_join_response(seen: Fields, _version: int) -> JoinResponse:
+    return JoinResponse(
         error=seen["error_code"],
         generation=seen["generation_id"],
         protocol=seen["protocol_name"],
@@ -140,7 +142,7 @@ def _join_answer(seen: Fields, _version: int) -> JoinAnswer:
     )
 
 
-def _who(seen: Fields) -> Fields:
+def _build_member_fields(seen: Fields) -> Fields:
     return {
         "group": seen["group_id"] or "",
         "member_id": seen["member_id"] or "",
@@ -148,83 +150,93 @@ def _who(seen: Fields) -> Fields:
     }
 
 
-def _sync(seen: Fields, _version: int) -> Sync:
-    return Sync(**_who(seen), generation=seen["generation_id"])
+def _build_sync(seen: Fields, _version: int) -> SyncRequest:
+    return SyncRequest(**_build_member_fields(seen), generation=seen["generation_id"])
 
 
-def _sync_answer(seen: Fields, _version: int) -> SyncAnswer:
-    return SyncAnswer(error=seen["error_code"], assignment=seen["assignment"])
+def _build_sync_response(seen: Fields, _version: int) -> SyncResponse:
+    return SyncResponse(error=seen["error_code"], assignment=seen["assignment"])
 
 
-def _heartbeat(seen: Fields, _version: int) -> Heartbeat:
-    return Heartbeat(**_who(seen), generation=seen["generation_id"])
+def _build_heartbeat(seen: Fields, _version: int) -> HeartbeatRequest:
+    return HeartbeatRequest(**_build_member_fields(seen), generation=seen["generation_id"])
 
 
-def _commit(seen: Fields, _version: int) -> Commit:
-    return Commit(**_who(seen), generation=seen["generation_id_or_member_epoch"])
+def _build_commit(seen: Fields, _version: int) -> CommitRequest:
+    return CommitRequest(
+        **_build_member_fields(seen), generation=seen["generation_id_or_member_epoch"]
+    )
 
 
-def _commit_answer(seen: Fields, _version: int) -> Errors:
+def _build_commit_response(seen: Fields, _version: int) -> ErrorResponse:
     parts = (part for topic in seen["topics"] or () for part in topic["partitions"] or ())
-    return Errors(errors=frozenset(part["error_code"] for part in parts))
+    return ErrorResponse(errors=frozenset(part["error_code"] for part in parts))
 
 
-def _error(seen: Fields, _version: int) -> Errors:
-    return Errors(errors=frozenset({seen["error_code"]}))
+def _build_error(seen: Fields, _version: int) -> ErrorResponse:
+    return ErrorResponse(errors=frozenset({seen["error_code"]}))
 
 
-def _leave(seen: Fields, _version: int) -> Leave:
+def _build_leave(seen: Fields, _version: int) -> LeaveRequest:
     rows = seen["members"] or () if "members" in seen else [seen]
     leavers = (
-        Leaver(row["member_id"] or "", row.get("group_instance_id"), row.get("reason") or None)
+        LeavingMember(
+            row["member_id"] or "", row.get("group_instance_id"), row.get("reason") or None
+        )
         for row in rows
     )
-    return Leave(group=seen["group_id"] or "", leavers=tuple(leavers))
+    return LeaveRequest(group=seen["group_id"] or "", members=tuple(leavers))
 
 
-def _group_heartbeat(group_type: str) -> Build:
-    def build(seen: Fields, _version: int) -> GroupHeartbeat:
+def _group_heartbeat_builder(group_type: str) -> Build:
+    def build(seen: Fields, _version: int) -> GroupHeartbeatRequest:
         endpoint = seen.get("user_endpoint")
-        return GroupHeartbeat(
+        return GroupHeartbeatRequest(
             group_type=group_type,
             group=seen["group_id"] or "",
             member_id=seen["member_id"] or "",
             epoch=seen["member_epoch"],
             instance_id=seen.get("instance_id"),
             rebalance_timeout_ms=seen.get("rebalance_timeout"),
-            subscription=_subscription(seen),
-            owned=_owned(seen),
+            subscription=_build_subscription(seen),
+            owned=_build_owned(seen),
             process_id=seen.get("process_id"),
-            endpoint=endpoint and Node(endpoint["host"] or "", endpoint["port"]),
+            endpoint=endpoint and HostPort(endpoint["host"] or "", endpoint["port"]),
         )
 
     return build
 
 
-def _group_heartbeat_answer(seen: Fields, _version: int) -> GroupHeartbeatAnswer:
+def _build_group_heartbeat_response(seen: Fields, _version: int) -> GroupHeartbeatResponse:
     assignment = seen.get("assignment")
-    return GroupHeartbeatAnswer(
+    return GroupHeartbeatResponse(
         error=seen["error_code"],
         member_id=seen.get("member_id"),
         epoch=seen["member_epoch"],
-        target=_partitions(assignment["topic_partitions"]) if assignment else _tasks(seen),
+        target=_build_partitions(assignment["topic_partitions"])
+        if assignment
+        else _build_tasks(seen),
         warmups=bool(seen.get("warmup_tasks")),
         endpoint_epoch=seen.get("endpoint_information_epoch"),
     )
 
 
-def _subscription(seen: Fields) -> frozenset[str] | None:
+def _build_subscription(seen: Fields) -> frozenset[str] | None:
     topics, regex = seen.get("subscribed_topic_names"), seen.get("subscribed_topic_regex")
     if topics is None and regex is None:
         return None
     return frozenset([*(topics or ()), *([f"re:{regex}"] if regex else ())])
 
 
-def _owned(seen: Fields) -> Partitions | None:
-    return _partitions(seen["topic_partitions"]) if "topic_partitions" in seen else _tasks(seen)
+def _build_owned(seen: Fields) -> Partitions | None:
+    return (
+        _build_partitions(seen["topic_partitions"])
+        if "topic_partitions" in seen
+        else _build_tasks(seen)
+    )
 
 
-def _partitions(topics: list[Fields] | None) -> Partitions | None:
+def _build_partitions(topics: list[Fields] | None) -> Partitions | None:
     if topics is None:
         return None
     return frozenset(
@@ -232,7 +244,7 @@ def _partitions(topics: list[Fields] | None) -> Partitions | None:
     )
 
 
-def _tasks(seen: Fields) -> Partitions | None:
+def _build_tasks(seen: Fields) -> Partitions | None:
     kinds = [seen.get(f"{kind}_tasks") for kind in ("active", "standby", "warmup")]
     if all(tasks is None for tasks in kinds):
         return None
@@ -245,8 +257,8 @@ def _tasks(seen: Fields) -> Partitions | None:
 
 
 _IN_GROUP = ("group_id", "generation_id", "member_id", "group_instance_id")
-_ERROR = Half(("error_code",), _error)
-_HEARTBEAT_ANSWER = Half(
+_ERROR = MessageReader(("error_code",), _build_error)
+_HEARTBEAT_RESPONSE = MessageReader(
     (
         "member_epoch",
         "assignment",
@@ -255,7 +267,7 @@ _HEARTBEAT_ANSWER = Half(
         "warmup_tasks",
         "endpoint_information_epoch",
     ),
-    _group_heartbeat_answer,
+    _build_group_heartbeat_response,
 )
 _HEARTBEAT_WANTED = (
     "subscribed_topic_names",
@@ -268,26 +280,41 @@ _HEARTBEAT_WANTED = (
     "user_endpoint",
 )
 
-APIS: dict[int, Api] = {
-    3: Api(None, Half(("cluster_id", "brokers"), _cluster)),  # Metadata
-    8: Api(  # OffsetCommit
-        Half(("generation_id_or_member_epoch", "member_id", "group_instance_id"), _commit),
-        Half(("topics",), _commit_answer),
+APIS: dict[int, ApiReaders] = {
+    3: ApiReaders(None, MessageReader(("cluster_id", "brokers"), _build_cluster)),  # Metadata
+    8: ApiReaders(  # OffsetCommit
+        MessageReader(
+            ("generation_id_or_member_epoch", "member_id", "group_instance_id"), _build_commit
+        ),
+        MessageReader(("topics",), _build_commit_response),
     ),
-    10: Api(  # FindCoordinator
+    10: ApiReaders(  # FindCoordinator
         None,
-        Half(("error_code", "host", "port", "coordinators"), _coordinators),
+        MessageReader(("error_code", "host", "port", "coordinators"), _build_coordinators),
     ),
-    11: Api(  # JoinGroup
-        Half(("protocols", "reason"), _join), Half(("member_id",), _join_answer)
+    11: ApiReaders(  # JoinGroup
+        MessageReader(("protocols", "reason"), _build_join),
+        MessageReader(("member_id",), _build_join_response),
     ),
-    12: Api(Half(_IN_GROUP, _heartbeat), _ERROR),  # Heartbeat
-    13: Api(Half(("member_id", "members"), _leave), None),  # LeaveGroup
-    14: Api(Half(_IN_GROUP, _sync), Half(("assignment",), _sync_answer)),  # SyncGroup
-    18: Api(Half(("client_software_name", "client_software_version"), _software), None),
-    60: Api(None, Half(("cluster_id", "brokers"), _cluster)),  # DescribeCluster
-    68: Api(Half(_HEARTBEAT_WANTED, _group_heartbeat("consumer")), _HEARTBEAT_ANSWER),
-    76: Api(Half(_HEARTBEAT_WANTED, _group_heartbeat("share")), _HEARTBEAT_ANSWER),
-    88: Api(Half(_HEARTBEAT_WANTED, _group_heartbeat("streams")), _HEARTBEAT_ANSWER),
+    12: ApiReaders(MessageReader(_IN_GROUP, _build_heartbeat), _ERROR),  # Heartbeat
+    13: ApiReaders(MessageReader(("member_id", "members"), _build_leave), None),  # LeaveGroup
+    14: ApiReaders(
+        MessageReader(_IN_GROUP, _build_sync), MessageReader(("assignment",), _build_sync_response)
+    ),  # SyncGroup
+    18: ApiReaders(
+        MessageReader(("client_software_name", "client_software_version"), _build_software), None
+    ),
+    60: ApiReaders(
+        None, MessageReader(("cluster_id", "brokers"), _build_cluster)
+    ),  # DescribeCluster
+    68: ApiReaders(
+        MessageReader(_HEARTBEAT_WANTED, _group_heartbeat_builder("consumer")), _HEARTBEAT_RESPONSE
+    ),
+    76: ApiReaders(
+        MessageReader(_HEARTBEAT_WANTED, _group_heartbeat_builder("share")), _HEARTBEAT_RESPONSE
+    ),
+    88: ApiReaders(
+        MessageReader(_HEARTBEAT_WANTED, _group_heartbeat_builder("streams")), _HEARTBEAT_RESPONSE
+    ),
 }
 """The APIs that are decoded, by key; all else passes as opaque lengths."""

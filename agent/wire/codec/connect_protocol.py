@@ -21,7 +21,7 @@ class ConnectAssignment:
     """A member id."""
     config_offset: int
     """How far the config topic must have been read, for this to hold."""
-    given: frozenset[str]
+    assigned: frozenset[str]
     """All from now on; since V1 only what is new."""
     revoked: frozenset[str]
     """To be given up at once, and to join again."""
@@ -50,13 +50,13 @@ def read_assignment(data: bytes) -> ConnectAssignment:
         error=error,
         leader=leader,
         config_offset=buffer.int64(),
-        given=_names(buffer),
-        revoked=_names(buffer) if version >= 1 else frozenset(),
+        assigned=_read_names(buffer),
+        revoked=_read_names(buffer) if version >= 1 else frozenset(),
     )
 
 
-def _names(buffer: Buffer) -> frozenset[str]:
-    rows = buffer.array(_row, buffer.int32())
+def _read_names(buffer: Buffer) -> frozenset[str]:
+    rows = buffer.array(_read_row, buffer.int32())
     return frozenset(
         connector if task == _CONNECTOR_ITSELF else f"{connector}-{task}"
         for connector, tasks in rows
@@ -64,5 +64,5 @@ def _names(buffer: Buffer) -> frozenset[str]:
     )
 
 
-def _row(buffer: Buffer) -> tuple[str, list[int]]:
+def _read_row(buffer: Buffer) -> tuple[str, list[int]]:
     return buffer.string(), buffer.int32s(buffer.int32())

@@ -38,7 +38,7 @@ def read_subscription(data: bytes) -> Subscription:
     version = buffer.int16()
     topics = buffer.array(Buffer.string, buffer.int32())
     user_data = buffer.nullable_bytes()
-    owned = _partitions(buffer) if version >= 1 else frozenset()
+    owned = _read_partitions(buffer) if version >= 1 else frozenset()
     return Subscription(topics=frozenset(topics), user_data=user_data, owned=owned)
 
 
@@ -53,14 +53,14 @@ def read_assignment(data: bytes) -> Assignment:
         return Assignment(partitions=frozenset(), user_data=b"")
     buffer = Buffer(data)
     buffer.int16()  # the version: no field was ever added
-    partitions = _partitions(buffer)
+    partitions = _read_partitions(buffer)
     return Assignment(partitions=partitions, user_data=buffer.nullable_bytes())
 
 
-def _partitions(buffer: Buffer) -> Partitions:
-    topics = buffer.array(_topic, buffer.int32())
+def _read_partitions(buffer: Buffer) -> Partitions:
+    topics = buffer.array(_read_topic, buffer.int32())
     return frozenset((name, number) for name, numbers in topics for number in numbers)
 
 
-def _topic(buffer: Buffer) -> tuple[str, list[int]]:
+def _read_topic(buffer: Buffer) -> tuple[str, list[int]]:
     return buffer.string(), buffer.array(Buffer.int32, buffer.int32())

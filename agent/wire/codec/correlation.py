@@ -26,7 +26,7 @@ class Correlation(Generic[_T]):
     def __contains__(self, correlation_id: int) -> bool:
         return correlation_id in self.pending
 
-    def ask(self, correlation_id: int, request: _T) -> None:
+    def add(self, correlation_id: int, request: _T) -> None:
         """Remember a request; the oldest goes when there are too many."""
         self.pending.pop(correlation_id, None)
         self.pending[correlation_id] = request
@@ -38,7 +38,7 @@ class Correlation(Generic[_T]):
         """Return the request of an answer that is not complete yet, and forget nothing."""
         return self.pending[correlation_id]
 
-    def answer(self, correlation_id: int) -> _T | None:
+    def take(self, correlation_id: int) -> _T | None:
         """Return the request of an answer, and forget it with all that came before it."""
         if correlation_id not in self.pending:
             return None

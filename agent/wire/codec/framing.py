@@ -32,7 +32,7 @@ class Framer:
         self._need = 0
 
     @property
-    def kept_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """What has come of a frame that is not complete."""
         return len(self._buffer)
 
@@ -56,7 +56,7 @@ class Framer:
                 at = self._start(data, at, wanted, frames)
         return frames
 
-    def lose(self, size_bytes: int) -> bool:
+    def skip_lost(self, size_bytes: int) -> bool:
         """Pass over bytes that were never seen; False if the place in the stream is lost."""
         if size_bytes <= self._skip:
             self._skip -= size_bytes
@@ -75,7 +75,7 @@ class Framer:
         if end - at < self._head:
             self._buffer += data[at : at + _LENGTH.size]
             self._need = _LENGTH.size
-            return self._grow(at + len(self._buffer), wanted, frames)
+            return self._advance(at + len(self._buffer), wanted, frames)
         size = self._size(data, at)
         body = at + _LENGTH.size
         if size < self._head - _LENGTH.size:
@@ -96,9 +96,9 @@ class Framer:
         """Complete the length, the head and the body of a frame that came in pieces."""
         step = min(self._need - len(self._buffer), len(data) - at)
         self._buffer += data[at : at + step]
-        return self._grow(at + step, wanted, frames)
+        return self._advance(at + step, wanted, frames)
 
-    def _grow(self, at: int, wanted: Wanted, frames: list[bytes]) -> int:
+    def _advance(self, at: int, wanted: Wanted, frames: list[bytes]) -> int:
         """Decide what the buffered frame needs next; passes ``at`` on."""
         buffer = self._buffer
         if len(buffer) < self._need:

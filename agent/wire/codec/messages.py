@@ -20,7 +20,7 @@ class ClientSoftware:
     version: str
 
 
-class Node(NamedTuple):
+class HostPort(NamedTuple):
     """A broker's address."""
 
     host: str
@@ -28,22 +28,22 @@ class Node(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinators:
+class CoordinatorNodes:
     """FindCoordinator's answer; those that are not available are left out."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[HostPort, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterMetadata:
     """Metadata's or DescribeCluster's answer."""
 
     cluster_id: str | None
-    brokers: tuple[Node, ...]
+    brokers: tuple[HostPort, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class JoinRequest:
     group: str
     member_id: str
     instance_id: str | None
@@ -56,7 +56,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinAnswer:
+class JoinResponse:
     error: int
     generation: int
     protocol: str | None
@@ -65,7 +65,7 @@ class JoinAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InGroup:
+class MemberRequest:
     """SyncGroup, Heartbeat, OffsetCommit: who asks, in which generation."""
 
     group: str
@@ -75,34 +75,34 @@ class InGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sync(InGroup):
+class SyncRequest(MemberRequest):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncAnswer:
+class SyncResponse:
     error: int
     assignment: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat(InGroup):
+class HeartbeatRequest(MemberRequest):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit(InGroup):
+class CommitRequest(MemberRequest):
     pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errors:
+class ErrorResponse:
     """An answer that is nothing but errors; OffsetCommit's stand by partition."""
 
     errors: frozenset[int]
 
 
-class Leaver(NamedTuple):
+class LeavingMember(NamedTuple):
     """A member that leaves, or is made to."""
 
     member_id: str
@@ -111,13 +111,13 @@ class Leaver(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class LeaveRequest:
     group: str
-    leavers: tuple[Leaver, ...]
+    members: tuple[LeavingMember, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupHeartbeat:
+class GroupHeartbeatRequest:
     """Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups. None is "unchanged"."""
 
     group_type: str
@@ -129,11 +129,11 @@ class GroupHeartbeat:
     subscription: frozenset[str] | None
     owned: Partitions | None
     process_id: str | None
-    endpoint: Node | None
+    endpoint: HostPort | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupHeartbeatAnswer:
+class GroupHeartbeatResponse:
     error: int
     member_id: str | None
     epoch: int

@@ -49,7 +49,7 @@ _TEXT: dict[tuple[str, bool], Read] = {
 }
 
 
-class Kin(NamedTuple):
+class SimilarVersion(NamedTuple):
     """A version that kio has no schema of, by one that it has: how far they differ."""
 
     version: int
@@ -61,15 +61,15 @@ class Kin(NamedTuple):
 # What stands in clients/src/main/resources/common/message of Kafka 2.8.2, 4.0.0 and 4.4.0. Fields
 # behind the last one that is wanted may differ as well.
 _REQUESTS_LIKE = {
-    (8, 1): Kin(2),  # OffsetCommit: old librdkafka and sarama
-    (18, 5): Kin(4),  # ApiVersions: KIP-1242
-    (76, 0): Kin(1),  # ShareGroupHeartbeat: Kafka 4.0
-    (88, 1): Kin(0),  # StreamsGroupHeartbeat: KIP-1331
+    (8, 1): SimilarVersion(2),  # OffsetCommit: old librdkafka and sarama
+    (18, 5): SimilarVersion(4),  # ApiVersions: KIP-1242
+    (76, 0): SimilarVersion(1),  # ShareGroupHeartbeat: Kafka 4.0
+    (88, 1): SimilarVersion(0),  # StreamsGroupHeartbeat: KIP-1331
 }
-_ANSWERS_LIKE = {
-    (8, 1): Kin(2),
-    (76, 0): Kin(1),
-    (88, 1): Kin(
+_RESPONSES_LIKE = {
+    (8, 1): SimilarVersion(2),
+    (76, 0): SimilarVersion(1),
+    (88, 1): SimilarVersion(
         0,
         added=(("int64", "status"), ("bool", "endpoint_information_epoch")),
         removed=frozenset({"acceptable_recovery_lag"}),
@@ -89,33 +89,33 @@ class Layout(NamedTuple):
 @cache
 def request_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
     """Return how a request's ``wanted`` fields are read; None if the version is not known."""
-    kin = _REQUESTS_LIKE.get((api_key, version), Kin(version))
-    return _layout(load_request_schema, api_key, kin, wanted)
+    kin = _REQUESTS_LIKE.get((api_key, version), SimilarVersion(version))
+    return _load_layout(load_request_schema, api_key, kin, wanted)
 
 
 @cache
 def response_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
     """Return how an answer's ``wanted`` fields are read; None if the version is not known."""
-    kin = _ANSWERS_LIKE.get((api_key, version), Kin(version))
-    return _layout(load_response_schema, api_key, kin, wanted)
+    kin = _RESPONSES_LIKE.get((api_key, version), SimilarVersion(version))
+    return _load_layout(load_response_schema, api_key, kin, wanted)
 
 
-def _layout(
-    load: Callable[[int, int], Any], api_key: int, kin: Kin, wanted: tuple[str, ...]
+def _load_layout(
+    load: Callable[[int, int], Any], api_key: int, kin: SimilarVersion, wanted: tuple[str, ...]
 ) -> Layout | None:
     with LOADING:
         try:
             schema = load(api_key, kin.version)
         except KioIndexError:
             return None
-        layout = Layout(bool(schema.__flexible__), _struct(schema, wanted, kin))
-        _forget(schema.__module__.rpartition(".")[0])
+        layout = Layout(bool(schema.__flexible__), _struct_reader(schema, wanted, kin))
+        _unload(schema.__module__.rpartition(".")[0])
         del schema
     gc.collect(1)  # what was made just now is young; to look through all would hold traffic up
     return layout
 
 
-def _forget(package: str) -> None:
+def _unload(package: str) -> None:
     """Let go of the modules of one version: its request and its answer."""
     for name in (package, f"{package}.request", f"{package}.response"):
         sys.modules.pop(name, None)
@@ -123,8 +123,8 @@ def _forget(package: str) -> None:
     vars(sys.modules[parent]).pop(version, None)
 
 
-def _struct(
-    schema: Any, wanted: tuple[str, ...] | None = None, kin: Kin | None = None
+def _struct_reader(
+    schema: Any, wanted: tuple[str, ...] | None = None, kin: SimilarVersion | None = None
 ) -> Callable[[Buffer], Fields]:
     """Return a reader of a struct; with ``wanted`` it stops after the last of these fields."""
     hints, flexible = get_type_hints(schema), bool(schema.__flexible__)
@@ -132,9 +132,9 @@ def _struct(
     if wanted is not None:
         while fields and fields[-1].name not in wanted:
             fields.pop()
-    readers = [(field.name, _field(field, hints[field.name], flexible)) for field in fields]
+    readers = [(field.name, _field_reader(field, hints[field.name], flexible)) for field in fields]
     if kin is not None and (kin.added or kin.removed):
-        readers = list(_changed(readers, kin))
+        readers = list(_adapt(readers, kin))
     tagged = flexible and wanted is None
 
     def read(buffer: Buffer) -> Fields:
@@ -146,7 +146,7 @@ def _struct(
     return read
 
 
-def _changed(readers: list[tuple[str, Read]], kin: Kin) -> Iterator[tuple[str, Read]]:
+def _adapt(readers: list[tuple[str, Read]], kin: SimilarVersion) -> Iterator[tuple[str, Read]]:
     added = {behind: kind for kind, behind in kin.added}
     for name, read in readers:
         if name in added:
@@ -155,27 +155,27 @@ def _changed(readers: list[tuple[str, Read]], kin: Kin) -> Iterator[tuple[str, R
             yield name, read
 
 
-def _field(field: dataclasses.Field[Any], hint: Any, flexible: bool) -> Read:
+def _field_reader(field: dataclasses.Field[Any], hint: Any, flexible: bool) -> Read:
     nullable = isinstance(hint, UnionType)
     if nullable:
         hint = next(arg for arg in get_args(hint) if arg is not type(None))
     kind = field.metadata.get("kafka_type")
     if getattr(hint, "__origin__", None) is tuple:
         if kind == "int32":
-            return _numbers(flexible)
-        element = _scalar(kind, flexible) if kind else _struct(get_args(hint)[0])
-        return _array(element, flexible)
+            return _numbers_reader(flexible)
+        element = _scalar_reader(kind, flexible) if kind else _struct_reader(get_args(hint)[0])
+        return _array_reader(element, flexible)
     if kind:
-        return _scalar(kind, flexible)
-    struct = _struct(hint)
-    return _nullable(struct) if nullable else struct
+        return _scalar_reader(kind, flexible)
+    struct = _struct_reader(hint)
+    return _nullable_reader(struct) if nullable else struct
 
 
-def _scalar(kind: str, flexible: bool) -> Read:
+def _scalar_reader(kind: str, flexible: bool) -> Read:
     return _FIXED.get(kind) or _TEXT[kind, flexible]
 
 
-def _array(element: Read, flexible: bool) -> Read:
+def _array_reader(element: Read, flexible: bool) -> Read:
     def read(buffer: Buffer) -> list[Any] | None:
         count = buffer.varint() - 1 if flexible else buffer.int32()
         return None if count < 0 else buffer.array(element, count)
@@ -183,7 +183,7 @@ def _array(element: Read, flexible: bool) -> Read:
     return read
 
 
-def _numbers(flexible: bool) -> Read:
+def _numbers_reader(flexible: bool) -> Read:
     def read(buffer: Buffer) -> list[int] | None:
         count = buffer.varint() - 1 if flexible else buffer.int32()
         return None if count < 0 else buffer.int32s(count)
@@ -191,7 +191,7 @@ def _numbers(flexible: bool) -> Read:
     return read
 
 
-def _nullable(struct: Read) -> Read:
+def _nullable_reader(struct: Read) -> Read:
     def read(buffer: Buffer) -> Any:
         return None if buffer.int8() < 0 else struct(buffer)
 

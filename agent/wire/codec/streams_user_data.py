@@ -13,7 +13,7 @@ from uuid import UUID
 
 from agent.errors import DecodeError
 from agent.wire.codec.buffer import Buffer
-from agent.wire.codec.messages import Node
+from agent.wire.codec.messages import HostPort
 from metrics.model.signals import FollowUp
 from metrics.model.status import RebalanceStatus
 
@@ -32,7 +32,7 @@ class SubscriptionInfo:
 
     version: int
     process_id: str | None = None
-    endpoint: Node | None = None
+    endpoint: HostPort | None = None
     """``application.server``."""
 
 
@@ -42,7 +42,7 @@ class AssignmentInfo:
 
     version: int
     commonly_supported: int
-    hosts: frozenset[Node] | None = None
+    hosts: frozenset[HostPort] | None = None
     """The instances' endpoints; None beyond v11, where they are not known."""
     error: int = 0
     next_rebalance_ms: int = _NEVER_MS
@@ -57,7 +57,7 @@ def read_subscription_info(data: bytes) -> SubscriptionInfo:
 
     """
     buffer = Buffer(data)
-    version = _version(buffer)
+    version = _read_version(buffer)
     if version > KNOWN_VERSION:
         return SubscriptionInfo(version=version)
     if version >= 3:
@@ -65,8 +65,8 @@ def read_subscription_info(data: bytes) -> SubscriptionInfo:
     process_id = str(UUID(bytes=buffer.take(16)))
     if version < 7:
         for _ in ("active", "standby"):
-            _each(buffer, _plain_task)
-    endpoint = _endpoint(buffer.nullable_bytes()) if version >= 2 else None
+            _read_array(buffer, _skip_task)
+    endpoint = _parse_endpoint(buffer.nullable_bytes()) if version >= 2 else None
     return SubscriptionInfo(version=version, process_id=process_id, endpoint=endpoint)
 
 
@@ -78,14 +78,14 @@ def read_assignment_info(data: bytes) -> AssignmentInfo:
 
     """
     buffer = Buffer(data)
-    version = _version(buffer)
+    version = _read_version(buffer)
     common = buffer.int32() if version >= 3 else -1
     if version > KNOWN_VERSION:
         return AssignmentInfo(version=version, commonly_supported=common)
-    task = _named_task if version >= _NAMED_TOPOLOGIES else _plain_task
-    _each(buffer, task)
-    _each(buffer, lambda each: (task(each), _each(each, _topic_partition)))
-    hosts = _hosts(buffer, version)
+    task = _skip_topology_task if version >= _NAMED_TOPOLOGIES else _skip_task
+    _read_array(buffer, task)
+    _read_array(buffer, lambda each: (task(each), _read_array(each, _skip_topic_partition)))
+    hosts = _read_hosts(buffer, version)
     return AssignmentInfo(
         version=version,
         commonly_supported=common,
@@ -95,17 +95,21 @@ def read_assignment_info(data: bytes) -> AssignmentInfo:
     )
 
 
-def streams_follow_up(sent: SubscriptionInfo, given: AssignmentInfo, at: float) -> FollowUp | None:
+def find_follow_up(sent: SubscriptionInfo, given: AssignmentInfo, at: float) -> FollowUp | None:
     """Return the rebalance that an assignment of Unix seconds ``at`` asks the instance for."""
     if given.error:  # the client shuts down or fails before it looks at the rest
         return None
     if given.commonly_supported > sent.version or given.version < sent.version:
-        return _now(RebalanceStatus.VERSION_PROBING, at, "version probing")
+        return _immediate_follow_up(RebalanceStatus.VERSION_PROBING, at, "version probing")
     if sent.endpoint is not None and given.hosts and sent.endpoint not in given.hosts:
         where = f"{sent.endpoint.host}:{sent.endpoint.port}"
-        return _now(RebalanceStatus.ENDPOINT_UPDATE, at, f"new host endpoint {where}")
+        return _immediate_follow_up(
+            RebalanceStatus.ENDPOINT_UPDATE, at, f"new host endpoint {where}"
+        )
     if given.next_rebalance_ms == 0:
-        return _now(RebalanceStatus.REVOCATION_NEEDED, at, "tasks move after their revocation")
+        return _immediate_follow_up(
+            RebalanceStatus.REVOCATION_NEEDED, at, "tasks move after their revocation"
+        )
     if given.next_rebalance_ms == _NEVER_MS:
         return None
     return FollowUp(
@@ -116,58 +120,60 @@ def streams_follow_up(sent: SubscriptionInfo, given: AssignmentInfo, at: float) 
     )
 
 
-def _now(status: RebalanceStatus, at: float, reason: str) -> FollowUp:
+def _immediate_follow_up(status: RebalanceStatus, at: float, reason: str) -> FollowUp:
     return FollowUp(status=status, at=at, reason=reason)
 
 
-def _version(buffer: Buffer) -> int:
+def _read_version(buffer: Buffer) -> int:
     version = buffer.int32()
     if not 1 <= version <= _VERSION_MAX:
         raise DecodeError(f"Kafka Streams' user data in version {version}")
     return version
 
 
-def _each(buffer: Buffer, read: Callable[[Buffer], _T]) -> list[_T]:
+def _read_array(buffer: Buffer, read: Callable[[Buffer], _T]) -> list[_T]:
     return buffer.array(read, buffer.int32())
 
 
-def _plain_task(buffer: Buffer) -> None:
+def _skip_task(buffer: Buffer) -> None:
     buffer.int64()  # subtopology and partition
 
 
-def _named_task(buffer: Buffer) -> None:
+def _skip_topology_task(buffer: Buffer) -> None:
     buffer.int64()
     buffer.take(2 * buffer.int32())  # UTF-16
 
 
-def _topic_partition(buffer: Buffer) -> None:
+def _skip_topic_partition(buffer: Buffer) -> None:
     buffer.java_utf()
     buffer.int32()
 
 
-def _hosts(buffer: Buffer, version: int) -> frozenset[Node]:
+def _read_hosts(buffer: Buffer, version: int) -> frozenset[HostPort]:
     """Read up to where errCode stands; return the endpoints with active partitions."""
     if version < 2:
         return frozenset()
     if version < 5:
-        return frozenset(_each(buffer, lambda each: _host(each, _topic_partition)))
-    _each(buffer, lambda each: (each.int32(), each.java_utf()))  # the topics' dictionary
-    hosts = _each(buffer, lambda each: _host(each, _plain_task))
+        return frozenset(_read_array(buffer, lambda each: _read_host(each, _skip_topic_partition)))
+    _read_array(buffer, lambda each: (each.int32(), each.java_utf()))  # the topics' dictionary
+    hosts = _read_array(buffer, lambda each: _read_host(each, _skip_task))
     if version >= 6:
-        _each(buffer, lambda each: _host(each, _plain_task))  # standby
+        _read_array(buffer, lambda each: _read_host(each, _skip_task))  # standby
     return frozenset(hosts)
 
 
-def _host(buffer: Buffer, partition: Callable[[Buffer], None]) -> Node:
-    host = Node(buffer.java_utf(), buffer.int32())
-    _each(buffer, partition)
+def _read_host(buffer: Buffer, partition: Callable[[Buffer], None]) -> HostPort:
+    host = HostPort(buffer.java_utf(), buffer.int32())
+    _read_array(buffer, partition)
     return host
 
 
-def _endpoint(data: bytes) -> Node | None:
+def _parse_endpoint(data: bytes) -> HostPort | None:
     host, colon, port = data.decode(errors="replace").rpartition(":")
     return (
-        Node(host.removeprefix("[").removesuffix("]"), int(port)) if _is_port(colon, port) else None
+        HostPort(host.removeprefix("[").removesuffix("]"), int(port))
+        if _is_port(colon, port)
+        else None
     )
 
 

@@ -12,10 +12,16 @@ from agent.errors import DecodeError
 from agent.wire.codec import connect_protocol as connect_assignment
 from agent.wire.codec import consumer_protocol as embedded
 from agent.wire.codec import streams_user_data as streams_userdata
-from agent.wire.codec.messages import InGroup, Join, JoinAnswer, Leaver, SyncAnswer
+from agent.wire.codec.messages import (
+    JoinRequest,
+    JoinResponse,
+    LeavingMember,
+    MemberRequest,
+    SyncResponse,
+)
 from agent.wire.members import kip800_reasons as reasons
-from agent.wire.members.error_codes import Meaning, meaning, name
-from agent.wire.members.member import NOTHING, Speaker
+from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
+from agent.wire.members.member import EMPTY, WireMember
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -26,17 +32,19 @@ _T = TypeVar("_T")
 
 
 def read_metadata(
-    join: Join, assignor: str | None, counts: Counter[str]
+    join: JoinRequest, assignor: str | None, counts: Counter[str]
 ) -> tuple[embedded.Subscription | None, streams_userdata.SubscriptionInfo | None]:
     """Return what a member of a "consumer" group embeds in its JoinGroup, as far as it is known."""
     if join.protocol_type != _CONSUMER or not join.protocols:
         return None, None
     by_name = dict(join.protocols)
     chosen = assignor if assignor in by_name else join.protocols[0][0]
-    subscription = _count(embedded.read_subscription, by_name[chosen], counts, "subscription")
+    subscription = _read_or_count(
+        embedded.read_subscription, by_name[chosen], counts, "subscription"
+    )
     if subscription is None or chosen != "stream":
         return subscription, None
-    info = _count(
+    info = _read_or_count(
         streams_userdata.read_subscription_info,
         subscription.user_data,
         counts,
@@ -47,112 +55,118 @@ def read_metadata(
     return subscription, info
 
 
-def join_sent(
-    speaker: Speaker,
-    join: Join,
+def handle_join_request(
+    speaker: WireMember,
+    join: JoinRequest,
     metadata: tuple[embedded.Subscription | None, streams_userdata.SubscriptionInfo | None],
     at: float,
 ) -> list[Signal]:
     """Return why a member joins, as far as the request tells."""
     subscription, info = metadata
-    out = _why(speaker, join, subscription, at)
+    out = _find_cause(speaker, join, subscription, at)
     if subscription is not None:
-        speaker.topics, speaker.owned = hash(subscription.topics), subscription.owned or NOTHING
-    speaker.streams = info
+        speaker.topics_hash, speaker.owned = hash(subscription.topics), subscription.owned or EMPTY
+    speaker.streams_info = info
     if not join.member_id and join.instance_id is None:  # the others have what it had
-        speaker.settled = ()
-    speaker.left, speaker.unsynced = False, True
+        speaker.assigned = ()
+    speaker.has_left, speaker.awaits_sync = False, True
     return out
 
 
-def _why(
-    speaker: Speaker, join: Join, subscription: embedded.Subscription | None, at: float
+def _find_cause(
+    speaker: WireMember, join: JoinRequest, subscription: embedded.Subscription | None, at: float
 ) -> list[Signal]:
     if join.reason is not None:
-        return _reason(speaker, join.reason, at)
-    before = speaker.topics
+        return _report_reason(speaker, join.reason, at)
+    before = speaker.topics_hash
     if subscription is not None and before not in {None, hash(subscription.topics)}:
-        return speaker.raise_(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
-    if speaker.demand and not speaker.heard:  # Streams below 3.2 calls enforceRebalance()
-        return speaker.raise_(RebalanceStatus.USER_REQUESTED, at, None)
+        return speaker.report_cause(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
+    if (
+        speaker.follow_up and not speaker.reported_causes
+    ):  # Streams below 3.2 calls enforceRebalance()
+        return speaker.report_cause(RebalanceStatus.USER_REQUESTED, at, None)
     return []
 
 
-def _reason(speaker: Speaker, reason: str, at: float) -> list[Signal]:
-    cause = reasons.join_cause(reason)
+def _report_reason(speaker: WireMember, reason: str, at: float) -> list[Signal]:
+    cause = reasons.parse_join_reason(reason)
     if cause.status is reasons.NONE:
         return []
     if not cause.due_ms:  # of Streams' at once (0), 10, 12 or 13, the assignment before has told
-        return speaker.raise_(cause.status, at, reason)
+        return speaker.report_cause(cause.status, at, reason)
     layer = FollowUp(
         status=RebalanceStatus.ASSIGNMENT_PROBING,
         at=at,
         reason=reason,
         due_at=cause.due_ms / 1000,
     )
-    return speaker.raise_(cause.status, at, reason, layer)
+    return speaker.report_cause(cause.status, at, reason, layer)
 
 
-def join_answered(speaker: Speaker, answer: JoinAnswer, at: float) -> list[Signal]:
+def handle_join_response(speaker: WireMember, answer: JoinResponse, at: float) -> list[Signal]:
     """Return what a JoinGroup's answer tells; the member id was learned before."""
     if answer.error:
-        return _error(speaker, answer.error, "JoinGroup", at)
+        return _handle_error(speaker, answer.error, "JoinGroup", at)
     speaker.generation = answer.generation
     speaker.learn(assignor=answer.protocol, leader=answer.leader or None)
-    return [] if speaker.heard else [speaker.signal(SignalKind.JOIN, at)]
+    return [] if speaker.reported_causes else [speaker.build_signal(SignalKind.JOIN, at)]
 
 
-def sync_answered(
-    speaker: Speaker, answer: SyncAnswer, counts: Counter[str], at: float
+def handle_sync_response(
+    speaker: WireMember, answer: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
     """Return the end of a round, with what its assignment demands at once."""
     if answer.error:
-        return _error(speaker, answer.error, "SyncGroup", at)
+        return _handle_error(speaker, answer.error, "SyncGroup", at)
     if speaker.member.protocol_type == _CONNECT:
-        return _worker_synced(speaker, answer, counts, at)
+        return _complete_worker(speaker, answer, counts, at)
     follow_up = layer = gained = None
     if speaker.member.protocol_type == _CONSUMER:
-        assignment = _count(embedded.read_assignment, answer.assignment, counts, "assignment")
+        assignment = _read_or_count(
+            embedded.read_assignment, answer.assignment, counts, "assignment"
+        )
         if assignment is not None:
-            follow_up = _revocation(speaker, assignment, at)
-            layer = _streams_demand(speaker, assignment, counts, at)
-            gained = speaker.settle(assignment.partitions)
-    return _synced(speaker, at, follow_up, layer, gained)
+            follow_up = _find_revocation(speaker, assignment, at)
+            layer = _find_streams_follow_up(speaker, assignment, counts, at)
+            gained = speaker.assign(assignment.partitions)
+    return _complete(speaker, at, follow_up, layer, gained)
 
 
-def _synced(
-    speaker: Speaker,
+def _complete(
+    speaker: WireMember,
     at: float,
     follow_up: FollowUp | None = None,
     layer: FollowUp | None = None,
     gained: int | None = None,
 ) -> list[Signal]:
-    speaker.unsynced = False
-    speaker.heard = NOTHING if follow_up is None else frozenset({follow_up.status})
-    speaker.demand = RebalanceStatus.NONE if layer is None else layer.status
+    speaker.awaits_sync = False
+    speaker.reported_causes = EMPTY if follow_up is None else frozenset({follow_up.status})
+    speaker.follow_up = RebalanceStatus.NONE if layer is None else layer.status
     return [
-        speaker.signal(
+        speaker.build_signal(
             SignalKind.SYNC, at, follow_up=follow_up, streams_follow_up=layer, gained=gained
         )
     ]
 
 
-def _worker_synced(
-    speaker: Speaker, answer: SyncAnswer, counts: Counter[str], at: float
+def _complete_worker(
+    speaker: WireMember, answer: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
     """Return the same of a Connect worker, whose leader may have failed to assign anything."""
     read = connect_assignment.read_assignment
-    assignment = _count(read, answer.assignment, counts, "connect_assignment")
+    assignment = _read_or_count(read, answer.assignment, counts, "connect_assignment")
     if assignment is None or not (assignment.failure or assignment.revoked):
-        return _synced(speaker, at, None, None)
+        return _complete(speaker, at, None, None)
     if assignment.failure is not None:
-        return speaker.raise_(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
+        return speaker.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
     reason = f"tasks to revoke: {', '.join(sorted(assignment.revoked))}"
     status = RebalanceStatus.REVOCATION_NEEDED
-    return _synced(speaker, at, FollowUp(status=status, at=at, reason=reason), None)
+    return _complete(speaker, at, FollowUp(status=status, at=at, reason=reason), None)
 
 
-def _revocation(speaker: Speaker, assignment: embedded.Assignment, at: float) -> FollowUp | None:
+def _find_revocation(
+    speaker: WireMember, assignment: embedded.Assignment, at: float
+) -> FollowUp | None:
     lost = speaker.owned - assignment.partitions
     if not lost or speaker.member.assignor in _EAGER:
         return None
@@ -162,47 +176,51 @@ def _revocation(speaker: Speaker, assignment: embedded.Assignment, at: float) ->
     )
 
 
-def _streams_demand(
-    speaker: Speaker, assignment: embedded.Assignment, counts: Counter[str], at: float
+def _find_streams_follow_up(
+    speaker: WireMember, assignment: embedded.Assignment, counts: Counter[str], at: float
 ) -> FollowUp | None:
-    if speaker.streams is None or not assignment.user_data:
+    if speaker.streams_info is None or not assignment.user_data:
         return None
-    info = _count(
+    info = _read_or_count(
         streams_userdata.read_assignment_info, assignment.user_data, counts, "streams_assignment"
     )
-    return None if info is None else streams_userdata.streams_follow_up(speaker.streams, info, at)
+    return None if info is None else streams_userdata.find_follow_up(speaker.streams_info, info, at)
 
 
-def in_group_answered(
-    speaker: Speaker, request: InGroup, errors: frozenset[int], api: str, at: float
+def handle_member_response(
+    speaker: WireMember, request: MemberRequest, errors: frozenset[int], api: str, at: float
 ) -> list[Signal]:
     """Return what the answer to a Heartbeat or an OffsetCommit tells."""
     if speaker.generation is None:  # joined in mid-stream
         speaker.generation = request.generation
     worst = [error for error in errors if error]
     if worst:
-        return [signal for error in sorted(worst) for signal in _error(speaker, error, api, at)]
-    return speaker.seen(at)
+        return [
+            signal for error in sorted(worst) for signal in _handle_error(speaker, error, api, at)
+        ]
+    return speaker.report_alive(at)
 
 
-def heartbeat_after_loss(speaker: Speaker, request: InGroup, at: float) -> list[Signal]:
+def complete_lost_sync(speaker: WireMember, request: MemberRequest, at: float) -> list[Signal]:
     """Return the end of a round whose SyncGroup was lost: the member's heartbeats are accepted."""
     speaker.generation = request.generation
-    speaker.settled = None
-    return _synced(speaker, at)
+    speaker.assigned = None
+    return _complete(speaker, at)
 
 
-def left(speaker: Speaker, leaver: Leaver, at: float) -> list[Signal]:
+def handle_leave_request(speaker: WireMember, leaver: LeavingMember, at: float) -> list[Signal]:
     """Return what a member's own LeaveGroup tells."""
     if not reasons.is_poll_timeout(leaver.reason):
-        return speaker.leave(at, leaver.reason)
-    if speaker.left:
-        return speaker.seen(at)
-    speaker.retire()
-    return speaker.raise_(RebalanceStatus.DROPPED_GROUP, at, leaver.reason)
+        return speaker.report_leave(at, leaver.reason)
+    if speaker.has_left:
+        return speaker.report_alive(at)
+    speaker.end_membership()
+    return speaker.report_cause(RebalanceStatus.DROPPED_GROUP, at, leaver.reason)
 
 
-def _count(read: Callable[[bytes], _T], data: bytes, counts: Counter[str], what: str) -> _T | None:
+def _read_or_count(
+    read: Callable[[bytes], _T], data: bytes, counts: Counter[str], what: str
+) -> _T | None:
     """Read embedded bytes; odd ones are counted, and the rest of the message still holds."""
     try:
         return read(data)
@@ -211,17 +229,17 @@ def _count(read: Callable[[bytes], _T], data: bytes, counts: Counter[str], what:
         return None
 
 
-def _error(speaker: Speaker, error: int, api: str, at: float) -> list[Signal]:
-    reason = f"{api} answered {name(error)}"
+def _handle_error(speaker: WireMember, error: int, api: str, at: float) -> list[Signal]:
+    reason = f"{api} answered {describe_error(error)}"
     joins = api in {"JoinGroup", "SyncGroup"}
-    match meaning(error):
+    match interpret_error(error):
         case RebalanceStatus() as status:
-            return speaker.raise_(status, at, reason)
-        case Meaning.FENCED:
-            return speaker.fail(at, reason)
-        case Meaning.RETRIABLE if joins:
-            return speaker.raise_(RebalanceStatus.RETRY_ON_ERROR, at, reason)
-        case Meaning.FATAL if joins:
-            return speaker.fail(at, reason)
+            return speaker.report_cause(status, at, reason)
+        case ErrorMeaning.FENCED:
+            return speaker.report_failure(at, reason)
+        case ErrorMeaning.RETRIABLE if joins:
+            return speaker.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, reason)
+        case ErrorMeaning.FATAL if joins:
+            return speaker.report_failure(at, reason)
         case _:
-            return speaker.seen(at)
+            return speaker.report_alive(at)

@@ -2,33 +2,33 @@
 
 from dataclasses import dataclass, field
 
-from agent.wire.connection import Connection
-from agent.wire.members.member_registry import Speakers
+from agent.wire.connection import ConnectionDecoder
+from agent.wire.members.member_registry import MemberRegistry
 
-GONE_S = 60.0
+RECONNECT_S = 60.0
 """Clients try again every second (librdkafka: 10 s at most), and a broker restarts within this."""
 
 
 @dataclass(slots=True)
-class Departures:
+class DisconnectTracker:
     """The streams that lost a connection, and since when (Unix seconds)."""
 
-    speakers: Speakers
+    registry: MemberRegistry
     limit: int = 20_000
     """Streams remembered; beyond it the earliest are over before their time."""
-    _left: dict[str, float] = field(default_factory=dict)
+    _disconnected_at: dict[str, float] = field(default_factory=dict)
 
-    def closed(self, connection: Connection, at: float) -> None:
+    def record(self, connection: ConnectionDecoder, at: float) -> None:
         """Take the end of a connection, before its speakers lose it."""
         for speaker in connection.speakers.values():
-            self._left.pop(speaker.member.origin, None)
-            self._left[speaker.member.origin] = at
+            self._disconnected_at.pop(speaker.member.origin, None)
+            self._disconnected_at[speaker.member.origin] = at
 
-    def due(self, now: float) -> list[str]:
+    def take_expired(self, now: float) -> list[str]:
         """Return the streams that are over; each once."""
-        late = [stream for stream, at in self._left.items() if now >= at + GONE_S]
-        late = late or [*self._left][: -self.limit]
+        late = [stream for stream, at in self._disconnected_at.items() if now >= at + RECONNECT_S]
+        late = late or [*self._disconnected_at][: -self.limit]
         for stream in late:
-            del self._left[stream]
-        connected = self.speakers.connected() if late else set[str]()
+            del self._disconnected_at[stream]
+        connected = self.registry.list_connected_origins() if late else set[str]()
         return [stream for stream in late if stream not in connected]

@@ -12,7 +12,7 @@ with without_hypothesis():
     from kio.schema.errors import ErrorCode
 
 
-class Meaning(Enum):
+class ErrorMeaning(Enum):
     """Errors that set no code, or only for a join."""
 
     RETRIABLE = auto()
@@ -23,28 +23,28 @@ class Meaning(Enum):
     """Newer than we are."""
 
 
-_CODES: dict[int, RebalanceStatus | Meaning] = {
+_CODES: dict[int, RebalanceStatus | ErrorMeaning] = {
     ErrorCode.illegal_generation: RebalanceStatus.STALE_MEMBER,
     ErrorCode.unknown_member_id: RebalanceStatus.UNKNOWN_MEMBER,
     ErrorCode.rebalance_in_progress: RebalanceStatus.COORDINATOR_REQUESTED,
     ErrorCode.member_id_required: RebalanceStatus.NEW_MEMBER,
-    ErrorCode.fenced_instance_id: Meaning.FENCED,
+    ErrorCode.fenced_instance_id: ErrorMeaning.FENCED,
     ErrorCode.fenced_member_epoch: RebalanceStatus.STALE_MEMBER,
     ErrorCode.stale_member_epoch: RebalanceStatus.STALE_MEMBER,
 }
 
 
-def meaning(error: int) -> RebalanceStatus | Meaning:
+def interpret_error(error: int) -> RebalanceStatus | ErrorMeaning:
     """Return the code that an error sets, or why it sets none."""
     if error in _CODES:
         return _CODES[error]
     try:
-        return Meaning.RETRIABLE if ErrorCode(error).retriable else Meaning.FATAL
+        return ErrorMeaning.RETRIABLE if ErrorCode(error).retriable else ErrorMeaning.FATAL
     except ValueError:
-        return Meaning.UNKNOWN
+        return ErrorMeaning.UNKNOWN
 
 
-def name(error: int) -> str:
+def describe_error(error: int) -> str:
     """Return an error's name as Kafka writes it, or its number."""
     try:
         return ErrorCode(error).name.upper()

@@ -13,91 +13,97 @@ from typing import NamedTuple
 
 from agent.wire.codec.messages import (
     ClientSoftware,
-    Cluster,
-    Commit,
-    Coordinators,
-    Errors,
-    GroupHeartbeat,
-    GroupHeartbeatAnswer,
-    Heartbeat,
-    InGroup,
-    Join,
-    JoinAnswer,
-    Leave,
-    Leaver,
-    Node,
-    Sync,
-    SyncAnswer,
+    ClusterMetadata,
+    CommitRequest,
+    CoordinatorNodes,
+    ErrorResponse,
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    HeartbeatRequest,
+    HostPort,
+    JoinRequest,
+    JoinResponse,
+    LeaveRequest,
+    LeavingMember,
+    MemberRequest,
+    SyncRequest,
+    SyncResponse,
 )
-from agent.wire.connection import Answer, Closed, Connection, Event, Request
+from agent.wire.connection import (
+    ConnectionClosed,
+    ConnectionDecoder,
+    DecodedRequest,
+    DecodedResponse,
+    Event,
+)
 from agent.wire.members import classic_protocol as classic
 from agent.wire.members import heartbeat_protocol as consumer_group
-from agent.wire.members.member import Speaker
-from agent.wire.members.member_registry import Speakers
+from agent.wire.members.member import WireMember
+from agent.wire.members.member_registry import MemberRegistry
 from metrics.model.signals import Signal, SignalKind
 
 _PORTS_LIMIT = 64
 
 
-class Asked(NamedTuple):
+class RequestContext(NamedTuple):
     """What a request leaves for its answer."""
 
-    speaker: Speaker
-    life: int
+    member: WireMember
+    incarnation: int
 
 
 @dataclass(slots=True)
-class Interpreter:
+class GroupDecoder:
     """Gives the signals of every member that a decoder sees."""
 
     cluster: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     ports: OrderedDict[int, None] = field(default_factory=OrderedDict)
     """Where brokers listen, as the answers of FindCoordinator and Metadata say; the latest last."""
-    speakers: Speakers = field(init=False)
+    registry: MemberRegistry = field(init=False)
 
     def __post_init__(self) -> None:
-        self.speakers = Speakers(cluster=self.cluster, counts=self.counts)
+        self.registry = MemberRegistry(cluster=self.cluster, counts=self.counts)
 
-    def take(self, event: Event) -> list[Signal]:
+    def decode(self, event: Event) -> list[Signal]:
         """Take one event; return what it tells of members, in order."""
         match event:
-            case Request():
-                return self._request(event)
-            case Answer():
-                return self._answer(event)
-            case Closed(connection=connection):
-                self.speakers.leave_connection(connection)
+            case DecodedRequest():
+                return self._handle_request(event)
+            case DecodedResponse():
+                return self._handle_response(event)
+            case ConnectionClosed(connection=connection):
+                self.registry.disconnect(connection)
                 return []
 
-    def _request(self, request: Request) -> list[Signal]:
+    def _handle_request(self, request: DecodedRequest) -> list[Signal]:
         match request.message:
             case ClientSoftware(name=name, version=version):
                 request.connection.software = f"{name} {version}".strip() or None
-            case Join() as join:
-                return self._join(request, join)
-            case GroupHeartbeat() as heartbeat:
-                return self._group_heartbeat(request, heartbeat)
-            case Leave() as leave:
-                leaves = self._leave if len(leave.leavers) == 1 else self._removed
+            case JoinRequest() as join:
+                return self._handle_join(request, join)
+            case GroupHeartbeatRequest() as heartbeat:
+                return self._handle_group_heartbeat(request, heartbeat)
+            case LeaveRequest() as leave:
+                leaves = self._handle_leave if len(leave.members) == 1 else self._note_removal
                 return [
                     signal
-                    for leaver in leave.leavers
+                    for leaver in leave.members
                     for signal in leaves(request, leave.group, leaver)
                 ]
-            case InGroup() as message if _is_by_member(request.connection, message):
-                speaker = self.speakers.meet(
+            case MemberRequest() as message if _is_from_member(request.connection, message):
+                speaker = self.registry.resolve(
                     request, message.group, message.member_id, message.instance_id
                 )
-                request.context = Asked(speaker, speaker.life)
+                request.context = RequestContext(speaker, speaker.incarnation)
         return []
 
-    def _join(self, request: Request, join: Join) -> list[Signal]:
+    def _handle_join(self, request: DecodedRequest, join: JoinRequest) -> list[Signal]:
         known = request.connection.speakers.get(join.group)
         assignor = None if known is None else known.member.assignor
         metadata = classic.read_metadata(join, assignor, self.counts)
         process_id = None if metadata[1] is None else metadata[1].process_id
-        speaker = self.speakers.meet(
+        speaker = self.registry.resolve(
             request, join.group, join.member_id, join.instance_id, process_id
         )
         timeout_ms = join.rebalance_timeout_ms
@@ -106,12 +112,14 @@ class Interpreter:
             group_type="classic",
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
-        speaker.gaps = request.connection.gaps
-        request.context = Asked(speaker, speaker.life)
-        return classic.join_sent(speaker, join, metadata, request.at)
+        speaker.gaps_at_join = request.connection.gaps
+        request.context = RequestContext(speaker, speaker.incarnation)
+        return classic.handle_join_request(speaker, join, metadata, request.at)
 
-    def _group_heartbeat(self, request: Request, heartbeat: GroupHeartbeat) -> list[Signal]:
-        speaker = self.speakers.meet(
+    def _handle_group_heartbeat(
+        self, request: DecodedRequest, heartbeat: GroupHeartbeatRequest
+    ) -> list[Signal]:
+        speaker = self.registry.resolve(
             request,
             heartbeat.group,
             heartbeat.member_id,
@@ -123,21 +131,25 @@ class Interpreter:
             group_type=heartbeat.group_type,
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
-        signals = consumer_group.sent(speaker, heartbeat, request.at)
+        signals = consumer_group.handle_request(speaker, heartbeat, request.at)
         if heartbeat.epoch >= 0:  # what a leave is answered concerns nobody
-            request.context = Asked(speaker, speaker.life)
+            request.context = RequestContext(speaker, speaker.incarnation)
         return signals
 
-    def _leave(self, request: Request, group: str, leaver: Leaver) -> list[Signal]:
-        speaker = self._own(request.connection, group, leaver)
+    def _handle_leave(
+        self, request: DecodedRequest, group: str, leaver: LeavingMember
+    ) -> list[Signal]:
+        speaker = self._find_leaving_member(request.connection, group, leaver)
         if speaker is None:
-            return self._removed(request, group, leaver)
-        return classic.left(speaker, leaver, request.at)
+            return self._note_removal(request, group, leaver)
+        return classic.handle_leave_request(speaker, leaver, request.at)
 
-    def _own(self, connection: Connection, group: str, leaver: Leaver) -> Speaker | None:
+    def _find_leaving_member(
+        self, connection: ConnectionDecoder, group: str, leaver: LeavingMember
+    ) -> WireMember | None:
         """Return who leaves by itself; None if someone else (an admin) makes it leave."""
-        here: Speaker | None = connection.speakers.get(group)
-        named = self.speakers.named(group, leaver.member_id)
+        here: WireMember | None = connection.speakers.get(group)
+        named = self.registry.find_by_id(group, leaver.member_id)
         if here is not None and (
             here is named
             or (leaver.instance_id and leaver.instance_id == here.member.group_instance_id)
@@ -148,68 +160,80 @@ class Interpreter:
             return named if named.member.client_id == client_id else None
         return here if leaver.member_id.startswith(f"{client_id}-") else None
 
-    def _removed(self, request: Request, group: str, leaver: Leaver) -> list[Signal]:
+    def _note_removal(
+        self, request: DecodedRequest, group: str, leaver: LeavingMember
+    ) -> list[Signal]:
         """Note why an admin removed a member: nobody's code, but it explains the group.
 
         It names static members by their instance alone; no member makes another one leave, whatever
         its client id.
         """
-        victim = self.speakers.named(group, leaver.member_id)
+        victim = self.registry.find_by_id(group, leaver.member_id)
         if victim is None and leaver.instance_id is not None:
-            victim = self.speakers.static(group, leaver.instance_id)
+            victim = self.registry.find_static(group, leaver.instance_id)
         if victim is None:
             self.counts["removed_unknown"] += 1
             return []
-        return [victim.signal(SignalKind.NOTE, request.at, reason=leaver.reason)]
+        return [victim.build_signal(SignalKind.NOTE, request.at, reason=leaver.reason)]
 
-    def _answer(self, answer: Answer) -> list[Signal]:
+    def _handle_response(self, answer: DecodedResponse) -> list[Signal]:
         request, asked = answer.request, answer.request.context
         match answer.message:
-            case Cluster(cluster_id=cluster_id, brokers=brokers):
+            case ClusterMetadata(cluster_id=cluster_id, brokers=brokers):
                 self._learn_ports(brokers)
                 if cluster_id is not None:
-                    self.speakers.learn_cluster(request.connection.server, cluster_id)
-            case Coordinators(nodes=nodes):
+                    self.registry.learn_cluster(request.connection.server, cluster_id)
+            case CoordinatorNodes(nodes=nodes):
                 self._learn_ports(nodes)
-        if not isinstance(asked, Asked):
+        if not isinstance(asked, RequestContext):
             return []
-        speaker = asked.speaker.merged_into or asked.speaker
-        return [] if asked.life < speaker.life else self._tell(speaker, answer)
+        speaker = asked.member.merged_into or asked.member
+        return (
+            []
+            if asked.incarnation < speaker.incarnation
+            else self._handle_member_response(speaker, answer)
+        )
 
-    def _tell(self, speaker: Speaker, answer: Answer) -> list[Signal]:
+    def _handle_member_response(self, speaker: WireMember, answer: DecodedResponse) -> list[Signal]:
         request, at = answer.request, answer.at
         match request.message, answer.message:
-            case Join(), JoinAnswer() as joined:
-                speaker = self.speakers.name(speaker, joined.member_id)
-                return classic.join_answered(speaker, joined, at)
-            case GroupHeartbeat() as heartbeat, GroupHeartbeatAnswer() as beat:
-                speaker = self.speakers.name(speaker, beat.member_id)
-                return consumer_group.answered(speaker, heartbeat, request.at, beat, at)
-            case InGroup() as asked, message if not _is_outdated(speaker, asked):
-                return self._tell_in_group(speaker, asked, answer, message)
+            case JoinRequest(), JoinResponse() as joined:
+                speaker = self.registry.assign_id(speaker, joined.member_id)
+                return classic.handle_join_response(speaker, joined, at)
+            case GroupHeartbeatRequest() as heartbeat, GroupHeartbeatResponse() as beat:
+                speaker = self.registry.assign_id(speaker, beat.member_id)
+                return consumer_group.handle_response(speaker, heartbeat, request.at, beat, at)
+            case MemberRequest() as asked, message if not _is_outdated(speaker, asked):
+                return self._handle_generation_response(speaker, asked, answer, message)
         return []
 
-    def _tell_in_group(
-        self, speaker: Speaker, asked: InGroup, answer: Answer, message: object
+    def _handle_generation_response(
+        self, speaker: WireMember, asked: MemberRequest, answer: DecodedResponse, message: object
     ) -> list[Signal]:
         match asked, message:
-            case Sync(), SyncAnswer() as synced:
-                return classic.sync_answered(speaker, synced, self.counts, answer.at)
-            case Heartbeat(), Errors(errors=errors):
+            case SyncRequest(), SyncResponse() as synced:
+                return classic.handle_sync_response(speaker, synced, self.counts, answer.at)
+            case HeartbeatRequest(), ErrorResponse(errors=errors):
                 if not any(errors) and self._has_lost_sync(speaker, asked, answer.request):
-                    return classic.heartbeat_after_loss(speaker, asked, answer.at)
-                return classic.in_group_answered(speaker, asked, errors, "Heartbeat", answer.at)
-            case Commit(), Errors(errors=errors):
-                return classic.in_group_answered(speaker, asked, errors, "OffsetCommit", answer.at)
+                    return classic.complete_lost_sync(speaker, asked, answer.at)
+                return classic.handle_member_response(
+                    speaker, asked, errors, "Heartbeat", answer.at
+                )
+            case CommitRequest(), ErrorResponse(errors=errors):
+                return classic.handle_member_response(
+                    speaker, asked, errors, "OffsetCommit", answer.at
+                )
         return []
 
-    def _has_lost_sync(self, speaker: Speaker, asked: InGroup, request: Request) -> bool:
+    def _has_lost_sync(
+        self, speaker: WireMember, asked: MemberRequest, request: DecodedRequest
+    ) -> bool:
         """Tell whether an accepted heartbeat shows the end of a round that was not seen."""
         known = speaker.generation
-        lost = speaker.unsynced and request.connection.gaps > speaker.gaps
+        lost = speaker.awaits_sync and request.connection.gaps > speaker.gaps_at_join
         return lost or (known is not None and asked.generation > known)
 
-    def _learn_ports(self, brokers: Iterable[Node]) -> None:
+    def _learn_ports(self, brokers: Iterable[HostPort]) -> None:
         for broker in brokers:
             if 0 < broker.port < 1 << 16:
                 self.ports[broker.port] = None
@@ -218,7 +242,7 @@ class Interpreter:
             self.ports.popitem(last=False)
 
 
-def _is_by_member(connection: Connection, asked: InGroup) -> bool:
+def _is_from_member(connection: ConnectionDecoder, asked: MemberRequest) -> bool:
     """Tell whether a member asks: one that finds its session expired has dropped its id.
 
     librdkafka's next heartbeat is without one: rd_kafka_cgrp_session_timeout_check.
@@ -226,7 +250,7 @@ def _is_by_member(connection: Connection, asked: InGroup) -> bool:
     return asked.generation >= 0 and bool(asked.member_id or asked.group in connection.speakers)
 
 
-def _is_outdated(speaker: Speaker, asked: InGroup) -> bool:
+def _is_outdated(speaker: WireMember, asked: MemberRequest) -> bool:
     """Tell whether a request was sent in an older generation, or as an earlier member."""
     known = speaker.generation
     return (known is not None and asked.generation < known) or (

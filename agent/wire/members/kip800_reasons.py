@@ -15,7 +15,7 @@ NONE = RebalanceStatus.NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class JoinCause:
     """A join's cause as its reason tells it."""
 
     status: RebalanceStatus
@@ -75,14 +75,14 @@ CODES = frozenset(status for _, status in _FIXED if status) | {
 _DROPPED = {"consumer poll timeout has expired.", "worker poll timeout has expired."}
 
 
-def join_cause(reason: str) -> Cause:
+def parse_join_reason(reason: str) -> JoinCause:
     """Return what a JoinGroup's reason says; `NONE` where it is no cause of its own."""
     if match := _FOLLOW_UP.fullmatch(reason):
-        return Cause(RebalanceStatus.USER_REQUESTED, int(match["due_ms"]))
+        return JoinCause(RebalanceStatus.USER_REQUESTED, int(match["due_ms"]))
     for pattern, status in _FIXED:
         if pattern.fullmatch(reason):
-            return Cause(status)
-    return Cause(RebalanceStatus.USER_REQUESTED)
+            return JoinCause(status)
+    return JoinCause(RebalanceStatus.USER_REQUESTED)
 
 
 def is_poll_timeout(reason: str | None) -> bool:

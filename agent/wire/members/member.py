@@ -5,60 +5,60 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.wire.codec.messages import Node, Partition, Partitions
+from agent.wire.codec.messages import HostPort, Partition, Partitions
 from agent.wire.codec.streams_user_data import SubscriptionInfo
-from agent.wire.connection import Connection
+from agent.wire.connection import ConnectionDecoder
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 
-NOTHING: frozenset[Any] = frozenset()
+EMPTY: frozenset[Any] = frozenset()
 """One for all: every other empty set takes 216 bytes, and 20,000 members are remembered."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Speaker:
+class WireMember:
     """What is known of one member."""
 
     member: Member
     process_id: str | None = None
-    connections: tuple[Connection, ...] = ()
-    merged_into: "Speaker | None" = None
+    connections: tuple[ConnectionDecoder, ...] = ()
+    merged_into: "WireMember | None" = None
     """The same member, where two connections turn out to carry it (a proxy's both sides)."""
     generation: int | None = None
     """The generation, or the member epoch."""
-    heard: frozenset[RebalanceStatus] = NOTHING
+    reported_causes: frozenset[RebalanceStatus] = EMPTY
     """The causes of this round that were passed on: each is told once."""
-    life: int = 0
+    incarnation: int = 0
     """How often it has left: what was asked in an earlier life is void."""
-    left: bool = False
-    settled: tuple[Partition, ...] | None = None
+    has_left: bool = False
+    assigned: tuple[Partition, ...] | None = None
     """What it has had since its last round; None: not known."""
     # classic protocol
-    topics: int | None = None
+    topics_hash: int | None = None
     """The hash of what it subscribes to: compared, and a set of each member's own is long."""
-    owned: Partitions = NOTHING
-    streams: SubscriptionInfo | None = None
-    demand: RebalanceStatus = RebalanceStatus.NONE
+    owned: Partitions = EMPTY
+    streams_info: SubscriptionInfo | None = None
+    follow_up: RebalanceStatus = RebalanceStatus.NONE
     """The follow-up that the last assignment asked the Streams instance for."""
-    unsynced: bool = False
-    gaps: int = 0
+    awaits_sync: bool = False
+    gaps_at_join: int = 0
     """The connection's losses when this round's join was sent."""
     # consumer, share and streams groups
-    subscription: int | None = None
+    subscription_hash: int | None = None
     """The same of these groups."""
     reported: Partitions | None = None
     target: Partitions | None = None
     target_at: float | None = None
     """When an assignment came that is not acknowledged yet (Unix seconds)."""
-    heard_at: float | None = None
+    confirmed_at: float | None = None
     """When a heartbeat was accepted after a cause that has changed no target (Unix seconds)."""
     warmups: bool = False
-    endpoint: Node | None = None
+    endpoint: HostPort | None = None
     endpoint_epoch: int | None = None
-    moved: bool = False
+    has_moved: bool = False
     """Its endpoint has changed, and the group does not know yet."""
 
-    def signal(  # noqa: PLR0913 - one argument a column that differs
+    def build_signal(  # noqa: PLR0913 - one argument a column that differs
         self,
         kind: SignalKind,
         at: float,
@@ -83,60 +83,62 @@ class Speaker:
             gained=gained,
         )
 
-    def settle(self, partitions: Partitions) -> int | None:
+    def assign(self, partitions: Partitions) -> int | None:
         """Take what it has from now on; return how much of it is new, None: not known."""
-        before, self.settled = self.settled, tuple(partitions)
+        before, self.assigned = self.assigned, tuple(partitions)
         return None if before is None else len(partitions.difference(before))
 
-    def seen(self, at: float) -> list[Signal]:
+    def report_alive(self, at: float) -> list[Signal]:
         """Return that it lives."""
-        return [self.signal(SignalKind.SEEN, at)]
+        return [self.build_signal(SignalKind.SEEN, at)]
 
-    def raise_(
+    def report_cause(
         self, status: RebalanceStatus, at: float, reason: str | None, layer: FollowUp | None = None
     ) -> list[Signal]:
         """Return a cause; told again in the same round it only confirms."""
-        if status in self.heard:
-            return self.seen(at)
-        self.heard |= {status}
+        if status in self.reported_causes:
+            return self.report_alive(at)
+        self.reported_causes |= {status}
         return [
-            self.signal(SignalKind.RAISE, at, status=status, reason=reason, streams_follow_up=layer)
+            self.build_signal(
+                SignalKind.RAISE, at, status=status, reason=reason, streams_follow_up=layer
+            )
         ]
 
-    def fail(self, at: float, reason: str) -> list[Signal]:
+    def report_failure(self, at: float, reason: str) -> list[Signal]:
         """Return that the round has failed for good."""
-        self.heard = NOTHING
-        return [self.signal(SignalKind.FAIL, at, reason=reason)]
+        self.reported_causes = EMPTY
+        return [self.build_signal(SignalKind.FAIL, at, reason=reason)]
 
-    def leave(self, at: float, reason: str | None) -> list[Signal]:
+    def report_leave(self, at: float, reason: str | None) -> list[Signal]:
         """Return that the user made it leave; once, however many connections show it."""
-        if self.left:
-            return self.seen(at)
-        self.retire()
-        self.heard = NOTHING
-        return [self.signal(SignalKind.LEAVE, at, reason=reason)]
+        if self.has_left:
+            return self.report_alive(at)
+        self.end_membership()
+        self.reported_causes = EMPTY
+        return [self.build_signal(SignalKind.LEAVE, at, reason=reason)]
 
-    def retire(self) -> None:
+    def end_membership(self) -> None:
         """Forget what holds only while it is a member."""
-        self.left = True
-        self.life += 1
-        self.owned, self.demand = NOTHING, RebalanceStatus.NONE
-        self.settled = ()
-        self._forget_heartbeats()
+        self.has_left = True
+        self.incarnation += 1
+        self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
+        self.assigned = ()
+        self._reset_heartbeats()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget what a process knew: perhaps this is another one, with its own subscription."""
-        self.topics, self.owned, self.streams = None, NOTHING, None
-        self.demand = RebalanceStatus.NONE
-        self.heard = NOTHING
-        self._forget_heartbeats()
+        self.topics_hash, self.owned, self.streams_info = None, EMPTY, None
+        self.follow_up = RebalanceStatus.NONE
+        self.reported_causes = EMPTY
+        self._reset_heartbeats()
 
-    def _forget_heartbeats(self) -> None:
+    def _reset_heartbeats(self) -> None:
         """Forget what members of consumer, share and streams groups tell and are told."""
-        self.subscription = self.reported = self.target = None
-        self.target_at = self.heard_at = None
+        self.subscription_hash = self.reported = self.target = None
+        self.target_at = self.confirmed_at = None
         self.endpoint = self.endpoint_epoch = None
-        self.warmups = self.moved = False
+        self.warmups = self.has_moved = False
 
     def learn(self, **changes: str | float | None) -> None:
         """Change what the member is known by; None changes nothing."""

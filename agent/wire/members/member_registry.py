@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from agent.wire.codec.messages import Node
-from agent.wire.connection import Connection, Request
-from agent.wire.members.member import Speaker
+from agent.wire.codec.messages import HostPort
+from agent.wire.connection import ConnectionDecoder, DecodedRequest
+from agent.wire.members.member import WireMember
 from metrics.model.signals import Member, MemberKey, streams_thread
 
 _SERVERS_LIMIT = 1_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Speakers:
+class MemberRegistry:
     """Every member, and how it is found."""
 
     cluster: str = ""
@@ -30,36 +30,36 @@ class Speakers:
     limit: int = 20_000
     """Members remembered; the longest silent goes first, and is counted as ``member_evicted``."""
     counts: Counter[str] = field(default_factory=Counter)
-    _by_key: OrderedDict[MemberKey, Speaker] = field(default_factory=OrderedDict)
-    _by_member_id: dict[tuple[str, str], Speaker] = field(default_factory=dict)
-    _by_instance: dict[tuple[str, str], Speaker] = field(default_factory=dict)
+    _by_key: OrderedDict[MemberKey, WireMember] = field(default_factory=OrderedDict)
+    _by_member_id: dict[tuple[str, str], WireMember] = field(default_factory=dict)
+    _by_instance: dict[tuple[str, str], WireMember] = field(default_factory=dict)
     """Static members, by group and `group.instance.id`: the latest one of it."""
-    _by_client: dict[tuple[str, str, str], tuple[Speaker, ...]] = field(default_factory=dict)
+    _by_client: dict[tuple[str, str, str], tuple[WireMember, ...]] = field(default_factory=dict)
     """By group, client id (of the Streams instance, for its threads) and host."""
-    _clusters: OrderedDict[Node, str] = field(default_factory=OrderedDict)
+    _clusters: OrderedDict[HostPort, str] = field(default_factory=OrderedDict)
 
-    def named(self, group: str, member_id: str) -> Speaker | None:
+    def find_by_id(self, group: str, member_id: str) -> WireMember | None:
         """Return the member with this id, if it was met."""
         return self._by_member_id.get((group, member_id))
 
-    def static(self, group: str, instance_id: str) -> Speaker | None:
+    def find_static(self, group: str, instance_id: str) -> WireMember | None:
         """Return the static member of this `group.instance.id`, if it was met."""
         return self._by_instance.get((group, instance_id))
 
-    def learn_cluster(self, server: Node, cluster_id: str) -> None:
+    def learn_cluster(self, server: HostPort, cluster_id: str) -> None:
         """Remember which cluster a broker is of."""
         self._clusters[server] = cluster_id
         if len(self._clusters) > _SERVERS_LIMIT:
             self._clusters.popitem(last=False)
 
-    def meet(
+    def resolve(
         self,
-        request: Request,
+        request: DecodedRequest,
         group: str,
         member_id: str,
         instance_id: str | None,
         process_id: str | None = None,
-    ) -> Speaker:
+    ) -> WireMember:
         """Return who sent a request of a group: found, or new."""
         connection = request.connection
         speaker = self._find(connection, group, member_id, instance_id, process_id)
@@ -72,9 +72,9 @@ class Speakers:
         if speaker.process_id is None:
             speaker.process_id = process_id
         speaker.learn(software=connection.software)
-        return self.name(speaker, member_id)
+        return self.assign_id(speaker, member_id)
 
-    def name(self, speaker: Speaker, member_id: str | None) -> Speaker:
+    def assign_id(self, speaker: WireMember, member_id: str | None) -> WireMember:
         """Give a member its id; return the one that has it already, if there is one."""
         if not member_id or member_id == speaker.member.member_id:
             return speaker
@@ -83,32 +83,32 @@ class Speakers:
         if other is not None and other.member.client_id == speaker.member.client_id:
             self._merge(speaker, other)
             return other
-        self._unname(speaker)
+        self._release_id(speaker)
         self._by_member_id[group, member_id] = speaker
         speaker.learn(member_id=member_id)
         speaker.generation = None
         return speaker
 
-    def connected(self) -> set[str]:
+    def list_connected_origins(self) -> set[str]:
         """Return the streams of all members that have a connection."""
         return {each.member.origin for each in self._by_key.values() if each.connections}
 
-    def leave_connection(self, connection: Connection) -> None:
+    def disconnect(self, connection: ConnectionDecoder) -> None:
         """Take a connection from those who spoke on it."""
         for speaker in connection.speakers.values():
             speaker.connections = tuple(c for c in speaker.connections if c is not connection)
-            if speaker.left and not speaker.connections:
-                speaker.begin_anew()
+            if speaker.has_left and not speaker.connections:
+                speaker.reset()
         connection.speakers.clear()
 
     def _find(
         self,
-        connection: Connection,
+        connection: ConnectionDecoder,
         group: str,
         member_id: str,
         instance_id: str | None,
         process_id: str | None,
-    ) -> Speaker | None:
+    ) -> WireMember | None:
         client_id = connection.client_id or ""
         found = self._by_member_id.get((group, member_id)) if member_id else None
         if found is not None and found.member.client_id == client_id:
@@ -116,35 +116,39 @@ class Speakers:
         found = _on(connection, group)
         if found is not None and found.member.group_instance_id == instance_id:
             return found
-        kin = self._by_client.get(_client(group, client_id, connection.client.host), ())
+        kin = self._by_client.get(_client_key(group, client_id, connection.client.host), ())
         for speaker in reversed(kin):
             member = speaker.member
             if (member.client_id, member.group_instance_id) != (client_id, instance_id):
                 continue
-            if not speaker.connections or _is_of(speaker, process_id):
-                self._part(speaker)
-                speaker.begin_anew()
+            if not speaker.connections or _is_of_process(speaker, process_id):
+                self._detach(speaker)
+                speaker.reset()
                 return speaker
         return None
 
-    def _part(self, speaker: Speaker) -> None:
+    def _detach(self, speaker: WireMember) -> None:
         """Take from a member connections that have not ended yet, with what it asked on them."""
         if speaker.connections:
-            speaker.life += 1
+            speaker.incarnation += 1
         for connection in speaker.connections:
             connection.speakers.pop(speaker.member.group, None)
         speaker.connections = ()
 
     def _add(
-        self, connection: Connection, group: str, instance_id: str | None, process_id: str | None
-    ) -> Speaker:
+        self,
+        connection: ConnectionDecoder,
+        group: str,
+        instance_id: str | None,
+        process_id: str | None,
+    ) -> WireMember:
         host, client_id = connection.client.host, connection.client_id or ""
-        client = _client(group, client_id, host)
+        client = _client_key(group, client_id, host)
         member = Member(
             cluster=self._cluster_of(connection.server),
             group=group,
             client_id=client_id,
-            origin=self._stream(connection, self._by_client.get(client, ()), process_id),
+            origin=self._choose_origin(connection, self._by_client.get(client, ()), process_id),
             group_instance_id=instance_id,
             host=host,
         )
@@ -152,18 +156,18 @@ class Speakers:
             return self._by_key[member.key]
         while member.key in self._by_key:  # the same port again
             member = replace(member, origin=f"{member.origin}+")
-        speaker = Speaker(member=member, process_id=process_id)
+        speaker = WireMember(member=member, process_id=process_id)
         self._by_key[member.key] = speaker
         if instance_id is not None:
             self._by_instance[group, instance_id] = speaker
         self._by_client[client] = (*self._by_client.get(client, ()), speaker)
         if len(self._by_key) > self.limit:
-            self._forget(next(iter(self._by_key.values())))
+            self._remove(next(iter(self._by_key.values())))
             self.counts["member_evicted"] += 1
         return speaker
 
-    def _stream(
-        self, connection: Connection, kin: tuple[Speaker, ...], process_id: str | None
+    def _choose_origin(
+        self, connection: ConnectionDecoder, kin: tuple[WireMember, ...], process_id: str | None
     ) -> str:
         if streams_thread(connection.client_id or ""):
             for thread in kin:
@@ -175,52 +179,52 @@ class Speakers:
                 return process_id
         return f"{connection.client.host}:{connection.client.port}"
 
-    def _cluster_of(self, server: Node) -> str:
+    def _cluster_of(self, server: HostPort) -> str:
         if self.cluster:
             return self.cluster
         known = set(self._clusters.values())
         return self._clusters.get(server) or (known.pop() if len(known) == 1 else "")
 
-    def _merge(self, speaker: Speaker, other: Speaker) -> None:
+    def _merge(self, speaker: WireMember, other: WireMember) -> None:
         connections = speaker.connections
-        self._forget(speaker)
+        self._remove(speaker)
         speaker.merged_into = other
         other.connections = tuple(dict.fromkeys(other.connections + connections))
         for connection in connections:
             connection.speakers[other.member.group] = other
 
-    def _unname(self, speaker: Speaker) -> None:
+    def _release_id(self, speaker: WireMember) -> None:
         name = (speaker.member.group, speaker.member.member_id or "")
         if self._by_member_id.get(name) is speaker:
             del self._by_member_id[name]
 
-    def _forget(self, speaker: Speaker) -> None:
+    def _remove(self, speaker: WireMember) -> None:
         """Drop a member; what it asked for will be void."""
         member = speaker.member
-        speaker.life += 1
+        speaker.incarnation += 1
         for connection in speaker.connections:
             connection.speakers.pop(member.group, None)
         del self._by_key[member.key]
-        self._unname(speaker)
+        self._release_id(speaker)
         instance = (member.group, member.group_instance_id or "")
         if self._by_instance.get(instance) is speaker:
             del self._by_instance[instance]
-        client = _client(member.group, member.client_id, member.host)
+        client = _client_key(member.group, member.client_id, member.host)
         kin = tuple(each for each in self._by_client.pop(client) if each is not speaker)
         if kin:
             self._by_client[client] = kin
 
 
-def _is_of(thread: Speaker, process_id: str | None) -> bool:
+def _is_of_process(thread: WireMember, process_id: str | None) -> bool:
     """Tell whether a Streams thread is of this process: there it is the only one of its name."""
     return process_id is not None and thread.process_id == process_id
 
 
-def _on(connection: Connection, group: str) -> Speaker | None:
-    speaker: Speaker | None = connection.speakers.get(group)
+def _on(connection: ConnectionDecoder, group: str) -> WireMember | None:
+    speaker: WireMember | None = connection.speakers.get(group)
     return speaker
 
 
-def _client(group: str, client_id: str, host: str) -> tuple[str, str, str]:
+def _client_key(group: str, client_id: str, host: str) -> tuple[str, str, str]:
     thread = streams_thread(client_id)
     return group, client_id if thread is None else thread.instance, host

@@ -20,14 +20,14 @@ class TruncatedError(DecodeError):
         self.missing = missing
 
 
-class Rewritten(NamedTuple):
+class RewrittenHead(NamedTuple):
     """``head`` takes the place of the answer's first ``consumed`` bytes."""
 
     head: bytes
     consumed: int
 
 
-class Reader:
+class AddressReader:
     """A position in an answer, and what changes before it."""
 
     __slots__ = ("_data", "_flexible", "_kept", "_out", "_route", "at")
@@ -78,7 +78,7 @@ class Reader:
                 self.varint()
                 self.skip(self.varint())
 
-    def node(self) -> None:
+    def rewrite_address(self) -> None:
         """Read a node id, its host and its port, and have the address rewritten."""
         self.skip(4)
         start = self.at
@@ -96,22 +96,22 @@ class Reader:
         self._out += (self._data[self._kept : start], by)
         self._kept = self.at
 
-    def part(self, size: int) -> "Reader":
+    def take_part(self, size: int) -> "AddressReader":
         """Return a reader of the next bytes alone, and pass over them."""
         self.skip(size)
         data = self._data[self.at - size : self.at]
-        return Reader(data, self._route, flexible=self._flexible)
+        return AddressReader(data, self._route, flexible=self._flexible)
 
-    def rewritten(self) -> Rewritten:
-        return Rewritten(b"".join((*self._out, self._data[self._kept : self.at])), self.at)
+    def result(self) -> RewrittenHead:
+        return RewrittenHead(b"".join((*self._out, self._data[self._kept : self.at])), self.at)
 
     def _address(self, host: str, port: int) -> bytes:
         text = host.encode()
-        size = varint(len(text) + 1) if self._flexible else _INT16.pack(len(text))
+        size = encode_varint(len(text) + 1) if self._flexible else _INT16.pack(len(text))
         return size + text + _INT32.pack(port)
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """Encode an unsigned varint."""
     out = bytearray()
     while value > 0x7F:

@@ -11,7 +11,7 @@ but a Metadata request when a leader changes. Share groups have no such version:
 import struct
 from collections.abc import Callable
 
-from agent.wire.proxying.address_patch import Reader, Rewritten, Route, varint
+from agent.wire.proxying.address_patch import AddressReader, RewrittenHead, Route, encode_varint
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 10, 18, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
@@ -35,7 +35,7 @@ _LAST_VERSION = {
     SHARE_ACKNOWLEDGE: 2,
 }
 """What clients may use at most, so that no address passes by."""
-NAMING = _VERSIONS.keys() | _LAST_VERSION.keys()
+APIS_WITH_ADDRESSES = _VERSIONS.keys() | _LAST_VERSION.keys()
 """The APIs of which some version has, or may have, addresses in its answers."""
 _FIRST_FLEXIBLE = {PRODUCE: 9, METADATA: 9, FIND_COORDINATOR: 3}
 """Those of all other APIs are flexible."""
@@ -49,12 +49,12 @@ def has_addresses(api_key: int, version: int) -> bool:
     return version in _VERSIONS.get(api_key, ())
 
 
-def is_whole(api_key: int) -> bool:
+def has_addresses_at_end(api_key: int) -> bool:
     """Tell whether an API's answers have their addresses at the end."""
     return api_key in {SHARE_FETCH, SHARE_ACKNOWLEDGE}
 
 
-def names_nobody(api_key: int, answer: bytes) -> bool:
+def names_no_broker(api_key: int, answer: bytes) -> bool:
     """Tell whether a whole answer's last bytes say already that there is no address in it."""
     end = _LAST_BYTES.get(api_key)
     return end is not None and answer.endswith(end)
@@ -65,7 +65,7 @@ def is_too_new(api_key: int, version: int) -> bool:
     return version > _LAST_VERSION.get(api_key, version)
 
 
-def rewrite(api_key: int, version: int, data: bytes, route: Route) -> Rewritten:
+def rewrite(api_key: int, version: int, data: bytes, route: Route) -> RewrittenHead:
     """Rewrite an answer, of which ``data`` is the start, from its correlation id on.
 
     Raises:
@@ -75,41 +75,41 @@ def rewrite(api_key: int, version: int, data: bytes, route: Route) -> Rewritten:
     """
     if api_key == API_VERSIONS:
         return _cap_versions(version, data)
-    reader = Reader(data, route, flexible=version >= _FIRST_FLEXIBLE.get(api_key, 0))
+    reader = AddressReader(data, route, flexible=version >= _FIRST_FLEXIBLE.get(api_key, 0))
     reader.skip(4)  # correlation id
     reader.tags()
-    _WALKS[api_key](reader, version)
-    return reader.rewritten()
+    _REWRITERS[api_key](reader, version)
+    return reader.result()
 
 
-def _metadata(reader: Reader, version: int) -> None:
+def _rewrite_metadata(reader: AddressReader, version: int) -> None:
     if version >= 3:
         reader.skip(4)  # throttle time
     for _ in range(reader.count()):
-        reader.node()
+        reader.rewrite_address()
         if version >= 1:
             reader.text()  # rack
         reader.tags()
 
 
-def _find_coordinator(reader: Reader, version: int) -> None:
+def _rewrite_find_coordinator(reader: AddressReader, version: int) -> None:
     if version >= 1:
         reader.skip(4)  # throttle time
     if version < 4:
         reader.skip(2)  # error
         if version >= 1:
             reader.text()  # its message
-        reader.node()
+        reader.rewrite_address()
         return
     for _ in range(reader.count()):
         reader.text()  # key
-        reader.node()
+        reader.rewrite_address()
         reader.skip(2)  # error
         reader.text()  # its message
         reader.tags()
 
 
-def _describe_cluster(reader: Reader, version: int) -> None:
+def _rewrite_describe_cluster(reader: AddressReader, version: int) -> None:
     reader.skip(4 + 2)  # throttle time, error
     reader.text()  # its message
     if version >= 1:
@@ -117,14 +117,14 @@ def _describe_cluster(reader: Reader, version: int) -> None:
     reader.text()  # cluster id
     reader.skip(4)  # controller
     for _ in range(reader.count()):
-        reader.node()
+        reader.rewrite_address()
         reader.text()  # rack
         if version >= 2:
             reader.skip(1)  # whether it is fenced
         reader.tags()
 
 
-def _produce(reader: Reader, version: int) -> None:
+def _rewrite_produce(reader: AddressReader, version: int) -> None:
     for _ in range(reader.count()):
         if version >= 13:
             reader.skip(16)  # topic id
@@ -142,14 +142,14 @@ def _produce(reader: Reader, version: int) -> None:
     reader.skip(4)  # throttle time
     for _ in range(reader.varint()):
         tag, start = reader.varint(), reader.at
-        field = reader.part(reader.varint())
+        field = reader.take_part(reader.varint())
         if tag == 0:
-            _endpoints(field)
-            changed = field.rewritten().head
-            reader.replace(start, varint(len(changed)) + changed)
+            _rewrite_endpoints(field)
+            changed = field.result().head
+            reader.replace(start, encode_varint(len(changed)) + changed)
 
 
-def _share_fetch(reader: Reader, version: int) -> None:
+def _rewrite_share_fetch(reader: AddressReader, version: int) -> None:
     reader.skip(4 + 2)  # throttle time, error
     reader.text()  # its message
     if version >= 1:
@@ -169,10 +169,10 @@ def _share_fetch(reader: Reader, version: int) -> None:
                 reader.tags()
             reader.tags()
         reader.tags()
-    _endpoints(reader)
+    _rewrite_endpoints(reader)
 
 
-def _share_acknowledge(reader: Reader, version: int) -> None:
+def _rewrite_share_acknowledge(reader: AddressReader, version: int) -> None:
     reader.skip(4 + 2)  # throttle time, error
     reader.text()  # its message
     if version >= 2:
@@ -186,33 +186,33 @@ def _share_acknowledge(reader: Reader, version: int) -> None:
             reader.tags()
             reader.tags()
         reader.tags()
-    _endpoints(reader)
+    _rewrite_endpoints(reader)
 
 
-def _endpoints(reader: Reader) -> None:
+def _rewrite_endpoints(reader: AddressReader) -> None:
     for _ in range(reader.count()):
-        reader.node()
+        reader.rewrite_address()
         reader.text()  # rack
         reader.tags()
 
 
-_WALKS: dict[int, Callable[[Reader, int], None]] = {
-    PRODUCE: _produce,
-    METADATA: _metadata,
-    FIND_COORDINATOR: _find_coordinator,
-    DESCRIBE_CLUSTER: _describe_cluster,
-    SHARE_FETCH: _share_fetch,
-    SHARE_ACKNOWLEDGE: _share_acknowledge,
+_REWRITERS: dict[int, Callable[[AddressReader, int], None]] = {
+    PRODUCE: _rewrite_produce,
+    METADATA: _rewrite_metadata,
+    FIND_COORDINATOR: _rewrite_find_coordinator,
+    DESCRIBE_CLUSTER: _rewrite_describe_cluster,
+    SHARE_FETCH: _rewrite_share_fetch,
+    SHARE_ACKNOWLEDGE: _rewrite_share_acknowledge,
 }
 
 
-def _cap_versions(version: int, data: bytes) -> Rewritten:
+def _cap_versions(version: int, data: bytes) -> RewrittenHead:
     """Hold APIs with addresses to the versions that are read; the size stays."""
     flexible = version >= 3
-    reader = Reader(data, lambda _host, _port: None, flexible=flexible)
+    reader = AddressReader(data, lambda _host, _port: None, flexible=flexible)
     reader.skip(4 + 2)  # correlation id (its header has no tags in any version), error
     if data[4:6] != b"\0\0":  # such an answer may be of version 0, whatever was asked
-        return reader.rewritten()
+        return reader.result()
     for _ in range(reader.count()):
         start = reader.at
         reader.skip(_VERSION_RANGE.size)
@@ -221,4 +221,4 @@ def _cap_versions(version: int, data: bytes) -> Rewritten:
         if capped != last:
             reader.replace(start, _VERSION_RANGE.pack(api_key, first, capped))
         reader.tags()
-    return reader.rewritten()
+    return reader.result()

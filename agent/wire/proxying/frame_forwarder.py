@@ -16,15 +16,15 @@ from agent.errors import DecodeError
 from agent.wire.codec.apis import APIS
 from agent.wire.codec.correlation import Correlation
 from agent.wire.codec.framing import FRAME_LIMIT
-from agent.wire.connection import ANSWERED, looks_like_request
-from agent.wire.proxying.address_patch import Rewritten, Route, TruncatedError
+from agent.wire.connection import APIS_WITH_RESPONSE, looks_like_request
+from agent.wire.proxying.address_patch import RewrittenHead, Route, TruncatedError
 from agent.wire.proxying.address_rewriter import (
-    NAMING,
+    APIS_WITH_ADDRESSES,
     PRODUCE,
     has_addresses,
+    has_addresses_at_end,
     is_too_new,
-    is_whole,
-    names_nobody,
+    names_no_broker,
     rewrite,
 )
 
@@ -38,44 +38,49 @@ _REQUEST = struct.Struct(">hhi")
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _REQUEST_BYTES_MAX = 256 << 20
 """No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
-Visit = Callable[[bytes, int, int], Rewritten | None]
+Visit = Callable[[bytes, int, int], RewrittenHead | None]
 """(data, where a frame's body starts, its size): what replaces its start, with the length.
 
 It may raise `TruncatedError`, to see the frame again with more of it.
 """
-Show = Callable[[bytes], object]
+Decode = Callable[[bytes], object]
 """Takes bytes for the decoder."""
 
 
-class Cutter:
+class FrameSplitter:
     """Finds the frames of one direction."""
 
     __slots__ = (
         "_broken",
+        "_decode",
         "_head",
         "_missing",
         "_passed",
-        "_show",
         "_visit",
-        "held",
+        "is_decoded",
         "rewrites",
-        "shown",
         "skip",
+        "withheld",
     )
 
     def __init__(
-        self, head_bytes: int, visit: Visit, show: Show, broken: Callable[[], None], rewrites: Sized
+        self,
+        head_bytes: int,
+        visit: Visit,
+        show: Decode,
+        broken: Callable[[], None],
+        rewrites: Sized,
     ) -> None:
         """Have each frame visited, with at least its first ``head_bytes``.
 
         Where something is no frame, all passes from then on, and ``broken`` is called.
         """
-        self._head, self._visit, self._show, self._broken = head_bytes, visit, show, broken
+        self._head, self._visit, self._decode, self._broken = head_bytes, visit, show, broken
         self.rewrites = rewrites
         """Not empty while a frame that comes next may be changed."""
-        self.shown = False
+        self.is_decoded = False
         """Whether the frame that was visited last is shown to the decoder: the visit says so."""
-        self.held: list[bytes] = []
+        self.withheld: list[bytes] = []
         """A frame's start, in pieces, until more has come; to look whether there is any."""
         self._missing = 0
         self._passed = 0
@@ -85,58 +90,58 @@ class Cutter:
 
     def close(self) -> None:
         """Let go of those that are called: they may be methods of who keeps this."""
-        self._visit, self._broken = _change_nothing, _do_nothing
+        self._visit, self._broken = _visit_nothing, _do_nothing
 
     @property
-    def between_frames(self) -> bool:
+    def is_between_frames(self) -> bool:
         """Whether the last frame was complete."""
-        return not self.skip and not self.held
+        return not self.skip and not self.withheld
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that go on now."""
         kept = 0
-        if self.held:
-            self.held.append(data)
+        if self.withheld:
+            self.withheld.append(data)
             self._missing -= len(data)
             if self._missing > 0:
                 return b""
-            data = b"".join(self.held)
-            self.held.clear()
+            data = b"".join(self.withheld)
+            self.withheld.clear()
             kept = self._passed
         elif self.skip:
-            if self.shown:
-                self._show(data[: self.skip])
+            if self.is_decoded:
+                self._decode(data[: self.skip])
             if self.skip >= len(data):
                 self.skip -= len(data)
                 return data
-        return self._cut(data, kept)
+        return self._split(data, kept)
 
-    def follow(self, data: bytes) -> None:
+    def track(self, data: bytes) -> None:
         """Take bytes that have gone on as they came: none is held, no frame is to be changed."""
         self.feed(data)
-        self._passed = sum(map(len, self.held))
+        self._passed = sum(map(len, self.withheld))
 
-    def _cut(self, data: bytes, kept: int) -> bytes:
+    def _split(self, data: bytes, kept: int) -> bytes:
         """Find the frames that start in ``data``, of which so many bytes have gone on."""
         out: list[bytes] = []
         at, end = self.skip, len(data)
         try:
             while at < end:
                 size = self._size(data, at)
-                self.shown = False
+                self.is_decoded = False
                 changed = self._visit(data, at + 4, size) if size >= self._head else None
                 if changed is not None:
                     out += (data[kept:at], changed.head)
                     kept = at + changed.consumed
-                if self.shown:
-                    self._show(data[at : at + 4 + size])
+                if self.is_decoded:
+                    self._decode(data[at : at + 4 + size])
                 at += 4 + size
         except TruncatedError as error:
-            self.held.append(data[at:])
+            self.withheld.append(data[at:])
             self._missing = error.missing
             self._passed = max(0, kept - at)
         except DecodeError:
-            self._show(data[at:])  # for it to see that this is no frame
+            self._decode(data[at:])  # for it to see that this is no frame
             self._broken()
             at = ENDLESS
         self.skip = max(0, at - end)
@@ -156,25 +161,25 @@ class Cutter:
         return size
 
 
-class Passage:
+class FrameForwarder:
     """Both directions of one connection."""
 
     __slots__ = (
-        "_answered",
-        "_asked",
         "_counts",
         "_expected",
+        "_has_request",
+        "_last_request",
+        "_last_response",
         "_pending",
         "_raw",
         "_route",
-        "_spoken",
-        "answers",
-        "received",
+        "feed_broker",
+        "feed_client",
         "requests",
-        "sent",
+        "responses",
     )
 
-    def __init__(self, route: Route, counts: Counter[str], asks: Show, tells: Show) -> None:
+    def __init__(self, route: Route, counts: Counter[str], asks: Decode, tells: Decode) -> None:
         """Rewrite with ``route``; ``counts`` takes what could not be, by a short reason.
 
         ``asks`` and ``tells`` take the requests and the answers that the decoder reads.
@@ -182,81 +187,85 @@ class Passage:
         self._route, self._counts = route, counts
         self._pending: Correlation[tuple[int, int]] = Correlation()
         self._expected: Correlation[bool] = Correlation()
-        self._spoken = self._raw = False
-        self._asked: int | None = None
-        self._answered: int | None = None
-        self.requests = Cutter(_REQUEST.size, self._request, asks, self._tunnel, ())
-        self.answers = Cutter(_INT32.size, self._answer, tells, self._tunnel, self._pending.pending)
-        self.sent = self.requests.feed
+        self._has_request = self._raw = False
+        self._last_request: int | None = None
+        self._last_response: int | None = None
+        self.requests = FrameSplitter(_REQUEST.size, self._visit_request, asks, self._tunnel, ())
+        self.responses = FrameSplitter(
+            _INT32.size, self._visit_response, tells, self._tunnel, self._pending.pending
+        )
+        self.feed_client = self.requests.feed
         """Takes bytes of the client; returns those that go on to the broker."""
-        self.received = self.answers.feed
+        self.feed_broker = self.responses.feed
         """Takes bytes of the broker; returns those that go on to the client."""
 
     def close(self) -> None:
         """Take nothing more. Then its memory is free as soon as nobody keeps it."""
         self.requests.close()
-        self.answers.close()
+        self.responses.close()
 
     @property
-    def at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is under way: every request that has an answer was answered."""
-        between = self.requests.between_frames and self.answers.between_frames
-        return between and self._asked == self._answered
+        between = self.requests.is_between_frames and self.responses.is_between_frames
+        return between and self._last_request == self._last_response
 
     def _tunnel(self) -> None:
-        self.requests.skip = self.answers.skip = ENDLESS
-        self.requests.shown = self.answers.shown = False
+        self.requests.skip = self.responses.skip = ENDLESS
+        self.requests.is_decoded = self.responses.is_decoded = False
         self._counts["tunnelled"] += 1
 
-    def _request(self, data: bytes, at: int, size: int) -> None:
+    def _visit_request(self, data: bytes, at: int, size: int) -> None:
         api_key, version, correlation_id = _REQUEST.unpack_from(data, at)
-        if not self._spoken:
+        if not self._has_request:
             if size > _REQUEST_BYTES_MAX or not 0 <= api_key < _API_KEYS or correlation_id < 0:
                 raise DecodeError("the first bytes are no Kafka request")
-            self._spoken = self.requests.shown = True
+            self._has_request = self.requests.is_decoded = True
         if self._raw and not looks_like_request(data[at - 4 :]):
             return
         self._raw = api_key == _SASL_HANDSHAKE and version == 0
-        if api_key != PRODUCE or _expects_answer(data, at, version):
-            self._asked = correlation_id
-        if api_key in APIS and self._fits(size):
-            self.requests.shown = True
-            self._expected.ask(correlation_id, api_key in ANSWERED)
-        if api_key in NAMING:
-            self._ask(api_key, version, correlation_id)
+        if api_key != PRODUCE or _expects_response(data, at, version):
+            self._last_request = correlation_id
+        if api_key in APIS and self._is_decodable(size):
+            self.requests.is_decoded = True
+            self._expected.add(correlation_id, api_key in APIS_WITH_RESPONSE)
+        if api_key in APIS_WITH_ADDRESSES:
+            self._remember_request(api_key, version, correlation_id)
 
-    def _ask(self, api_key: int, version: int, correlation_id: int) -> None:
+    def _remember_request(self, api_key: int, version: int, correlation_id: int) -> None:
         """Remember a request whose answer may have addresses."""
         if has_addresses(api_key, version):
-            self._pending.ask(correlation_id, (api_key, version))
+            self._pending.add(correlation_id, (api_key, version))
         elif is_too_new(api_key, version):
             self._counts[f"unread_addresses_{api_key}_{version}"] += 1
 
-    def _answer(self, data: bytes, at: int, size: int) -> Rewritten | None:
+    def _visit_response(self, data: bytes, at: int, size: int) -> RewrittenHead | None:
         correlation_id = _INT32.unpack_from(data, at)[0]
         rewritten = None
         if correlation_id in self._pending:
             asked = self._pending.peek(correlation_id)
-            rewritten = self._rewritten(data[at : at + size], size, *asked)
-            self._pending.answer(correlation_id)
-        self.answers.shown = bool(self._expected.answer(correlation_id)) and self._fits(size)
-        self._answered = correlation_id
+            rewritten = self._rewrite(data[at : at + size], size, *asked)
+            self._pending.take(correlation_id)
+        self.responses.is_decoded = bool(
+            self._expected.take(correlation_id)
+        ) and self._is_decodable(size)
+        self._last_response = correlation_id
         if rewritten is None:
             return None
         head, consumed = rewritten
-        return Rewritten(_INT32.pack(size + len(head) - consumed) + head, 4 + consumed)
+        return RewrittenHead(_INT32.pack(size + len(head) - consumed) + head, 4 + consumed)
 
-    def _fits(self, size: int) -> bool:
+    def _is_decodable(self, size: int) -> bool:
         """Whether the decoder reads a frame so long."""
         if size > FRAME_LIMIT:
             self._counts["oversized"] += 1
         return size <= FRAME_LIMIT
 
-    def _rewritten(self, data: bytes, size: int, api_key: int, version: int) -> Rewritten | None:
+    def _rewrite(self, data: bytes, size: int, api_key: int, version: int) -> RewrittenHead | None:
         missing = size - len(data)
-        if not missing and names_nobody(api_key, data):
+        if not missing and names_no_broker(api_key, data):
             return None
-        wanted = missing if is_whole(api_key) else 0
+        wanted = missing if has_addresses_at_end(api_key) else 0
         try:
             if not wanted:
                 return rewrite(api_key, version, data, self._route)
@@ -273,7 +282,7 @@ class Passage:
 _API_KEYS = 256
 
 
-def _change_nothing(_data: bytes, _at: int, _size: int) -> None:
+def _visit_nothing(_data: bytes, _at: int, _size: int) -> None:
     """Stand where a visit was."""
 
 
@@ -281,7 +290,7 @@ def _do_nothing() -> None:
     """Stand where something was to be called."""
 
 
-def _expects_answer(data: bytes, at: int, version: int) -> bool:
+def _expects_response(data: bytes, at: int, version: int) -> bool:
     """Tell whether a Produce request is to be answered: not with acks=0."""
     try:
         at += _REQUEST.size

@@ -19,13 +19,13 @@ LOST_AFTER_S = 0.5
 """Captures mix packets of several queues by milliseconds."""
 RESENT_WITHIN_S = 60.0
 """Linux sends again after 0.2 s and doubles that each time."""
-WAITING_BYTES = 4 << 20
+PENDING_BYTES = 4 << 20
 """What may wait behind a hole: about a receive window."""
-_WAITING_SEGMENTS = 4_096
+_PENDING_SEGMENTS = 4_096
 _RANGE = 1 << 32
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Bytes of a direction, or as many bytes of it that were lost; neither is its end."""
 
     direction: int
@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     lost: int
 
 
-class Waiting(NamedTuple):
+class PendingSegment(NamedTuple):
     """A segment that is not delivered yet, by its position in the stream."""
 
     at: int
@@ -44,7 +44,7 @@ class Waiting(NamedTuple):
 
 
 @dataclass(slots=True)
-class Half:
+class Direction:
     """One direction. Positions are sequence numbers without their wrapping around."""
 
     next: int | None = None
@@ -52,7 +52,7 @@ class Half:
     acked: int = 0
     """What the other end said to have received, and when it said so (Unix seconds)."""
     acked_at: float = 0.0
-    waiting: list[Waiting] = field(default_factory=list)
+    pending: list[PendingSegment] = field(default_factory=list)
 
     def position(self, seq: int) -> int:
         """Return the position of a sequence number: the one nearest to ``next``."""
@@ -62,20 +62,22 @@ class Half:
 
 
 @dataclass(slots=True)
-class Stream:
+class TcpStream:
     """Both directions (0 and 1) of one connection."""
 
-    halves: tuple[Half, Half] = field(default_factory=lambda: (Half(), Half()))
-    patience: int = 0
+    directions: tuple[Direction, Direction] = field(
+        default_factory=lambda: (Direction(), Direction())
+    )
+    reorder_packets: int = 0
     """How many packets of the capture must pass, too, before a loss is sure."""
     stuck_at: float | None = None
     """Since when something waits without progress (Unix seconds)."""
     stuck_since: int = 0
     """The same in packets of the capture."""
 
-    def push(self, direction: int, segment: Segment, at: float, number: int = 0) -> list[Piece]:
+    def push(self, direction: int, segment: Segment, at: float, number: int = 0) -> list[Chunk]:
         """Take a segment, the capture's packet ``number``; return what can be delivered now."""
-        half, peer = self.halves[direction], self.halves[1 - direction]
+        half, peer = self.directions[direction], self.directions[1 - direction]
         ack = self._acknowledge(peer, segment, at)
         if half.next is None:
             half.next = (segment.seq + bool(segment.flags & SYN)) % _RANGE
@@ -83,9 +85,11 @@ class Stream:
             return []
         position = half.position(segment.seq + bool(segment.flags & SYN))
         last = bool(segment.flags & FIN)
-        heapq.heappush(half.waiting, Waiting(position, ack, segment.data, segment.missing, last))
+        heapq.heappush(
+            half.pending, PendingSegment(position, ack, segment.data, segment.missing, last)
+        )
         out = self._drain()
-        waits = bool(half.waiting or peer.waiting)
+        waits = bool(half.pending or peer.pending)
         if not waits:
             self.stuck_at = None
         else:
@@ -94,21 +98,21 @@ class Stream:
             out += self.expire(at, number)
         return out
 
-    def expire(self, at: float, number: int = 0) -> list[Piece]:
+    def expire(self, at: float, number: int = 0) -> list[Chunk]:
         """Give up what will not come any more at Unix seconds ``at``."""
-        out: list[Piece] = []
+        out: list[Chunk] = []
         while self.stuck_at is not None and self._is_hopeless(self.stuck_at, at, number):
             out += self._give_up()
         return out
 
-    def flush(self) -> list[Piece]:
+    def flush(self) -> list[Chunk]:
         """Give up whatever is missing: nothing more will come."""
-        out: list[Piece] = []
+        out: list[Chunk] = []
         while self.stuck_at is not None:
             out += self._give_up()
         return out
 
-    def _acknowledge(self, peer: Half, segment: Segment, at: float) -> int:
+    def _acknowledge(self, peer: Direction, segment: Segment, at: float) -> int:
         if not segment.flags & ACK:
             return peer.next or 0
         if peer.next is None:
@@ -118,8 +122,8 @@ class Stream:
             peer.acked, peer.acked_at = ack, at
         return ack
 
-    def _drain(self) -> list[Piece]:
-        out: list[Piece] = []
+    def _drain(self) -> list[Chunk]:
+        out: list[Chunk] = []
         before = -1
         while before < len(out):
             before = len(out)
@@ -127,48 +131,48 @@ class Stream:
             self._deliver(1, out)
         return out
 
-    def _deliver(self, direction: int, out: list[Piece]) -> None:
-        half, peer = self.halves[direction], self.halves[1 - direction]
-        while half.waiting and half.next is not None:
-            first = half.waiting[0]
+    def _deliver(self, direction: int, out: list[Chunk]) -> None:
+        half, peer = self.directions[direction], self.directions[1 - direction]
+        while half.pending and half.next is not None:
+            first = half.pending[0]
             if first.at > half.next or first.ack > (peer.next or 0):
                 return
-            heapq.heappop(half.waiting)
+            heapq.heappop(half.pending)
             data = first.data[half.next - first.at :]
             end = first.at + len(first.data) + first.missing
             if data:
-                out.append(Piece(direction, data, 0))
+                out.append(Chunk(direction, data, 0))
                 half.next += len(data)
             if end > half.next:  # the capture cut the segment short
-                out.append(Piece(direction, b"", end - half.next))
+                out.append(Chunk(direction, b"", end - half.next))
                 half.next = end
             if first.last:
-                out.append(Piece(direction, b"", 0))
+                out.append(Chunk(direction, b"", 0))
 
     def _is_hopeless(self, stuck_at: float, at: float, number: int) -> bool:
-        segments = [waiting for half in self.halves for waiting in half.waiting]
-        if len(segments) > _WAITING_SEGMENTS or sum(len(s.data) for s in segments) > WAITING_BYTES:
+        segments = [waiting for half in self.directions for waiting in half.pending]
+        if len(segments) > _PENDING_SEGMENTS or sum(len(s.data) for s in segments) > PENDING_BYTES:
             return True
-        half = self.halves[self._hole()[0]]
+        half = self.directions[self._hole()[0]]
         if half.acked > (half.next or 0):  # the other end has it: it will not come again
-            patient = number - self.stuck_since < self.patience
+            patient = number - self.stuck_since < self.reorder_packets
             return not patient and at - min(stuck_at, half.acked_at) >= LOST_AFTER_S
         return at - stuck_at >= RESENT_WITHIN_S
 
     def _hole(self) -> tuple[int, int]:
         """Return the direction in which something is missing, and up to where."""
-        for direction, half in enumerate(self.halves):
-            if half.waiting and half.waiting[0].at > (half.next or 0):
-                return direction, half.waiting[0].at
-        direction = 0 if self.halves[1].waiting else 1
-        return direction, self.halves[1 - direction].waiting[0].ack
+        for direction, half in enumerate(self.directions):
+            if half.pending and half.pending[0].at > (half.next or 0):
+                return direction, half.pending[0].at
+        direction = 0 if self.directions[1].pending else 1
+        return direction, self.directions[1 - direction].pending[0].ack
 
-    def _give_up(self) -> list[Piece]:
+    def _give_up(self) -> list[Chunk]:
         direction, end = self._hole()
-        half = self.halves[direction]
-        out = [Piece(direction, b"", end - (half.next or 0))]
+        half = self.directions[direction]
+        out = [Chunk(direction, b"", end - (half.next or 0))]
         half.next = end
         out += self._drain()
-        if not (self.halves[0].waiting or self.halves[1].waiting):
+        if not (self.directions[0].pending or self.directions[1].pending):
             self.stuck_at = None
         return out

@@ -9,9 +9,9 @@ read. A connection ends with the first FIN or RST of either side.
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
-from agent.wire.connection import Closed, Connection, Event, looks_like_request
-from agent.wire.tcp.packets import ACK, RST, SYN, Segment, node
-from agent.wire.tcp.reassembly import Piece, Stream
+from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event, looks_like_request
+from agent.wire.tcp.packets import ACK, RST, SYN, Segment, format_endpoint
+from agent.wire.tcp.reassembly import Chunk, TcpStream
 
 _SERVERS_LIMIT = 10_000
 _TICK_S = 0.1
@@ -20,27 +20,27 @@ _LATE_SYN_BYTES = 1 << 16
 
 
 @dataclass(slots=True)
-class Session:
+class TcpSession:
     """A TCP connection. Direction 0 is from the lesser endpoint to the greater."""
 
     endpoints: tuple[bytes, bytes]
-    stream: Stream
+    stream: TcpStream
     client: int | None = None
     """The direction of requests, once it is known."""
-    connection: Connection | None = None
+    connection: ConnectionDecoder | None = None
     first_seq: int | None = None
     """The client's initial sequence number, where its SYN was seen."""
     ended: bool = False
 
-    def began_with(self, client: int, first_seq: int) -> bool:
+    def is_opened_by(self, client: int, first_seq: int) -> bool:
         """Tell whether a SYN is this connection's: repeated, or captured after the first data."""
-        begun = self.stream.halves[client].next
+        begun = self.stream.directions[client].next
         if self.first_seq is not None or begun is None:
             return self.first_seq == first_seq
         return 0 <= (begun - first_seq - 1) % (1 << 32) < _LATE_SYN_BYTES
 
 
-class Sessions:
+class TcpSessions:
     """Follows the connections of one capture; segments in, requests and answers out."""
 
     def __init__(self, counts: Counter[str], limit: int = 10_000, patience: int = 0) -> None:
@@ -51,10 +51,10 @@ class Sessions:
         """
         self.counts = counts
         self._limit = limit
-        self._patience = patience
+        self._reorder_packets = patience
         self._number = 0
-        self._sessions: OrderedDict[tuple[bytes, bytes], Session] = OrderedDict()
-        self._stuck: dict[tuple[bytes, bytes], Session] = {}
+        self._sessions: OrderedDict[tuple[bytes, bytes], TcpSession] = OrderedDict()
+        self._stuck: dict[tuple[bytes, bytes], TcpSession] = {}
         self._servers: OrderedDict[bytes, None] = OrderedDict()
         self._ticked_at = 0.0
         self._now = 0.0
@@ -85,7 +85,7 @@ class Sessions:
             for event in self._read(session, session.stream.flush())
         ]
 
-    def spare(self) -> list[Event]:
+    def shrink_buffers(self) -> list[Event]:
         """Let go, as memory is short, of long frames; return what waits for segments."""
         for session in self._sessions.values():
             if session.connection is not None:
@@ -102,7 +102,9 @@ class Sessions:
         session = self._sessions.pop((min(one, other), max(one, other)), None)
         return [] if session is None else self._end(session)
 
-    def _feed(self, session: Session, direction: int, segment: Segment, at: float) -> list[Event]:
+    def _feed(
+        self, session: TcpSession, direction: int, segment: Segment, at: float
+    ) -> list[Event]:
         if session.ended:
             return []
         out = self._read(session, session.stream.push(direction, segment, at, self._number))
@@ -114,16 +116,16 @@ class Sessions:
 
     def _open(
         self,
-        session: Session | None,
+        session: TcpSession | None,
         key: tuple[bytes, bytes],
         direction: int,
         segment: Segment,
         out: list[Event],
-    ) -> Session:
+    ) -> TcpSession:
         """Start a session with its SYN or SYN-ACK; a repeated one changes nothing."""
         client = 1 - direction if segment.flags & ACK else direction
         first_seq = (segment.ack - 1) % (1 << 32) if segment.flags & ACK else segment.seq
-        if session is not None and session.began_with(client, first_seq):
+        if session is not None and session.is_opened_by(client, first_seq):
             return session
         if session is not None:
             out += self._read(session, session.stream.flush()) + self._end(session)
@@ -132,30 +134,32 @@ class Sessions:
         self._orient(session, client, in_step=True)
         return session
 
-    def _add(self, key: tuple[bytes, bytes], out: list[Event]) -> Session:
-        session = self._sessions[key] = Session(key, Stream(patience=self._patience))
+    def _add(self, key: tuple[bytes, bytes], out: list[Event]) -> TcpSession:
+        session = self._sessions[key] = TcpSession(
+            key, TcpStream(reorder_packets=self._reorder_packets)
+        )
         if len(self._sessions) > self._limit:
             _, forgotten = self._sessions.popitem(last=False)
             out += self._end(forgotten)
             self.counts["session_evicted"] += 1
         return session
 
-    def _orient(self, session: Session, client: int, *, in_step: bool) -> None:
+    def _orient(self, session: TcpSession, client: int, *, in_step: bool) -> None:
         session.client = client
-        session.connection = Connection(
-            client=node(session.endpoints[client]),
-            server=node(session.endpoints[1 - client]),
+        session.connection = ConnectionDecoder(
+            client=format_endpoint(session.endpoints[client]),
+            server=format_endpoint(session.endpoints[1 - client]),
             counts=self.counts,
             in_step=in_step,
         )
 
-    def _end(self, session: Session) -> list[Event]:
+    def _end(self, session: TcpSession) -> list[Event]:
         if session.ended:
             return []
         session.ended = True
         self._stuck.pop(session.endpoints, None)
         connection, session.connection = session.connection, None
-        return [] if connection is None else [Closed(connection, self._now)]
+        return [] if connection is None else [ConnectionClosed(connection, self._now)]
 
     def _tick(self, at: float) -> list[Event]:
         """Give up losses in the connections that wait, every now and then."""
@@ -169,7 +173,7 @@ class Sessions:
                 self._stuck.pop(key, None)
         return out
 
-    def _read(self, session: Session, pieces: list[Piece]) -> list[Event]:
+    def _read(self, session: TcpSession, pieces: list[Chunk]) -> list[Event]:
         out: list[Event] = []
         for piece in pieces:
             if session.connection is None and piece.data:
@@ -177,29 +181,33 @@ class Sessions:
             if not piece.data and not piece.lost:
                 out += self._end(session)
             elif session.connection is not None and not session.ended:
-                out += self._take(session, session.connection, piece)
+                out += self._deliver(session, session.connection, piece)
         return out
 
-    def _take(self, session: Session, connection: Connection, piece: Piece) -> list[Event]:
+    def _deliver(
+        self, session: TcpSession, connection: ConnectionDecoder, piece: Chunk
+    ) -> list[Event]:
         if piece.direction == session.client:
             if piece.lost:
-                connection.lose_sent(piece.lost)
+                connection.skip_client(piece.lost)
                 return []
-            return self._sent(session, connection, piece.data)
+            return self._feed_client(session, connection, piece.data)
         if piece.lost:
-            connection.lose_received(piece.lost)
+            connection.skip_broker(piece.lost)
             return []
-        return list(connection.received(piece.data, self._now))
+        return list(connection.feed_broker(piece.data, self._now))
 
-    def _sent(self, session: Session, connection: Connection, data: bytes) -> list[Event]:
-        requests = connection.sent(data, self._now)
+    def _feed_client(
+        self, session: TcpSession, connection: ConnectionDecoder, data: bytes
+    ) -> list[Event]:
+        requests = connection.feed_client(data, self._now)
         if requests and session.client is not None:
             self._servers[session.endpoints[1 - session.client]] = None
             if len(self._servers) > _SERVERS_LIMIT:
                 self._servers.popitem(last=False)
         return list(requests)
 
-    def _guess(self, session: Session, piece: Piece) -> None:
+    def _guess(self, session: TcpSession, piece: Chunk) -> None:
         """Find the client of a connection whose start was not seen."""
         sender, receiver = piece.direction, 1 - piece.direction
         if session.endpoints[receiver] in self._servers or looks_like_request(piece.data):

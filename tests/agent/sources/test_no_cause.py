@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from agent.sources.statistics.interpreter import StatsView
+from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
 from metrics.model.signals import Signal
 from tests.agent.sources.broker_logs.broker_lines import Broker
@@ -75,7 +75,7 @@ def _rejoins(words: str, member_id: str = _MEMBER) -> list[Signal]:
 
 def _looks(*looks: bytes) -> list[Signal]:
     """Return what statistics tell behind those of a client at rest."""
-    view = StatsParser(StatsView(stream="s", group="g"))
+    view = StatsParser(StatisticsInterpreter(stream="s", group="g"))
     first, *rest = looks
     view.feed(first, 0.0)
     return [signal for look in rest for signal in view.feed(look, 0.0)]

@@ -4,14 +4,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.wire.codec.messages import Node
-from agent.wire.connection import Closed, Connection
-from agent.wire.members.group_decoder import Interpreter
+from agent.wire.codec.messages import HostPort
+from agent.wire.connection import ConnectionClosed, ConnectionDecoder
+from agent.wire.members.group_decoder import GroupDecoder
 from metrics.model.signals import Signal, SignalKind
 from tests.agent.wire.frames import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, answer, assignment, request
 from tests.agent.wire.frames import subscription as metadata
 
-BROKER = Node("10.0.0.9", 9092)
+BROKER = HostPort("10.0.0.9", 9092)
 
 
 @dataclass(slots=True)
@@ -19,16 +19,16 @@ class Wire:
     """A broker, the decoder beside it, and a clock that ticks with every message."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    interpreter: Interpreter = field(default_factory=Interpreter)
+    interpreter: GroupDecoder = field(default_factory=GroupDecoder)
     at: float = 1_000.0
     ports: int = 50_000
 
     def connect(
-        self, client_id: str = "m1", host: str = "10.0.0.1", server: Node = BROKER
+        self, client_id: str = "m1", host: str = "10.0.0.1", server: HostPort = BROKER
     ) -> "Talk":
         self.ports += 1
-        connection = Connection(
-            client=Node(host, self.ports), server=server, counts=self.counts, in_step=True
+        connection = ConnectionDecoder(
+            client=HostPort(host, self.ports), server=server, counts=self.counts, in_step=True
         )
         return Talk(self, connection, client_id)
 
@@ -38,7 +38,7 @@ class Talk:
     """One connection."""
 
     wire: Wire
-    connection: Connection
+    connection: ConnectionDecoder
     client_id: str
     asked: tuple[int, int, int] = (0, 0, 0)
     log: list[tuple[bool, bytes]] = field(default_factory=list)
@@ -56,17 +56,17 @@ class Talk:
     def send(self, frame: bytes) -> list[Signal]:
         self.log.append((True, frame))
         self.wire.at += 1.0
-        events = self.connection.sent(frame, self.wire.at)
-        return [signal for event in events for signal in self.wire.interpreter.take(event)]
+        events = self.connection.feed_client(frame, self.wire.at)
+        return [signal for event in events for signal in self.wire.interpreter.decode(event)]
 
     def receive(self, frame: bytes) -> list[Signal]:
         self.log.append((False, frame))
         self.wire.at += 1.0
-        events = self.connection.received(frame, self.wire.at)
-        return [signal for event in events for signal in self.wire.interpreter.take(event)]
+        events = self.connection.feed_broker(frame, self.wire.at)
+        return [signal for event in events for signal in self.wire.interpreter.decode(event)]
 
     def close(self) -> None:
-        self.wire.interpreter.take(Closed(self.connection, self.wire.at))
+        self.wire.interpreter.decode(ConnectionClosed(self.connection, self.wire.at))
 
     def join(
         self,

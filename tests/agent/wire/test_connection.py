@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import DecodeError
-from agent.wire.codec.apis import APIS, UnknownVersionError, read_answer, read_request
+from agent.wire.codec.apis import APIS, UnknownVersionError, read_request, read_response
 from agent.wire.codec.correlation import PENDING_LIMIT, Correlation
 from agent.wire.codec.framing import FRAME_LIMIT
-from agent.wire.codec.messages import Heartbeat, Node
-from agent.wire.connection import Connection, looks_like_request
+from agent.wire.codec.messages import HeartbeatRequest, HostPort
+from agent.wire.connection import ConnectionDecoder, looks_like_request
 from tests.agent.wire.frames import FETCH, HEARTBEAT, JOIN_GROUP, answer, opaque, request
 
 
-def connect(*, in_step: bool = True) -> Connection:
-    return Connection(
-        client=Node("c", 1), server=Node("b", 2), counts=Counter[str](), in_step=in_step
+def connect(*, in_step: bool = True) -> ConnectionDecoder:
+    return ConnectionDecoder(
+        client=HostPort("c", 1), server=HostPort("b", 2), counts=Counter[str](), in_step=in_step
     )
 
 
@@ -38,29 +38,33 @@ HELLO = ask(1)
 class TestReading:
     def test_an_answer_finds_its_request(self) -> None:
         connection = connect()
-        asked = connection.sent(HELLO, 1.0)[0]
-        told = connection.received(tell(1), 2.0)[0]
+        asked = connection.feed_client(HELLO, 1.0)[0]
+        told = connection.feed_broker(tell(1), 2.0)[0]
 
         assert told.request is asked
-        assert asked.message == Heartbeat(group="g", generation=1, member_id="a", instance_id=None)
+        assert asked.message == HeartbeatRequest(
+            group="g", generation=1, member_id="a", instance_id=None
+        )
         assert (told.message.errors, told.at, connection.client_id) == ({27}, 2.0, "m1")
 
     def test_a_request_without_an_answer_holds_up_nothing(self) -> None:
         connection = connect()
-        connection.sent(opaque(0, 1, "m1", 50) + ask(2), 1.0)  # Produce with acks=0
+        connection.feed_client(opaque(0, 1, "m1", 50) + ask(2), 1.0)  # Produce with acks=0
 
-        assert len(connection.received(tell(2), 1.0)) == 1
+        assert len(connection.feed_broker(tell(2), 1.0)) == 1
 
     def test_pipelined_requests_are_answered_in_order(self) -> None:
         connection = connect()
-        connection.sent(b"".join(ask(number) for number in range(20)), 1.0)
+        connection.feed_client(b"".join(ask(number) for number in range(20)), 1.0)
 
-        assert len(connection.received(b"".join(tell(number) for number in range(20)), 1.0)) == 20
+        assert (
+            len(connection.feed_broker(b"".join(tell(number) for number in range(20)), 1.0)) == 20
+        )
 
     def test_a_null_client_id_is_read(self) -> None:
         frame = struct.pack(">hhih", HEARTBEAT, 0, 1, -1) + b"\0\1g" + bytes(4) + b"\0\1a"
 
-        assert len(connect().sent(struct.pack(">i", len(frame)) + frame, 1.0)) == 1
+        assert len(connect().feed_client(struct.pack(">i", len(frame)) + frame, 1.0)) == 1
 
     @given(st.data())
     def test_the_pieces_do_not_matter(self, data: st.DataObject) -> None:
@@ -71,9 +75,9 @@ class TestReading:
         connection = connect()
 
         for piece in _pieces(asked, rng):
-            connection.sent(piece, 1.0)
+            connection.feed_client(piece, 1.0)
 
-        assert sum(len(connection.received(piece, 1.0)) for piece in _pieces(told, rng)) == len(
+        assert sum(len(connection.feed_broker(piece, 1.0)) for piece in _pieces(told, rng)) == len(
             numbers
         )
 
@@ -83,26 +87,27 @@ class TestFaults:
         connection = connect()
         frame = HELLO[:6] + struct.pack(">h", 30) + HELLO[8:]
 
-        assert connection.sent(frame + ask(2), 1.0)[0].at == 1.0
+        assert connection.feed_client(frame + ask(2), 1.0)[0].at == 1.0
         assert connection.counts == {"version_12_30": 1}
 
     def test_a_message_that_cannot_be_read_makes_its_connection_opaque(self) -> None:
         counts = Counter[str]()
         broken, other = (
-            Connection(client=Node("c", n), server=Node("b", 2), counts=counts) for n in (1, 2)
+            ConnectionDecoder(client=HostPort("c", n), server=HostPort("b", 2), counts=counts)
+            for n in (1, 2)
         )
-        broken.sent(HELLO + struct.pack(">ihhih", 10, HEARTBEAT, 4, 2, 500), 1.0)
-        other.sent(HELLO, 1.0)
+        broken.feed_client(HELLO + struct.pack(">ihhih", 10, HEARTBEAT, 4, 2, 500), 1.0)
+        other.feed_client(HELLO, 1.0)
 
         assert counts == {"opaque_request": 1}
-        assert broken.sent(HELLO, 1.0) == []
-        assert broken.received(tell(1), 1.0) == []
-        assert len(other.received(tell(1), 1.0)) == 1
+        assert broken.feed_client(HELLO, 1.0) == []
+        assert broken.feed_broker(tell(1), 1.0) == []
+        assert len(other.feed_broker(tell(1), 1.0)) == 1
 
     def test_an_answer_that_cannot_be_read_does_too(self) -> None:
         connection = connect()
-        connection.sent(HELLO, 1.0)
-        connection.received(struct.pack(">ii", 5, 1) + b"\0", 1.0)
+        connection.feed_client(HELLO, 1.0)
+        connection.feed_broker(struct.pack(">ii", 5, 1) + b"\0", 1.0)
 
         assert connection.counts == {"opaque_answer": 1}
 
@@ -118,70 +123,74 @@ class TestFaults:
         for size in (1, len(data)):
             connection = connect()
             for at in range(0, len(data), size):
-                connection.sent(data[at : at + size], 1.0)
+                connection.feed_client(data[at : at + size], 1.0)
 
             assert connection.counts == {"opaque_foreign": 1}
 
     def test_raw_sasl_tokens_pass(self) -> None:
         connection = connect()
-        connection.sent(opaque(17, 1, "m1", 4), 1.0)
+        connection.feed_client(opaque(17, 1, "m1", 4), 1.0)
         for token in (b"", b"\xff" * 5, b"\xff" * 50):
-            connection.sent(struct.pack(">i", len(token)) + token, 1.0)
-            connection.received(bytes(4), 1.0)
+            connection.feed_client(struct.pack(">i", len(token)) + token, 1.0)
+            connection.feed_broker(bytes(4), 1.0)
 
-        assert len(connection.sent(HELLO, 1.0)) == 1
+        assert len(connection.feed_client(HELLO, 1.0)) == 1
 
     def test_a_wanted_frame_beyond_the_limit_is_counted_and_passed_over(self) -> None:
         connection = connect()
-        connection.sent(opaque(JOIN_GROUP, 1, "m1", FRAME_LIMIT) + ask(2), 1.0)
+        connection.feed_client(opaque(JOIN_GROUP, 1, "m1", FRAME_LIMIT) + ask(2), 1.0)
 
         assert connection.counts == {"oversized": 1}
-        assert len(connection.received(tell(2), 1.0)) == 1
+        assert len(connection.feed_broker(tell(2), 1.0)) == 1
 
     def test_what_is_never_answered_is_bounded(self) -> None:
         correlation = Correlation[int]()
         for number in range(PENDING_LIMIT + 5):
-            correlation.ask(number, number)
+            correlation.add(number, number)
 
-        assert (4 in correlation, correlation.answer(5), correlation.dropped) == (False, 5, 5)
+        assert (4 in correlation, correlation.take(5), correlation.dropped) == (False, 5, 5)
 
 
 class TestOutOfStep:
     def test_a_start_in_mid_stream_waits_for_a_request(self) -> None:
         connection = connect(in_step=False)
 
-        assert connection.received(tell(1), 1.0) == []
-        assert connection.sent(HELLO[7:], 1.0) == []
-        assert len(connection.sent(ask(2), 1.0)) == 1
-        assert connection.received(tell(1), 1.0) == []
-        assert len(connection.received(tell(2), 1.0)) == 1
+        assert connection.feed_broker(tell(1), 1.0) == []
+        assert connection.feed_client(HELLO[7:], 1.0) == []
+        assert len(connection.feed_client(ask(2), 1.0)) == 1
+        assert connection.feed_broker(tell(1), 1.0) == []
+        assert len(connection.feed_broker(tell(2), 1.0)) == 1
         assert connection.counts == {}
 
     def test_a_loss_within_a_wanted_frame_is_a_gap(self) -> None:
         connection = connect()
-        connection.sent(HELLO + HELLO[:20], 1.0)
-        connection.lose_sent(10)
+        connection.feed_client(HELLO + HELLO[:20], 1.0)
+        connection.skip_client(10)
 
-        assert connection.sent(b"\0" * 10, 1.0) == []
-        assert connection.sent(ask(2, "other"), 1.0) == connection.sent(HELLO[3:], 1.0) == []
-        assert len(connection.sent(ask(3), 1.0)) == 1
+        assert connection.feed_client(b"\0" * 10, 1.0) == []
+        assert (
+            connection.feed_client(ask(2, "other"), 1.0)
+            == connection.feed_client(HELLO[3:], 1.0)
+            == []
+        )
+        assert len(connection.feed_client(ask(3), 1.0)) == 1
         assert (connection.gaps, connection.counts) == (1, {"gap": 1})
 
     def test_a_lost_answer_is_forgotten_with_the_next_one(self) -> None:
         connection = connect()
-        connection.sent(HELLO + ask(2), 1.0)
-        connection.lose_received(len(tell(1)))
+        connection.feed_client(HELLO + ask(2), 1.0)
+        connection.skip_broker(len(tell(1)))
 
-        assert connection.received(tell(2), 1.0)[0].request.at == 1.0
-        assert connection.received(tell(1), 1.0) == []
+        assert connection.feed_broker(tell(2), 1.0)[0].request.at == 1.0
+        assert connection.feed_broker(tell(1), 1.0) == []
 
     def test_a_loss_within_an_opaque_body_is_none(self) -> None:
         connection = connect()
         frame = opaque(FETCH, 1, "m1", 1000)
-        connection.sent(frame[:100], 1.0)
-        connection.lose_sent(500)
+        connection.feed_client(frame[:100], 1.0)
+        connection.skip_client(500)
 
-        assert len(connection.sent(frame[600:] + ask(2), 1.0)) == 1
+        assert len(connection.feed_client(frame[600:] + ask(2), 1.0)) == 1
         assert connection.gaps == 0
 
 
@@ -193,9 +202,9 @@ def test_any_bytes_are_read_or_counted(pieces: list[tuple[bool, bytes]]) -> None
         connection = connect(in_step=in_step)
         for from_client, piece in pieces:
             if from_client:
-                connection.sent(piece, 1.0)
+                connection.feed_client(piece, 1.0)
             else:
-                connection.received(piece, 1.0)
+                connection.feed_broker(piece, 1.0)
 
 
 @given(st.sampled_from(sorted(APIS)), st.integers(0, 14), st.binary(max_size=120))
@@ -203,7 +212,7 @@ def test_any_message_is_a_value_or_a_decode_error(api_key: int, version: int, bo
     with suppress(DecodeError):
         read_request(api_key, version, bytes(8) + b"\0\0" + body)
     with suppress(DecodeError):
-        read_answer(api_key, version, bytes(4) + body)
+        read_response(api_key, version, bytes(4) + body)
 
 
 @pytest.mark.parametrize("count", [b"\x7f\xff\xff\xff", b"\x00\x0f\xff\xff"])
@@ -216,7 +225,7 @@ def test_a_count_that_cannot_be_true_fails_at_once(count: bytes) -> None:
 
 def test_a_version_without_a_schema_is_told_apart() -> None:
     with pytest.raises(UnknownVersionError, match="API 12 in version 99"):
-        read_answer(HEARTBEAT, 99, bytes(8))
+        read_response(HEARTBEAT, 99, bytes(8))
 
 
 @given(st.binary(max_size=80))

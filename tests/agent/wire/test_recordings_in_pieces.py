@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from agent.runtime.replay import replay
 from agent.sources.capture.pcap_file import Packet, packets
-from agent.wire.members.group_decoder import Interpreter
+from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.tcp.packets import SYN, Segment, read_segment
-from agent.wire.tcp.sessions import Sessions
+from agent.wire.tcp.sessions import TcpSessions
 from metrics.model.sample import SampleKind
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -46,9 +46,9 @@ def _packets(name: str) -> Iterator[Packet]:
 def codes(timed: list[Timed]) -> Codes:
     """Return the codes of each consumer and instance; what is counted as unread is none."""
     counts = Counter[str]()
-    sessions, interpreter = Sessions(counts, patience=_PATIENCE), Interpreter("", counts)
+    sessions, interpreter = TcpSessions(counts, patience=_PATIENCE), GroupDecoder("", counts)
     events = [event for at, segment in timed for event in sessions.push(segment, at)]
-    signals = [s for event in events + sessions.flush() for s in interpreter.take(event)]
+    signals = [s for event in events + sessions.flush() for s in interpreter.decode(event)]
     out: Codes = defaultdict(list)
     for sample in replay([iter(signals)], Tracker(StatusConfig())):
         if sample.kind is SampleKind.TRANSITION:

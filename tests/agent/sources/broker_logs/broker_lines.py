@@ -1,7 +1,7 @@
 """What a broker's group coordinator prints, line by line, for tests."""
 
-from agent.sources.broker_logs.coordinator_interpreter import BrokerView
-from agent.sources.broker_logs.source import broker_dialects
+from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
+from agent.sources.broker_logs.source import create_broker_dialects
 from agent.sources.lines.line_parser import LineParser
 from metrics.model.signals import Signal
 
@@ -13,8 +13,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.gone: list[str] = []
-        self.view = BrokerView(departed=lambda stream, _: self.gone.append(stream))
-        self.parser = LineParser(broker_dialects(), self.view, "UTC")
+        self.view = CoordinatorInterpreter(on_departure=lambda stream, _: self.gone.append(stream))
+        self.parser = LineParser(create_broker_dialects(), self.view, "UTC")
         self.seconds = 0
 
     def prints(self, *texts: str) -> list[Signal]:

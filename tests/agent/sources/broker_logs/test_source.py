@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agent.sources.broker_logs import coordinator_interpreter as broker_log_view
 from agent.sources.broker_logs import membership as broker_log_groups
 from agent.sources.broker_logs.config import BrokerLogConfig
-from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, BrokerView
-from agent.sources.broker_logs.source import BrokerLogSource, broker_dialects
+from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, CoordinatorInterpreter
+from agent.sources.broker_logs.source import BrokerLogSource, create_broker_dialects
 from agent.sources.lines.dialect_loader import list_codes, load_broker_dialects
 from agent.sources.lines.line_parser import LineParser
 from metrics.model.signals import Signal, SignalKind
@@ -30,7 +30,7 @@ _UUID = "9d747722-1881-4527-b066-574f116c89d{}"
 
 
 def _parser() -> LineParser:
-    return LineParser(broker_dialects(), BrokerView(), "UTC")
+    return LineParser(create_broker_dialects(), CoordinatorInterpreter(), "UTC")
 
 
 def _read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:

@@ -4,7 +4,7 @@ import ipaddress
 import struct
 from typing import NamedTuple
 
-from agent.sources.capture.bpf import Ends
+from agent.sources.capture.bpf import ConnectionKey
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 _PUSH_ACK = 0x18
@@ -18,8 +18,8 @@ class Talk(NamedTuple):
     server: Address
 
     @property
-    def ends(self) -> Ends:
-        return Ends(_endpoint(self.client), _endpoint(self.server))
+    def ends(self) -> ConnectionKey:
+        return ConnectionKey(_endpoint(self.client), _endpoint(self.server))
 
 
 V4 = Talk(("10.0.0.2", 40_000), ("10.0.0.9", 9092))

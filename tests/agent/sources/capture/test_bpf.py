@@ -12,10 +12,10 @@ from agent.sources.capture.bpf import (
     GROUP_APIS,
     RECORD_APIS,
     SHORT_BYTES,
-    Ends,
-    Pass,
-    attach,
-    program,
+    ConnectionKey,
+    FilterRule,
+    attach_program,
+    build_program,
 )
 from tests.agent.sources.capture.ip_packets import (
     ACK,
@@ -40,8 +40,8 @@ class Gate:
     outside: socket.socket
     inside: socket.socket
 
-    def set(self, connections: Mapping[Ends, Pass] | None = None) -> None:
-        attach(self.inside, program(PORTS, connections or {}))
+    def set(self, connections: Mapping[ConnectionKey, FilterRule] | None = None) -> None:
+        attach_program(self.inside, build_program(PORTS, connections or {}))
 
     def passes(self, packet: bytes) -> bool:
         self.outside.send(packet)
@@ -123,7 +123,7 @@ def test_beginnings_and_ends_pass(gate: Gate, talk: Talk, flags: int) -> None:
 
 
 def test_bare_acknowledgements_do_not_even_on_a_followed_connection(gate: Gate) -> None:
-    gate.set({V4.ends: Pass.ALL})
+    gate.set({V4.ends: FilterRule.ALL})
 
     assert not gate.passes(to_broker(V4, b""))
 
@@ -148,7 +148,7 @@ def test_short_answers_pass_of_unknown_connections(
 @pytest.mark.parametrize("talk", [V4, V6])
 @pytest.mark.parametrize("options", [b"", bytes(12)])
 def test_everything_of_a_group_connection_passes(gate: Gate, talk: Talk, options: bytes) -> None:
-    gate.set({talk.ends: Pass.ALL})
+    gate.set({talk.ends: FilterRule.ALL})
     packets = [
         to_broker(talk, BULK, options=options),
         from_broker(talk, BULK, options=options),
@@ -160,7 +160,7 @@ def test_everything_of_a_group_connection_passes(gate: Gate, talk: Talk, options
 
 @pytest.mark.parametrize("talk", [V4, V6])
 def test_short_segments_of_an_unproven_connection_pass(gate: Gate, talk: Talk) -> None:
-    gate.set({talk.ends: Pass.SHORT})
+    gate.set({talk.ends: FilterRule.SHORT})
     packets = [from_broker(talk, BULK[:-1]), to_broker(talk, b"x"), from_broker(talk, BULK)]
 
     assert [gate.passes(packet) for packet in packets] == [True, True, False]
@@ -168,7 +168,7 @@ def test_short_segments_of_an_unproven_connection_pass(gate: Gate, talk: Talk) -
 
 @pytest.mark.parametrize("talk", [V4, V6])
 def test_a_dull_connection_shows_group_requests_alone(gate: Gate, talk: Talk) -> None:
-    gate.set({talk.ends: Pass.REQUESTS})
+    gate.set({talk.ends: FilterRule.REQUESTS})
     packets = [
         to_broker(talk, _request(11)),
         to_broker(talk, _request(1)),
@@ -178,8 +178,8 @@ def test_a_dull_connection_shows_group_requests_alone(gate: Gate, talk: Talk) ->
     assert [gate.passes(packet) for packet in packets] == [True, False, False]
 
 
-@pytest.mark.parametrize("what", list(Pass))
-def test_connections_are_told_apart_by_all_four_parts(gate: Gate, what: Pass) -> None:
+@pytest.mark.parametrize("what", list(FilterRule))
+def test_connections_are_told_apart_by_all_four_parts(gate: Gate, what: FilterRule) -> None:
     others = [
         V4._replace(client=("10.0.0.3", V4.client[1])),
         V4._replace(client=(V4.client[0], 40_001)),
@@ -197,7 +197,7 @@ def test_connections_are_told_apart_by_all_four_parts(gate: Gate, what: Pass) ->
 
 def test_each_of_as_many_connections_as_there_may_be_is_found(gate: Gate) -> None:
     talks = [V4._replace(client=(V4.client[0], 40_000 + i)) for i in range(CONNECTIONS_LIMIT)]
-    kinds = list(Pass)
+    kinds = list(FilterRule)
     gate.set({talk.ends: kinds[i % 3] for i, talk in enumerate(talks)})
 
     seen = [

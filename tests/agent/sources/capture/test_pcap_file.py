@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from agent.cli import main
 from agent.errors import SourceError
 from agent.sources.capture.pcap_file import Packet, packets, signals
-from agent.wire.connection import Event, Request
-from agent.wire.members.group_decoder import Interpreter
+from agent.wire.connection import DecodedRequest, Event
+from agent.wire.members.group_decoder import GroupDecoder
 from metrics.model.signals import Signal, SignalKind
 from tests.agent.wire.captures import CODES, Timed, dialogue, ethernet, packet
 
@@ -235,14 +235,14 @@ def test_any_bytes_are_packets_or_an_error(head: bytes, tail: bytes) -> None:
 def test_a_fault_that_nobody_thought_of_ends_its_connection_alone(
     tmp_path: Path, timed: list[Timed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = Interpreter.take
+    sound = GroupDecoder.decode
 
-    def fail(self: Interpreter, event: Event) -> list[Signal]:
-        if isinstance(event, Request) and event.connection.client.host == "10.0.0.2":
+    def fail(self: GroupDecoder, event: Event) -> list[Signal]:
+        if isinstance(event, DecodedRequest) and event.connection.client.host == "10.0.0.2":
             raise RuntimeError("nobody thought of this")
         return sound(self, event)
 
-    monkeypatch.setattr(Interpreter, "take", fail)
+    monkeypatch.setattr(GroupDecoder, "decode", fail)
     other = dialogue(client=b"\x0a\0\0\x02\xc3\x51").segments
     both = sorted([*timed, *other], key=lambda each: each[0])
     counts = Counter[str]()

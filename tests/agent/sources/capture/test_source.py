@@ -11,14 +11,18 @@ from typing import Self, cast
 import pytest
 
 from agent.errors import SourceError
-from agent.sources.capture.bpf import CONNECTIONS_LIMIT, Pass, program
+from agent.sources.capture.bpf import CONNECTIONS_LIMIT, FilterRule, build_program
 from agent.sources.capture.config import CaptureConfig
-from agent.sources.capture.connection_classifier import UNPROVEN_BYTES, Fate, Watch
+from agent.sources.capture.connection_classifier import (
+    UNPROVEN_BYTES,
+    ConnectionClassifier,
+    PacketAction,
+)
 from agent.sources.capture.packet_socket import NOT_PERMITTED, CapturedPacket, PacketSocket
-from agent.sources.capture.session import Reading
+from agent.sources.capture.session import CaptureSession
 from agent.sources.capture.source import CaptureSource
-from agent.wire.connection import Answer, Closed, Request
-from agent.wire.members.disconnects import GONE_S
+from agent.wire.connection import ConnectionClosed, DecodedRequest, DecodedResponse
+from agent.wire.members.disconnects import RECONNECT_S
 from agent.wire.tcp.packets import Segment, read_segment
 from metrics.model.signals import Signal
 from tests.agent.sources.capture.ip_packets import (
@@ -55,109 +59,119 @@ def _segment(packet: bytes) -> Segment:
 
 
 @pytest.fixture
-def watch() -> Watch:
-    return Watch(frozenset({9092}))
+def watch() -> ConnectionClassifier:
+    return ConnectionClassifier(frozenset({9092}))
 
 
-def _show(watch: Watch, *packets: bytes) -> list[Fate]:
-    return [watch.take(_segment(packet)) for packet in packets]
+def _show(watch: ConnectionClassifier, *packets: bytes) -> list[PacketAction]:
+    return [watch.classify(_segment(packet)) for packet in packets]
 
 
-def _begin(watch: Watch, talk: Talk = V4) -> None:
+def _begin(watch: ConnectionClassifier, talk: Talk = V4) -> None:
     _show(watch, to_broker(talk, b"", SYN), from_broker(talk, b"", SYN | ACK))
 
 
 @pytest.mark.parametrize("talk", [V4, V6])
-def test_a_new_connection_is_read_from_its_beginning(watch: Watch, talk: Talk) -> None:
+def test_a_new_connection_is_read_from_its_beginning(
+    watch: ConnectionClassifier, talk: Talk
+) -> None:
     find = request(FIND_COORDINATOR, 4, 1, "m1")
 
     fates = _show(watch, to_broker(talk, b"", SYN), to_broker(talk, find))
 
-    assert (fates, watch.connections) == ([Fate.READ, Fate.READ], {talk.ends: Pass.SHORT})
+    assert (fates, watch.connections) == (
+        [PacketAction.READ, PacketAction.READ],
+        {talk.ends: FilterRule.SHORT},
+    )
 
 
-def test_its_first_group_request_opens_it_wide(watch: Watch) -> None:
+def test_its_first_group_request_opens_it_wide(watch: ConnectionClassifier) -> None:
     _begin(watch)
 
     _show(watch, to_broker(V4, BEAT))
 
-    assert (watch.connections, watch.changed) == ({V4.ends: Pass.ALL}, True)
+    assert (watch.connections, watch.changed) == ({V4.ends: FilterRule.ALL}, True)
 
 
-def test_a_fetch_without_a_group_before_ends_it(watch: Watch) -> None:
+def test_a_fetch_without_a_group_before_ends_it(watch: ConnectionClassifier) -> None:
     _begin(watch)
 
     fates = _show(watch, to_broker(V4, FETCHING), to_broker(V4, FETCHING))
 
-    assert fates == [Fate.FORGET, Fate.SKIP]
-    assert watch.connections == {V4.ends: Pass.REQUESTS}
+    assert fates == [PacketAction.FORGET, PacketAction.SKIP]
+    assert watch.connections == {V4.ends: FilterRule.REQUESTS}
 
 
-def test_a_fetch_beside_a_group_leaves_short_segments(watch: Watch) -> None:
+def test_a_fetch_beside_a_group_leaves_short_segments(watch: ConnectionClassifier) -> None:
     _show(watch, to_broker(V4, BEAT), to_broker(V4, FETCHING), to_broker(V4, BEAT))
 
-    assert watch.connections == {V4.ends: Pass.SHORT}
+    assert watch.connections == {V4.ends: FilterRule.SHORT}
     assert watch.counts["mixed_connection"] == 1
 
 
-def test_tls_is_not_followed_but_counted(watch: Watch) -> None:
+def test_tls_is_not_followed_but_counted(watch: ConnectionClassifier) -> None:
     _begin(watch)
 
-    assert _show(watch, to_broker(V4, HELLO)) == [Fate.FORGET]
+    assert _show(watch, to_broker(V4, HELLO)) == [PacketAction.FORGET]
     assert watch.counts["encrypted"] == 1
 
 
-def test_much_that_is_no_group_is_not_followed(watch: Watch) -> None:
+def test_much_that_is_no_group_is_not_followed(watch: ConnectionClassifier) -> None:
     _begin(watch)
     piece = bytes(1 << 14)
 
     fates = _show(watch, *[from_broker(V4, piece)] * (UNPROVEN_BYTES // len(piece) + 1))
 
-    assert (fates[-2], fates[-1]) == (Fate.READ, Fate.FORGET)
+    assert (fates[-2], fates[-1]) == (PacketAction.READ, PacketAction.FORGET)
 
 
 @pytest.mark.parametrize("talk", [V4, V6])
-def test_a_connection_is_found_in_mid_stream_by_a_group_request(watch: Watch, talk: Talk) -> None:
+def test_a_connection_is_found_in_mid_stream_by_a_group_request(
+    watch: ConnectionClassifier, talk: Talk
+) -> None:
     fates = _show(watch, from_broker(talk, GOOD), to_broker(talk, BEAT), from_broker(talk, GOOD))
 
-    assert fates == [Fate.SKIP, Fate.READ, Fate.READ]
-    assert (watch.connections, watch.joined) == ({talk.ends: Pass.ALL}, [talk.ends])
+    assert fates == [PacketAction.SKIP, PacketAction.READ, PacketAction.READ]
+    assert (watch.connections, watch.joined_mid_stream) == (
+        {talk.ends: FilterRule.ALL},
+        [talk.ends],
+    )
 
 
-def test_a_dull_connection_that_asks_for_a_group_is_followed(watch: Watch) -> None:
+def test_a_dull_connection_that_asks_for_a_group_is_followed(watch: ConnectionClassifier) -> None:
     _begin(watch)
     _show(watch, to_broker(V4, FETCHING))
 
-    assert _show(watch, to_broker(V4, BEAT)) == [Fate.READ]
-    assert watch.connections == {V4.ends: Pass.ALL}
+    assert _show(watch, to_broker(V4, BEAT)) == [PacketAction.READ]
+    assert watch.connections == {V4.ends: FilterRule.ALL}
 
 
-def test_answers_that_nobody_needs_are_stopped(watch: Watch) -> None:
+def test_answers_that_nobody_needs_are_stopped(watch: ConnectionClassifier) -> None:
     _show(watch, *[from_broker(V4, GOOD)] * 7)
     before = dict(watch.connections)
 
     _show(watch, from_broker(V4, GOOD))
 
-    assert (before, watch.connections) == ({}, {V4.ends: Pass.REQUESTS})
+    assert (before, watch.connections) == ({}, {V4.ends: FilterRule.REQUESTS})
 
 
 @pytest.mark.parametrize("packet", [to_broker(V4, b"", FIN | ACK), from_broker(V4, b"", FIN | ACK)])
-def test_an_end_is_read_once_and_leaves_nothing(watch: Watch, packet: bytes) -> None:
+def test_an_end_is_read_once_and_leaves_nothing(watch: ConnectionClassifier, packet: bytes) -> None:
     _show(watch, to_broker(V4, BEAT))
 
-    assert _show(watch, packet, packet) == [Fate.READ, Fate.SKIP]
+    assert _show(watch, packet, packet) == [PacketAction.READ, PacketAction.SKIP]
     assert watch.connections == {}
 
 
-def test_ports_used_again_are_another_connection(watch: Watch) -> None:
+def test_ports_used_again_are_another_connection(watch: ConnectionClassifier) -> None:
     _show(watch, to_broker(V4, BEAT))
 
     _begin(watch)
 
-    assert watch.connections == {V4.ends: Pass.SHORT}
+    assert watch.connections == {V4.ends: FilterRule.SHORT}
 
 
-def test_there_is_an_end_to_what_is_followed(watch: Watch) -> None:
+def test_there_is_an_end_to_what_is_followed(watch: ConnectionClassifier) -> None:
     talks = [V4._replace(client=(V4.client[0], 10_000 + i)) for i in range(2 * CONNECTIONS_LIMIT)]
 
     for talk in talks:
@@ -171,21 +185,25 @@ def test_there_is_an_end_to_what_is_followed(watch: Watch) -> None:
     assert watch.counts["connection_evicted"] > 0
 
 
-def test_more_groups_than_the_filter_can_list_are_read_all_the_same(watch: Watch) -> None:
+def test_more_groups_than_the_filter_can_list_are_read_all_the_same(
+    watch: ConnectionClassifier,
+) -> None:
     talks = [V4._replace(client=(V4.client[0], 10_000 + i)) for i in range(CONNECTIONS_LIMIT)]
     for talk in talks:
-        assert _show(watch, to_broker(talk, BEAT)) == [Fate.READ]
-    watch.joined.clear()
+        assert _show(watch, to_broker(talk, BEAT)) == [PacketAction.READ]
+    watch.joined_mid_stream.clear()
     watch.changed = False
 
     answers = [_show(watch, from_broker(talk, GOOD)) for talk in talks]
     again = [_show(watch, to_broker(talk, BEAT)) for talk in talks]
 
-    assert answers == again == [[Fate.READ]] * len(talks)
-    assert (watch.joined, watch.changed) == ([], False)
+    assert answers == again == [[PacketAction.READ]] * len(talks)
+    assert (watch.joined_mid_stream, watch.changed) == ([], False)
 
 
-def test_what_the_filter_could_not_list_is_listed_when_there_is_room(watch: Watch) -> None:
+def test_what_the_filter_could_not_list_is_listed_when_there_is_room(
+    watch: ConnectionClassifier,
+) -> None:
     talks = [V4._replace(client=(V4.client[0], 10_000 + i)) for i in range(CONNECTIONS_LIMIT)]
     for talk in talks:
         _show(watch, to_broker(talk, BEAT))
@@ -193,7 +211,7 @@ def test_what_the_filter_could_not_list_is_listed_when_there_is_room(watch: Watc
 
     _show(watch, to_broker(talks[-1], b"", FIN | ACK), to_broker(talks[0], BEAT))
 
-    assert watch.connections[talks[0].ends] is Pass.ALL
+    assert watch.connections[talks[0].ends] is FilterRule.ALL
 
 
 class Pipe:
@@ -205,7 +223,7 @@ class Pipe:
         self.packets = [CapturedPacket(1_000.0 + i, each) for i, each in enumerate(packets)]
         self.room, self.drops, self.code = room, 0, b""
 
-    def filter(self, code: bytes) -> bool:
+    def set_filter(self, code: bytes) -> bool:
         if len(code) > self.room:
             return False
         self.code = code
@@ -215,7 +233,7 @@ class Pipe:
         batch, self.packets = self.packets[: self.batch], self.packets[self.batch :]
         return batch
 
-    def dropped(self) -> int:
+    def take_drops(self) -> int:
         drops, self.drops = self.drops, 0
         return drops
 
@@ -226,8 +244,8 @@ class Pipe:
         pass
 
 
-def _reading(pipe: Pipe) -> Reading:
-    return Reading(cast("PacketSocket", pipe), [9092], Counter())
+def _reading(pipe: Pipe) -> CaptureSession:
+    return CaptureSession(cast("PacketSocket", pipe), [9092], Counter())
 
 
 def _conversation(talk: Talk) -> list[bytes]:
@@ -247,10 +265,13 @@ def test_a_conversation_is_read_and_the_filter_changes_with_it(talk: Talk) -> No
 
     events = reading.read()
 
-    assert [type(event) for event in events] == [Request, Answer]
-    assert (pipe.code, reading.is_behind) == (program([9092], {talk.ends: Pass.ALL}), True)
-    assert [type(event) for event in reading.read()] == [Closed]
-    assert (reading.is_behind, reading.read_to) == (False, 1_002.0)
+    assert [type(event) for event in events] == [DecodedRequest, DecodedResponse]
+    assert (pipe.code, reading.is_behind) == (
+        build_program([9092], {talk.ends: FilterRule.ALL}),
+        True,
+    )
+    assert [type(event) for event in reading.read()] == [ConnectionClosed]
+    assert (reading.is_behind, reading.watermark) == (False, 1_002.0)
     assert [each.client for each in reading.take_joined()] == [talk.ends.client]
     assert reading.take_joined() == []
 
@@ -265,10 +286,10 @@ def test_brokers_are_followed_to_the_ports_that_answers_name() -> None:
 
     reading.follow([9093])
 
-    assert (before, pipe.code) == ([], program([9092, 9093], {}))
-    assert [type(event) for event in reading.read()] == [Request]
+    assert (before, pipe.code) == ([], build_program([9092, 9093], {}))
+    assert [type(event) for event in reading.read()] == [DecodedRequest]
     reading.follow([9094])
-    assert pipe.code == program([9092, 9094], {there.ends: Pass.ALL})
+    assert pipe.code == build_program([9092, 9094], {there.ends: FilterRule.ALL})
 
 
 def test_a_source_follows_what_find_coordinator_answers() -> None:
@@ -283,7 +304,7 @@ def test_a_source_follows_what_find_coordinator_answers() -> None:
 
     bench.step(*bench.start())
 
-    assert pipe.code == program([9092, 9093], {V4.ends: Pass.SHORT})
+    assert pipe.code == build_program([9092, 9093], {V4.ends: FilterRule.SHORT})
 
 
 def test_what_was_no_group_connection_is_read_anew_when_it_becomes_one() -> None:
@@ -295,9 +316,9 @@ def test_what_was_no_group_connection_is_read_anew_when_it_becomes_one() -> None
     )
     counts: Counter[str] = Counter()
 
-    events = Reading(cast("PacketSocket", pipe), [9092], counts).read()
+    events = CaptureSession(cast("PacketSocket", pipe), [9092], counts).read()
 
-    assert [type(event) for event in events] == [Closed, Request, Answer]
+    assert [type(event) for event in events] == [ConnectionClosed, DecodedRequest, DecodedResponse]
     assert not +counts
 
 
@@ -312,17 +333,17 @@ def test_an_answer_that_was_lost_is_given_up_though_nothing_more_comes() -> None
 
     events = reading.expire(1_010.0)
 
-    assert [type(event) for event in events] == [Request]
+    assert [type(event) for event in events] == [DecodedRequest]
 
 
 def test_where_the_kernel_has_little_room_the_newest_connections_are_kept() -> None:
     talks = [V4._replace(client=(V4.client[0], 40_000 + i)) for i in range(4)]
-    room = len(program([9092], {talk.ends: Pass.ALL for talk in talks[:2]}))
+    room = len(build_program([9092], {talk.ends: FilterRule.ALL for talk in talks[:2]}))
     pipe, counts = Pipe(*[to_broker(talk, BEAT) for talk in talks], room=room), Counter[str]()
 
-    Reading(cast("PacketSocket", pipe), [9092], counts).read()
+    CaptureSession(cast("PacketSocket", pipe), [9092], counts).read()
 
-    assert pipe.code == program([9092], {talks[3].ends: Pass.ALL})
+    assert pipe.code == build_program([9092], {talks[3].ends: FilterRule.ALL})
     assert counts["filter_too_long"] == 1
 
 
@@ -333,7 +354,7 @@ def test_where_there_is_room_for_no_filter_nothing_is_captured() -> None:
 
 def test_lost_packets_are_counted() -> None:
     pipe, counts = Pipe(), Counter[str]()
-    reading = Reading(cast("PacketSocket", pipe), [9092], counts)
+    reading = CaptureSession(cast("PacketSocket", pipe), [9092], counts)
     pipe.drops = 3
 
     reading.count_drops()
@@ -456,16 +477,16 @@ class Bench:
     signals: list[Signal] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
 
-    def start(self) -> tuple[CaptureSource, Reading]:
+    def start(self) -> tuple[CaptureSource, CaptureSession]:
         opened = cast("PacketSocket", self.pipe)
         source = CaptureSource(
             CaptureConfig(), clock=lambda: self.now, open_socket=lambda _: opened
         )
-        source._reading = reading = Reading(opened, [9092], source._counts)
+        source._session = reading = CaptureSession(opened, [9092], source._counts)
         return source, reading
 
-    def step(self, source: CaptureSource, reading: Reading) -> None:
-        source._read_on(reading, self.signals.extend)
+    def step(self, source: CaptureSource, reading: CaptureSession) -> None:
+        source._read_packets(reading, self.signals.extend)
         source._tick(reading, self.signals.extend, lambda stream, _at: self.ended.append(stream))
 
 
@@ -492,7 +513,7 @@ def test_a_member_whose_connection_ended_for_good_is_let_go() -> None:
     bench.step(source, reading)
     before = list(bench.ended)
 
-    bench.now += GONE_S
+    bench.now += RECONNECT_S
     bench.step(source, reading)
 
     assert (before, bench.ended) == ([], ["10.0.0.2:40000"])

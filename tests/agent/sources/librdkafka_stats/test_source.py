@@ -20,7 +20,7 @@ from agent.sources.librdkafka_stats.config import StatsConfig
 from agent.sources.librdkafka_stats.source import StatsSource
 from agent.sources.lines.tail import FileTail
 from agent.sources.statistics import interpreter as librdkafka_stats_view
-from agent.sources.statistics.interpreter import FORGET_S, GroupType, StatsView
+from agent.sources.statistics.interpreter import FORGET_S, StatisticsInterpreter, StatsGroupType
 from agent.sources.statistics.line_parser import LINE_LIMIT, StatsParser
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
@@ -33,7 +33,7 @@ _WITHIN_S = 30.0
 
 
 def parser(group: str | None = "g") -> StatsParser:
-    return StatsParser(StatsView(stream="stats:f", group=group))
+    return StatsParser(StatisticsInterpreter(stream="stats:f", group=group))
 
 
 def read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:
@@ -171,9 +171,9 @@ def test_a_client_that_speaks_no_more_is_forgotten() -> None:
     reader = parser()
     reader.feed(Client().says(), 0.0)
 
-    reader.view.advance(NOW + 2 + FORGET_S)
+    reader.interpreter.advance(NOW + 2 + FORGET_S)
 
-    assert reader.view.gone == ["stats:f#m1#consumer-1"]
+    assert reader.interpreter.departed_origins == ["stats:f#m1#consumer-1"]
 
 
 def test_a_restarted_client_is_another_one() -> None:
@@ -201,13 +201,13 @@ def test_a_line_may_name_its_group_and_must_where_nobody_else_does() -> None:
     found = reader.feed(line + json.dumps(named).encode() + b"\n", 0.0)
 
     assert [signal.member.group for signal in found] == ["own"]
-    assert reader.view.unnamed == 1
+    assert reader.interpreter.without_group == 1
 
 
 def test_the_group_type_is_the_configurations(tmp_path: Path) -> None:
-    config = StatsConfig(path=str(tmp_path / "f"), group="g", group_type=GroupType.CONSUMER)
+    config = StatsConfig(path=str(tmp_path / "f"), group="g", group_type=StatsGroupType.CONSUMER)
 
-    (signal,) = StatsSource(config)._parser("f").feed(Client().says(), 0.0)
+    (signal,) = StatsSource(config)._create_parser("f").feed(Client().says(), 0.0)
 
     assert (signal.member.group_type, signal.member.protocol_type) == ("consumer", None)
 
@@ -320,7 +320,7 @@ def test_a_source_tells_who_is_silent_who_has_gone_and_whose_group_is_not_known(
     gone: list[str] = []
     now = NOW + 4.0
     source = StatsSource(StatsConfig(path=str(path), group="g"), clock=lambda: now)
-    reading = source._reading
+    reading = source._reader
     assert isinstance(reading, FileTail)
     reading.step(told.extend, lambda *_: None)
     told.clear()
@@ -339,7 +339,7 @@ def test_a_source_tells_who_is_silent_who_has_gone_and_whose_group_is_not_known(
         (SignalKind.NOTE, "slow"),
         (SignalKind.NOTE, "m1"),
     ]
-    source._views[0].unnamed = 2
+    source._interpreters[0].without_group = 2
     tick(FORGET_S)
     for tail in reading._tails.values():
         tail.follower.close()

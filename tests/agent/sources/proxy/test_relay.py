@@ -3,9 +3,9 @@ import socket
 
 import pytest
 
-from agent.sources.proxy.pipe_pool import Pipes
-from agent.sources.proxy.relay import REQUESTS, Pump
-from agent.sources.proxy.socket_endpoint import PlainEnd
+from agent.sources.proxy.pipe_pool import PipePool
+from agent.sources.proxy.relay import REQUESTS, Relay
+from agent.sources.proxy.socket_endpoint import PlainEndpoint
 from agent.wire.proxying.frame_forwarder import ENDLESS, FRAME_BYTES_MAX
 
 SIZE = 40_000
@@ -14,8 +14,8 @@ SIZE = 40_000
 class Body:
     """A body of some size, of which nobody needs to see anything."""
 
-    rewrites = held = ()
-    shown = False
+    rewrites = withheld = ()
+    is_decoded = False
 
     def __init__(self, size: int) -> None:
         self.skip = size
@@ -23,7 +23,7 @@ class Body:
     def feed(self, data: bytes) -> bytes:
         return data
 
-    def follow(self, data: bytes) -> None:
+    def track(self, data: bytes) -> None:
         """All is one body."""
 
 
@@ -43,7 +43,7 @@ def test_a_tunnel_holds_nothing_back(
     with client, source, target, broker:
         for sock in (source, target):
             sock.setblocking(False)
-        pump = Pump(PlainEnd(source), PlainEnd(target), Body(size), Pipes(), REQUESTS)
+        pump = Relay(PlainEndpoint(source), PlainEndpoint(target), Body(size), PipePool(), REQUESTS)
         client.sendall(b"x" * SIZE)
         monkeypatch.setattr(os, "splice", noted)
         pump.run()
@@ -60,13 +60,13 @@ def test_a_body_that_becomes_a_tunnel_is_one_to_its_end() -> None:
     with client, source, target, broker:
         for sock in (source, target):
             sock.setblocking(False)
-        pump = Pump(PlainEnd(source), PlainEnd(target), body, Pipes(), REQUESTS)
+        pump = Relay(PlainEndpoint(source), PlainEndpoint(target), body, PipePool(), REQUESTS)
         client.sendall(b"x" * SIZE)
         pump.run()
         body.skip = ENDLESS
         client.sendall(b"x" * SIZE)
         pump.run()
 
-    assert pump.moved_bytes == 2 * SIZE
+    assert pump.total_bytes == 2 * SIZE
     assert body.skip > FRAME_BYTES_MAX
     assert pump.body > FRAME_BYTES_MAX

@@ -19,15 +19,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from agent.errors import ConfigError
 from agent.sources.proxy.config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls
-from agent.sources.proxy.connection import Link
-from agent.sources.proxy.handshake import Setup
+from agent.sources.proxy.connection import ProxiedConnection
+from agent.sources.proxy.handshake import Handshake
 from agent.sources.proxy.listener import AGAIN_S
-from agent.sources.proxy.relay import Pump
-from agent.sources.proxy.socket_endpoint import PlainEnd, TlsEnd
+from agent.sources.proxy.relay import Relay
+from agent.sources.proxy.socket_endpoint import PlainEndpoint, TlsEndpoint
 from agent.sources.proxy.source import ProxySource
-from agent.wire.connection import Connection
-from agent.wire.members.group_decoder import Interpreter
-from agent.wire.proxying.frame_forwarder import Cutter, Passage
+from agent.wire.connection import ConnectionDecoder
+from agent.wire.members.group_decoder import GroupDecoder
+from agent.wire.proxying.frame_forwarder import FrameForwarder, FrameSplitter
 from metrics.model.signals import Signal
 from tests.agent.wire.frames import FETCH, HEARTBEAT, JOIN_GROUP, METADATA, answer, opaque, request
 
@@ -334,7 +334,7 @@ def test_a_fault_of_the_decoder_leaves_the_rewriting() -> None:
 def test_a_fault_that_nobody_thought_of_ends_the_decoding_of_its_connection_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(_self: Interpreter, _request: object, _join: object) -> list[Signal]:
+    def fail(_self: GroupDecoder, _request: object, _join: object) -> list[Signal]:
         raise RuntimeError("nobody thought of this")
 
     async def test(stage: Stage) -> None:
@@ -354,7 +354,7 @@ def test_a_fault_that_nobody_thought_of_ends_the_decoding_of_its_connection_alon
         await broker.give(metadata(1, 3, FAR))
         await stage.assert_rewritten(client, 1, 3)
 
-    monkeypatch.setattr(Interpreter, "_join", fail)
+    monkeypatch.setattr(GroupDecoder, "_handle_join", fail)
     on_stage(test)
 
 
@@ -788,7 +788,16 @@ def test_of_a_connection_that_has_ended_nothing_waits_for_a_collection(
     certificates: dict[str, Path], *, is_tls: bool
 ) -> None:
     """A search for circles comes late, where much is kept: thousands of connections by then."""
-    kinds = (Link, Setup, Pump, PlainEnd, TlsEnd, Passage, Cutter, Connection)
+    kinds = (
+        ProxiedConnection,
+        Handshake,
+        Relay,
+        PlainEndpoint,
+        TlsEndpoint,
+        FrameForwarder,
+        FrameSplitter,
+        ConnectionDecoder,
+    )
 
     def kept() -> list[str]:
         return [type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds)]
@@ -798,7 +807,7 @@ def test_of_a_connection_that_has_ended_nothing_waits_for_a_collection(
         beat = {"group_id": "g", "member_id": "m-1", "generation_id": 1}
         await exchange(client, broker, request(HEARTBEAT, 2, 1, "c", **beat))
         await exchange(broker, client, answer(HEARTBEAT, 2, 1, error_code=0))
-        assert {"Link", "Passage", "Connection"} <= set(kept())
+        assert {"ProxiedConnection", "FrameForwarder", "ConnectionDecoder"} <= set(kept())
         gc.disable()
         client.writer.close()
         with contextlib.suppress(TimeoutError):

@@ -72,7 +72,7 @@ def test_what_is_given_and_what_is_revoked(version: int) -> None:
         error=0,
         leader="w1-a",
         config_offset=12,
-        given=frozenset({"sink", "sink-0"}),
+        assigned=frozenset({"sink", "sink-0"}),
         revoked=frozenset({"source-1"}),
     )
 
@@ -80,7 +80,7 @@ def test_what_is_given_and_what_is_revoked(version: int) -> None:
 def test_the_eager_protocol_revokes_nothing_by_name() -> None:
     read = read_assignment(assignment({"sink": [0]}, version=EAGER))
 
-    assert (read.given, read.revoked) == (frozenset({"sink-0"}), frozenset())
+    assert (read.assigned, read.revoked) == (frozenset({"sink-0"}), frozenset())
 
 
 @pytest.mark.parametrize("size", range(60))

@@ -9,7 +9,7 @@ import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
 from agent.wire.codec import messages as m
-from agent.wire.codec.apis import APIS, read_answer, read_request
+from agent.wire.codec.apis import APIS, read_request, read_response
 from agent.wire.codec.schema import request_layout, response_layout
 from tests.agent.wire import frames as f
 
@@ -46,7 +46,7 @@ def ask(api_key: int, version: int, **values: Any) -> Any:
 
 
 def tell(api_key: int, version: int, **values: Any) -> Any:
-    return read_answer(api_key, version, f.answer(api_key, version, 1, **values)[4:])
+    return read_response(api_key, version, f.answer(api_key, version, 1, **values)[4:])
 
 
 @pytest.mark.slow  # it loads all schemas there are
@@ -64,7 +64,7 @@ def test_join(api_key: int, version: int) -> None:
         api_key, version, error_code=27, generation_id=3, protocol_name="p", member_id="a"
     )
 
-    assert ask(api_key, version, **JOIN)[1] == m.Join(
+    assert ask(api_key, version, **JOIN)[1] == m.JoinRequest(
         group="g",
         member_id="a",
         instance_id=None,
@@ -73,7 +73,7 @@ def test_join(api_key: int, version: int) -> None:
         rebalance_timeout_ms=0 if version >= 1 else None,
         reason="because" if version >= 8 else None,
     )
-    assert joined == m.JoinAnswer(error=27, generation=3, protocol="p", leader="", member_id="a")
+    assert joined == m.JoinResponse(error=27, generation=3, protocol="p", leader="", member_id="a")
 
 
 @each(f.SYNC_GROUP, f.HEARTBEAT, f.OFFSET_COMMIT)
@@ -87,7 +87,7 @@ def test_in_group(api_key: int, version: int) -> None:
 
 @each(f.SYNC_GROUP)
 def test_sync_answer(api_key: int, version: int) -> None:
-    assert tell(api_key, version, error_code=25, assignment=b"abc") == m.SyncAnswer(
+    assert tell(api_key, version, error_code=25, assignment=b"abc") == m.SyncResponse(
         error=25, assignment=b"abc"
     )
 
@@ -97,7 +97,7 @@ def test_commit_answer(api_key: int, version: int) -> None:
     parts = ({"partition_index": 0, "error_code": 0}, {"partition_index": 1, "error_code": 25})
     topics = ({"name": "t", "topic_id": TOPIC, "partitions": parts},)
 
-    assert tell(api_key, version, topics=topics) == m.Errors(errors=frozenset({0, 25}))
+    assert tell(api_key, version, topics=topics) == m.ErrorResponse(errors=frozenset({0, 25}))
 
 
 @each(f.LEAVE_GROUP)
@@ -105,9 +105,11 @@ def test_leave(api_key: int, version: int) -> None:
     member = {"member_id": "a", "group_instance_id": "i", "reason": "bye"}
     message = ask(api_key, version, group_id="g", member_id="a", members=(member,))[1]
 
-    assert message == m.Leave(
+    assert message == m.LeaveRequest(
         group="g",
-        leavers=(m.Leaver("a", "i" if version >= 3 else None, "bye" if version >= 5 else None),),
+        members=(
+            m.LeavingMember("a", "i" if version >= 3 else None, "bye" if version >= 5 else None),
+        ),
     )
 
 
@@ -117,7 +119,7 @@ def test_find_coordinator(api_key: int, version: int) -> None:
     rows = ({"key": "g", **found}, {"key": "x", "error_code": 15})
     answer = tell(api_key, version, **found, coordinators=rows)
 
-    assert answer == m.Coordinators(nodes=(m.Node("h", 9),))
+    assert answer == m.CoordinatorNodes(nodes=(m.HostPort("h", 9),))
 
 
 @each(f.METADATA, f.DESCRIBE_CLUSTER)
@@ -127,8 +129,8 @@ def test_cluster(api_key: int, version: int) -> None:
     )
 
     knows = api_key == f.DESCRIBE_CLUSTER or version >= 2
-    brokers = (m.Node("h", 1),)
-    assert answer == m.Cluster(cluster_id="c" if knows else None, brokers=brokers)
+    brokers = (m.HostPort("h", 1),)
+    assert answer == m.ClusterMetadata(cluster_id="c" if knows else None, brokers=brokers)
 
 
 @each(f.CONSUMER_HEARTBEAT)
@@ -174,7 +176,7 @@ def test_streams_group_heartbeat(api_key: int, version: int) -> None:
         api_key, version, standby_tasks=task, warmup_tasks=task, endpoint_information_epoch=7
     )
 
-    assert (asked.process_id, asked.endpoint) == ("p", m.Node("h", 65535))
+    assert (asked.process_id, asked.endpoint) == ("p", m.HostPort("h", 65535))
     assert asked.owned == {(("a", "1"), 5)}
     assert told.target == {(("s", "1"), 5), (("w", "1"), 5)}
     assert (told.warmups, told.endpoint_epoch) == (True, 7)
@@ -220,7 +222,7 @@ def test_every_version_that_is_spoken_is_read(api_key: int, version: int) -> Non
     api = APIS[api_key]
 
     assert api.request is None or request_layout(api_key, version, api.request.wanted)
-    assert api.answer is None or response_layout(api_key, version, api.answer.wanted)
+    assert api.response is None or response_layout(api_key, version, api.response.wanted)
 
 
 class TestVersionsThatKioLacks:
@@ -239,7 +241,9 @@ class TestVersionsThatKioLacks:
         asked = self.asked(f.OFFSET_COMMIT, 1, body)
 
         assert (asked.group, asked.generation, asked.member_id) == ("g", 4, "a")
-        assert read_answer(f.OFFSET_COMMIT, 1, answer) == m.Errors(errors=frozenset({0, 22}))
+        assert read_response(f.OFFSET_COMMIT, 1, answer) == m.ErrorResponse(
+            errors=frozenset({0, 22})
+        )
 
     def test_who_says_where_it_means_to_be(self) -> None:
         where = b"\4cid\0\0\0\7"  # KIP-1242
@@ -256,7 +260,7 @@ class TestVersionsThatKioLacks:
         answer = head + b"\1" + row + b"\0" + b"\0"
 
         asked = self.asked(f.SHARE_HEARTBEAT, 0, body)
-        told = read_answer(f.SHARE_HEARTBEAT, 0, answer)
+        told = read_response(f.SHARE_HEARTBEAT, 0, answer)
 
         assert (asked.group, asked.subscription) == ("g", {"t"})
         assert (told.epoch, told.target) == (5, frozenset({(TOPIC.bytes, 3)}))
@@ -269,7 +273,7 @@ class TestVersionsThatKioLacks:
         tasks = b"\2\0020\2\0\0\0\3\0" + b"\1" + b"\1"
         answer = head + times + status + tasks + b"\1" + b"\0\0\0\7" + b"\0" + b"\0"
 
-        told = read_answer(f.STREAMS_HEARTBEAT, 1, answer)
+        told = read_response(f.STREAMS_HEARTBEAT, 1, answer)
 
         assert (told.member_id, told.epoch, told.endpoint_epoch) == ("a", 5, 7)
         assert (told.target, told.warmups) == (frozenset({(("a", "0"), 3)}), False)

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import DecodeError
-from agent.wire.codec.messages import Node
+from agent.wire.codec.messages import HostPort
 from agent.wire.codec.streams_user_data import (
     AssignmentInfo,
     SubscriptionInfo,
+    find_follow_up,
     read_assignment_info,
     read_subscription_info,
-    streams_follow_up,
 )
 from tests.agent.wire.talk import Talk, Wire
 from tests.agent.wire.user_data import NEVER, assignment_info, subscription_info
@@ -23,7 +23,7 @@ HOST = ("localhost", 9001)
 def test_every_subscription_is_read(version: int) -> None:
     info = read_subscription_info(subscription_info(version, process=5, endpoint="localhost:9001"))
 
-    endpoint = Node(*HOST) if version >= 2 else None
+    endpoint = HostPort(*HOST) if version >= 2 else None
     process_id = "00000000-0000-0000-0000-000000000005"
     assert info == SubscriptionInfo(version=version, process_id=process_id, endpoint=endpoint)
 
@@ -35,7 +35,7 @@ def test_every_assignment_is_read(version: int) -> None:
     assert read_assignment_info(data) == AssignmentInfo(
         version=version,
         commonly_supported=11 if version >= 3 else -1,
-        hosts=frozenset({Node(*HOST)}) if version >= 2 else frozenset(),
+        hosts=frozenset({HostPort(*HOST)}) if version >= 2 else frozenset(),
         error=3 if version >= 4 else 0,
         next_rebalance_ms=77 if version >= 7 else NEVER,
     )
@@ -63,11 +63,11 @@ def test_any_bytes_are_a_value_or_a_decode_error(data: bytes) -> None:
 
 
 class TestFollowUp:
-    SENT = SubscriptionInfo(version=11, endpoint=Node(*HOST))
+    SENT = SubscriptionInfo(version=11, endpoint=HostPort(*HOST))
 
     def status(self, sent: SubscriptionInfo = SENT, **given: object) -> int | None:
         values = {"version": 11, "commonly_supported": 11, **given}
-        follow_up = streams_follow_up(sent, AssignmentInfo(**values), 5.0)  # type: ignore[arg-type]
+        follow_up = find_follow_up(sent, AssignmentInfo(**values), 5.0)  # type: ignore[arg-type]
         return None if follow_up is None else int(follow_up.status)
 
     def test_none_is_asked_for(self) -> None:
@@ -78,7 +78,7 @@ class TestFollowUp:
 
     def test_a_time_is_a_probing_rebalance(self) -> None:
         given = AssignmentInfo(version=11, commonly_supported=11, next_rebalance_ms=60_000)
-        follow_up = streams_follow_up(self.SENT, given, 5.0)
+        follow_up = find_follow_up(self.SENT, given, 5.0)
 
         assert follow_up is not None
         assert (follow_up.status, follow_up.due_at) == (11, 60.0)
@@ -90,11 +90,13 @@ class TestFollowUp:
         assert self.status(SubscriptionInfo(version=9), version=9) == 12
 
     def test_an_endpoint_that_is_missing_must_be_made_known(self) -> None:
-        assert self.status(hosts=frozenset({Node("localhost", 9002)}), next_rebalance_ms=0) == 13
+        assert (
+            self.status(hosts=frozenset({HostPort("localhost", 9002)}), next_rebalance_ms=0) == 13
+        )
 
     def test_an_endpoint_is_not_missed_where_there_are_none(self) -> None:
         assert self.status(hosts=frozenset()) is None
-        assert self.status(hosts=frozenset({Node(*HOST)})) is None
+        assert self.status(hosts=frozenset({HostPort(*HOST)})) is None
 
     def test_an_assignment_error_asks_for_nothing(self) -> None:
         assert self.status(error=3, next_rebalance_ms=0) is None

@@ -445,8 +445,8 @@ class TestLosses:
         talk.heartbeat(error=27)
         talk.join()
         talk.joined(generation=2)
-        talk.connection.lose_received(100)
-        talk.connection.lose_sent(100)
+        talk.connection.skip_broker(100)
+        talk.connection.skip_client(100)
 
         assert told(talk.heartbeat(generation=2)) == SYNC
 

@@ -1,14 +1,14 @@
 """When a stream is over, for the tracker to let go of its members."""
 
-from agent.wire.members.disconnects import GONE_S, Departures
+from agent.wire.members.disconnects import RECONNECT_S, DisconnectTracker
 from tests.agent.wire.talk import Talk, Wire
 
 
-def _member() -> tuple[Wire, Talk, Departures]:
+def _member() -> tuple[Wire, Talk, DisconnectTracker]:
     wire = Wire()
     talk = wire.connect()
     talk.settle()
-    return wire, talk, Departures(wire.interpreter.speakers)
+    return wire, talk, DisconnectTracker(wire.interpreter.registry)
 
 
 def _stream(talk: Talk) -> str:
@@ -17,43 +17,46 @@ def _stream(talk: Talk) -> str:
 
 def test_a_member_that_does_not_come_back_ends_its_stream_once() -> None:
     _, talk, departures = _member()
-    departures.closed(talk.connection, 100.0)
+    departures.record(talk.connection, 100.0)
     talk.close()
 
-    due = [departures.due(at) for at in (99.0 + GONE_S, 100.0 + GONE_S, 101.0 + GONE_S)]
+    due = [
+        departures.take_expired(at)
+        for at in (99.0 + RECONNECT_S, 100.0 + RECONNECT_S, 101.0 + RECONNECT_S)
+    ]
 
     assert due == [[], [_stream(talk)], []]
 
 
 def test_a_member_that_came_back_on_another_connection_does_not() -> None:
     wire, talk, departures = _member()
-    departures.closed(talk.connection, 100.0)
+    departures.record(talk.connection, 100.0)
     talk.close()
 
     wire.connect().heartbeat()
 
-    assert departures.due(100.0 + GONE_S) == []
+    assert departures.take_expired(100.0 + RECONNECT_S) == []
 
 
 def test_a_connection_without_a_member_ends_nothing() -> None:
     wire, _, departures = _member()
 
-    departures.closed(wire.connect().connection, 100.0)
+    departures.record(wire.connect().connection, 100.0)
 
-    assert departures.due(100.0 + GONE_S) == []
+    assert departures.take_expired(100.0 + RECONNECT_S) == []
 
 
 def test_the_earliest_end_early_when_there_are_too_many() -> None:
     wire, talk, departures = _member()
     departures.limit = 1
-    departures.closed(talk.connection, 100.0)
+    departures.record(talk.connection, 100.0)
     talk.close()
     other = wire.connect("m2")
     other.settle("m2-a")
-    departures.closed(other.connection, 101.0)
+    departures.record(other.connection, 101.0)
     other.close()
 
-    assert departures.due(101.0) == [_stream(talk)]
+    assert departures.take_expired(101.0) == [_stream(talk)]
 
 
 def test_a_stream_that_other_threads_still_use_goes_on() -> None:
@@ -61,8 +64,8 @@ def test_a_stream_that_other_threads_still_use_goes_on() -> None:
     threads = [wire.connect(f"app-StreamThread-{i}-consumer") for i in (1, 2)]
     for number, thread in enumerate(threads):
         thread.settle(f"member-{number}")
-    departures = Departures(wire.interpreter.speakers)
-    departures.closed(threads[0].connection, 100.0)
+    departures = DisconnectTracker(wire.interpreter.registry)
+    departures.record(threads[0].connection, 100.0)
     threads[0].close()
 
-    assert departures.due(100.0 + GONE_S) == []
+    assert departures.take_expired(100.0 + RECONNECT_S) == []

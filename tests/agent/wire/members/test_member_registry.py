@@ -4,8 +4,8 @@ import sys
 from dataclasses import fields
 from typing import Any
 
-from agent.wire.codec.messages import Node
-from agent.wire.members.member import Speaker
+from agent.wire.codec.messages import HostPort
+from agent.wire.members.member import WireMember
 from metrics.model.signals import Member, MemberKey
 from tests.agent.wire.frames import DESCRIBE_CLUSTER, LEAVE_GROUP, METADATA
 from tests.agent.wire.talk import Talk, Wire, told
@@ -30,13 +30,13 @@ def join_new(talk: Talk, member_id: str) -> MemberKey:
 class TestConsumers:
     def test_a_member_id_joins_connections_and_brokers(self) -> None:
         wire = Wire()
-        first, second = wire.connect(), wire.connect(server=Node("10.0.0.8", 9092))
+        first, second = wire.connect(), wire.connect(server=HostPort("10.0.0.8", 9092))
 
         assert key(first) == key(second)
 
     def test_one_rebalance_over_two_coordinators_is_one_episode(self) -> None:
         wire = Wire()
-        old, new = wire.connect(), wire.connect(server=Node("10.0.0.8", 9092))
+        old, new = wire.connect(), wire.connect(server=HostPort("10.0.0.8", 9092))
         old.join("")
         assert told(old.joined(error=79)) == [("raise", 2)]
         old.join()
@@ -118,7 +118,7 @@ class TestConsumers:
 
     def test_the_longest_silent_is_forgotten_first(self) -> None:
         wire = Wire()
-        speakers = wire.interpreter.speakers
+        speakers = wire.interpreter.registry
         speakers.limit = 2
         talks = [wire.connect(name) for name in ("a", "b", "c")]
         for talk in talks:
@@ -131,7 +131,7 @@ class TestConsumers:
 
     def test_an_answer_for_one_that_is_forgotten_is_void(self) -> None:
         wire = Wire()
-        wire.interpreter.speakers.limit = 1
+        wire.interpreter.registry.limit = 1
         talk, other = wire.connect("a"), wire.connect("b")
         talk.join("")
         other.heartbeat("b-1")
@@ -154,8 +154,8 @@ class TestConsumers:
         talk.ask(LEAVE_GROUP, 5, group_id="g", members=({"member_id": "m1-a"},))
         talk.close()
 
-        speaker = wire.interpreter.speakers.named("g", "m1-a")
-        kept = {each.name: getattr(speaker, each.name) for each in fields(Speaker)}
+        speaker = wire.interpreter.registry.find_by_id("g", "m1-a")
+        kept = {each.name: getattr(speaker, each.name) for each in fields(WireMember)}
         assert {name for name, it in kept.items() if sys.getsizeof(it) > 300} == set()
 
 
@@ -166,7 +166,7 @@ class TestCluster:
         talk.ask(METADATA, 12)
         talk.tell(cluster_id="abc", brokers=({"host": "h", "port": 1},))
 
-        assert member(wire.connect(server=Node("10.0.0.8", 9092))).cluster == "abc"
+        assert member(wire.connect(server=HostPort("10.0.0.8", 9092))).cluster == "abc"
 
     def test_describe_cluster_does_too(self) -> None:
         talk = Wire().connect()
@@ -178,7 +178,7 @@ class TestCluster:
     def test_of_two_clusters_a_broker_that_told_nothing_is_in_none(self) -> None:
         wire = Wire()
         for number in (1, 2):
-            talk = wire.connect(server=Node(f"10.0.1.{number}", 9092))
+            talk = wire.connect(server=HostPort(f"10.0.1.{number}", 9092))
             talk.ask(METADATA, 5)
             talk.tell(cluster_id=f"c{number}")
 
@@ -186,7 +186,7 @@ class TestCluster:
 
     def test_the_configured_name_rules(self) -> None:
         wire = Wire()
-        wire.interpreter.speakers.cluster = "prod"
+        wire.interpreter.registry.cluster = "prod"
 
         assert member(wire.connect()).cluster == "prod"
 
@@ -248,7 +248,7 @@ class TestStreams:
             side.join("1-x", **how)
 
         assert key(outside, "1-x") == key(inside, "1-x")
-        assert len(wire.interpreter.speakers._by_key) == 1
+        assert len(wire.interpreter.registry._by_key) == 1
 
     def test_a_process_that_is_not_known_yet_is_the_one_of_its_host(self) -> None:
         wire = Wire()

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.codec.framing import FRAME_LIMIT
-from agent.wire.codec.messages import Node
-from agent.wire.connection import Connection
+from agent.wire.codec.messages import HostPort
+from agent.wire.connection import ConnectionDecoder
 from agent.wire.proxying.address_rewriter import FETCH, METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
-from agent.wire.proxying.frame_forwarder import Passage
+from agent.wire.proxying.frame_forwarder import FrameForwarder
 from tests.agent.wire import frames
 
 HEARTBEAT = 12
@@ -29,13 +29,13 @@ def _unread(data: bytes) -> None:
     """Nobody decodes."""
 
 
-def _passage(*asked: tuple[int, int]) -> tuple[Passage, Counter[str]]:
+def _passage(*asked: tuple[int, int]) -> tuple[FrameForwarder, Counter[str]]:
     """Return the passage after some requests; their correlation ids count from 1."""
     counts: Counter[str] = Counter()
-    passage = Passage(_route, counts, _unread, _unread)
+    passage = FrameForwarder(_route, counts, _unread, _unread)
     for correlation_id, (api_key, version) in enumerate(asked, start=1):
         data = frames.request(api_key, version, correlation_id, "c")
-        assert passage.sent(data) == data
+        assert passage.feed_client(data) == data
     return passage, counts
 
 
@@ -73,8 +73,8 @@ def test_any_pieces_give_the_same_bytes(cuts: list[int]) -> None:
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     pieces = [data[a:b] for a, b in pairwise(places)]
 
-    assert b"".join(map(passage.received, pieces)) == answers(HERE)
-    assert passage.at_rest
+    assert b"".join(map(passage.feed_broker, pieces)) == answers(HERE)
+    assert passage.is_idle
 
 
 @given(st.lists(st.booleans(), max_size=6), st.lists(st.integers(1, 300), max_size=20))
@@ -96,13 +96,13 @@ def test_what_nobody_changes_may_pass_first(named: list[bool], cuts: list[int]) 
         while read < len(asked) and due[max(0, read - 1)] < b:
             n, (api_key, version) = next(unread)
             request = frames.request(api_key, version, n, "c")
-            passage.requests.follow(request)
+            passage.requests.track(request)
             read += 1
-        if passage.answers.rewrites or passage.answers.held:
-            got += passage.received(data[a:b])
+        if passage.responses.rewrites or passage.responses.withheld:
+            got += passage.feed_broker(data[a:b])
         else:
             got += data[a:b]
-            passage.answers.follow(data[a:b])
+            passage.responses.track(data[a:b])
 
     assert got == b"".join(answers(HERE))
 
@@ -111,10 +111,10 @@ def test_an_answer_that_is_too_long_to_withhold_passes_and_is_counted() -> None:
     passage, counts = _passage((SHARE_FETCH, 1), (METADATA, 12))
     data = _share_fetch(1, FAR, records=5 << 20)
 
-    assert passage.received(data[:100]) == data[:100]
-    assert passage.received(data[100:]) == data[100:]
+    assert passage.feed_broker(data[:100]) == data[:100]
+    assert passage.feed_broker(data[100:]) == data[100:]
     assert counts == {"addresses_unread": 1}
-    assert passage.received(_metadata(2, FAR)) == _metadata(2, HERE)
+    assert passage.feed_broker(_metadata(2, FAR)) == _metadata(2, HERE)
 
 
 @pytest.mark.parametrize("api_key", [SHARE_FETCH, SHARE_ACKNOWLEDGE])
@@ -122,8 +122,8 @@ def test_an_answer_without_a_new_leader_passes_unread(api_key: int) -> None:
     passage, counts = _passage((api_key, 1))
     data = frames.answer(api_key, 1, 1, responses=[], node_endpoints=[])
 
-    assert passage.received(data[:9]) == b""
-    assert passage.received(data[9:]) == data
+    assert passage.feed_broker(data[:9]) == b""
+    assert passage.feed_broker(data[9:]) == data
     assert not counts
 
 
@@ -140,26 +140,28 @@ def test_the_decoder_is_shown_what_it_reads_and_nothing_else(
         request, answer = _PAIRS[name](n)
         requests += request
         answers += answer
-    all_bytes, shown = (Connection(Node("c", 1), Node("b", 2), Counter()) for _ in range(2))
+    all_bytes, shown = (
+        ConnectionDecoder(HostPort("c", 1), HostPort("b", 2), Counter()) for _ in range(2)
+    )
     direct: list[Any] = []
     passed: list[Any] = []
     fetched: list[bytes] = []
 
     def asks(data: bytes) -> None:
         fetched.append(data)
-        passed.extend(each.message for each in shown.sent(data, 1.0))
+        passed.extend(each.message for each in shown.feed_client(data, 1.0))
 
     def tells(data: bytes) -> None:
         fetched.append(data)
-        passed.extend(each.message for each in shown.received(data, 2.0))
+        passed.extend(each.message for each in shown.feed_broker(data, 2.0))
 
-    passage = Passage(_route, Counter(), asks, tells)
+    passage = FrameForwarder(_route, Counter(), asks, tells)
     for piece in _pieces(requests, cuts):
-        passage.sent(piece)
-        direct += [each.message for each in all_bytes.sent(piece, 1.0)]
+        passage.feed_client(piece)
+        direct += [each.message for each in all_bytes.feed_client(piece, 1.0)]
     for piece in _pieces(answers, cuts):
-        passage.received(piece)
-        direct += [each.message for each in all_bytes.received(piece, 2.0)]
+        passage.feed_broker(piece)
+        direct += [each.message for each in all_bytes.feed_broker(piece, 2.0)]
 
     assert passed == direct
     assert len(direct) == 1 + 2 * sum(name != "fetch" for name in named)
@@ -169,11 +171,11 @@ def test_the_decoder_is_shown_what_it_reads_and_nothing_else(
 @pytest.mark.parametrize(("size", "shown"), [(FRAME_LIMIT - 100, True), (FRAME_LIMIT + 1, False)])
 def test_a_frame_that_is_too_long_is_not_shown(size: int, *, shown: bool) -> None:
     seen, counts = bytearray(), Counter[str]()
-    passage = Passage(_route, counts, seen.extend, _unread)
-    passage.sent(frames.request(METADATA, 12, 1, "c"))
+    passage = FrameForwarder(_route, counts, seen.extend, _unread)
+    passage.feed_client(frames.request(METADATA, 12, 1, "c"))
     before = len(seen)
 
-    passage.sent(frames.opaque(HEARTBEAT, 2, "c", size))
+    passage.feed_client(frames.opaque(HEARTBEAT, 2, "c", size))
 
     assert (len(seen) > before) is shown
     assert counts["oversized"] == (not shown)
@@ -182,10 +184,10 @@ def test_a_frame_that_is_too_long_is_not_shown(size: int, *, shown: bool) -> Non
 def test_what_is_no_kafka_is_shown_once() -> None:
     """The decoder says so too, and nothing of the tunnel is kept for it."""
     seen = bytearray()
-    passage = Passage(_route, Counter(), seen.extend, seen.extend)
+    passage = FrameForwarder(_route, Counter(), seen.extend, seen.extend)
 
     for data in (b"\x16\x03\x01 no Kafka", b"and more"):
-        assert passage.sent(data) == passage.received(data) == data
+        assert passage.feed_client(data) == passage.feed_broker(data) == data
 
     assert seen == b"\x16\x03\x01 no Kafka"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.wire.codec.messages import Node
-from agent.wire.tcp.packets import ACK, Segment, knows_link, node, read_segment
+from agent.wire.codec.messages import HostPort
+from agent.wire.tcp.packets import ACK, Segment, format_endpoint, is_known_link, read_segment
 from tests.agent.wire.captures import CLIENT, SERVER, ethernet, packet
 
 V4 = Segment(CLIENT, SERVER, 7, 9, ACK, b"hello", 0)
@@ -90,10 +90,10 @@ def test_other_protocols_are_no_segments() -> None:
 
 
 def test_endpoints_are_addresses() -> None:
-    assert node(V4.source) == Node("10.0.0.1", 50001)
-    assert node(V6.target) == Node("fe80::2", 9092)
+    assert format_endpoint(V4.source) == HostPort("10.0.0.1", 50001)
+    assert format_endpoint(V6.target) == HostPort("fe80::2", 9092)
 
 
 @given(st.sampled_from([*HEADS, 1, 113, 276, 999]), st.binary(max_size=120))
 def test_nothing_raises(link_type: int, frame: bytes) -> None:
-    assert read_segment(link_type, frame) is None or knows_link(link_type)
+    assert read_segment(link_type, frame) is None or is_known_link(link_type)

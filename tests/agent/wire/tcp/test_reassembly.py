@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.runtime.replay import replay
-from agent.wire.connection import Closed, Event
-from agent.wire.members.group_decoder import Interpreter
+from agent.wire.connection import ConnectionClosed, Event
+from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.tcp.packets import ACK, RST, SYN, Segment
-from agent.wire.tcp.reassembly import LOST_AFTER_S, RESENT_WITHIN_S, WAITING_BYTES, Stream
-from agent.wire.tcp.sessions import Sessions
+from agent.wire.tcp.reassembly import LOST_AFTER_S, PENDING_BYTES, RESENT_WITHIN_S, TcpStream
+from agent.wire.tcp.sessions import TcpSessions
 from metrics.model.sample import SampleKind
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -24,15 +24,15 @@ def codes(
 ) -> list[int | None]:
     """Return what a capture comes to, through decoder, interpreter and tracker."""
     counts = Counter() if counts is None else counts
-    sessions, interpreter = Sessions(counts, patience=patience), Interpreter()
+    sessions, interpreter = TcpSessions(counts, patience=patience), GroupDecoder()
     events = [event for at, segment in timed for event in sessions.push(segment, at)]
-    signals = [s for event in events + sessions.flush() for s in interpreter.take(event)]
+    signals = [s for event in events + sessions.flush() for s in interpreter.decode(event)]
     samples = replay([iter(signals)], Tracker(StatusConfig()))
     return [sample.to for sample in samples if sample.kind is SampleKind.TRANSITION]
 
 
 def read(timed: list[Timed]) -> list[Event]:
-    sessions = Sessions(Counter())
+    sessions = TcpSessions(Counter())
     return [event for at, segment in timed for event in sessions.push(segment, at)]
 
 
@@ -111,7 +111,7 @@ class TestLoss:
         assert [event.at for event in read(said.segments)][:2] == sent_at
 
     def test_a_hole_that_was_acknowledged_is_given_up_soon(self) -> None:
-        stream = Stream()
+        stream = TcpStream()
         stream.push(0, _segment(100, b"abc"), 1.0)
         stream.push(1, _segment(500, b"", ack=106), 1.0)
         assert stream.push(0, _segment(106, b"ghi"), 1.0) == []
@@ -120,7 +120,7 @@ class TestLoss:
         assert stream.expire(1.0 + LOST_AFTER_S) == [(0, b"", 3), (0, b"ghi", 0)]
 
     def test_a_hole_on_the_network_is_waited_for(self) -> None:
-        stream = Stream()
+        stream = TcpStream()
         stream.push(0, _segment(100, b"abc"), 1.0)
         stream.push(0, _segment(106, b"ghi"), 1.0)
         assert stream.expire(1.0 + LOST_AFTER_S) == []
@@ -130,19 +130,19 @@ class TestLoss:
         assert stream.expire(40.0 + RESENT_WITHIN_S) == [(0, b"", 3), (0, b"mno", 0)]
 
     def test_what_waits_is_bounded(self) -> None:
-        stream = Stream()
+        stream = TcpStream()
         stream.push(0, _segment(0, b"a"), 1.0)
         size = 60_000
-        count = WAITING_BYTES // size + 1
+        count = PENDING_BYTES // size + 1
         pieces = [
             stream.push(0, _segment(2 + number * size, bytes(size)), 1.0) for number in range(count)
         ]
 
         assert [len(each) for each in pieces] == [0] * (count - 1) + [count + 1]
-        assert stream.halves[0].waiting == []
+        assert stream.directions[0].pending == []
 
     def test_what_the_capture_cut_off_is_lost(self) -> None:
-        stream = Stream()
+        stream = TcpStream()
         segment = _segment(100, b"abc")._replace(missing=7)
 
         assert stream.push(0, segment, 1.0) == [(0, b"abc", 0), (0, b"", 7)]
@@ -224,14 +224,14 @@ class TestSessions:
         assert stamps == sorted(stamps)
 
     def test_the_longest_silent_connection_goes_when_there_are_too_many(self) -> None:
-        sessions = Sessions(Counter(), limit=2)
+        sessions = TcpSessions(Counter(), limit=2)
         clients = [bytes([10, 0, 0, number]) + CLIENT[4:] for number in range(3)]
         timed = [each for client in clients for each in Dialogue(client=client).opened()]
         events = [event for at, segment in timed for event in sessions.push(segment, at)]
 
-        assert [event.connection.client.host for event in events if isinstance(event, Closed)] == [
-            "10.0.0.0"
-        ]
+        assert [
+            event.connection.client.host for event in events if isinstance(event, ConnectionClosed)
+        ] == ["10.0.0.0"]
         assert sessions.counts == {"session_evicted": 1}
 
     def test_what_is_not_kafka_is_counted(self) -> None:
@@ -259,7 +259,7 @@ class TestSessions:
         )
     )
     def test_any_segments_are_read_or_counted(self, segments: list[Segment]) -> None:
-        sessions = Sessions(Counter())
+        sessions = TcpSessions(Counter())
         for number, segment in enumerate(segments):
             sessions.push(segment, number / 4)
         sessions.flush()
