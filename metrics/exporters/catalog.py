@@ -1,7 +1,7 @@
 """Every metric that this version sets: name, type, labels, unit and help.
 
-The names are API. `METRICS` is in the order in which series are given out when there are more than
-``limits.series``: the agent's own first, then aggregates, then members' statuses, then the rest.
+The names are API. `METRICS` has the order of priority under ``limits.series``: the agent's own
+first, then aggregates, then members' statuses, then the rest.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class MetricType(StrEnum):
-    """As OpenMetrics writes them."""
+    """Types in OpenMetrics' words."""
 
     GAUGE = "gauge"
     COUNTER = "counter"

@@ -1,6 +1,6 @@
-"""What every exporter shows: merged rows and the agent's own counts, frozen at one instant.
+"""Exporters' input: merged rows and the agent's own counts, frozen at one instant.
 
-`aggregation.live.live` makes the live part from a `Snapshot`, the application the agent's part.
+`aggregation.live.live` builds the live part from a `Snapshot`, the application the agent's part.
 """
 
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class Live:
     consumers: tuple[MemberRow, ...] = ()
     instances: tuple[MemberRow, ...] = ()
     members: tuple[MemberRow, ...] = ()
-    """The consumers before equal labels were merged: each has its own member id."""
+    """The consumers before equal labels are merged: each has its own member id."""
     groups: tuple[GroupRow, ...] = ()
     apps: tuple[AppRow, ...] = ()
     inspected: tuple[InspectedGroup, ...] = ()
@@ -56,13 +56,13 @@ class Live:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStats:
-    """What one source says of itself."""
+    """One source's own counts."""
 
     name: str
     type: str
     up: bool
     members: int
-    """How many it tells of, as far as it has spoken since the agent has started."""
+    """Members that it has reported since the agent's start."""
     read_bytes: int
     signals: int
     unparsed: int
@@ -83,7 +83,7 @@ class OutputStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStats:
-    """The agent's own counts. ``tracker`` holds what the tracker counted, by its words."""
+    """The agent's own counts. ``tracker`` holds the tracker's, by its names."""
 
     version: str
     python_version: str
@@ -96,7 +96,7 @@ class AgentStats:
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """All that one scrape shows."""
+    """Content of one scrape."""
 
     live: Live
     agent: AgentStats

@@ -1,11 +1,11 @@
-"""The same metrics as ``/metrics``, as OpenTelemetry's data model has them.
+"""The metrics of ``/metrics`` in OpenTelemetry's data model.
 
 Names and attributes follow the semantic conventions: namespaces by dots, units apart from names,
 Kafka's group and client under ``messaging``. A state set is a status metric: an UpDownCounter with
 a series for every state. https://opentelemetry.io/docs/specs/semconv/how-to-write-conventions/status-metrics/
 
-The counts go on over a restart of the agent (its checkpoint has them), so no start time is told:
-zero is "unknown", as the data model has it.
+Counts continue over a restart of the agent (its checkpoint has them), so points have no start time:
+zero means "unknown" in the data model.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from metrics.exporters import catalog
 from metrics.exporters.catalog import MetricType
 from metrics.exporters.exposition import Exposition
-from metrics.exporters.points import Example, Labels, Observations, Point, families, printable
+from metrics.exporters.points import Example, HistogramValue, Labels, Point, families, printable
 from metrics.model.snapshot import DURATION_BUCKETS_S
 
 SCOPE = "kafka-rebalance-agent"
@@ -43,7 +43,7 @@ _STATUS_NAMES = {
     catalog.APP_STATE.name: "kafka.app.status",
     catalog.COORDINATOR_STATE.name: "kafka.group.coordinator.status",
 }
-"""Status metrics: 1 for the state that is held, 0 for the others."""
+"""Status metrics: 1 for the current state, 0 for the others."""
 _OTHER_NAMES = {catalog.STATUS_SECONDS.name: "kafka.consumer.rebalance.status_time"}
 """Without its unit it would be the status itself."""
 ATTRIBUTES = {
@@ -68,17 +68,17 @@ ATTRIBUTES = {
     "version": "service.version",
     "python_version": "process.runtime.version",
 }
-"""By label."""
+"""Attribute by label."""
 _KAFKA = {"messaging.system": "kafka"}
 
 
 def metrics_data(
     exposition: Exposition, resource: Resource, at: float, max_series: int, *, state_sets: bool
 ) -> MetricsData:
-    """Return everything that is exported at ``at`` (Unix seconds)."""
-    found = families(exposition, max_series, state_sets=state_sets)
+    """Return all metrics at ``at`` (Unix seconds)."""
+    current = families(exposition, max_series, state_sets=state_sets)
     at_ns = int(at * 1e9)
-    metrics = [_metric(row, points, at_ns) for row, points in found]
+    metrics = [_metric(row, points, at_ns) for row, points in current]
     scope = ScopeMetrics(InstrumentationScope(SCOPE), metrics, schema_url="")
     return MetricsData([ResourceMetrics(resource, [scope], schema_url="")])
 
@@ -88,7 +88,7 @@ def name_of(row: catalog.Metric) -> str:
     fixed = (_STATUS_NAMES | _OTHER_NAMES).get(row.name)
     if fixed is not None:
         return fixed
-    namespace = next(each for each in _NAMESPACES if row.name.startswith(f"{each}_"))
+    namespace = next(space for space in _NAMESPACES if row.name.startswith(f"{space}_"))
     rest = row.name.removeprefix(f"{namespace}_").removesuffix("_total")
     rest = rest.removesuffix(f"_{row.unit}") if row.unit else rest
     dotted = namespace.replace("kafka_", "kafka.")
@@ -96,7 +96,7 @@ def name_of(row: catalog.Metric) -> str:
 
 
 def exemplar_of(example: Example) -> Exemplar:
-    """Return an observation that leads to its episode's trace."""
+    """Return an exemplar that links to its episode's trace."""
     trace_id, span_id = trace_of(example.episode)
     return Exemplar(
         filtered_attributes={"episode_id": example.episode},
@@ -143,22 +143,22 @@ def _attribute_names(row: catalog.Metric, *, is_status: bool) -> tuple[str, ...]
 
 
 def _attributes(names: tuple[str, ...], labels: Labels) -> Mapping[str, str]:
-    found = {
+    attributes = {
         name: printable(value)
         for name, value in zip(names, labels, strict=True)
-        if value  # what is not known is not told
+        if value  # an unknown value is no attribute
     }
-    return _KAFKA | found if ATTRIBUTES[catalog.CLUSTER] in names else found
+    return _KAFKA | attributes if ATTRIBUTES[catalog.CLUSTER] in names else attributes
 
 
-def _number(value: float | Observations) -> float:
-    assert not isinstance(value, Observations)  # noqa: S101 - only histograms have these
+def _number(value: float | HistogramValue) -> float:
+    assert not isinstance(value, HistogramValue)  # noqa: S101 - only histograms have these
     return int(value) if isinstance(value, int) else value  # a bool or a code is an int
 
 
 def _histogram(names: tuple[str, ...], point: Point, at_ns: int) -> HistogramDataPoint:
     labels, value = point
-    assert isinstance(value, Observations)  # noqa: S101
+    assert isinstance(value, HistogramValue)  # noqa: S101
     counts = value.durations.buckets
     return HistogramDataPoint(
         attributes=_attributes(names, labels),

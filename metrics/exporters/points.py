@@ -1,8 +1,8 @@
-"""From an exposition to points: which labels and values each metric of the catalogue has now.
+"""Points of an exposition: labels and values of each metric in the catalog.
 
 Pure and shared by every exporter. The number of series is bounded: the agent's own metrics are
-always there, then series are given out in the catalogue's order, aggregates first, and within a
-metric by labels, so that the same series are left out at every scrape.
+always present. Then the catalog's order decides, aggregates first, and within a metric the order of
+labels, so that every scrape omits the same series.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,22 +25,22 @@ from metrics.model.status import CONSUMER_MAX, RebalanceStatus
 
 
 class Example(NamedTuple):
-    """One observation that a histogram holds. ``at`` is Unix seconds."""
+    """One observation of a histogram. ``at`` is Unix seconds."""
 
     episode: str
     value: float
     at: float
 
 
-class Observations(NamedTuple):
-    """What a histogram holds, and one of them."""
+class HistogramValue(NamedTuple):
+    """A histogram's counts, and one observation."""
 
     durations: Durations
     example: Example | None = None
 
 
 Labels = tuple[str, ...]
-Point = tuple[Labels, float | Observations]
+Point = tuple[Labels, float | HistogramValue]
 """One series' labels, in the metric's order, and value. A plain tuple: a page has thousands."""
 
 Family = tuple[Metric, list[Point]]
@@ -53,7 +53,7 @@ _COORDINATOR_STATES = {
     "share": ("Empty", "Stable"),
     "streams": ("Empty", "NotReady", "Assigning", "Reconciling", "Stable"),
 }
-"""By group type: what each has. A dead group's series go."""
+"""States of each group type. A dead group has no series."""
 _HISTOGRAM_SERIES = len(DURATION_BUCKETS_S) + 3
 """A bucket each, +Inf, sum and count."""
 
@@ -62,7 +62,7 @@ _LABEL = tuple(code.label for code in RebalanceStatus)
 
 
 class _Rows:
-    """The rows with their labels, in the labels' order: each metric of a row uses them."""
+    """Rows with their labels, in the labels' order; all metrics of a row share them."""
 
     def __init__(self, live: Live) -> None:
         self.groups = _sort_by_labels(live.groups, _group)
@@ -93,9 +93,9 @@ def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> li
 
 
 def printable(text: str) -> str:
-    """Write by its number what cannot be seen, or turns the text around it: a label has it so.
+    """Escape characters that are invisible or change the direction of text.
 
-    What Prometheus hands on is shown by others, and a lone surrogate cannot be written at all.
+    Other programs display what Prometheus stores, and UTF-8 cannot encode a lone surrogate.
     """
     if text.isprintable():
         return text
@@ -147,7 +147,7 @@ def _member(row: MemberRow) -> Labels:
 def _by_status(
     rows: _Labelled[MemberRow], values: Callable[[StatusCounts], Mapping[RebalanceStatus, float]]
 ) -> list[Point]:
-    """Return a point for each status that has been counted at all."""
+    """Return a point for each status with a count."""
     return [
         ((*labels, _LABEL[code]), number)
         for labels, row in rows
@@ -170,7 +170,7 @@ def _states(rows: _Labelled[_StatusRowT], highest: RebalanceStatus = _HIGHEST) -
 
 
 def _coordinator_states(rows: _Labelled[InspectedGroup]) -> list[Point]:
-    """Return a point for each state of a group's type, and for one that is new to us."""
+    """Return a point for each state of a group's type, and for an unknown current state."""
     return [
         ((*labels, state), state == row.state)
         for labels, row in rows
@@ -183,7 +183,7 @@ def _example(total: Rebalances) -> Example:
 
 
 def _slowest(rebalances: Mapping[RebalanceKey, Rebalances]) -> dict[tuple[str, str], Example]:
-    """Return the slowest member of each group's last rebalance: members alone know no episode."""
+    """Return the slowest member of a group's last rebalance; member rows have no rebalance id."""
     by_age = sorted(rebalances.items(), key=lambda item: item[1].last_at)
     return {
         (key.cluster, key.group): Example(total.last_id, total.last_member_s, total.last_member_at)
@@ -239,14 +239,14 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
     catalog.TRANSITIONS: lambda v: _by_status(v.consumers, attrgetter("transitions")),
     catalog.STATUS_SECONDS: lambda v: _by_status(v.consumers, attrgetter("seconds")),
     catalog.DURATION: lambda v: [
-        (labels, Observations(held, v.slowest.get((key.cluster, key.group))))
+        (labels, HistogramValue(held, v.slowest.get((key.cluster, key.group))))
         for labels, (key, held) in v.durations
     ],
     catalog.GROUP_REBALANCES: lambda v: [
         (labels, sum(total.durations.buckets)) for labels, (_, total) in v.rebalances
     ],
     catalog.GROUP_DURATION: lambda v: [
-        (labels, Observations(total.durations, _example(total)))
+        (labels, HistogramValue(total.durations, _example(total)))
         for labels, (_, total) in v.rebalances
     ],
     catalog.MEMBER_INFO: lambda v: [(labels, 1) for labels in v.members],

@@ -1,8 +1,8 @@
-"""The ``/metrics`` page: Prometheus text or OpenMetrics, as the scraper asks.
+"""The ``/metrics`` page: Prometheus text or OpenMetrics, as the scraper requests.
 
-No global registry and no timestamps: the page is what holds at the scrape. The library chooses the
-format; the text is ours, for a page of 10,000 series takes the library 0.1 s of CPU. What stays the
-same from scrape to scrape, each series' name and labels, is written once.
+No global registry and no timestamps: the page is the state at the scrape. The library chooses the
+format. The text is our own: the library needs 0.1 s of CPU for a page of 10,000 series. Names and
+labels do not change from scrape to scrape and are formatted once.
 """
 
 from bisect import bisect_left
@@ -16,7 +16,7 @@ from prometheus_client.utils import floatToGoString
 
 from metrics.exporters.catalog import Metric, MetricType
 from metrics.exporters.exposition import Exposition
-from metrics.exporters.points import Example, Labels, Observations, Point, families, printable
+from metrics.exporters.points import Example, HistogramValue, Labels, Point, families, printable
 from metrics.model.snapshot import DURATION_BUCKETS_S
 
 _go: Callable[[float], str] = floatToGoString
@@ -24,16 +24,16 @@ _BOUNDS = (*map(_go, DURATION_BUCKETS_S), "+Inf")
 _BOUND = "le"
 _OPENMETRICS = "application/openmetrics-text"
 _POINTS = 1000
-"""Written at once: lines take more memory than their text."""
+"""Lines per write: a list of lines takes more memory than its text."""
 _EXPONENT = 1e6
-"""From here on Go writes an exponent."""
+"""Go writes larger numbers with an exponent."""
 
 
 class PageWriter:
-    """Writes one page after another. For one thread."""
+    """Writer of pages. For one thread."""
 
     def __init__(self) -> None:
-        """Start with nothing remembered."""
+        """Start with an empty cache."""
         self._texts: dict[_Shape, _LabelTexts] = {}
 
     def write(
@@ -42,20 +42,20 @@ class PageWriter:
         """Return the page and its content type, negotiated by the ``Accept`` header."""
         content_type = _content_type(accept)
         is_openmetrics = content_type.startswith(_OPENMETRICS)
-        found = families(exposition, max_series, state_sets=state_sets)
+        current = families(exposition, max_series, state_sets=state_sets)
         alike = defaultdict[_Shape, list[list[Point]]](list)
-        for row, points in found:
+        for row, points in current:
             alike[_shape(row)].append(points)
-        # those of labels that have no series any more go
+        # shapes without series leave the cache
         self._texts = {shape: self._texts.get(shape) or _LabelTexts(*shape) for shape in alike}
-        out = BytesIO()  # hands the page over as it is: pieces would have to be joined
-        for row, points in found:
+        out = BytesIO()  # returns the page without a copy: a list of parts needs a join
+        for row, points in current:
             out.write("".join(_write_header(row, is_openmetrics=is_openmetrics)).encode())
             shape = _shape(row)
             for begin in range(0, len(points), _POINTS):
                 some = points[begin : begin + _POINTS]
                 out.write("".join(self._lines(row, some, is_openmetrics)).encode())
-                self._texts[shape].keep(alike[shape])
+                self._texts[shape].prune(alike[shape])
         if is_openmetrics:
             out.write(b"# EOF\n")
         return out.getvalue(), content_type
@@ -88,38 +88,38 @@ def _shape(row: Metric) -> _Shape:
 
 
 class _LabelTexts(dict[Labels, str]):
-    """What stands between a metric's name and a value, made when it is first asked for.
+    """Text between a metric's name and its value, by labels; formatted at first use.
 
-    One for all metrics that have these labels. Of a histogram, whose bound stands between the
-    labels: those before it, a line's end, and those behind it. One for all its lines: with one for
-    each, 5,000 groups took 30 MiB.
+    All metrics with these labels share it. In a histogram the bound stands between the labels: the
+    text has the labels before it, a line end, and the labels behind it. All lines of a histogram
+    share it: a text for each line of 5,000 groups took 30 MiB.
     """
 
     def __init__(self, names: tuple[str, ...], is_histogram: bool) -> None:
         super().__init__()
         self._names, self._is_histogram = names, is_histogram
-        self._enough = 0
+        self._capacity = 0
 
     def __missing__(self, labels: Labels) -> str:
-        """Write it, the labels by their names."""
+        """Format the labels in the order of their names."""
         named = sorted(zip(self._names, labels, strict=True))
         if self._is_histogram:
-            before = "".join(f"{_label(each)}," for each in named if each[0] < _BOUND)
-            behind = "".join(f",{_label(each)}" for each in named if each[0] > _BOUND)
+            before = "".join(f"{_label(pair)}," for pair in named if pair[0] < _BOUND)
+            behind = "".join(f",{_label(pair)}" for pair in named if pair[0] > _BOUND)
             self[labels] = text = f"{before}\n{behind}"
             return text
         text = ",".join(map(_label, named))
         self[labels] = text = f"{{{text}}} " if text else " "
         return text
 
-    def keep(self, shown: list[list[Point]]) -> None:
-        """Forget what a page does not show, as soon as a quarter of all may be that."""
-        if self._enough // 2 <= sum(map(len, shown)) and len(self) <= self._enough:
+    def prune(self, shown: list[list[Point]]) -> None:
+        """Drop series that the page no longer has, once they may be a quarter of all."""
+        if self._capacity // 2 <= sum(map(len, shown)) and len(self) <= self._capacity:
             return
         series = {labels for points in shown for labels, _ in points}
         for gone in self.keys() - series:
             del self[gone]
-        self._enough = len(series) * 5 // 4
+        self._capacity = len(series) * 5 // 4
 
 
 def _label(named: tuple[str, str]) -> str:
@@ -134,9 +134,9 @@ def _escape(value: str) -> str:
 
 def _content_type(accept: str) -> str:
     try:
-        # no name of ours needs to be escaped, and by dots it would be for its underscores
+        # our names need no escaping; escaping by dots would escape their underscores
         _, content_type = choose_encoder(accept.replace("escaping=dots", "escaping=underscores"))
-    except (TypeError, ValueError):  # the library fails on a version that is no number
+    except (TypeError, ValueError):  # the library fails if a version is no number
         _, content_type = choose_encoder("")
     return content_type
 
@@ -146,7 +146,7 @@ def _write_header(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
     name = row.name.removesuffix("_total") if is_counter else row.name
     yield f"# HELP {name} {row.help}\n"
     yield f"# TYPE {name} {row.type.value}\n"
-    if row.unit and is_openmetrics:  # which wants the unit last in the family's name
+    if row.unit and is_openmetrics:  # the unit must be last in the family's name
         yield f"# UNIT {name} {row.unit}\n"
 
 
@@ -154,7 +154,7 @@ def _histograms(
     name: str, texts: _LabelTexts, points: list[Point], *, with_examples: bool
 ) -> Iterator[str]:
     for labels, value in points:
-        assert isinstance(value, Observations)  # noqa: S101 - the metric's type says so
+        assert isinstance(value, HistogramValue)  # noqa: S101 - the metric's type implies it
         before, _, behind = texts[labels].partition("\n")
         both = before + behind[1:] if behind else before[:-1]
         counts = list(accumulate(value.durations.buckets))
@@ -168,6 +168,6 @@ def _histograms(
 
 
 def _exemplar(example: Example) -> str:
-    """OpenMetrics alone shows it; the plain text format has none."""
+    """Format an exemplar: only OpenMetrics has them."""
     value = _go(example.value)
     return f' # {{episode_id="{example.episode}"}} {value} {example.at:.9f}'

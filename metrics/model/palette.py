@@ -1,17 +1,17 @@
 """One colour for each status code, for reports and dashboards.
 
-0 is green; 1 to 13 run from light yellow over red to dark violet, so that the order of the codes
-can be seen by lightness alone, with any kind of colour blindness and in print. The steps are even
-in OKLab (lightness 0.88 to 0.45, hue 84 to -75 degrees) and were searched for the largest
-difference between neighbours under simulated protanopia, deuteranopia and tritanopia (Machado
-2009); each is visible on white and on near-black. Thirteen colours are still many: write the code's
-name beside them.
+0 is green; 1 to 13 run from light yellow over red to dark violet, so that lightness alone
+shows the order of the codes, with any kind of colour blindness and in print. The steps are even
+in OKLab (lightness 0.88 to 0.45, hue 84 to -75 degrees) and have the largest difference
+between neighbours under simulated protanopia, deuteranopia and tritanopia (Machado
+2009); each is visible on white and on near-black. Thirteen colours are still many: a page
+writes the code's name beside them.
 """
 
 from metrics.model.status import RebalanceStatus
 
 UNKNOWN_COLOUR = "#8a8f98"
-"""For what is no code: a cause that was not seen, all the others."""
+"""For rows without a code: an unknown cause, the sum of all others."""
 
 _COLOURS = (
     "#2f9e6b",

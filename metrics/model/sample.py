@@ -1,8 +1,8 @@
 """The recorded sample and its versioned JSON codec: sample schema, version 1.
 
-One JSON object a line, UTF-8. Readers keep fields that they do not know. The id of an event is made
-of what happened, to whom and when, never of who saw it or in which order it arrived, so the same
-event read twice has the same id and readers remove duplicates by it.
+One JSON object a line, UTF-8. Readers keep fields that they do not know. The id of an event is a
+digest of the event, its member and its time, never of the source or the order of arrival. The same
+event read twice has the same id, and readers remove duplicates by it.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ UNEXPLAINED = "joined without a visible cause"
 
 
 class SampleKind(StrEnum):
-    """What a record tells; ``sample`` is the periodic one."""
+    """Kind of a record; ``sample`` is the periodic one."""
 
     TRANSITION = "transition"
     SAMPLE = "sample"
@@ -34,7 +34,7 @@ class SampleKind(StrEnum):
 
 
 class Scope(StrEnum):
-    """What the record is about."""
+    """Subject of a record."""
 
     CONSUMER = "consumer"
     STREAMS = "streams"
@@ -43,7 +43,7 @@ class Scope(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an episode ended; only on a transition to 0."""
+    """End of an episode; only on a transition to 0."""
 
     SYNCED = "synced"
     LEFT = "left"
@@ -78,27 +78,27 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}
     episode: str | None = None
     outcome: Outcome | None = None
     joined_ts: str | None = None
-    """On the transition that a sync ends: when the member last asked to join, where it was seen."""
+    """On a transition by a sync: time of the last join request, if a source reported it."""
     gained: int | None = None
-    """On the same transition: how many partitions or tasks moved to the member; None: not seen. On
-    a group's signal, from inspection: how many of them another member has now.
+    """On the same transition: number of partitions or tasks that moved to it; None: not known.
+    On a group's signal, from inspection: number of those that another member has now.
     """
     lag: int | None = None
-    """On a group's signal, from inspection, and on its episode: how many records it is behind."""
+    """On a group's signal, from inspection, and on its episode: records it is behind."""
     source: str
 
 
 class EpisodeRecord(Sample, frozen=True, kw_only=True):
     """A rebalance of a whole group, from hub and standalone.
 
-    The row's own columns tell the trigger: ``ts`` is the start of the rebalance, ``to`` the
-    trigger's code or 0 where nobody saw it.
+    The row's own columns describe the trigger: ``ts`` is the start of the rebalance, ``to`` the
+    trigger's code, or 0 where it is unknown.
     """
 
     ended_ts: str
     seconds: float
     member_seconds: float
-    """Summed over the members: what it cost."""
+    """Cost: the sum over the members."""
     partitions_moved: int | None = None
     certainty: str
     """Of the trigger: seen, inferred or unknown."""
@@ -110,8 +110,8 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
 
 
 MALFORMED = (ValueError, RecursionError)
-"""What msgspec raises of a line that is no record: its own errors, and that of bytes which are no
-UTF-8, are ValueErrors; of nesting without end it is the other."""
+"""Errors of msgspec for a line that is no record. Its own errors and that of bytes that are no
+UTF-8 are ValueErrors; nesting without end is a RecursionError."""
 _CODES = {None, *range(len(RebalanceStatus))}
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Sample)
 
@@ -122,10 +122,10 @@ def encode(sample: Sample) -> bytes:
 
 
 def decode(line: bytes) -> Sample:
-    """Return the record of a line, whoever wrote it.
+    """Return the record of a line from any writer.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: the line is no record; the text names the reason.
 
     """
     try:
@@ -146,7 +146,7 @@ def decode(line: bytes) -> Sample:
 def format_time(at: float) -> str:
     """Write Unix seconds as RFC 3339 UTC with microseconds.
 
-    What lies outside 1970 to 9999 is its nearest end: no record is lost for a clock that is wrong.
+    A time outside 1970 to 9999 becomes the nearest end: a wrong clock loses no record.
     """
     time = datetime.fromtimestamp(min(max(at, 0.0), _LAST_AT), UTC)
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

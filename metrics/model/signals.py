@@ -1,7 +1,7 @@
-"""What a source saw of one member: the signal, and who is who.
+"""Signals: a source's observations of one member, and the identity of that member.
 
-A signal is one fact, already read: "this member raises code 2", "it synced, and must revoke".
-Sources make them, the tracker takes them; nothing else passes between the two.
+A signal is one parsed observation: "this member raises code 2", "it synced, and must revoke".
+Sources produce signals, the tracker applies them; nothing else passes between the two.
 """
 
 import re
@@ -14,7 +14,10 @@ from metrics.model.status import RebalanceStatus
 
 
 class SourceKind(StrEnum):
-    """Where a signal came from; the sample schema's ``source``."""
+    """Kind of source; the sample schema's ``source``.
+
+    A new kind needs its row in `metrics.tracking.source_traits`.
+    """
 
     LOGS = "logs"
     WIRE = "wire"
@@ -25,22 +28,22 @@ class SourceKind(StrEnum):
 
 
 class SignalKind(StrEnum):
-    """What a signal tells."""
+    """Kind of an observation."""
 
     RAISE = "raise"
-    """A cause was seen: `Signal.status` is its code."""
+    """A cause: `Signal.status` is its code."""
     SYNC = "sync"
-    """The round ended without error; follow-ups say what the same assignment demands at once."""
+    """The rebalance ended without error; the same assignment may require follow-ups at once."""
     LEAVE = "leave"
     """The member left by the user's will: the episode ends with the leave."""
     FAIL = "fail"
     """A fatal join or sync error: a running episode ends as failed, no code."""
     JOIN = "join"
-    """A join was sent; without a cause by the time it syncs it is counted, no code."""
+    """A join request; if no cause precedes the sync, the join is counted as unexplained."""
     NOTE = "note"
-    """A cause that is nobody's code (an admin's leave): recorded for root causes only."""
+    """A cause without a code (an admin's LeaveGroup): recorded for root causes only."""
     SEEN = "seen"
-    """Nothing but who it is, and that its source lives."""
+    """The member and its labels only; its source is alive."""
 
 
 class MemberKey(NamedTuple):
@@ -50,7 +53,7 @@ class MemberKey(NamedTuple):
     group: str
     client_id: str
     origin: str
-    """``group.instance.id`` where there is one, else the stream that the member was seen on."""
+    """``group.instance.id`` where there is one, else `Member.origin`."""
 
 
 class InstanceKey(NamedTuple):
@@ -60,15 +63,20 @@ class InstanceKey(NamedTuple):
     group: str
     client_id: str
     origin: str
-    """The instance's own ``group.instance.id`` where there is one, else its threads' stream."""
+    """The instance's own ``group.instance.id`` where there is one, else its threads' origin."""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "stream"}):
-    """Who speaks. ``member_id`` changes with every join: an attribute, no identity."""
+    """A member as one source reports it.
+
+    ``member_id`` changes with every join: it is an attribute, not identity. The checkpoint calls
+    ``origin`` ``stream``, its name before Kafka Streams took the word.
+    """
 
     group: str
     client_id: str
     origin: str
+    """Place of the observation: a log's path, a client's address, a sender of statistics."""
     cluster: str = ""
     group_instance_id: str | None = None
     member_id: str | None = None
@@ -76,23 +84,23 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "strea
     protocol_type: str | None = "consumer"
     assignor: str | None = None
     leader: str | None = None
-    """The member id of a classic group's leader, as the last join was answered."""
+    """The member id of a classic group's leader, as in the last join response."""
     host: str = ""
     software: str | None = None
     state: str | None = None
-    """A Streams thread's own, as KIP-1091 shows it, where it is known: context, no status."""
+    """A Streams thread's own state (KIP-1091), where it is known: context, no status."""
     max_poll_interval_s: float | None = None
     """The member's own ``max.poll.interval``, where it is known."""
 
     @property
     def key(self) -> MemberKey:
-        """What identifies this consumer across joins."""
+        """The identity of this consumer across joins."""
         stream = self.group_instance_id or self.origin
         return MemberKey(self.cluster, self.group, self.client_id, stream)
 
     @property
     def instance_key(self) -> InstanceKey | None:
-        """The Streams instance that this consumer is a thread of, if it is one."""
+        """The Streams instance of this consumer's thread; None for a plain consumer."""
         thread = streams_thread(self.client_id)
         if thread is None:
             return None
@@ -103,19 +111,19 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "strea
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
-    """A rebalance that an assignment demands. ``at`` and ``due_at`` are Unix seconds."""
+    """A rebalance that an assignment requires. ``at`` and ``due_at`` are Unix seconds."""
 
     status: RebalanceStatus
     at: float
     reason: str | None = None
     due_at: float | None = None
-    """When a probing rebalance is scheduled for; None where it is immediate."""
+    """Scheduled time of a probing rebalance; None: immediate."""
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One observation of one member. ``at`` is Unix seconds of the event's own time.
 
-    A struct is made ten times as fast as a frozen dataclass, and most lines of a client make one.
+    A struct is built ten times as fast as a frozen dataclass, and most lines of a client build one.
     """
 
     kind: SignalKind
@@ -124,18 +132,18 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: SourceKind
     status: RebalanceStatus = RebalanceStatus.NONE
     reason: str | None = None
-    """The client's own words where there are any."""
+    """The client's own text, if there is any."""
     generation: int | None = None
     follow_up: FollowUp | None = None
-    """SYNC: the consumer's own follow-up (10): its zero is held."""
+    """SYNC: the consumer's own follow-up (10); it delays the zero."""
     streams_follow_up: FollowUp | None = None
-    """SYNC or RAISE: what the streams layer takes (10-13)."""
+    """SYNC or RAISE: the follow-up status of the Streams instance (10-13)."""
     gained: int | None = None
-    """SYNC: how many partitions or tasks it has that it had not before; None: not known."""
+    """SYNC: number of new partitions or tasks of the member; None: not known."""
 
 
 class StreamsThread(NamedTuple):
-    """A Streams thread's embedded consumer, taken apart."""
+    """The parts of an embedded consumer's client id."""
 
     instance: str
     thread: int
@@ -147,7 +155,7 @@ _THREAD = re.compile(r"(?P<instance>.+)-StreamThread-(?P<thread>\d{1,9})-consume
 
 
 def streams_thread(client_id: str) -> StreamsThread | None:
-    """Take an embedded consumer's client id apart; None for anything else.
+    """Split an embedded consumer's client id; return None for anything else.
 
     Restore, admin and producer clients are not members and are not matched.
     """

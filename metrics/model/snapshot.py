@@ -9,11 +9,11 @@ from typing import NamedTuple
 from metrics.model.status import RebalanceStatus
 
 DURATION_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
-"""Bounds of the episode histogram: a cooperative round takes 0.1 s, a stuck one half an hour."""
+"""Bounds of the histogram: a cooperative rebalance takes 0.1 s, a stuck one half an hour."""
 
 
 class StatusCounts(NamedTuple):
-    """What a member has done so far, by status. Seconds are a float, the others whole."""
+    """A member's counts so far, by status. Seconds are a float, the others whole."""
 
     rebalances: dict[RebalanceStatus, int]
     transitions: dict[RebalanceStatus, int]
@@ -22,7 +22,7 @@ class StatusCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow:
-    """One consumer or one Streams instance. ``status`` is what a gauge shows (a 6 lingers)."""
+    """One consumer or one Streams instance. ``status`` is the gauge's value: a 6 lingers."""
 
     cluster: str
     app: str
@@ -41,10 +41,10 @@ class MemberRow:
     leader: str | None = None
     software: str | None = None
     state: str | None = None
-    """A Streams thread's; of an instance, that of the thread that spoke last."""
+    """A Streams thread's; an instance has that of its last reported thread."""
     generation: int | None = None
     instance: str | None = None
-    """A consumer's Streams instance, where it is one's thread."""
+    """Streams instance of a thread's consumer."""
     counts: StatusCounts
 
 
@@ -68,9 +68,9 @@ class InspectedGroup:
     """As Kafka writes it."""
     members: int
     generation: int | None
-    """The group's epoch; a classic group's generation is known from its members alone."""
+    """The group's epoch; only members report a classic group's generation."""
     changes: int
-    """How often its membership changed between two polls."""
+    """Number of membership changes between polls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class RebalanceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalances:
-    """How many, how long, and the last one. ``last_at`` is Unix seconds."""
+    """Their number and durations, and the last one. ``last_at`` is Unix seconds."""
 
     durations: Durations
     last_id: str = ""
@@ -99,23 +99,23 @@ class Rebalances:
     last_at: float = 0.0
     last_member_s: float = 0.0
     last_member_at: float = 0.0
-    """Of the last one, the member that took longest, and its end."""
+    """Duration and end of the slowest member in the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All that is known at ``at`` (Unix seconds)."""
+    """All states at ``at`` (Unix seconds)."""
 
     at: float
     consumers: tuple[MemberRow, ...] = ()
     instances: tuple[MemberRow, ...] = ()
     groups: tuple[GroupKey, ...] = ()
-    """Every group ever seen: a group whose members are gone stays, at 0."""
+    """Every group so far: a group without members stays, at 0."""
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
     """Of whole groups; from hub and standalone alone, so that nothing is counted twice."""
     members_by_origin: dict[str, int] = field(default_factory=dict)
-    """How many members each stream tells of."""
+    """Number of members by origin."""
     counts: dict[str, int] = field(default_factory=dict)
-    """What the tracker counted: suppressed, unexplained, late, lost, evicted, groups_evicted."""
+    """The tracker's counts: suppressed, unexplained, late, lost, evicted, groups_evicted."""

@@ -1,16 +1,16 @@
-"""The ordered rebalance status, its code table and what each code says.
+"""The ordered rebalance status and its code table.
 
 Source of the codes and of the only-upward rule: KAFKA-12472
 (https://issues.apache.org/jira/browse/KAFKA-12472). Codes 0-10 are a consumer's, 0-13 a Kafka
-Streams instance's, a group's and an application's. A code is grave in the order of its number, so
-that ``max`` over members, instances and groups is the honest summary.
+Streams instance's, a group's and an application's. Codes are ordered by number, so ``max`` over
+members, instances and groups is the honest summary.
 """
 
 from enum import IntEnum
 
 
 class RebalanceStatus(IntEnum):
-    """Why a rebalance is going on; ``NONE`` says that none is."""
+    """Reason of the current rebalance; ``NONE``: no rebalance."""
 
     NONE = 0
     COORDINATOR_REQUESTED = 1
@@ -34,7 +34,7 @@ class RebalanceStatus(IntEnum):
 
     @property
     def help(self) -> str:
-        """One sentence for people: what sets this code."""
+        """The condition that sets this code, in one sentence for people."""
         return HELP[self]
 
 
@@ -46,10 +46,10 @@ BY_LABEL = {label: code for code, label in _LABELS.items()}
 """The code of each name: ``BY_LABEL["NewMember"]``."""
 
 CONSUMER_MAX = RebalanceStatus.REVOCATION_NEEDED
-"""The highest code that a consumer takes; what lies above belongs to the streams layer."""
+"""The highest code of a consumer; higher codes are a Streams instance's."""
 
 STREAMS_CODES = tuple(code for code in RebalanceStatus if code >= RebalanceStatus.REVOCATION_NEEDED)
-"""What a streams layer of its own can hold: 10 to 13."""
+"""Codes of a Streams follow-up: 10 to 13."""
 
 HELP = {
     RebalanceStatus.NONE: "no rebalance is going on",

@@ -2,9 +2,9 @@
 
 Theory of operation. A status only rises or falls to NONE (KAFKA-12472). Raising is therefore a join
 of a semilattice (``max``): idempotent, commutative, associative. The peak over a window is the
-highest status that was held at any instant of it; what it needs to remember is a staircase of
-(status, when it was left), strictly falling in status and rising in time, so at most 13 steps
-however often the status flaps. Reading the peak changes nothing: two scrapers see the same.
+highest status at any instant of it. Its memory is a list of (status, end of that status), strictly
+falling in status and rising in time: at most 13 entries however often the status flaps. Reading the
+peak changes nothing: two scrapers read the same.
 """
 
 from typing import NamedTuple
@@ -23,38 +23,38 @@ def transition(current: RebalanceStatus, wanted: RebalanceStatus) -> RebalanceSt
 
 
 def instance_target(
-    layers: list[RebalanceStatus], consumers: list[RebalanceStatus]
+    follow_ups: list[RebalanceStatus], consumers: list[RebalanceStatus]
 ) -> RebalanceStatus:
-    """Return what a Streams instance shows: its layer overrides, else the consumers' max.
+    """Return the status of a Streams instance: its follow-up overrides, else the consumers' max.
 
     The result still goes through the only-upward rule of the instance.
     """
-    return max([NONE, *layers]) or max([NONE, *consumers])
+    return max([NONE, *follow_ups]) or max([NONE, *consumers])
 
 
 class HeldStatus(NamedTuple):
-    """A status that was held until ``left_at`` (Unix seconds)."""
+    """A past status and its end, ``left_at`` (Unix seconds)."""
 
     status: RebalanceStatus
     left_at: float
 
 
 PeakWindow = tuple[HeldStatus, ...]
-"""Peak memory: falling in status, rising in time, 13 steps at most."""
+"""Peak memory: falling in status, rising in time, 13 entries at most."""
 
 
-def add_to_window(steps: PeakWindow, status: RebalanceStatus, left_at: float) -> PeakWindow:
-    """Add a status that was just left; drop what it outshines. Times never run back."""
+def add_to_window(window: PeakWindow, status: RebalanceStatus, left_at: float) -> PeakWindow:
+    """Add a status that has just ended; drop lower ones. Times never run back."""
     if status is NONE:
-        return steps
-    return (*(step for step in steps if step.status > status), HeldStatus(status, left_at))
+        return window
+    return (*(past for past in window if past.status > status), HeldStatus(status, left_at))
 
 
 def peak(
-    current: RebalanceStatus, steps: PeakWindow, now: float, window_s: float
+    current: RebalanceStatus, window: PeakWindow, now: float, window_s: float
 ) -> RebalanceStatus:
-    """Return the highest status held at any instant of [now - window_s, now]."""
-    recent = (step.status for step in steps if step.left_at >= now - window_s)
+    """Return the highest status at any instant of [now - window_s, now]."""
+    recent = (past.status for past in window if past.left_at >= now - window_s)
     return max([current, *recent])
 
 
@@ -64,7 +64,7 @@ def stale_at(
     due_at: float | None,
     stale_after_s: float,
 ) -> float | None:
-    """Return when a status is dropped as lost, or None if it never is.
+    """Return the time when a status is lost, None for never.
 
     0 stays while its source is attached, and so does 5: the member is out of the group until it is
     back. 11 is valid until its scheduled time plus ``stale_after_s``.

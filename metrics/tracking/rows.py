@@ -11,7 +11,7 @@ NONE = RebalanceStatus.NONE
 
 def member_row(track: Track, now: float, config: StatusConfig) -> MemberRow:
     """Return what exporters show of a consumer or instance at Unix seconds ``now``."""
-    member, status = track.member, displayed_status(track, now, config)
+    member, status = track.member, gauge_status(track, now, config)
     instance = member.instance_key if track.scope is Scope.CONSUMER else None
     held_s = max(0.0, now - track.since_at)
     seconds = track.seconds | {track.status: track.seconds.get(track.status, 0.0) + held_s}
@@ -39,7 +39,7 @@ def member_row(track: Track, now: float, config: StatusConfig) -> MemberRow:
     )
 
 
-def displayed_status(track: Track, now: float, config: StatusConfig) -> RebalanceStatus:
+def gauge_status(track: Track, now: float, config: StatusConfig) -> RebalanceStatus:
     """Return what a gauge shows: a leave's 6 lingers, for scrapes and the group's max."""
     if track.status is NONE and track.left_at is not None:
         lingers = now < track.left_at + config.linger_s

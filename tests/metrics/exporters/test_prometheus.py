@@ -26,7 +26,7 @@ from prometheus_client.utils import floatToGoString
 from aggregation.live.live import live
 from metrics.exporters.catalog import METRICS, Metric, MetricType
 from metrics.exporters.exposition import AgentStats, Exposition, Live, OutputStats, SourceStats
-from metrics.exporters.points import Observations, Point, families, printable
+from metrics.exporters.points import HistogramValue, Point, families, printable
 from metrics.exporters.prometheus import PageWriter, render
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.snapshot import (
@@ -363,7 +363,7 @@ def as_library(row: Metric, points: list[Point]) -> Family:
     family = Family(name, row.help, row.type, row.unit)
     for values, value in points:
         labels = dict(zip(row.labels, map(printable, values), strict=True))
-        if not isinstance(value, Observations):
+        if not isinstance(value, HistogramValue):
             family.add_sample(row.name, labels, value)
             continue
         counts, example = list(accumulate(value.durations.buckets)), value.example
