@@ -1,17 +1,23 @@
 """What pip installs: built from this checkout, put into an environment of its own, and started."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
-from tests.deploy.installed import run
+from agent import VERSION
+from tests.deploy.installed import ROOT, run
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
 
@@ -22,6 +28,41 @@ def test_their_metadata_is_what_an_index_takes(distributions: dict[str, Path]) -
     twine = Path(sys.executable).with_name("twine")
 
     assert run(twine, "check", "--strict", *distributions.values()).count("PASSED") == 2
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        return message_from_string(archive.read(name).decode())
+
+
+def test_links_of_the_description_lead_to_files_of_its_version(metadata: Message) -> None:
+    description = metadata.get_payload()
+    assert isinstance(description, str)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)\s]+)\)", description)
+    source = PROJECT["urls"]["Source"]
+    files = source.replace("github.com", "raw.githubusercontent.com")
+    bases = {"": f"{source}/blob/v{VERSION}/", "!": f"{files}/v{VERSION}/"}
+
+    assert [link for _, link in links if not link.startswith(("https://", "#"))] == []
+    ours = [(bases[kind], link) for kind, link in links if link.startswith((source, files))]
+    assert len(ours) > 1
+    for base, link in ours:
+        assert link.startswith(base)
+        assert (ROOT / link.removeprefix(base).partition("#")[0]).exists(), link
+
+
+def test_metadata_names_project_authors_license_and_each_python(metadata: Message) -> None:
+    names = {line.partition(",")[0] for line in metadata.get_all("Project-URL", [])}
+    minors = [each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier", [])]
+
+    assert names == {"Homepage", "Documentation", "Source", "Issues", "Changelog", "Security"}
+    assert metadata["Author"]
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["License-File"] == "LICENSE"
+    assert [minor for minor in minors if minor.startswith("3.")] == list(PYTHONS)
+    assert metadata["Requires-Python"] == f">={PYTHONS[0]}"
 
 
 def test_they_hold_the_program_and_nothing_else(distributions: dict[str, Path]) -> None:
