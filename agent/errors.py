@@ -1,4 +1,4 @@
-"""The errors, by who must act. A bug is a plain AssertionError or TypeError and is never caught."""
+"""Errors by responsibility. A bug is a plain AssertionError or TypeError and is never caught."""
 
 
 class RebalanceAgentError(Exception):
@@ -10,11 +10,11 @@ class ConfigError(RebalanceAgentError):
 
 
 class DialectError(RebalanceAgentError):
-    """The author of a log rule must act: file, rule, what is wrong."""
+    """The author of a log rule must act: names file, rule and fault."""
 
 
 class DecodeError(RebalanceAgentError):
-    """The peer sent odd bytes."""
+    """The peer sent bytes that do not decode."""
 
 
 class SourceError(RebalanceAgentError):
@@ -26,4 +26,4 @@ class OutputError(RebalanceAgentError):
 
 
 class RecordsError(RebalanceAgentError):
-    """Recorded samples that were asked for are not there, or cannot be read."""
+    """Requested records do not exist or cannot be read."""

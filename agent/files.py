@@ -8,7 +8,7 @@ from agent.errors import OutputError
 
 
 def replace_file(path: Path, data: Iterable[bytes]) -> None:
-    """Replace a file in one step; after a crash it is the old one or the new one.
+    """Replace a file in one step; after a crash it is whole, old or new.
 
     Raises:
         OutputError: the disk refuses; the old file stays.

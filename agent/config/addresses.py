@@ -1,4 +1,4 @@
-"""Addresses as users write them: ``host:port``, and the URLs of servers."""
+"""Addresses in configuration: ``host:port``, and the URLs of servers."""
 
 import re
 import urllib.parse
@@ -13,7 +13,7 @@ _USER = re.compile(r"(?<=//)[^/]*@")
 
 
 class Address(NamedTuple):
-    """A host and a port; no host is all of ours."""
+    """A host and a port; an empty host means all local addresses."""
 
     host: str
     port: int
@@ -23,7 +23,7 @@ def parse_address(text: str, where: str, example: str = "kafka-1:9093") -> Addre
     """Return host and port of ``kafka-1:9093``, ``[::1]:9093`` or ``:12472``.
 
     Raises:
-        ConfigError: it is none of these, or no name server could be asked for the host.
+        ConfigError: it is none of these, or the host cannot be looked up in any name server.
 
     """
     host, colon, port = text.rpartition(":")
@@ -36,7 +36,7 @@ def parse_address(text: str, where: str, example: str = "kafka-1:9093") -> Addre
 
 
 def check_url(text: str, where: str, example: str) -> None:
-    """Check the address of an HTTP server. A password in it is not shown.
+    """Check the address of an HTTP server. Messages hide a password in it.
 
     Raises:
         ConfigError: it is none.
@@ -44,7 +44,7 @@ def check_url(text: str, where: str, example: str) -> None:
     """
     try:
         parts = urllib.parse.urlsplit(text)
-        host, _ = parts.hostname, parts.port  # the port says by itself what is wrong
+        host, _ = parts.hostname, parts.port  # reading the port raises for a wrong one
         is_url = parts.scheme in ("http", "https") and bool(host) and _is_host(host or "")
     except ValueError:
         is_url = False
@@ -54,7 +54,7 @@ def check_url(text: str, where: str, example: str) -> None:
 
 
 def _is_host(host: str) -> bool:
-    """Whether `socket.getaddrinfo` would look it up; of others it raises what is no OSError."""
+    """Whether `socket.getaddrinfo` can look it up; for others it raises more than OSError."""
     try:
         host.encode("idna")
     except UnicodeError:

@@ -8,7 +8,7 @@ from agent.config.security import SecurityConfig
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """``name`` overrides the Cluster ID that clients tell; the rest is for inspection."""
+    """``name`` overrides the Cluster ID that clients report; the rest is for inspection."""
 
     name: str = ""
     bootstrap_servers: tuple[str, ...] = ()
@@ -16,5 +16,5 @@ class ClusterConfig:
 
     @property
     def access(self) -> KafkaAccess:
-        """How it is reached."""
+        """Addresses and security of the cluster."""
         return KafkaAccess(self.bootstrap_servers, self.security)

@@ -1,4 +1,4 @@
-"""Which groups are watched, and which application a group belongs to.
+"""Patterns of groups: the watched ones, and the application of each.
 
 A pattern is a group's name, or a regular expression after ``re:`` that must match the whole name.
 """
@@ -16,7 +16,7 @@ _REFERENCE = re.compile(r"\$(\d)")
 
 @dataclass(frozen=True, slots=True)
 class GroupsConfig:
-    """Patterns; what is excluded wins."""
+    """Patterns of groups; ``exclude`` wins."""
 
     include: tuple[str, ...] = ("re:.*",)
     exclude: tuple[str, ...] = ()
@@ -25,11 +25,11 @@ class GroupsConfig:
 class _AppRule(NamedTuple):
     pattern: re.Pattern[str]
     template: str
-    """As `re.Match.expand` takes it."""
+    """In the syntax of `re.Match.expand`."""
 
 
 def compile_pattern(text: str, where: str) -> re.Pattern[str]:
-    """Return what matches the whole of a group's name.
+    """Return a regular expression that matches a whole group name.
 
     Raises:
         ConfigError: the text after ``re:`` is no regular expression.
@@ -44,7 +44,7 @@ def compile_pattern(text: str, where: str) -> re.Pattern[str]:
 
 
 def group_filter(config: GroupsConfig, where: str) -> Callable[[str], bool]:
-    """Return whether a group is watched."""
+    """Return a predicate: whether a group is watched."""
     include = [compile_pattern(text, f"{where}.include") for text in config.include]
     exclude = [compile_pattern(text, f"{where}.exclude") for text in config.exclude]
 
@@ -57,7 +57,7 @@ def group_filter(config: GroupsConfig, where: str) -> Callable[[str], bool]:
 
 
 def app_rules(apps: Mapping[str, object], where: str) -> Callable[[str], str]:
-    """Return what names a group's application; without a rule it is the group itself.
+    """Return a function from group to application; without a rule it is the group itself.
 
     Raises:
         ConfigError: a rule is neither ``app: [group, ...]`` nor ``"re:...": "template"``.

@@ -1,4 +1,4 @@
-"""The hub's section of the configuration: of the agents that push, and of the hub itself."""
+"""``hub``: settings of the agents that push, and of the hub itself."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,30 +10,30 @@ from agent.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubConfig:
-    """``push_to`` is an agent's; ``token_file`` both sides'; ``members`` the hub's."""
+    """``push_to`` belongs to an agent, ``members`` to the hub, ``token_file`` to both."""
 
     push_to: tuple[str, ...] = ()
     """Addresses of hubs, such as ``https://hub:12472``; each gets every record."""
     token_file: Path | None = None
-    """The secret that an agent shows and a hub wants; read again at every reload."""
+    """The secret that an agent sends and a hub requires; read again at every reload."""
     ca_file: Path | None = None
-    """Certificates that a hub's own is checked against. Default: the machine's."""
+    """Authorities that verify a hub's certificate. Default: the machine's."""
     certificate_file: Path | None = None
-    """An agent's own certificate and key (PEM), for a hub that wants one."""
+    """An agent's own certificate and key (PEM), for a hub that requires one."""
     interval_s: float = 2.0
-    """Between two pushes; what was recorded meanwhile goes in one batch."""
+    """Pause between two pushes; records of the pause go in one batch."""
     members: bool = False
-    """Whether the hub exports each member's own series, too."""
+    """Whether the hub also exports each member's own series."""
     topic: str = ""
-    """A hub's: agents' records come by this topic of the cluster, not by push."""
+    """A hub reads agents' records from this topic of the cluster, not by push."""
     look_back_s: float = 86_400.0
-    """How far back a hub that is new begins to read the topic."""
+    """Start of a new hub's reading of the topic, as a time before now."""
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check rules beyond types.
 
         Raises:
-            ConfigError: an address is none, or an interval is too short.
+            ConfigError: an address or an interval is invalid.
 
         """
         for i, url in enumerate(self.push_to):
@@ -45,10 +45,10 @@ class HubConfig:
 
 
 def read_token(path: Path | None) -> str:
-    """Return the secret in a file; empty where none is configured.
+    """Return the secret in a file; empty without a configured file.
 
     Raises:
-        ConfigError: the file cannot be read, or holds nothing.
+        ConfigError: the file cannot be read, or is empty.
 
     """
     if path is None:

@@ -1,4 +1,4 @@
-"""``samples.kafka``: the topic that every record of the spool goes to, too."""
+"""``samples.kafka``: a topic that receives every record of the spool."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class KafkaAccess:
-    """How a cluster is reached."""
+    """Addresses and security of a cluster."""
 
     bootstrap_servers: tuple[str, ...]
     security: SecurityConfig
@@ -21,14 +21,14 @@ class KafkaAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaConfig:
-    """What is not told is as ``cluster`` has it."""
+    """Unset fields default to those of ``cluster``."""
 
     topic: str
     bootstrap_servers: tuple[str, ...] = ()
     security: SecurityConfig | None = None
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check rules beyond types.
 
         Raises:
             ConfigError: no topic can have the name.
@@ -37,7 +37,7 @@ class KafkaConfig:
         check_topic(self.topic, "samples.kafka.topic")
 
     def access(self, cluster: KafkaAccess) -> KafkaAccess:
-        """Return how the topic's cluster is reached."""
+        """Return addresses and security of the topic's cluster."""
         return KafkaAccess(
             self.bootstrap_servers or cluster.bootstrap_servers, self.security or cluster.security
         )
@@ -58,7 +58,7 @@ def check_topic(name: str, where: str) -> None:
 def check_topics(
     sink: KafkaConfig | None, topic: str, cluster: tuple[str, ...], *, is_hub: bool, where: str
 ) -> None:
-    """Check what the sink, ``hub.topic`` and the cluster's addresses want of each other.
+    """Check the output's topic, ``hub.topic`` and the cluster's addresses against each other.
 
     Raises:
         ConfigError: they do not fit.

@@ -9,10 +9,10 @@ MEMORY_MIN_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
-    """What exceeds these is counted and left out."""
+    """Anything beyond these is counted and left out."""
 
     members: int = 20_000
     groups: int = 5_000
     series: int = 100_000
     memory: int = field(default=256 << 20, metadata=SIZE)
-    """Of the process: above it nothing is kept beyond what is, new members replace old ones."""
+    """Limit of the process: above it no store grows, and new members replace old ones."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class LogLevel(StrEnum):
-    """As stdlib logging has them."""
+    """Levels of stdlib logging."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -14,7 +14,7 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How the agent's own log is written."""
+    """Format of the agent's own log."""
 
     LOGFMT = "logfmt"
     JSON = "json"
@@ -22,7 +22,7 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoggingConfig:
-    """The agent's own log."""
+    """Level and format of the agent's own log."""
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.LOGFMT

@@ -1,4 +1,4 @@
-"""``otlp``: where metrics, and whole groups' rebalances as traces, are sent."""
+"""``otlp``: the receiver of metrics, and of whole groups' rebalances as traces."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from agent.errors import ConfigError
 
 
 class OtlpProtocol(StrEnum):
-    """Both carry protobuf."""
+    """Transport; both carry protobuf."""
 
     HTTP = "http"
     GRPC = "grpc"
@@ -18,32 +18,32 @@ class OtlpProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtlpConfig:
-    """What is not told here is as the SDK's environment (``OTEL_EXPORTER_OTLP_*``) has it."""
+    """Unset fields default to the SDK's environment (``OTEL_EXPORTER_OTLP_*``)."""
 
     endpoint: str
     """Such as ``http://collector:4318``, or ``http://collector:4317`` with ``protocol: grpc``."""
     protocol: OtlpProtocol = OtlpProtocol.HTTP
     interval_s: float = 15.0
     timeout_s: float = 5.0
-    """For one request with all its retries; the agent's end may have to wait so long."""
+    """Limit of one request with all its retries; the agent's end may wait for it."""
     ca_file: Path | None = None
-    """Certificates that the receiver's own is checked against. Default: the machine's."""
+    """Authorities that verify the receiver's certificate. Default: the machine's."""
     headers_file: Path | None = None
-    """A YAML mapping of headers, such as a token: secrets stand in files."""
+    """File with a YAML mapping of headers, such as a token: secrets stand in files."""
     traces: bool = False
     """Whether each rebalance of a whole group is sent as a trace."""
     state_sets: bool = True
-    """Whether there is a status metric, with a series for each state."""
+    """Whether a status metric is sent, with a series for each state."""
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check rules beyond types.
 
         Raises:
-            ConfigError: the endpoint is none, or a time is out of its bounds.
+            ConfigError: the endpoint is invalid, or a time is out of bounds.
 
         """
         check_url(self.endpoint, "otlp.endpoint", "http://collector:4318")
-        if "@" in urlsplit(self.endpoint).netloc:  # it stands in the log and in check-config
+        if "@" in urlsplit(self.endpoint).netloc:  # log and check-config print it
             raise ConfigError("otlp.endpoint: found a password in it, wanted headers_file")
         if not 1 <= self.interval_s <= 3600:
             raise ConfigError(f"otlp.interval: found {self.interval_s}s, wanted 1s to 1h")

@@ -1,4 +1,4 @@
-"""``cluster.security``: how brokers are reached; secrets stand in files."""
+"""``cluster.security``: TLS and login of brokers; secrets stand in files."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ ISSUER_EXAMPLE = "https://idp/token"
 
 
 class Mechanism(StrEnum):
-    """As Kafka's ``sasl.mechanism`` has them."""
+    """Values of Kafka's ``sasl.mechanism``."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -22,7 +22,7 @@ class Mechanism(StrEnum):
 
 
 class Protocol(StrEnum):
-    """As Kafka's ``security.protocol`` has them."""
+    """Values of Kafka's ``security.protocol``."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -36,22 +36,22 @@ class Protocol(StrEnum):
 
     @property
     def sasl(self) -> bool:
-        """Whether there is a login."""
+        """Whether connections log in."""
         return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
-    """Files are read again for each new connection, so that secrets can be rotated."""
+    """Files are read again for each new connection, so secrets can be rotated."""
 
     protocol: Protocol = Protocol.PLAINTEXT
     mechanism: Mechanism | None = None
     username: str | None = None
     password_file: Path | None = None
     ca_file: Path | None = None
-    """Without it the machine's own authorities are trusted."""
+    """Default: the machine's own authorities."""
     certificate: Path | None = None
-    """Ours and its chain (PEM), for mTLS."""
+    """The agent's certificate and its chain (PEM), for mTLS."""
     key: Path | None = None
     key_password_file: Path | None = None
     verify_host_name: bool = True
@@ -60,10 +60,10 @@ class SecurityConfig:
     """OpenID Connect's token endpoint: client credentials, ``username`` is the client's id."""
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check rules beyond types.
 
         Raises:
-            ConfigError: something that the protocol or the mechanism wants is missing or wrong.
+            ConfigError: a field that the protocol or the mechanism needs is missing or wrong.
 
         """
         if self.protocol.sasl != (self.mechanism is not None):

@@ -6,16 +6,16 @@ from pathlib import Path
 
 DEFAULT_LISTEN = ":12472"
 TELEMETRY_PATH = re.compile(r"/(?!(?:-|api)(?:/|$))[\w.~/-]+")
-"""No place where the agent serves something else."""
+"""Excludes paths that serve something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebConfig:
-    """Where the agent listens, and what its metrics page holds."""
+    """Addresses and paths of the agent's web server."""
 
     listen: tuple[str, ...] = (DEFAULT_LISTEN,)
     telemetry_path: str = "/metrics"
     state_sets: bool = False
     config_file: Path | None = None
     """TLS, headers and users: `agent.web.web_config`."""
-    token_file: Path | None = None  # who shows what it holds may reload
+    token_file: Path | None = None  # its content authorises a reload

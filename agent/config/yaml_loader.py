@@ -1,4 +1,4 @@
-"""A YAML file as plain values, safely: bounded size, no tags, no aliases, no duplicate keys."""
+"""Safe YAML files as plain values: bounded size, no tags, no aliases, no duplicate keys."""
 
 import os
 import re
@@ -11,13 +11,13 @@ import yaml
 from agent.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024
-"""Far above any configuration by hand; a log or a device named by mistake ends here."""
+"""Far above any configuration by hand; stops a log or a device named by mistake."""
 
 _VARIABLE = re.compile(r"\$(?P<escaped>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and stricter: a key twice is an error, and so are an alias and a tag."""
+    """SafeLoader, stricter: a duplicate key, an alias and a tag are errors."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         # an alias of aliases grows without bound when it is walked
@@ -25,7 +25,7 @@ class _Loader(yaml.SafeLoader):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(problem="aliases are not taken", problem_mark=mark)
         event = self.peek_event()  # type: ignore[no-untyped-call]
-        if getattr(event, "tag", None) is not None:  # SafeLoader's own fail in many ways
+        if getattr(event, "tag", None) is not None:  # SafeLoader's constructors fail in many ways
             problem = f"the tag {event.tag!r} is not taken"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         return super().compose_node(parent, index)

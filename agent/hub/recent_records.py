@@ -1,4 +1,4 @@
-"""The latest records, in memory: what the API explains. Bounded, the oldest go first."""
+"""The latest records, in memory, for explanations. Bounded; the oldest are evicted first."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, exp
 from metrics.model.sample import Sample, SampleKind, decode
 
 MAX_RECORDS = 20_000
-"""About 15 MiB; a group of 20 that rebalances hourly fills it in two weeks."""
+"""About 15 MiB; a group of 20 members that rebalances hourly fills it in two weeks."""
 _SEED_BYTES = 4 << 20
 _MIN_RECORDS = 1_000
 
@@ -16,7 +16,7 @@ _KINDS_WITHOUT_CAUSE = {SampleKind.SAMPLE, SampleKind.EPISODE}
 
 
 class RecentRecords:
-    """The last records of all groups, and their rebalances, explained when asked."""
+    """The last records of all groups, and their rebalances, explained on demand."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class RecentRecords:
         max_records: int = MAX_RECORDS,
         watermark_of: Watermark | None = None,
     ) -> None:
-        """Start with what an earlier run has recorded; without ``told_to`` all is told at once."""
+        """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending."""
         self._watermark_of, self._max_records = watermark_of, max_records
         self._records: deque[Sample] = deque(maxlen=max_records)
         self._changed_at: dict[str, tuple[float, float]] = {}
@@ -32,7 +32,7 @@ class RecentRecords:
         self._changed_at.clear()
 
     def add(self, records: Iterable[Sample], now: float) -> None:
-        """Take records as they arrive, at ``now``; periodic ones tell nothing of causes."""
+        """Add records that arrive at ``now``; periodic ones hold no causes."""
         kept = [each for each in records if each.kind not in _KINDS_WITHOUT_CAUSE]
         self._records.extend(kept)
         for group in {each.group for each in kept}:
@@ -40,23 +40,23 @@ class RecentRecords:
             self._changed_at[group] = (first, now)
 
     def freeze_limits(self) -> None:
-        """Keep no more records than now, as memory is short."""
+        """Freeze the number of records, as memory is short."""
         most = min(self._max_records, max(_MIN_RECORDS, len(self._records)))
         self._records = deque(self._records, maxlen=most)
 
     def restore_limits(self) -> None:
-        """Keep as many as allowed again."""
+        """Allow the full number of records again."""
         self._records = deque(self._records, maxlen=self._max_records)
 
     def requeue(self, groups: Iterable[str], now: float) -> None:
-        """Let groups be due again, as though they had news."""
+        """Mark groups as changed, so that they become quiet again later."""
         for group in groups:
             self._changed_at.setdefault(group, (now, now))
 
     def take_quiet(self, now: float, quiet_s: float) -> list[Sample]:
-        """Return the records of groups that have had news, once they are quiet again.
+        """Return the records of changed groups that are quiet again, and clear their mark.
 
-        A group that is never quiet is due every 2 x ``quiet_s``.
+        A group that is never quiet is returned every 2 x ``quiet_s``.
         """
         due = set[str]()
         for group, (first, last) in list(self._changed_at.items()):
@@ -69,17 +69,17 @@ class RecentRecords:
         return [each for each in self._records if each.group in due] if due else []
 
     def records(self, group: str | None = None) -> list[Sample]:
-        """Return a copy, so that another thread can take its time; None: of all groups."""
+        """Return a copy, for another thread; None: of all groups."""
         kept = list(self._records)
         return kept if group is None else [each for each in kept if each.group == group]
 
     def episodes(self, records: list[Sample], now: float) -> list[ExplainedRebalance]:
-        """Return the rebalances that `records` tell of at ``now`` (Unix seconds)."""
+        """Return the rebalances in `records` at ``now`` (Unix seconds)."""
         return explain_rebalances(records, self._watermark_of or (lambda _: now))
 
 
 def read_spool(folder: Path) -> list[Sample]:
-    """Return what the newest files of a spool hold; a file that cannot be read is left out."""
+    """Return the records of a spool's newest files; an unreadable file is skipped."""
     found: list[Sample] = []
     left = _SEED_BYTES
     for path in sorted(folder.glob("*.jsonl"), reverse=True):

@@ -1,4 +1,4 @@
-"""Brings a topic's records to the hub: reads, hands over, and begins again after a fault."""
+"""Feed of a topic's records to the hub, with a new reader after each fault."""
 
 import asyncio
 import logging
@@ -14,41 +14,41 @@ log = logging.getLogger(__name__)
 _RETRY_S = 2.0
 _PAUSE_S = 0.2
 _UNSAVED = 10_000
-"""More than these wait for a checkpoint: the spool knows 50,000 records when they come again."""
+"""Limit of records without a checkpoint: after a crash the spool recognises 50,000 duplicates."""
 
 
-class TopicSource(Protocol):
-    """Reads a topic from given offsets on; every call blocks, or raises SourceError."""
+class RecordReader(Protocol):
+    """Reads a topic from given offsets; every call blocks, or raises SourceError."""
 
     expired: int
-    """Records that the topic no longer had."""
+    """Records that the topic no longer holds."""
 
     @property
     def at_end(self) -> bool:
-        """Whether every partition was read to its end once."""
+        """Whether every partition has been read to its end once."""
 
     def read(self) -> list[TopicRecord]:
-        """Return what comes within a moment."""
+        """Return the records of the next moment."""
 
     def has_grown(self) -> bool:
-        """Tell whether there are partitions that are not read."""
+        """Whether the topic has partitions that are not read."""
 
     def close(self) -> None:
-        """Let go of the brokers."""
+        """Close the connections to brokers."""
 
 
 class TopicFeed:
-    """Feeds the intake that is there: ``intake`` is asked each time, for a reload makes another."""
+    """Feeds the current receiver; each step calls ``receiver``, as a reload makes a new one."""
 
     def __init__(
         self,
         topic: str,
-        open_reader: Callable[[Mapping[int, int]], TopicSource],
+        open_reader: Callable[[Mapping[int, int]], RecordReader],
         intake: Callable[[], TopicReceiver],
         take: Callable[[Sequence[Sample]], None],
         clock: Callable[[], float],
     ) -> None:
-        """``open_reader`` raises SourceError where there is no topic to be read."""
+        """``open_reader`` raises SourceError if the topic cannot be read."""
         self.name = f"kafka:{topic}"
         self._topic, self._open, self._receiver = topic, open_reader, intake
         self._record, self._clock = take, clock
@@ -67,7 +67,7 @@ class TopicFeed:
                 await asyncio.sleep(_RETRY_S)
 
     async def _follow(self) -> None:
-        """Read until there is a fault, or a partition more."""
+        """Read until a fault, or until the topic has a new partition."""
         reader = await asyncio.to_thread(self._open, self._receiver().offsets)
         try:
             self._log_change("")

@@ -1,10 +1,10 @@
-"""The hub's side of a topic: the same records as agents push, applied in each partition's order.
+"""The hub's receiver of a topic: the same records as pushes, applied in each partition's order.
 
-Theory of operation. A group's records of one agent lie in one partition, in the agent's order, and
-some twice where it had to send again. So the last number is remembered by spool and partition. The
-offsets go into the hub's checkpoint with what was made of the records, and nobody else keeps them:
-each hub reads everything. Until the end of the topic is reached once, and again after brokers were
-away, nothing is shown: old statuses would pass for new ones.
+Theory of operation. A group's records of one agent lie in one partition, in the agent's order, with
+duplicates after a repeated send. So the hub remembers the last number by spool and partition. The
+offsets go into the hub's checkpoint with the state of the members, and nowhere else: each hub reads
+everything. Until the end of the topic is reached once, and again after brokers were unreachable,
+the hub shows no members: old statuses would pass for new ones.
 """
 
 import asyncio
@@ -30,50 +30,50 @@ class TopicRecord(NamedTuple):
 
 
 class TopicReceiver(PushReceiver):
-    """A source whose world is a topic; `TopicFeed` brings it the records."""
+    """A source that reads a topic; `TopicFeed` delivers the records."""
 
     name = "topic"
     kind = "topic"
 
     def __init__(self, config: StatusConfig, position: dict[str, Any] | None = None) -> None:
-        """Go on from `checkpoint`."""
+        """Resume from a `checkpoint`."""
         super().__init__("", config, position)
         self.health.up = False
         found = (position or {}).get("offsets", {})
         self.offsets = {int(partition): offset for partition, offset in found.items()}
-        """Where each partition goes on."""
+        """Next offset of each partition."""
         self.unsaved = 0
-        """Records that no checkpoint has seen."""
+        """Records since the last checkpoint."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
-        """Wait: the records come by the feed."""
+        """Wait: records arrive from the feed."""
         del emit, detach
         await asyncio.Event().wait()
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return what `Intake` returns, and the offsets."""
+        """Return the checkpoint of `PushReceiver`, and the offsets."""
         self.unsaved = 0
         offsets = {str(partition): offset for partition, offset in self.offsets.items()}
         return super().checkpoint() | {"offsets": offsets}
 
     def rows(self, scope: Scope, now: float) -> tuple[MemberRow, ...]:
-        """Return the members that agents see, once all is read."""
+        """Return the members that agents see, once the topic is read to its end."""
         return super().rows(scope, now) if self.health.up else ()
 
     def is_pending(self, agent: str, until: float, now: float) -> bool:
-        """Tell as `Intake` does; before all is read, everybody's records are awaited."""
+        """Answer as `PushReceiver` does; before the topic's end all agents are pending."""
         return not self.health.up or super().is_pending(agent, until, now)
 
     def take_records(self, records: Sequence[TopicRecord], now: float) -> list[Sample]:
-        """Apply what is new, and return it."""
+        """Apply and return the new records."""
         taken = list[Sample]()
         for (spool, partition), run in groupby(records, lambda r: (r.spool, r.partition)):
-            told = list(run)
-            # What lay there before tells that its agent lived then, not that it lives.
-            at = now if self.health.up else min(now, told[-1].at)
-            lines = b"\n".join(record.line for record in told)
+            batch = list(run)
+            # An old record shows that its agent was alive then, not that it is alive now.
+            at = now if self.health.up else min(now, batch[-1].at)
+            lines = b"\n".join(record.line for record in batch)
             new = self.apply_lines(f"{spool}/{partition}", lines, at)
             taken += [with_spool(record, spool) for record in new]
-            self.offsets[partition] = told[-1].offset + 1
+            self.offsets[partition] = batch[-1].offset + 1
         self.unsaved += len(taken)
         return taken

@@ -1,6 +1,6 @@
-"""Reads all partitions of a topic from given offsets on: a consumer that is in no group.
+"""Reader of all partitions of a topic from given offsets: a consumer outside any group.
 
-Nothing is committed to Kafka and nothing rebalances; librdkafka wants a ``group.id`` all the same.
+Nothing is committed to Kafka and nothing rebalances; librdkafka still requires a ``group.id``.
 """
 
 import threading
@@ -18,7 +18,7 @@ _TIMEOUT_S = 10.0
 _READ_S = 0.5
 _READ_RECORDS = 1_000
 _REFRESH_S = 60.0
-"""Between two looks for new partitions."""
+"""Interval of the search for new partitions."""
 _ALL_DOWN, _NO_LOGIN = KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION  # noqa: SLF001
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - their names
 _CONSUMER = {
@@ -31,8 +31,8 @@ _CONSUMER = {
     "queued.min.messages": 1_000,
     "queued.max.messages.kbytes": 16 << 10,
 }
-"""Small fetches: no partition runs far ahead of another, so that what a crash brings again comes
-while the spool still knows it."""
+"""Small fetches: no partition runs far ahead of another, so duplicates after a crash arrive while
+the spool still recognises them."""
 
 
 class TopicReader:
@@ -48,7 +48,7 @@ class TopicReader:
         """Assign all partitions; one without an offset begins ``look_back_s`` ago. Blocks.
 
         Raises:
-            SourceError: the brokers or the topic cannot be had.
+            SourceError: the brokers or the topic cannot be reached.
 
         """
         self._topic = topic
@@ -67,7 +67,7 @@ class TopicReader:
             self._unfinished = {start.partition for start in starts}
             self._consumer.assign(starts)
         except KafkaException as error:
-            self._consumer.consume(10, 0.1)  # why it is so comes by the callback
+            self._consumer.consume(10, 0.1)  # the callback receives the reason
             text = self._last_error or self._fault or error.args[0].str()
             self._consumer.close()
             raise SourceError(f"topic {topic!r}: {text}") from error
@@ -78,14 +78,14 @@ class TopicReader:
 
     @property
     def at_end(self) -> bool:
-        """As `Reader` has it."""
+        """Whether every partition has been read to its end once."""
         return not self._unfinished
 
     def read(self) -> list[TopicRecord]:
-        """Return what comes within a moment. Blocks.
+        """Return the records of the next moment. Blocks.
 
         Raises:
-            SourceError: the brokers are away or refuse.
+            SourceError: the brokers are unreachable or refuse.
 
         """
         with self._lock:
@@ -96,7 +96,7 @@ class TopicReader:
             return found
 
     def has_grown(self) -> bool:
-        """Tell whether there are partitions that are not read; looks rarely. Blocks.
+        """Whether the topic has partitions that are not read; checks rarely. Blocks.
 
         Raises:
             SourceError: as for `read`.
@@ -112,7 +112,7 @@ class TopicReader:
                 raise SourceError(f"topic {self._topic!r}: {error.args[0].str()}") from error
 
     def close(self) -> None:
-        """Let go of the brokers, after a read that goes on."""
+        """Close the connections to brokers, after a read under way."""
         with self._lock:
             self._consumer.close()
 
@@ -158,7 +158,7 @@ class TopicReader:
             self._fault = error.str()
 
     def _on_error(self, error: KafkaError) -> None:
-        if error.code() != _ALL_DOWN:  # which says nothing of why
+        if error.code() != _ALL_DOWN:  # it carries no reason
             self._last_error = error.str()
         if error.code() in {_ALL_DOWN, _NO_LOGIN}:
             self._fault = self._last_error or error.str()

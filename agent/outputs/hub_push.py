@@ -1,6 +1,7 @@
-"""An agent's side: every record in the spool goes to each hub, in order, until it is safe there.
+"""Push of the spool to a hub: every record, in order, until the hub acknowledges it.
 
-The hub says how far it is; after an absence of either side the push goes on from there.
+The hub responds with the last number that it holds; after an interruption of either side the push
+resumes from there.
 """
 
 import asyncio
@@ -29,12 +30,12 @@ MAX_LINES, MAX_BYTES = 5_000, 2 << 20
 _TIMEOUT_S = 30.0
 _MAX_WAIT_S = 60.0
 _NO_PASSWORD = b""
-"""Without one OpenSSL asks the terminal for it."""
+"""Without one OpenSSL prompts on the terminal."""
 _FAULTS = (OSError, HTTPException, OutputError, ConfigError, *MALFORMED)
 
 
 class HubProgress(msgspec.Struct):
-    """A hub's answer: the last record of a spool that it holds safely."""
+    """A hub's response: the number of the last durable record of a spool."""
 
     seq: int
 
@@ -77,7 +78,7 @@ class HubPush:
         self._fault = ""
 
     async def run(self) -> None:
-        """Push until cancelled; a hub that is away is asked again, less and less often."""
+        """Push until cancelled; retry an unreachable hub with growing pauses."""
         wait, self._seq = self._interval_s, None
         while True:
             try:
@@ -86,17 +87,17 @@ class HubPush:
                 self._log_change("")
             except _FAULTS as error:
                 self._counts.errors += 1
-                self._seq = None  # ask again how far the hub is
+                self._seq = None  # request the hub's number again
                 wait = min(max(2 * wait, self._interval_s), _MAX_WAIT_S)
                 self._log_change(str(error) or repr(error))
             await asyncio.sleep(wait)
 
     def push(self) -> bool:
-        """Send the next batch; tell whether there may be more.
+        """Send the next batch; return whether more may follow.
 
         Raises:
-            OSError: the hub is away or refuses.
-            ConfigError: the token or a certificate cannot be read any more.
+            OSError: the hub is unreachable or refuses.
+            ConfigError: the token or a certificate is no longer readable.
 
         """
         self._spool = self._spool or spool_id(self._folder)
@@ -105,9 +106,9 @@ class HubPush:
             self._seq = self._request(None).seq
         batch = batch_after(self._folder, self._seq, MAX_LINES, MAX_BYTES)
         if batch is None:
-            self._request(b"")  # it lives, and has nothing to tell
+            self._request(b"")  # a sign of life without records
             return False
-        self._counts.dropped += batch.first - self._seq - 1  # gone before the hub was back
+        self._counts.dropped += batch.first - self._seq - 1  # evicted while the hub was unreachable
         self._seq = self._request(b"".join(batch.lines)).seq
         self._counts.sent += len(batch.lines)
         self._newest = batch.last
@@ -115,7 +116,7 @@ class HubPush:
 
     @property
     def stats(self) -> OutputStats:
-        """What was sent so far."""
+        """Counts since the start."""
         counts = self._counts
         behind = 0 if self._seq is None else max(0, self._newest - self._seq)
         return OutputStats(
@@ -127,13 +128,13 @@ class HubPush:
         )
 
     def _connect(self) -> None:
-        """Begin anew, with what stands in the files now: tokens and certificates are renewed."""
+        """Open a new connection, with the token and certificates as the files hold them now."""
         self._connection.close()
         self._token = read_token(self._config.token_file)
         self._connection = _open_connection(self._url, self._config)
 
     def _request(self, body: bytes | None) -> HubProgress:
-        """Send lines, or ask how far the hub is."""
+        """Send lines, or request the hub's last number."""
         headers = {"Content-Type": "application/x-ndjson", "X-Spool": self._spool}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"

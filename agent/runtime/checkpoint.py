@@ -1,7 +1,7 @@
-"""What a restart goes on from: one JSON file, replaced whole.
+"""The checkpoint of an agent: one JSON file, replaced whole.
 
-Order: samples are fsynced, then the checkpoint is saved. A crash between the two reads some of a
-log again, and the spool takes nothing twice; the other way round would lose what was not written.
+Order: samples are fsynced, then the checkpoint is saved. After a crash between the two, part of a
+log is read again, and the spool drops the duplicates. The reverse order would lose samples.
 """
 
 import logging
@@ -18,7 +18,7 @@ from metrics.tracking.tracker import TrackerState
 
 VERSION = 1
 _MEMBERS_AT_ONCE = 200
-"""Members that are encoded at once."""
+"""Members encoded at once."""
 _encode = msgspec.json.Encoder().encode
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class _Version(msgspec.Struct):
 
 
 def load(path: Path) -> Checkpoint | None:
-    """Return the checkpoint, None where there is none to go on from.
+    """Return the checkpoint, or None if there is none to resume from.
 
     A file that cannot be used is kept aside as ``.corrupt`` with a warning: the agent then starts
     afresh, reads what its sources still have, and equal events keep their ids.
@@ -72,7 +72,7 @@ def load(path: Path) -> Checkpoint | None:
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the file; after a crash there is the old one or the new one, whole.
+    """Replace the file; after a crash it is whole, old or new.
 
     Raises:
         OutputError: it cannot be written; the old one stays.
@@ -82,7 +82,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def encode_parts(checkpoint: Checkpoint) -> Iterator[bytes]:
-    """Yield the file's text. As one it would take 40 MiB for 20,000 members, at every save."""
+    """Yield the file's text in parts: in one piece, 20,000 members take 40 MiB at every save."""
     tracker = checkpoint.tracker
     yield b'{"version":%d,"spool":%b,' % (checkpoint.version, _encode(checkpoint.spool))
     yield b'"tracker":{"consumers":'

@@ -1,7 +1,7 @@
-"""The agent's own log: an event name and keys, as logfmt or JSON, one line each on stderr.
+"""Formats of the agent's own log: event name and keys, as logfmt or JSON, one line each on stderr.
 
-Code logs with the standard library: ``log.info("listening", extra={"address": ...})``; the keys are
-what ``extra`` brings.
+Code logs with the standard library: ``log.info("listening", extra={"address": ...})``; ``extra``
+holds the keys.
 """
 
 import json
@@ -15,11 +15,11 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
 def configure(level: str, style: str) -> None:
-    """Send all logging to stderr; ``style`` is ``logfmt`` or ``json``. Can be called again."""
+    """Send all logging to stderr; ``style`` is ``logfmt`` or ``json``. Repeated calls are fine."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else LogfmtFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # the HTTP server's life events are ours to tell, and its DEBUG is not ours
+    # the agent logs the HTTP server's life events itself; its DEBUG is of no use here
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 

@@ -1,9 +1,9 @@
-"""Signals in, samples out: tracker, sink, checkpoint, in an order that a crash cannot break.
+"""The pipeline of an agent: signals to the tracker, samples to the spool, state to the checkpoint.
 
-Theory of operation. A source hands over signals and the tracker's samples go to the sink, all in
-one synchronous call. A commit makes the samples safe first, then saves the tracker's state with
-every source's position. A crash between the two reads again what was read before, and gives samples
-with the same ids. While the sink fails, the checkpoint stays where it is.
+Theory of operation. A source emits signals and the tracker's samples go to the spool, all in one
+synchronous call. A commit first makes the samples durable, then saves the tracker's state with
+every source's position. After a crash between the two, sources read the same input again and yield
+samples with the same ids. While the spool fails, the checkpoint stays unchanged.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from metrics.tracking.tracker import Tracker
 log = logging.getLogger(__name__)
 
 _MAX_UNSAVED_S = 5.0
-"""Positions that moved without a sample are saved this often."""
+"""Interval of saving positions that moved without a sample."""
 _SAVE_SHARE = 10.0
-"""A save that took 0.1 s is followed by none for a second: a large state must not fill the loop."""
+"""Pause after a save, in units of its duration: a large state must not fill the event loop."""
 _MAX_UNSAVED = 20_000
-"""Records beyond this are not left to the next save: the spool knows 50,000 that come again."""
+"""Unsaved records that force a save: after a crash the spool recognises 50,000 duplicates."""
 
 Positions = dict[str, dict[str, Any]]
 """Every source's checkpoint, by its name."""
 
 
 class Pipeline:
-    """One agent's way from signals to safe samples."""
+    """Turns signals into durable samples."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Pipeline:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``save`` writes the checkpoint; it raises OutputError where the disk refuses."""
+        """``save`` writes the checkpoint; it raises OutputError if the disk refuses."""
         self.spool = spool
         self._save = save
         self._recent = recent
@@ -66,24 +66,24 @@ class Pipeline:
         is_watched: Callable[[str], bool],
         interval_s: float,
     ) -> None:
-        """Take what a configuration builds; again after a reload."""
+        """Use the tracker and the sources of a configuration; called again after a reload."""
         self.tracker = tracker
         self.sources = sources
         self._is_watched = is_watched
         self._interval_s = interval_s
 
     def emit(self, signals: Sequence[Signal]) -> None:
-        """Take signals in read order."""
+        """Apply signals in read order."""
         for signal in signals:
             if self._is_watched(signal.member.group):
                 self.record(self.tracker.apply(signal))
 
     def detach(self, stream: str, at: float) -> None:
-        """Take the end of a stream."""
+        """Apply the end of a stream."""
         self.record(self.tracker.detach(stream, at))
 
     def tick(self) -> None:
-        """Let time pass: what is due, then a commit where there is something to commit."""
+        """Advance time: apply what is due, then commit if there is something to commit."""
         now = self._clock()
         read_to = min((source.watermark(now) for source in self.sources), default=now)
         self.record(self.tracker.advance(read_to))
@@ -98,7 +98,7 @@ class Pipeline:
             self._try_write(lambda: self.spool.tick(now))
 
     def shrink_buffers(self) -> None:
-        """Keep no more than there is, as memory is short, and let go of what is half read."""
+        """Freeze the stores' sizes, as memory is short, and release half-read input."""
         for source in self.sources:
             if isinstance(source, SupportsMemoryPressure):
                 source.shrink_buffers()
@@ -106,18 +106,18 @@ class Pipeline:
         self.tracker.freeze_limits()
 
     def restore_limits(self) -> None:
-        """Keep what the limits allow again."""
+        """Let the stores grow up to their limits again."""
         self._recent.restore_limits()
         self.tracker.restore_limits()
 
     async def wait_durable(self) -> bool:
-        """Return once what was recorded so far is safe; False: the disk refuses."""
+        """Wait until all records so far are durable; False: the disk refuses."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         return bool(await waiter)
 
     def commit(self) -> bool:
-        """Make samples safe, then save the checkpoint if anything has moved; False: not safe."""
+        """Make samples durable, then save the checkpoint if it changed; False: not durable."""
         if self._uncommitted:
             if not self._try_write(self.spool.commit):
                 self._resolve_waiters(is_safe=False)
@@ -131,18 +131,18 @@ class Pipeline:
         return True
 
     def close(self) -> None:
-        """Commit everything and close the sink."""
+        """Commit everything and close the spool."""
         self._save_after = self._look_after = 0.0
         self.commit()
         self._try_write(self.spool.close)
 
     def positions(self) -> Positions:
-        """Return what each source needs to go on exactly here."""
+        """Return each source's position: a restart resumes exactly here."""
         return {source.name: source.checkpoint() for source in self.sources}
 
     @property
     def spool_stats(self) -> OutputStats:
-        """What the sink has done so far."""
+        """Counts of the spool since the start."""
         stats = self.spool.stats
         return OutputStats(
             name="spool",
@@ -153,7 +153,7 @@ class Pipeline:
         )
 
     def record(self, samples: Sequence[Sample]) -> None:
-        """Take samples; the next tick makes them safe."""
+        """Write samples; the next tick makes them durable."""
         if samples:
             self.spool.write(samples)
             self._recent.add(samples, self._clock())
@@ -161,7 +161,7 @@ class Pipeline:
 
     def _resolve_waiters(self, *, is_safe: bool) -> None:
         for waiter in self._waiters:
-            if not waiter.done():  # who waited may have gone
+            if not waiter.done():  # a request that waited may have ended
                 waiter.set_result(is_safe)
         self._waiters.clear()
 
@@ -180,7 +180,7 @@ class Pipeline:
         return True
 
     def _try_write(self, act: Callable[[], None]) -> bool:
-        """Do something that the disk can refuse; tell each change of state once."""
+        """Run a disk operation; log each change between success and failure once."""
         try:
             act()
         except OutputError as error:

@@ -1,4 +1,4 @@
-"""Recorded files through the same path as live ones, with the recorded times as the clock.
+"""Replay of recorded files through the live path, with the recorded times as the clock.
 
 Theory of operation. Each stream yields its signals in the order of time (a held sync delays later
 ones), streams are merged by time, and the tracker's samples are sorted once more, because a sync
@@ -27,7 +27,7 @@ Blocks = Iterable[tuple[bytes, float]]
 
 
 def order_by_time(parser: StreamParser, blocks: Blocks) -> Iterator[Signal | Tick]:
-    """Yield a stream's signals in the order of time."""
+    """Yield a stream's signals by time."""
     heap: list[tuple[float, int, Signal]] = []
     number = 0
     for data, arrival_at in blocks:

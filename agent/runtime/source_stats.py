@@ -1,4 +1,4 @@
-"""What each source says of itself, and how many members it tells of."""
+"""Statistics of the sources: their health, and how many members each reports."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from metrics.model.signals import Signal
 
 
 class SourceStatsCollector:
-    """Remembers which source tells of which stream; a restart learns it anew from what is told."""
+    """Maps streams to sources; after a restart the map fills again from signals."""
 
     def __init__(self) -> None:
         self._source_of_stream: dict[str, str] = {}
@@ -17,7 +17,7 @@ class SourceStatsCollector:
         return len(self._source_of_stream)
 
     def observe(self, source: Source, emit: Emit) -> Emit:
-        """Return what a source emits to: noted here, then handed on."""
+        """Return an emit function that notes the source of each stream, then calls ``emit``."""
 
         def take(signals: Sequence[Signal]) -> None:
             for signal in signals:
@@ -29,7 +29,7 @@ class SourceStatsCollector:
     def stats(
         self, sources: Sequence[Source], streams: Mapping[str, int]
     ) -> tuple[SourceStats, ...]:
-        """Return every source's; ``streams`` holds how many members each stream tells of."""
+        """Return every source's statistics; ``streams`` holds each stream's number of members."""
         for gone in self._source_of_stream.keys() - streams.keys():
             del self._source_of_stream[gone]
         members = dict.fromkeys((source.name for source in sources), 0)

@@ -1,4 +1,4 @@
-"""What runs for as long as the agent does, and begins again where a bug of ours ended it."""
+"""Supervision of the agent's background tasks: a task that a bug ended starts again."""
 
 import asyncio
 import logging
@@ -14,20 +14,20 @@ async def supervise(
     event: str,
     keys: Mapping[str, str],
     run: Callable[[], Awaitable[None]],
-    ended: Callable[[], None] = lambda: None,
+    on_end: Callable[[], None] = lambda: None,
 ) -> Never:
-    """Run it until cancelled; a bug of it ends nothing else.
+    """Run a task until cancelled; a bug in it ends nothing else.
 
-    A bug is logged as ``event`` with ``keys``, and its trace when it is another than last time.
-    ``ended`` is called after each end.
+    A bug is logged as ``event`` with ``keys``, with a traceback if it differs from the last one.
+    ``on_end`` is called after each end.
     """
-    told = ""
+    last_error = ""
     while True:
         try:
             await run()
         except Exception as error:
             fault = {"error": repr(error)}
-            log.exception(event, extra={**keys, **fault}, exc_info=told != repr(error))
-            told = repr(error)
-        ended()
+            log.exception(event, extra={**keys, **fault}, exc_info=last_error != repr(error))
+            last_error = repr(error)
+        on_end()
         await asyncio.sleep(RESTART_S)

@@ -1,6 +1,6 @@
-"""Which codes each source can show that reads no logs: the wire, statistics, events, inspection.
+"""Coverage of each source that reads no logs: the codes that wire, statistics and events can show.
 
-What a log shows is written in its dialect; what follows here is held to the code by a test. It
+A log's coverage stands in its dialect; a test compares the rows here with the code. The module
 imports nothing that needs an extra.
 """
 
@@ -25,11 +25,11 @@ _NEW_PROTOCOLS: Codes = frozenset(
 
 
 class SourceCoverage(NamedTuple):
-    """What sources of these types show of such clients."""
+    """The codes that sources of these types show for such clients."""
 
     name: str
     types: tuple[str, ...]
-    """As in a configuration's `sources`."""
+    """Names as in a configuration's `sources`."""
     clients: str
     group_type: str
     codes: Codes

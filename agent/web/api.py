@@ -1,4 +1,4 @@
-"""``/api/v1``: what the agent knows, as JSON; ``openapi.json`` describes it. Read-only."""
+"""``/api/v1``: groups, members, rebalances and sources as JSON; read-only. See ``openapi.json``."""
 
 import asyncio
 import math
@@ -30,15 +30,15 @@ _DEFAULT_LAST = 20
 
 
 class _WrongQueryError(ValueError):
-    """What the asker must change."""
+    """A query that the client must change."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiDependencies:
-    """What the API asks of the application."""
+    """The application's part that the API reads."""
 
     take_snapshot: Callable[[], tuple[Snapshot, Sequence[SourceStats]]]
-    """Asked where nothing moves meanwhile: in the event loop."""
+    """Called in the event loop, so that nothing changes during the call."""
     recent: RecentRecords
 
 
@@ -62,7 +62,7 @@ _Handler = Callable[["_ApiView", "_Query"], Any]
 
 @dataclass(frozen=True, slots=True)
 class _ApiView:
-    """What an answer is made of, as it was at one instant."""
+    """The input of one response, at one instant."""
 
     snapshot: Snapshot
     sources: Sequence[SourceStats]
@@ -76,7 +76,7 @@ class _Query:
     at: float | None
 
     @property
-    def required_group(self) -> str:
+    def group_or_error(self) -> str:
         if self.group is None:
             raise _WrongQueryError("wanted the name of a group: ?group=NAME")
         return self.group
@@ -87,7 +87,7 @@ def _route(queries: ApiDependencies, answer: _Handler) -> Callable[[Request], An
         try:
             query = _parse_query(request)
             seen = _ApiView(*queries.take_snapshot(), queries.recent)
-            # explaining takes a while: a thread of its own, or the sources would wait
+            # an explanation takes a while: its own thread, or the sources would wait
             body = await asyncio.to_thread(partial(answer, seen, query))
         except _WrongQueryError as error:
             return _json({"error": str(error)}, 400)
@@ -185,7 +185,7 @@ def _episodes(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
 
 
 def _explain(seen: _ApiView, query: _Query) -> list[Any]:
-    group, history, shown = query.required_group, seen.recent, seen.snapshot
+    group, history, shown = query.group_or_error, seen.recent, seen.snapshot
     episodes = history.episodes(history.records(group), shown.at)
     found = explanations(episodes, query.last, query.at)
     quiet = [] if found else explain_unobserved(group, shown)

@@ -1,4 +1,4 @@
-"""Passwords of those who may read what the agent serves: names and bcrypt hashes."""
+"""Basic authentication of the web server's users: names and bcrypt hashes."""
 
 import base64
 import binascii
@@ -17,28 +17,28 @@ _HASH = re.compile(
     r"\$2[aby]\$(?P<cost>0[4-9]|[12]\d|3[01])\$(?P<salt>[./A-Za-z0-9]{22})[./A-Za-z0-9]{31}"
 )
 _MAX_PASSWORD_BYTES = 72
-"""bcrypt looks at no more of it."""
+"""bcrypt reads no more of it."""
 
 
 class Credentials(NamedTuple):
-    """What a request shows."""
+    """Name and password of a request."""
 
     name: str
     password: bytes
 
 
 class Users:
-    """Checks passwords, slowly at first and at once from then on.
+    """Checks passwords: slow at first, immediate from then on.
 
-    A wrong name costs as much as a wrong password. Of each user one password is remembered, as a
-    keyed digest, so what is remembered is bounded by the number of users.
+    A wrong name costs as much as a wrong password. For each user one verified password is kept, as
+    a keyed digest, so memory is bounded by the number of users.
     """
 
     def __init__(self, hashes: Mapping[str, str], where: str) -> None:
         """Check the hashes.
 
         Raises:
-            ConfigError: a value is no bcrypt hash; it is not shown, for it may be the password.
+            ConfigError: a value is no bcrypt hash; it is not shown, as it may be the password.
 
         """
         costs: dict[str, int] = {}
@@ -50,12 +50,12 @@ class Users:
         self._verified: dict[str, bytes] = {}
 
     def is_verified(self, shown: Credentials) -> bool:
-        """Tell whether they were right before; takes no time to speak of."""
+        """Whether the same password was verified before; takes next to no time."""
         verified = self._verified.get(shown.name, b"")
         return hmac.compare_digest(verified, self._digest(shown.password))
 
     def verify(self, shown: Credentials) -> bool:
-        """Tell whether they are right; takes as long as the hash wants. For a thread."""
+        """Check a password; the hash sets the duration. Call it in a thread."""
         hashed = self._hashes.get(shown.name)
         password = shown.password[:_MAX_PASSWORD_BYTES]
         is_right = bcrypt.checkpw(password, self._decoy if hashed is None else hashed)
@@ -81,7 +81,7 @@ def _cost(text: str, where: str) -> int:
 
 
 def parse_credentials(authorization: str) -> Credentials | None:
-    """Return what an ``Authorization`` header shows; None: nothing of the scheme ``Basic``."""
+    """Return name and password of an ``Authorization`` header; None for other schemes."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None

@@ -1,4 +1,4 @@
-"""``POST /api/v1/events`` and ``/api/v1/stats``: the way in for what users' own processes tell."""
+"""``POST /api/v1/events`` and ``/api/v1/stats``: events and statistics of users' own processes."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,7 +13,7 @@ FindSource = Callable[[], HttpSource | None]
 
 
 def routes(source: FindSource) -> list[Route]:
-    """Return the routes; ``source`` is asked each time, for a reload may change it."""
+    """Return the routes; each request calls ``source``, as a reload may change it."""
     return [
         Route(_EVENTS, _route(source, _events), methods=["POST"]),
         Route(_STATS, _route(source, _stats), methods=["POST"]),
@@ -21,7 +21,7 @@ def routes(source: FindSource) -> list[Route]:
 
 
 def has_own_token(find: FindSource, path: str) -> bool:
-    """Tell whether a token is asked for at a path."""
+    """Whether a path requires a token of its own."""
     source = find()
     asked = source is not None and source.config.token_file is not None
     return asked and path in {_EVENTS, _STATS}
@@ -54,7 +54,7 @@ def _stats(source: HttpSource, body: bytes, sender: str, request: Request) -> in
 
 
 async def _body(request: Request, source: HttpSource) -> bytes:
-    """Read the body, no more of it than is allowed.
+    """Read the body, up to the limit.
 
     Raises:
         RefusedError: it is too large.

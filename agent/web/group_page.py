@@ -1,8 +1,7 @@
-"""The page of one group: the answer, a timeline with a lane per member, what to do. No script.
+"""The page of one group: explanation, timeline with a lane per member, recommendations. No script.
 
-The timeline is drawn here as SVG from the records that the API explains, in the colours of the
-codes; each bar has its own title, and the same is told as a table, so that neither sight nor a
-mouse is needed.
+The timeline is SVG, drawn from the records that the API explains, in the colours of the codes. Each
+bar has a title, and a table holds the same facts, so the page needs neither sight nor a mouse.
 """
 
 from collections import defaultdict
@@ -31,9 +30,9 @@ from metrics.model.status import BY_LABEL, RebalanceStatus
 DEFAULT_MIN = 15
 WINDOWS_MIN = (5, 15, 60, 360, 1440)
 LAST = 50
-"""Rebalances that are told."""
+"""Rebalances that the page explains."""
 MAX_LANES = 100
-"""Of a timeline; the busiest members have one, and how many were left out is said."""
+"""Lanes of a timeline, for the busiest members; the page shows the number of the others."""
 
 NONE = RebalanceStatus.NONE
 _NAME_PX, _WIDTH_PX, _LANE_PX, _HEAD_PX = 260, 1000, 22, 20
@@ -41,7 +40,7 @@ _TICKS = 5
 
 
 def parse_minutes(wanted: str) -> int:
-    """Return the window that was asked for, of those there are."""
+    """Return the requested window if it exists, else the default."""
     return next((each for each in WINDOWS_MIN if str(each) == wanted), DEFAULT_MIN)
 
 
@@ -56,7 +55,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What a timeline shows: ``minutes`` up to ``end_at`` (Unix seconds)."""
+    """Period of a timeline: ``minutes`` up to ``end_at`` (Unix seconds)."""
 
     end_at: float
     minutes: int = DEFAULT_MIN
@@ -67,7 +66,7 @@ class Window:
         return self.end_at - 60 * self.minutes
 
     def x(self, at: float) -> float:
-        """Return the place of an instant on the timeline."""
+        """Return the position of an instant on the timeline."""
         share = (at - self.start_at) / (self.end_at - self.start_at)
         return _NAME_PX + min(1.0, max(0.0, share)) * (_WIDTH_PX - _NAME_PX)
 
@@ -81,7 +80,7 @@ def group_page(group: str, history: RecentRecords, shown: Snapshot, minutes: int
 
 
 def render_group(group: str, told: Sequence[Explanation], records: list[Sample], w: Window) -> str:
-    """Return the whole page as HTML; every text from outside is escaped."""
+    """Return the whole page as HTML; all external text is escaped."""
     answers = "".join(f"<p>{escape(visible(each.answer))}</p>" for each in told)
     happened = [each for answer in told for each in answer.happened]
     advice = dict.fromkeys(text for answer in told for text in answer.advice)
@@ -194,7 +193,7 @@ def _legend() -> str:
 
 
 def _table(happened: Sequence[GroupRebalance]) -> str:
-    heads = ("began by", "at (UTC)", "took", "who", "why", "waited for", "cost", "went")
+    heads = ("cause", "start (UTC)", "duration", "member", "reason", "waited for", "cost", "left")
     body = "".join(f"<tr>{_row(each)}</tr>" for each in reversed(happened))
     head = cells("th", heads)
     return f"<h2>Rebalances, the latest first</h2><table><tr>{head}</tr>{body}</table>"

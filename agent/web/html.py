@@ -1,4 +1,4 @@
-"""What the pages for people share: the frame, the style, cells that escape all outside text."""
+"""Shared parts of the pages for people: frame, style, cells that escape all external text."""
 
 from collections.abc import Iterable
 from html import escape
@@ -9,7 +9,7 @@ from metrics.model.status import RebalanceStatus
 
 REFRESH_S = 5
 visible = printable
-"""Pages have names as labels have them."""
+"""Pages show names as labels do."""
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -32,7 +32,7 @@ svg line { stroke: #8885; }
 
 
 def page(title: str, style: str, body: str) -> str:
-    """Return a whole page, which asks for itself again."""
+    """Return a whole page that refreshes itself."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'

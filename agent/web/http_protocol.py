@@ -1,8 +1,8 @@
-"""Uvicorn's HTTP/1.1 connection, with bounds on how long a peer may take.
+"""Uvicorn's HTTP/1.1 connection, with time limits for slow peers.
 
-Uvicorn waits without end for the head of a request to come and for an answer to be taken: a few
-peers that send a byte now and then, or read nothing, would take up all the connections that the
-server allows, each with a page in memory.
+Uvicorn waits forever for the head of a request, and for the peer to read a response. A few peers
+that send a byte now and then, or read nothing, would use up all connections that the server allows,
+each with a page in memory.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ RESPONSE_TIMEOUT_S = 60.0
 
 
 class HttpConnection(H11Protocol):
-    """Is closed when a head does not come whole, or an answer is not taken, in time."""
+    """Closes if the head is not complete, or the response is not read, in time."""
 
     _deadline: asyncio.TimerHandle | None = None
     _response_deadline: asyncio.TimerHandle | None = None
@@ -27,7 +27,7 @@ class HttpConnection(H11Protocol):
         self._deadline = self.loop.call_later(HEAD_TIMEOUT_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a head that has begun; between requests uvicorn's bound holds."""
+        """Wait for the rest of a head; between requests uvicorn's own limit holds."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._cancel_deadline()
@@ -35,17 +35,17 @@ class HttpConnection(H11Protocol):
             self._deadline = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.close)
 
     def pause_writing(self) -> None:
-        """Wait for the peer to take what is written."""
+        """Wait for the peer to read the response."""
         super().pause_writing()
         self._response_deadline = self.loop.call_later(RESPONSE_TIMEOUT_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on: it has."""
+        """Continue after the peer has read."""
         self._cancel_response_deadline()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Cancel both deadlines."""
         self._cancel_deadline()
         self._cancel_response_deadline()
         super().connection_lost(exc)

@@ -1,4 +1,4 @@
-"""The page for people at ``/``: groups and members with their status by name. No script."""
+"""The page for people at ``/``: groups and members with the name of their status. No script."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -10,14 +10,14 @@ from metrics.exporters.exposition import Exposition, SourceStats
 from metrics.model.status import RebalanceStatus
 
 MAX_ROWS = 500
-"""A page for people; beyond this the metrics are the better place."""
+"""Beyond this a page does not help people; the metrics hold the rest."""
 
 _BUSY = ' class="busy"'
-_GROUP_HEADS = ("group", "type", "coordinator says", "members", "cluster")
+_GROUP_HEADS = ("group", "type", "coordinator state", "members", "cluster")
 
 
 def render_page(exposition: Exposition, views: Iterable[GroupView], telemetry_path: str) -> str:
-    """Return the whole page as HTML; every text from outside is escaped."""
+    """Return the whole page as HTML; all external text is escaped."""
     live, agent = exposition.live, exposition.agent
     groups = [(_group(view), view.status) for view in views]
     members = [
@@ -59,7 +59,7 @@ def _group_link(group: str) -> str:
 
 
 def _sources(sources: Sequence[SourceStats]) -> str:
-    """Return how each source fares: what is wrong with one stands out."""
+    """Return the table of sources; a source that is down stands out."""
     head = cells("th", ("source", "", "lag", "members", "read", "signals", "unparsed", "errors"))
     body = "".join(
         f"<tr>{cells('td', (source.name,))}"
@@ -84,11 +84,11 @@ def _health(source: SourceStats) -> Iterable[str]:
 
 
 _Row = tuple[tuple[str, ...], RebalanceStatus | None]
-"""Cells, as HTML, and the status before them; None: no member was seen."""
+"""Cells, as HTML, and the status for the first cell; None: no member was seen."""
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[_Row]) -> str:
-    """Return the rows, the gravest first; what is left out is said."""
+    """Return a table, the highest status first, with the number of rows left out."""
     shown = sorted(rows, key=lambda row: (-_status_order(row[1]), row[0]))[:MAX_ROWS]
     head = cells("th", ("status", *heads))
     body = "".join(

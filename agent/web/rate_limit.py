@@ -1,7 +1,7 @@
-"""How many requests a second are answered: a bucket that fills evenly, and who finds it empty.
+"""Rate limit of requests: a token bucket that fills evenly, and the refusal when it is empty.
 
-The page's own limit is far above what scrapers and people ask for; ``rate_limit`` of the web
-configuration sets another one, as exporters have it, for everything.
+The default is far above the needs of scrapers and people; ``rate_limit`` of the web configuration
+sets another limit for all paths, as Prometheus' exporters have it.
 """
 
 import math
@@ -16,7 +16,7 @@ INTERVAL_S, BURST = 0.01, 200
 
 
 class RateLimit:
-    """Lets one through each ``interval_s``, and ``burst`` of them at once after a silence."""
+    """Admits one request each ``interval_s``, and ``burst`` at once after a silence."""
 
     def __init__(
         self, interval_s: float, burst: int, clock: Callable[[], float] = time.monotonic
@@ -26,7 +26,7 @@ class RateLimit:
         self._room, self._filled_at = float(burst), clock()
 
     def take_or_wait_s(self) -> float:
-        """Take one; else return how long to wait for the next."""
+        """Take a token and return 0; with an empty bucket return the wait for the next token."""
         now = self._clock()
         self._room = min(self._burst, self._room + (now - self._filled_at) / self._interval_s)
         self._filled_at = now
@@ -37,14 +37,14 @@ class RateLimit:
 
 
 class RateLimitMiddleware:
-    """An application that answers at a limited rate, but for some paths."""
+    """Limits the rate of an application's requests, except for some paths."""
 
     def __init__(self, app: ASGIApp, limit: RateLimit, free: Collection[str] = ()) -> None:
-        """``free`` paths cost nothing, or have limits of their own."""
+        """``free`` paths cost nothing, or have their own limits."""
         self._app, self._limit, self._free = app, limit, free
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or tell when to ask again."""
+        """Serve the request, or refuse it with the time to retry."""
         app = self._app
         if scope["type"] == "http" and scope["path"] not in self._free:
             app = refusal(self._limit) or app
@@ -52,7 +52,7 @@ class RateLimitMiddleware:
 
 
 def refusal(limit: RateLimit) -> ASGIApp | None:
-    """Return the answer to a request too many."""
+    """Return the response to a request beyond the limit; None within it."""
     wait_s = limit.take_or_wait_s()
     if not wait_s:
         return None

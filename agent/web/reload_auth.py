@@ -1,7 +1,7 @@
-"""Who may make the agent do something over HTTP; everybody else may only read.
+"""Authorisation of ``/-/reload``, the one request that makes the agent act; all others only read.
 
-What agents push and processes post has tokens of its own (`agent.hub.push_receiver`,
-`agent.sources.http_events.source`). The rest wants a user of ``web.config_file``, or the token of
+Pushes and events have tokens of their own (`agent.hub.push_receiver`,
+`agent.sources.http_events.source`). A reload needs a user of ``web.config_file``, or the token of
 ``web.token_file``.
 """
 
@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 
 RELOAD = "/-/reload"
 USER = "rebalance_agent.user"
-"""A key of the request's scope: a user of the web configuration has shown a password."""
+"""Key of the request's scope: a user of the web configuration is authenticated."""
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _MAX_TOKEN_BYTES = 4096
 
@@ -26,11 +26,11 @@ class ReloadPolicy:
     token_file: Path | None = None
 
     def has_own_token(self, path: str) -> bool:
-        """Tell whether a token is asked for at a path, and no user."""
+        """Whether a path requires the token, and no user."""
         return path == RELOAD and self.token_file is not None
 
     def refusal(self, request: Request) -> Response | None:
-        """Return what is wrong, if anything."""
+        """Return the response to an unauthorised request, else None."""
         if self.token_file is None:
             if request.scope.get(USER):
                 return None

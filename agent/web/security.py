@@ -1,8 +1,7 @@
-"""Who may read what the agent serves: the web configuration in force, and the guard at the door.
+"""Access control of the web server: the active web configuration, and the check of each request.
 
-The file and the certificates that it names are looked at with each request and each TLS handshake,
-and read again when one has changed. What is wrong then is logged and counted once, and the last
-right one stays in force.
+Each request and each TLS handshake checks the file and its certificates for changes, and reads them
+again after one. A fault is logged and counted once, and the last valid configuration stays active.
 """
 
 import asyncio
@@ -28,11 +27,11 @@ from agent.web.web_config import WebFileConfig, read_web_config
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 16
-"""Passwords that wait to be checked, one after the other; scrapers need one check each."""
+"""Passwords that wait for their check, one after the other; scrapers need one check each."""
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="rebalance-agent", charset="UTF-8"'}
 
 HasOwnToken = Callable[[str], bool]
-"""Whether what is served at a path asks for a token of its own."""
+"""Predicate: whether a path requires a token of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class _ActiveConfig:
 
 
 class WebSecurity:
-    """The web configuration in force."""
+    """The active web configuration."""
 
     def __init__(self, path: Path, reloads: Counter[str]) -> None:
         """Read it.
@@ -58,7 +57,7 @@ class WebSecurity:
         self._file_stamps: tuple[object, ...] = ()
         self._active = self._read()
         self.tls = None if self._active.tls is None else current_context(self._context)
-        """What to listen with; None: plaintext."""
+        """Context of the listening sockets; None: plaintext."""
 
     def reload(self) -> None:
         """Read it again.
@@ -74,7 +73,7 @@ class WebSecurity:
         self._active = made
 
     def current(self) -> _ActiveConfig:
-        """Return what is in force, after a look at the files."""
+        """Return the active configuration, after a check of the files for changes."""
         if _stamps((self._path, *self._files)) == self._file_stamps:
             return self._active
         try:
@@ -88,16 +87,16 @@ class WebSecurity:
         return self._active
 
     def guard(self, app: ASGIApp, own_tokens: Sequence[HasOwnToken]) -> ASGIApp:
-        """Return the application for users alone, but for paths with a token of their own."""
+        """Return the application for users only, except for paths with a token of their own."""
         return _AccessGuard(app, self.current, own_tokens)
 
     def _context(self) -> ssl.SSLContext:
         context = self.current().tls
-        assert context is not None  # noqa: S101 - `renew` holds it
+        assert context is not None  # noqa: S101 - `reload` never turns TLS off
         return context
 
     def _read(self) -> _ActiveConfig:
-        # what is looked at first cannot have changed unseen while it was read
+        # stamps first: a change during the reading shows at the next check
         self._file_stamps = _stamps((self._path, *self._files))
         config = read_web_config(self._path)
         self._files = config.files
@@ -133,7 +132,7 @@ class _AccessGuard:
         self, app: ASGIApp, current: Callable[[], _ActiveConfig], own_tokens: Sequence[HasOwnToken]
     ) -> None:
         self._app, self._current, self._own_tokens = app, current, own_tokens
-        # one thread: a flood of wrong passwords takes one core at most
+        # one thread: a flood of wrong passwords costs one core at most
         self._checker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="password")
         self._waiting = 0
 
@@ -169,7 +168,7 @@ class _AccessGuard:
 
 
 def _add_headers(headers: dict[str, str], send: Send) -> Send:
-    """Add headers that an answer does not have itself."""
+    """Add headers that a response does not set itself."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,7 +1,7 @@
-"""What the agent serves: the metrics, health, reload and a small page for people.
+"""The web server: metrics, health, reload and pages for people.
 
-Runs in the agent's own event loop. A page is rendered in a thread of its own and written by the
-server as fast as the reader takes it, so neither a large page nor a slow scraper holds up a source.
+Runs in the agent's own event loop. A page is rendered in its own thread and written as fast as the
+client reads it, so neither a large page nor a slow scraper delays a source.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 MAX_CONNECTIONS = 64
-"""A few Prometheus servers and people; more is a fault, and each may hold a page in memory."""
+"""Enough for a few Prometheus servers and people; each may hold a page in memory."""
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
 _TLS_CLOSE_TIMEOUT_S = 1.0
-"""How long a peer may take to answer the end of TLS."""
+"""Limit of a peer's response to the end of TLS."""
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -56,16 +56,16 @@ _PAGE_HEADERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDependencies:
-    """What the server asks of the application."""
+    """The application's part that the server reads."""
 
     snapshot: Callable[[], tuple[Snapshot, AgentStats]]
     sources_not_ready: Callable[[], Sequence[str]]
-    """Names of the sources that have not caught up once; none: ready."""
+    """Names of sources that have not yet read up to now; none: ready."""
     reload: Callable[[], Awaitable[None]]
-    """Raises RebalanceAgentError where the new configuration is wrong."""
+    """Raises RebalanceAgentError if the new configuration is wrong."""
     recent: RecentRecords = field(default_factory=RecentRecords)
     routes: Sequence[Route] = ()
-    """What else the application serves."""
+    """Further routes of the application."""
     members: bool = True
     """Whether each member's own series are shown."""
 
@@ -75,7 +75,7 @@ class _Handlers:
         self, config: WebConfig, max_series: int, dependencies: ServerDependencies
     ) -> None:
         self._config, self._max_series, self._dependencies = config, max_series, dependencies
-        # one thread: two large pages at once would only slow each other down
+        # one thread: two large pages at once would slow each other down
         self._renderer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
 
     async def metrics(self, request: Request) -> Response:
@@ -145,16 +145,16 @@ class _Handlers:
         return await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
 
     def take_snapshot(self) -> tuple[Snapshot, Sequence[SourceStats]]:
-        """Return what `/api` shows."""
+        """Return the input of `/api`."""
         snapshot, stats = self._dependencies.snapshot()
         return snapshot, stats.sources
 
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Make thousands of rows, none of them in a cycle, without a search of all memory for cycles.
+    """Turn off the cycle collector while thousands of rows without cycles are built.
 
-    With 10,000 series that took half of a page's time.
+    With 10,000 series it took half of a page's time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -191,7 +191,7 @@ class _Server(uvicorn.Server):
         self._tls = tls
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; uvicorn would wait a minute for a TLS handshake that does not come."""
+        """Listen; uvicorn would wait a minute for a missing TLS handshake."""
         tls = self._tls is not None
         self.servers = [
             await asyncio.get_running_loop().create_server(
@@ -232,7 +232,7 @@ async def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=False,  # its value comes from the loop that we do without
+        date_header=False,  # its value comes from uvicorn's loop, which does not run
         limit_concurrency=max_connections,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
@@ -247,7 +247,7 @@ async def serve(
 
 
 def listen(addresses: Sequence[str]) -> list[socket.socket]:
-    """Bind every address; port 0 takes a free one. The ports are logged as ``listening``.
+    """Bind every address; port 0 selects a free one. The ports are logged as ``listening``.
 
     Raises:
         SourceError: an address cannot be bound.

@@ -1,8 +1,8 @@
-"""TLS of what the agent serves: one context for each state of the web configuration.
+"""TLS of the web server: one context for each state of the web configuration.
 
 Theory of operation. asyncio takes one context when it begins to listen. `CurrentContext` is that
-one, and hands each new connection to the context in force, so that certificates, authorities and
-versions change together and connections that are open stay as they are.
+one, and passes each new connection to the active context. Certificates, authorities and versions
+therefore change together, and open connections stay unchanged.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ from agent.web.web_config import ClientAuth, TlsServerConfig, TlsVersion
 log = logging.getLogger(__name__)
 
 _NO_PASSWORD = b""
-"""Without one OpenSSL asks the terminal for it."""
+"""Without one OpenSSL prompts on the terminal."""
 _VERSIONS = {TlsVersion.TLS12: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS13: ssl.TLSVersion.TLSv1_3}
 _AUTH = {
     ClientAuth.NONE: ssl.CERT_NONE,
@@ -38,12 +38,12 @@ _SUITES = {
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
 }
-"""Go's names for OpenSSL's."""
+"""OpenSSL's names by Go's."""
 _SUITES_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
 
 class _TlsSession(ssl.SSLObject):
-    """A connection that tells its peer why it is refused, and looks at the peer's names."""
+    """A connection that sends its peer the alert of a refusal, and checks the peer's names."""
 
     _fault: ssl.SSLError | None = None
 
@@ -55,7 +55,7 @@ class _TlsSession(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
-            # asyncio hangs up at an error before the alert is sent, but sends it at this one
+            # asyncio closes at an error before it sends the alert, but not at this one
             self._fault = error
             raise ssl.SSLWantReadError from error
         self._check_names()
@@ -76,7 +76,7 @@ class _ServerContext(ssl.SSLContext):
 
 
 class CurrentContext(ssl.SSLContext):
-    """Hands every connection to the context in force."""
+    """Passes every connection to the active context."""
 
     active_context: Callable[[], ssl.SSLContext]
 
@@ -85,7 +85,7 @@ class CurrentContext(ssl.SSLContext):
 
 
 def current_context(in_force: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """Return what asyncio listens with."""
+    """Return the context that asyncio listens with."""
     context = CurrentContext(ssl.PROTOCOL_TLS_SERVER)
     context.active_context = in_force
     return context
@@ -95,7 +95,7 @@ def make_context(config: TlsServerConfig, where: str) -> ssl.SSLContext:
     """Read the certificates.
 
     Raises:
-        ConfigError: a file is missing or no certificate, or the key is not its.
+        ConfigError: a file is missing or holds no certificate, or the key does not match.
 
     """
     context = _ServerContext(ssl.PROTOCOL_TLS_SERVER)
@@ -120,7 +120,7 @@ def make_context(config: TlsServerConfig, where: str) -> ssl.SSLContext:
 
 
 def _check_readable(path: Path | None, where: str) -> None:
-    """OpenSSL does not tell which file it could not read."""
+    """Check that a file is readable: OpenSSL's error names no file."""
     if path is None:
         return
     try:
@@ -160,7 +160,7 @@ def _set_suites(context: ssl.SSLContext, config: TlsServerConfig, where: str) ->
 
 
 def _names(certificate: Any) -> list[str]:
-    """Return the alternative names, addresses as Go writes them."""
+    """Return the alternative names, with addresses in Go's notation."""
     return [
         str(ipaddress.ip_address(value.strip())) if kind == "IP Address" else value
         for kind, value in certificate.get("subjectAltName", ())

@@ -1,7 +1,7 @@
-"""The web configuration: TLS, headers and users of what the agent serves, in a file of its own.
+"""The web configuration: TLS, headers and users of the web server, in a file of its own.
 
-It has the format of Prometheus' exporter-toolkit, so that one file does for every exporter of a
-host. What the agent cannot do is refused by name. Paths are relative to the file's folder.
+The file has the format of Prometheus' exporter-toolkit, so one file serves every exporter of a
+host. Unsupported settings are refused by name. Paths are relative to the file's folder.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,19 +20,19 @@ _HEADERS = {
     "X-XSS-Protection": (),
     "Content-Security-Policy": (),
 }
-"""What may be set, and to what; none: to anything."""
+"""Allowed headers and their values; no values: any."""
 _REFUSED = {
     ("tls_server_config", "cert"): "wanted cert_file",
     ("tls_server_config", "key"): "wanted key_file",
     ("tls_server_config", "client_ca"): "wanted client_ca_file",
     ("tls_server_config", "curve_preferences"): "OpenSSL's own order is taken",
 }
-"""What the format has beside this."""
+"""Settings of the format that the agent does not support."""
 _UNVERIFIED = ("RequestClientCert", "RequireAnyClientCert", "RequireClientCert")
 
 
 class ClientAuth(StrEnum):
-    """Whether clients show a certificate; one that is shown is verified."""
+    """Requirement of client certificates; a given one is always verified."""
 
     NONE = "NoClientCert"
     IF_GIVEN = "VerifyClientCertIfGiven"
@@ -40,7 +40,7 @@ class ClientAuth(StrEnum):
 
 
 class TlsVersion(StrEnum):
-    """Older ones are broken, and OpenSSL has them no more."""
+    """Older versions are broken, and OpenSSL no longer has them."""
 
     TLS12 = "TLS12"
     TLS13 = "TLS13"
@@ -48,7 +48,7 @@ class TlsVersion(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsServerConfig:
-    """How the server shows itself, and whom it asks to."""
+    """The server's certificate, and its requirements of clients."""
 
     cert_file: Path
     key_file: Path
@@ -58,19 +58,19 @@ class TlsServerConfig:
     min_version: TlsVersion = TlsVersion.TLS12
     max_version: TlsVersion = TlsVersion.TLS13
     cipher_suites: tuple[str, ...] = ()
-    """By Go's names; those of TLS 1.3 are always on."""
+    """Go's names; those of TLS 1.3 are always on."""
     prefer_server_cipher_suites: bool = True
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All that are read."""
+        """All files that this section names."""
         named = (self.cert_file, self.key_file, self.client_ca_file)
         return tuple(each for each in named if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpServerConfig:
-    """``http2`` may only be said to be off."""
+    """``http2`` may only be false."""
 
     http2: bool = False
     headers: dict[str, str] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class HttpServerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimitConfig:
-    """One request each interval, ``burst`` of them at once; no interval is no limit."""
+    """One request each interval, ``burst`` at once; no interval means no limit."""
 
     interval_s: float = 0.0
     burst: int = 1
@@ -86,7 +86,7 @@ class RateLimitConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebFileConfig:
-    """The file, checked; certificates and hashes are their owners' to check."""
+    """The checked file, except for certificates and hashes, which their users check."""
 
     tls_server_config: TlsServerConfig | None = None
     http_server_config: HttpServerConfig = field(default_factory=HttpServerConfig)
@@ -95,7 +95,7 @@ class WebFileConfig:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What else is read."""
+        """Further files that the configuration names."""
         return () if self.tls_server_config is None else self.tls_server_config.files
 
 
@@ -103,7 +103,7 @@ def read_web_config(path: Path) -> WebFileConfig:
     """Read and check the file.
 
     Raises:
-        ConfigError: naming the file, the key in it, what was found and what is wanted.
+        ConfigError: naming the file, the key, the found and the wanted value.
 
     """
     document, where = read_yaml(path), f"{path}: "

@@ -43,7 +43,7 @@ from metrics.tracking.tracker import TrackerState
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-"""A commit follows a new sample within this time."""
+"""Longest time between a new sample and its commit."""
 _READY_LAG_S = 1.0
 
 MakeSources = Callable[[AgentConfig, Positions], list[Source]]
@@ -60,7 +60,7 @@ class Agent:
         clock: Callable[[], float] = time.time,
         on_listening: Callable[[AgentConfig], None] = lambda _: None,
     ) -> None:
-        """Take the spool and the checkpoint over; ``on_listening`` is told when the port is open.
+        """Open the spool and the checkpoint; ``on_listening`` is called once the port is open.
 
         Raises:
             RebalanceAgentError: the configuration is wrong, or a folder cannot be used.
@@ -98,7 +98,7 @@ class Agent:
         )
 
     async def run(self) -> None:
-        """Run until `stop`; then drain: sources end, samples are safe, the spool is published.
+        """Run until `stop`; then drain: sources end, samples are durable, the spool is published.
 
         Raises:
             SourceError: an address cannot be bound.
@@ -142,17 +142,17 @@ class Agent:
         self._start_sources()
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         self.stop()
-        async with self._reloading:  # a reload that has begun comes to its end
+        async with self._reloading:  # wait for a reload under way
             await _cancel(self._source_tasks)
         await _cancel(tasks)
         for task in done:
-            task.result()  # a bug in one of ours ends the agent, after the drain
+            task.result()  # a bug in one of these tasks ends the agent, after the drain
 
     def _http_source(self) -> HttpSource | None:
         return next((s for s in self._pipeline.sources if isinstance(s, HttpSource)), None)
 
     def close(self) -> None:
-        """Make everything safe and let go of the spool."""
+        """Make everything durable and release the spool."""
         self._pipeline.close()
 
     def stop(self) -> None:
@@ -160,7 +160,7 @@ class Agent:
         self._stopping.set()
 
     async def reload(self) -> None:
-        """Read the configuration again and go on with it; a wrong one changes nothing.
+        """Read the configuration again and apply it; a wrong one changes nothing.
 
         Raises:
             RebalanceAgentError: the configuration is wrong; the old one stays.
@@ -193,7 +193,7 @@ class Agent:
             log.info("reloaded")
 
     def sources_not_ready(self) -> list[str]:
-        """Return the sources that have not started and caught up once."""
+        """Return the names of sources that have not yet read up to now."""
         now = self._clock()
         for source in self._pipeline.sources:
             if source.health.up and source.watermark(now) >= now - _READY_LAG_S:
@@ -201,7 +201,7 @@ class Agent:
         return [s.name for s in self._pipeline.sources if s.name not in self._ready_sources]
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
-        """Return what exporters show now."""
+        """Return the present state, for exporters."""
         inspecting = [each for each in self._pipeline.sources if isinstance(each, GroupInspector)]
         snapshot = replace(
             self._pipeline.tracker.snapshot(self._clock()),
@@ -225,7 +225,7 @@ class Agent:
         self._pipeline.attach(tracker, sources, config.is_watched, config.samples.interval_s)
 
     def _sources_kept_on_reload(self, config: AgentConfig) -> dict[str, SupportsReload]:
-        """Return the running sources that go on under a new configuration, by name."""
+        """Return the running sources that survive a new configuration, by name."""
         if config.cluster.name != self._config.cluster.name:
             return {}
         names = {section.name for section in config.sources}
@@ -249,11 +249,11 @@ class Agent:
             emit = self._source_stats.observe(source, self._pipeline.emit)
             await source.run(emit, self._pipeline.detach)
 
-        def ended() -> None:
+        def note_end() -> None:
             source.health.up = False
             source.health.errors["ended"] = source.health.errors.get("ended", 0) + 1
 
-        await supervise("source_failed", {"source": source.name}, read, ended)
+        await supervise("source_failed", {"source": source.name}, read, note_end)
 
     async def _tick(self) -> None:
         while True:

@@ -1,7 +1,7 @@
 """The agent's configuration: the modules' own configurations, composed from one YAML file.
 
 Order of precedence: the YAML file, then the environment (``REBALANCE_AGENT_*``), then flags. The
-command line resolves the last two, for they name the same things; `Overrides` carries them.
+command line resolves the last two, as they name the same settings; `Overrides` carries them.
 """
 
 import os
@@ -31,7 +31,7 @@ from metrics.tracking.status_track import StatusConfig
 
 
 class Role(StrEnum):
-    """What the agent sees: beside clients, whole groups by itself, or what other agents push."""
+    """Scope of an agent: clients beside it, whole groups, or other agents' records."""
 
     SIDECAR = "sidecar"
     STANDALONE = "standalone"
@@ -40,7 +40,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SamplesConfig:
-    """When periodic samples are taken, and where all samples go."""
+    """Interval of periodic samples, and outputs of all samples."""
 
     spool: SpoolConfig
     interval_s: float = 15.0
@@ -54,13 +54,13 @@ def _default_state_dir() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """All of it, checked."""
+    """The whole configuration, checked."""
 
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     role: Role = Role.SIDECAR
     host: str = field(default_factory=socket.gethostname)
     timezone: str | None = None
-    """For log lines without a zone; None: the machine's."""
+    """Zone of log lines without one; None: the machine's."""
     state_dir: Path = field(default_factory=_default_state_dir)
     apps: dict[str, Any] = field(default_factory=dict)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
@@ -80,18 +80,18 @@ class AgentConfig:
 
     @property
     def app_of(self) -> Callable[[str], str]:
-        """What names a group's application."""
+        """Function from group to application."""
         return app_rules(self.apps, "apps")
 
     @property
     def is_watched(self) -> Callable[[str], bool]:
-        """Whether a group is watched."""
+        """Predicate: whether a group is watched."""
         return group_filter(self.groups, "groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What the environment and flags say; empty or None says nothing."""
+    """Settings of the environment and flags; empty or None sets nothing."""
 
     listen: tuple[str, ...] = ()
     telemetry_path: str | None = None
@@ -106,7 +106,7 @@ def load(
     """Read and check a configuration file.
 
     Raises:
-        ConfigError: naming the file, the path in it, what was found and what is allowed.
+        ConfigError: naming the file, the path in it, the found and the allowed values.
 
     """
     document, where = read_yaml(path, environ), f"{path}: "
@@ -127,7 +127,7 @@ def load(
 
 
 def effective(config: AgentConfig) -> dict[str, Any]:
-    """Return the configuration as the file would have it, secrets hidden."""
+    """Return the configuration in the form of its file, secrets hidden."""
     document: dict[str, Any] = encode(config)
     document["sources"] = [encode_source(source) for source in config.sources]
     for name in ("members", "groups"):
@@ -168,7 +168,7 @@ def _status(value: object, limits: LimitsConfig, where: str) -> StatusConfig:
 
 
 def _check(config: AgentConfig, where: str) -> None:
-    """Check what types do not tell."""
+    """Check rules beyond types."""
     app_rules(config.apps, join(where, "apps"))
     group_filter(config.groups, join(where, "groups"))
     if config.timezone is not None:

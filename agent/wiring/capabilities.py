@@ -1,7 +1,7 @@
-"""Linux capabilities: which the process holds, and which it keeps once its port is open.
+"""Linux capabilities: those that the process keeps once its port is open.
 
-What the configuration does not need goes for good: from all sets of the process, and from what a
-program that it starts could get. Threads that are started later inherit what is left.
+Capabilities that the configuration does not need are dropped for good: from all sets of the
+process, and from those that a child program could gain. Later threads inherit the rest.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ _VERSION_3 = 0x20080522
 
 
 class Capability(IntEnum):
-    """Those that an agent can have a use for."""
+    """Capabilities that an agent can use."""
 
     DAC_OVERRIDE = 1
     """To write in a folder of another user."""
@@ -55,7 +55,7 @@ class _Sets(ctypes.Structure):
 
 
 def capabilities_for(config: AgentConfig) -> frozenset[Capability]:
-    """Return what a configuration can have a use for after its port is open."""
+    """Return the capabilities that a configuration can use after its port is open."""
     found: set[Capability] = set()
     written = [config.state_dir, config.samples.spool.dir]
     for source in config.sources:
@@ -77,7 +77,7 @@ def capabilities_for(config: AgentConfig) -> frozenset[Capability]:
 
 
 def drop_unneeded(config: AgentConfig) -> None:
-    """Drop what the configuration does not need, and say so. For the main thread, before others."""
+    """Drop and log unneeded capabilities. Call it in the main thread, before others start."""
     if sys.platform != "linux" or not (held := _read_permitted()):
         return
     kept = held & set(capabilities_for(config))
@@ -88,7 +88,7 @@ def drop_unneeded(config: AgentConfig) -> None:
 
 
 def _read_permitted() -> set[int]:
-    """Return what the process may use."""
+    """Return the numbers of the permitted capabilities."""
     status = Path("/proc/thread-self/status").read_text(encoding="ascii", errors="replace")
     (line,) = (each for each in status.splitlines() if each.startswith("CapPrm:"))
     bits = int(line.split()[1], 16)
@@ -99,7 +99,7 @@ def _drop_all_but(kept: set[int]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     for number in range(_LAST + 1):
         if number not in kept and libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
-            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # may want a capability that is not there
+            libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # fails without CAP_SETPCAP
     libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     bits = sum(1 << number for number in kept)
@@ -115,6 +115,6 @@ def _is_privileged(address: str) -> bool:
 
 
 def _is_own(folder: Path) -> bool:
-    """Tell whether a folder, or where it is to be made, is this user's."""
+    """Whether a folder, or its nearest existing parent, belongs to this user."""
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     return nearest.stat().st_uid == os.geteuid()

@@ -1,4 +1,4 @@
-"""What goes out of an agent, by push or topic; what a hub takes in and shows: both composed."""
+"""The hub's part in the composition: its receiver, its routes, the members that it shows."""
 
 import asyncio
 import contextlib
@@ -24,11 +24,11 @@ if TYPE_CHECKING:  # imported where configured: half a MiB that most agents need
     from agent.hub.topic_intake import TopicReceiver
 
 MAX_AGENT_CONNECTIONS = 4_096
-"""Connections of a hub: one a pushing agent."""
+"""Connections of a hub: one per pushing agent."""
 
 
 class BackgroundTask(Protocol):
-    """Does its work until it is cancelled."""
+    """A named task that runs until it is cancelled."""
 
     name: str
 
@@ -36,11 +36,11 @@ class BackgroundTask(Protocol):
 
 
 class OutputTask(BackgroundTask, Protocol):
-    """Sends what is in the spool."""
+    """Sends the spool's records."""
 
     @property
     def stats(self) -> OutputStats:
-        """What was sent so far."""
+        """Counts since the start."""
 
 
 class HubWiring:
@@ -66,11 +66,11 @@ class HubWiring:
 
     @property
     def max_connections(self) -> int:
-        """How many the web server takes at once."""
+        """Maximum of simultaneous connections of the web server."""
         return MAX_AGENT_CONNECTIONS if self._takes_push else MAX_CONNECTIONS
 
     def routes(self) -> list[Route]:
-        """Return where agents push to, on a hub that takes it."""
+        """Return the routes for agents' pushes, on a hub that receives them."""
         if not self._takes_push:
             return []
         from agent.hub.push_receiver import routes  # noqa: PLC0415
@@ -78,7 +78,7 @@ class HubWiring:
         return routes(self._intake, self._pipeline.record, self._pipeline.wait_durable, self._clock)
 
     def has_own_token(self, path: str) -> bool:
-        """Tell whether a token is asked for at a path."""
+        """Whether a path requires a token of its own."""
         if not self._is_hub:
             return False
         from agent.outputs.hub_push import PATH  # noqa: PLC0415
@@ -86,20 +86,20 @@ class HubWiring:
         return path == PATH and self._intake().has_token
 
     def start(self) -> list[asyncio.Task[Any]]:
-        """Begin to send, and to read a topic."""
+        """Start sending, and reading a topic."""
         return [
             asyncio.create_task(self._supervise(each), name=each.name) for each in self._running
         ]
 
     def stats(self) -> tuple[OutputStats, ...]:
-        """Return what each sender says of itself."""
+        """Return each output's counts."""
         return tuple(
             replace(each.stats, errors=each.stats.errors + self._failures[each.name])
             for each in self._outputs
         )
 
     def add_members(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with what agents see."""
+        """Return the snapshot with the members that agents see."""
         if not self._is_hub:
             return snapshot
         intake = self._intake()
@@ -111,19 +111,19 @@ class HubWiring:
         )
 
     def watermark(self, agent: str) -> float:
-        """Return up to when an agent has told all that it saw: this one always has."""
+        """Return an agent's watermark (Unix seconds); this agent's own is now."""
         told_to = self._intake().watermark_of(agent) if self._is_hub else None
         return self._clock() if told_to is None else told_to
 
     def is_pending(self, agent: str, until: float) -> bool:
-        """Tell whether an agent's records up to an instant may still be on their way."""
+        """Whether an agent's records up to an instant may still arrive."""
         return self._is_hub and self._intake().is_pending(agent, until, self._clock())
 
     async def _supervise(self, each: BackgroundTask) -> None:
-        def ended() -> None:
+        def note_failure() -> None:
             self._failures[each.name] += 1
 
-        await supervise("output_failed", {"output": each.name}, each.run, ended)
+        await supervise("output_failed", {"output": each.name}, each.run, note_failure)
 
     def _intake(self) -> "PushReceiver":
         from agent.hub.push_receiver import PushReceiver  # noqa: PLC0415

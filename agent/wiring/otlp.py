@@ -1,4 +1,4 @@
-"""OpenTelemetry's part in the composition: nothing of it is imported where it is not configured."""
+"""OpenTelemetry's part in the composition; imports nothing of it without ``otlp``."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OtlpWiring:
-    """Exports by OTLP, where ``otlp`` is configured."""
+    """Exports by OTLP, if ``otlp`` is configured."""
 
     def __init__(
         self,
@@ -38,25 +38,27 @@ class OtlpWiring:
             from agent.outputs.otlp import exporter as otel_export  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise ConfigError(f"otlp: {error}; install the extra 'otel'") from error
-        told = {
+        resource = {
             "service.name": "kafka-rebalance-agent",
             "service.version": version,
             "service.instance.id": config.host,
         }
-        self._export = otel_export.OtlpOutput(config.otlp, told, config.limits.series, self._read)
+        self._export = otel_export.OtlpOutput(
+            config.otlp, resource, config.limits.series, self._read
+        )
 
     def start(self) -> list[asyncio.Task[Any]]:
-        """Begin to export."""
+        """Start exporting."""
         if self._export is None:
             return []
         return [asyncio.create_task(self._export.run(), name=self._export.name)]
 
     def stats(self) -> tuple[OutputStats, ...]:
-        """Return what the export says of itself."""
+        """Return the output's counts."""
         return () if self._export is None else (self._export.stats,)
 
     def enqueue(self, episodes: Sequence[ExplainedRebalance]) -> None:
-        """Take whole groups' rebalances that are over."""
+        """Queue complete rebalances of whole groups."""
         if self._export is not None:
             self._export.enqueue(episodes)
 

@@ -1,4 +1,4 @@
-"""What a new configuration makes of a running agent's state, and what it cannot change."""
+"""Reload of the configuration: the tracker's state moves on, some sections need a restart."""
 
 import logging
 
@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 def make_tracker(config: AgentConfig, state: TrackerState) -> Tracker:
-    """Return a tracker that goes on from a state, with the applications named anew."""
+    """Return a tracker with a previous state, with applications of the new configuration."""
     app_of = config.app_of
     for track in [*(entry.track for entry in state.consumers), *state.instances]:
         track.app = app_of(track.member.group)
@@ -19,7 +19,7 @@ def make_tracker(config: AgentConfig, state: TrackerState) -> Tracker:
 
 
 def log_restart_needed(old: AgentConfig, new: AgentConfig) -> None:
-    """Log the sections that have changed and need a restart."""
+    """Log the changed sections that need a restart."""
     changed = [
         name
         for name, before, after in (

@@ -1,4 +1,4 @@
-"""What can stand in ``sources``: each type's own configuration, from plain values and back."""
+"""Types of ``sources``: each type's own configuration, from plain values and back."""
 
 from typing import Any
 
@@ -30,14 +30,14 @@ SOURCES: dict[str, type[SourceConfig]] = {
     "librdkafka_stats": StatsConfig,
     "http": HttpConfig,
 }
-"""What can stand at ``sources[].type``, and what the rest of the entry is."""
+"""Configuration class of each ``sources[].type``."""
 
 
 def decode_sources(entries: object, where: str) -> list[SourceConfig]:
     """Return the sources of a configuration.
 
     Raises:
-        ConfigError: naming the path in the file, what was found and what is allowed.
+        ConfigError: naming the path in the file, the found and the allowed values.
 
     """
     if not isinstance(entries, list) or not entries:
@@ -54,7 +54,7 @@ def decode_sources(entries: object, where: str) -> list[SourceConfig]:
 
 
 def encode_source(source: SourceConfig) -> dict[str, Any]:
-    """Return a source as the file would have it."""
+    """Return a source as in a configuration file."""
     kinds = {cls: name for name, cls in SOURCES.items()}
     return {"type": kinds[type(source)], **encode(source)}
 
@@ -70,7 +70,7 @@ def _source(entry: object, where: str) -> SourceConfig:
     rest = {key: value for key, value in entry.items() if key != "type"}
     try:
         source = decode(SOURCES[kind], rest, where)
-    except ConfigError as error:  # a source that checks itself does not know where it stands
+    except ConfigError as error:  # a source's own check does not know its place in the file
         raise error if str(error).startswith(where) else ConfigError(f"{where}.{error}") from error
     if isinstance(source, LogConfig):
         _check_rules(source, where)

@@ -1,4 +1,4 @@
-"""Builds the sources that a configuration names: the composition root's part for the edge."""
+"""Construction of the configured sources: the composition root's part for the edge."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from agent.wiring.source_types import SourceConfig
 
 
 def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
-    """Return the configured sources, each to go on from its position.
+    """Return the configured sources, each at its position.
 
     Raises:
         RebalanceAgentError: a rule or a path in the configuration is wrong.
@@ -94,7 +94,7 @@ def _make_inspection(config: AgentConfig, source: GroupsSourceConfig) -> Source:
     cluster = config.cluster
     nodes = [parse_address(address, "bootstrap_servers") for address in cluster.bootstrap_servers]
     security = partial(open_security, cluster.security)
-    security()  # what is missing is told at the start
+    security()  # a missing secret is an error at the start
     return GroupsSource(
         source,
         cluster=cluster.name,

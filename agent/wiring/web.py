@@ -1,4 +1,4 @@
-"""The web server's part in the composition: with a guard and TLS where a file configures them."""
+"""The web server's part in the composition, with access control and TLS if configured."""
 
 import socket
 from collections import Counter
@@ -11,10 +11,10 @@ from agent.web.server import serve
 
 
 class WebWiring:
-    """Serves, as ``web.config_file`` wants it."""
+    """Serves, as ``web.config_file`` configures it."""
 
     def __init__(self, config: WebConfig, reloads: Counter[str]) -> None:
-        """Read the file, if there is one.
+        """Read the file, if configured.
 
         Raises:
             ConfigError: it is wrong.
@@ -22,7 +22,7 @@ class WebWiring:
         """
         self._security = None
         if config.config_file is not None:
-            # only who configures it pays for it
+            # imported only if configured
             from agent.web.security import WebSecurity  # noqa: PLC0415
 
             self._security = WebSecurity(config.config_file, reloads)
@@ -44,7 +44,7 @@ class WebWiring:
         max_connections: int,
         own_tokens: Sequence[Callable[[str], bool]],
     ) -> None:
-        """Serve until cancelled; ``own_tokens`` tell which paths ask for a token."""
+        """Serve until cancelled; ``own_tokens`` select the paths with a token of their own."""
         if self._security is None:
             await serve(app, sockets, max_connections)
         else:

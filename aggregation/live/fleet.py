@@ -1,9 +1,9 @@
-"""What many agents' records say of members now: the hub's side of the status.
+"""Status of members now, from many agents' records.
 
-Theory of operation. Each agent's records come in its own order, and only its own records move what
-it sees, so no clocks are compared. Members that one agent cannot tell apart share a row: its status
-is the max over their open episodes. An agent that falls silent takes its rows along: no data is no
-series. When it is back they are shown again, for what happened meanwhile comes in its records.
+Theory of operation. Each agent's records arrive in its own order, and only they move the members
+that it sees, so no clocks are compared. Members that one agent cannot distinguish share a row: its
+status is the max over their open episodes. The rows of a silent agent are not shown: no data is no
+series. Once it is back they are shown again, as its records hold the time between.
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ from metrics.tracking.status_track import StatusConfig
 
 NONE = RebalanceStatus.NONE
 SILENT_S = 90.0
-"""An agent sends periodic samples every 15 s; after this long without any, it is away."""
+"""An agent sends periodic samples every 15 s; after this long without any, it is silent."""
 GONE_S = 900.0
-"""After this long it is forgotten: pods come and go; one that is back later tells all in 15 s."""
+"""After this long its rows are evicted: pods come and go; a later return takes 15 s to refill."""
 _NO_COUNTS = StatusCounts({}, {}, {})
 
 
@@ -39,7 +39,7 @@ class FleetMemberKey(NamedTuple):
 
 
 class OpenEpisode(NamedTuple):
-    """An episode that goes on. ``since_at`` is Unix seconds."""
+    """An episode under way. ``since_at`` is Unix seconds."""
 
     status: RebalanceStatus
     since_at: float
@@ -62,15 +62,15 @@ class FleetMember:
 
     @property
     def highest(self) -> OpenEpisode:
-        """The gravest of what is open."""
+        """The open episode with the highest status."""
         return max(self.open.values(), default=OpenEpisode(NONE, self.since_at, None))
 
 
 class Fleet:
-    """All rows, by agent; the longest silent go when there are too many."""
+    """All members, by agent; the longest silent are evicted when there are too many."""
 
     def __init__(self, config: StatusConfig, state: object = None) -> None:
-        """Start empty or from `state`."""
+        """Start empty or from a `state`."""
         self._config = config
         self._rows: dict[FleetMemberKey, FleetMember] = {}
         self._contact_at: dict[str, float] = {}
@@ -83,16 +83,16 @@ class Fleet:
             self._groups = dict.fromkeys(saved.groups)
 
     def state(self) -> object:
-        """Return what a restart needs, in types that JSON can carry."""
+        """Return the state for a restart, in JSON types."""
         saved = _FleetState(list(self._rows.items()), self._contact_at, list(self._groups))
         return msgspec.to_builtins(saved)
 
     def record_contact(self, spool: str, now: float) -> None:
-        """Note that an agent lives."""
+        """Note a sign of life of an agent."""
         self._contact_at[spool] = now
 
     def apply(self, spool: str, record: Sample) -> None:
-        """Take one record, in its agent's order."""
+        """Apply one record, in its agent's order."""
         if record.scope not in {Scope.CONSUMER, Scope.STREAMS}:
             return
         row = self._get_or_create(spool, record)
@@ -113,14 +113,14 @@ class Fleet:
                 pass
 
     def rows(self, scope: Scope, now: float) -> Iterator[MemberRow]:
-        """Return what is known of members whose agents live; what has gone is dropped."""
+        """Return the members of live agents; evict those that left long ago."""
         self._evict_silent(now)
         for key, row in self._rows.items():
             if row.known and key.scope == scope and now < self._contact_at[key.spool] + SILENT_S:
                 yield self._member_row(key, row, now)
 
     def groups(self) -> tuple[GroupKey, ...]:
-        """Return every group ever seen."""
+        """Return every group seen so far."""
         return tuple(self._groups)
 
     def _get_or_create(self, spool: str, record: Sample) -> FleetMember:
@@ -195,7 +195,7 @@ class _FleetState(msgspec.Struct):
 
 
 def _confirm(row: FleetMember, record: Sample) -> None:
-    """Take a periodic sample: it also tells what began before this hub was there to hear it."""
+    """Apply a periodic sample: it may show an episode that began before this hub's start."""
     row.known = True
     if record.to and record.episode and record.episode not in row.open:
         status, at = RebalanceStatus(record.to), parse_time(record.ts)

@@ -1,6 +1,6 @@
-"""Live max: consumer and Streams instance to application and group, as rows that are exported.
+"""Live max: consumers and Streams instances, aggregated to applications and groups, for export.
 
-A plain max of what is exported, at every instant (semantics.md 2): Python's ``max``, PromQL's
+A plain max of the exported rows, at every instant (semantics.md 2): Python's ``max``, PromQL's
 ``max by`` and Spark's ``max`` over the same rows agree. Members with equal labels become one row:
 their max, with the counters summed.
 """
@@ -35,7 +35,7 @@ _Item = TypeVar("_Item")
 
 
 def live(snapshot: Snapshot, *, members: bool = True) -> Live:
-    """Return every exported row of the snapshot; without ``members`` those of groups and apps."""
+    """Return every exported row of the snapshot; without ``members`` only groups and apps."""
     rows = snapshot.consumers + snapshot.instances
     shown = Live(
         consumers=_merge_rows(snapshot.consumers, _consumer_labels),
@@ -75,10 +75,10 @@ def _merge(rows: list[MemberRow]) -> MemberRow:
     """Return the row with the highest status, for the longest time, and all rows' counts."""
     if len(rows) == 1:
         return rows[0]
-    gravest = max(rows, key=lambda row: (row.status, -row.since_at))
+    highest = max(rows, key=lambda row: (row.status, -row.since_at))
     counts = [row.counts for row in rows]
     return replace(
-        gravest,
+        highest,
         peak=_peak(rows),
         counts=StatusCounts(
             _sum_counts(count.rebalances for count in counts),
@@ -108,7 +108,7 @@ def _peak(rows: Iterable[MemberRow]) -> RebalanceStatus:
 
 
 def _groups(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[GroupRow, ...]:
-    """Return one row per group; a known group whose members are gone stays, at 0."""
+    """Return one row per group; a known group without members stays, at 0."""
     by_group: dict[_GroupLabels, list[MemberRow]] = {
         _GroupLabels(key.cluster, key.group, key.group_type): [] for key in known
     }
@@ -120,7 +120,7 @@ def _groups(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[G
 
 
 def _apps(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[AppRow, ...]:
-    """Return one row per application; one whose groups are known stays like them, at 0."""
+    """Return one row per application; it stays at 0 as long as its groups are known."""
     newest = {(key.cluster, key.group, key.group_type): key.app for key in known}
     by_app: dict[tuple[str, str], list[MemberRow]] = {
         (cluster, app): [] for (cluster, _, _), app in newest.items()
@@ -133,22 +133,22 @@ def _apps(rows: tuple[MemberRow, ...], known: tuple[GroupKey, ...]) -> tuple[App
 
 
 def _add_generations(snapshot: Snapshot) -> tuple[InspectedGroup, ...]:
-    """Add the generation of classic groups, which brokers do not tell, from observed members."""
+    """Add generations of classic groups from observed members: brokers do not report them."""
     newest: dict[tuple[str, str], int] = {}
     for row in snapshot.consumers if snapshot.inspected else ():
         if row.generation is not None:
             key = (row.cluster, row.group)
             newest[key] = max(row.generation, newest.get(key, row.generation))
     return tuple(
-        replace(each, generation=newest[each.cluster, each.group])
-        if each.generation is None and (each.cluster, each.group) in newest
-        else each
-        for each in snapshot.inspected
+        replace(group, generation=newest[group.cluster, group.group])
+        if group.generation is None and (group.cluster, group.group) in newest
+        else group
+        for group in snapshot.inspected
     )
 
 
 def _durations(by_group: dict[GroupKey, Durations]) -> dict[DurationKey, Durations]:
-    """Add the histograms of a group that changed its type: its series has no such label."""
+    """Sum the histograms of a group that changed its type: its series has no such label."""
     by_labels = _group_by(by_group, lambda key: DurationKey(key.cluster, key.app, key.group))
     return {labels: _total([by_group[key] for key in keys]) for labels, keys in by_labels.items()}
 

@@ -1,4 +1,4 @@
-"""How librdkafka is told to reach a cluster: our ``security`` in its words."""
+"""Properties of librdkafka's clients: addresses and ``security`` in its own names."""
 
 import time
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from agent.config.security import Mechanism, SecurityConfig
 from agent.inspection.security import open_security
 
 _TOKEN_LIFE_S = 300.0
-"""A token is read again before this long has passed: files do not tell when theirs expires."""
+"""Longest use of a token before it is read again: a file holds no expiry."""
 _LOG_LEVEL_CRITICAL = 2
-"""Of librdkafka's own log (syslog's levels): what we must know comes by callbacks."""
+"""Level of librdkafka's own log (syslog's levels): callbacks report the rest."""
 
 
 def client_properties(access: KafkaAccess) -> dict[str, Any]:
-    """Return what every client needs.
+    """Return the properties of every client.
 
     Raises:
         ConfigError: a certificate or a secret cannot be read.
@@ -29,7 +29,7 @@ def client_properties(access: KafkaAccess) -> dict[str, Any]:
         "reconnect.backoff.ms": 500,
         "security.protocol": security.protocol.value,
     }
-    login = open_security(security).login  # what is missing is told at the start
+    login = open_security(security).login  # a missing secret is an error at the start
     if security.protocol.tls:
         properties |= _tls(security)
     if login is None:

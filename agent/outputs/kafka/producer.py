@@ -1,10 +1,10 @@
-"""The spool's records into a Kafka topic, in their order; the spool is the buffer meanwhile.
+"""Output of the spool's records to a Kafka topic, in order; the spool is the buffer.
 
-Theory of operation. A batch is handed to an idempotent producer that never gives a record up, and
-the next one follows when all of it is acknowledged (acks=all); then the batch's last number is
-written down. A crash in between sends a batch again: readers know what they have by number and id.
-Records of a group have one key, so they stay in one partition, in their agent's order; a producer
-that would have to leave a gap there stops instead, and another one sends the batch again.
+Theory of operation. A batch goes to an idempotent producer that never drops a record. When all of
+it is acknowledged (acks=all), its last number is saved, and the next batch follows. After a crash
+in between the batch is sent again: readers recognise duplicates by number and id. Records of a
+group have one key, so they stay in one partition, in their agent's order. A producer that would
+leave a gap there stops instead, and another one sends the batch again.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from metrics.model.sample import MALFORMED
 log = logging.getLogger(__name__)
 
 SPOOL_HEADER = "spool"
-"""Names the spool that a record's ``seq`` counts in."""
+"""Header with the spool's id: a record's ``seq`` counts within it."""
 _MAX_LINES, _MAX_BYTES = 5_000, 2 << 20
 _INTERVAL_S = 1.0
 _SLICE_S = 0.5
@@ -60,7 +60,7 @@ _decode = msgspec.json.Decoder(_RecordKey).decode
 
 
 def _key(line: bytes) -> str | None:
-    """Return what keeps a group's records in one partition; what is no record has none."""
+    """Return the key that keeps a group's records in one partition; None for a damaged record."""
     try:
         return _decode(line).key
     except MALFORMED:
@@ -74,7 +74,7 @@ class _TopicProgress(msgspec.Struct):
 
 @dataclass(slots=True)
 class _InFlightBatch:
-    """A batch on its way."""
+    """A batch that awaits acknowledgements."""
 
     batch: SpoolBatch
     sent_s: float
@@ -86,7 +86,7 @@ class _InFlightBatch:
         self.waiting -= 1
         if error is not None:
             self.failed = True
-            if error.code() not in _PURGED:  # which is what follows
+            if error.code() not in _PURGED:  # a purge only follows another error
                 self.fault = self.fault or error.str()
 
 
@@ -102,7 +102,7 @@ class KafkaOutput:
         progress: Path,
         newest: Callable[[], int],
     ) -> None:
-        """Take up what is written down in ``progress``; ``newest`` is the spool's last number.
+        """Resume from the number in ``progress``; ``newest`` returns the spool's last number.
 
         Raises:
             RebalanceAgentError: a secret cannot be read, or the spool cannot be used.
@@ -136,10 +136,10 @@ class KafkaOutput:
             await asyncio.to_thread(self.close)
 
     def step(self) -> bool:
-        """Send the next batch, or wait a moment for one on its way; tell whether to go on at once.
+        """Send the next batch, or await one in flight; return whether to repeat at once.
 
         Raises:
-            OutputError: the brokers take no more from this producer.
+            OutputError: the brokers accept no more from this producer.
 
         """
         with self._lock:
@@ -150,14 +150,14 @@ class KafkaOutput:
             try:
                 self._producer.flush(_SLICE_S)
             except (KafkaException, SystemError) as error:
-                # What ends a producer comes as either, by how many callbacks it meets.
+                # A fatal error arrives as either, depending on the number of callbacks.
                 fault = self._in_flight.fault or self._last_error
                 raise OutputError(fault or str(error.__cause__ or error)) from error
             self._finish_batch(self._in_flight)
             return True
 
     def close(self) -> None:
-        """Let the producer go; what is not acknowledged will be sent again."""
+        """Close the producer; records without acknowledgement will be sent again."""
         with self._lock:
             if self._producer is not None:
                 with contextlib.suppress(KafkaException, SystemError):  # it has ended by itself
@@ -167,7 +167,7 @@ class KafkaOutput:
 
     @property
     def stats(self) -> OutputStats:
-        """What was acknowledged so far, and what waits in the spool."""
+        """Counts of acknowledged records, and of those that wait in the spool."""
         return OutputStats(
             name=self.name,
             written=self._sent,
@@ -202,7 +202,7 @@ class KafkaOutput:
         batch = flight.batch
         progress = msgspec.json.encode(_TopicProgress(self._spool, batch.last))
         replace_file(self._path, [progress])
-        self._dropped += batch.first - self._seq - 1  # gone from the spool before
+        self._dropped += batch.first - self._seq - 1  # evicted from the spool before
         self._sent += len(batch.lines)
         self._seq, self._in_flight = batch.last, None
         self._last_error = ""
@@ -222,7 +222,7 @@ class KafkaOutput:
 
 
 def _read(path: Path, spool: str) -> int:
-    """Return how far a spool is; another spool, or a file that says nothing, begins anew."""
+    """Return the saved number of a spool; 0 for another spool or a damaged file."""
     try:
         progress = msgspec.json.decode(path.read_bytes(), type=_TopicProgress)
     except (FileNotFoundError, *MALFORMED):

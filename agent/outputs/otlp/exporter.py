@@ -1,7 +1,7 @@
-"""Sends metrics by OTLP at a regular interval, and whole groups' rebalances as they are over.
+"""Export by OTLP: metrics at a regular interval, whole groups' rebalances once they are complete.
 
-One request at a time, in a thread of its own: a receiver that is slow or away holds up nothing.
-What it has missed of metrics the next export holds; of rebalances the newest are kept.
+One request at a time, in a thread of its own: a slow or unreachable receiver delays nothing else.
+The next export holds the metrics that a receiver missed; of rebalances the newest are kept.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _SPANS_AT_ONCE = 500
 
 
 class OtlpOutput:
-    """One receiver of all that the agent exports."""
+    """Exports to one receiver."""
 
     name = "otlp"
 
@@ -41,7 +41,7 @@ class OtlpOutput:
         max_series: int,
         read: Callable[[], Callable[[], tuple[float, Exposition]]],
     ) -> None:
-        """Read certificates and headers. ``read`` is for the loop, what it returns for a thread.
+        """Read certificates and headers. ``read`` runs in the loop, its result in a thread.
 
         Raises:
             ConfigError: one of them cannot be read.
@@ -57,7 +57,7 @@ class OtlpOutput:
 
     @property
     def stats(self) -> OutputStats:
-        """What happened to rebalances, and how many exports of anything failed."""
+        """Counts of rebalances, and of failed exports of any kind."""
         return OutputStats(
             name=self.name,
             written=self._sent,
@@ -67,13 +67,13 @@ class OtlpOutput:
         )
 
     def enqueue(self, episodes: Sequence[ExplainedRebalance]) -> None:
-        """Keep rebalances for the next export; the oldest go when there are too many."""
+        """Keep rebalances for the next export; the oldest are dropped when there are too many."""
         if self._config.traces:
             self._dropped += max(0, len(self._queue) + len(episodes) - MAX_EPISODES)
             self._queue.extend(episodes)
 
     async def run(self) -> None:
-        """Export until cancelled, and once more then."""
+        """Export until cancelled, and once more at the end."""
         try:
             while True:
                 await asyncio.sleep(self._config.interval_s)
@@ -85,7 +85,7 @@ class OtlpOutput:
             self._thread.shutdown(wait=False)
 
     async def export(self) -> None:
-        """Send everything; a failure is counted, and each change of state is told once."""
+        """Send everything; count failures, and log each change of state once."""
         expose, episodes = self._read(), list(self._queue)
         self._queue.clear()
         loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ class OtlpOutput:
         except (OutputError, ConfigError) as error:
             self._requeue(episodes)
             self._record_failure(str(error))
-        except Exception as error:  # noqa: BLE001 - a bug here is told, and ends nothing else
+        except Exception as error:  # noqa: BLE001 - a bug here is logged, and ends nothing else
             self._record_failure(repr(error), is_bug=True)
         else:
             self._sent += len(episodes)

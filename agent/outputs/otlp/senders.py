@@ -1,4 +1,4 @@
-"""The SDK's exporters as ``otlp`` configures them: by HTTP or gRPC, for metrics and for spans."""
+"""The SDK's exporters, configured by ``otlp``: HTTP or gRPC, for metrics and for spans."""
 
 import logging
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError, OutputError
 
 MAX_POINTS = 2_000
-"""A request: some 600 KB; gRPC receivers refuse more than 4 MiB."""
+"""Points of a request, some 600 KB; gRPC receivers refuse more than 4 MiB."""
 
 
 class OtlpSender:
@@ -37,7 +37,7 @@ class OtlpSender:
         """Send all metrics.
 
         Raises:
-            OutputError: the receiver did not take them all.
+            OutputError: the receiver did not accept them all.
 
         """
         with self._last_log:
@@ -48,7 +48,7 @@ class OtlpSender:
         """Send spans.
 
         Raises:
-            OutputError: the receiver did not take them.
+            OutputError: the receiver did not accept them.
 
         """
         with self._last_log:
@@ -62,13 +62,13 @@ class OtlpSender:
 
 
 class _LastLogMessage(logging.Handler):
-    """Keeps what the SDK logs: it tells why an export failed nowhere else."""
+    """Keeps the SDK's last log message: it reports the reason of a failure nowhere else."""
 
     def __init__(self) -> None:
         super().__init__()
         self.text = ""
         self._logger = logging.getLogger("opentelemetry.exporter")
-        self._logger.propagate = False  # the agent tells each change of state once
+        self._logger.propagate = False  # the agent logs each change of state once
 
     def emit(self, record: logging.LogRecord) -> None:
         self.text = record.getMessage()
@@ -85,14 +85,14 @@ def read_headers(path: Path | None) -> dict[str, str]:
     """Return the headers in a file.
 
     Raises:
-        ConfigError: the file cannot be read, or holds something else; values are not shown.
+        ConfigError: the file cannot be read, or holds anything else; values are not shown.
 
     """
     found = {} if path is None else read_yaml(path)
     for name, value in found.items():
         if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
             raise ConfigError(f"{path}: {name}: wanted printable ASCII")
-    return {str(name).lower(): value for name, value in found.items()}  # as gRPC wants names
+    return {str(name).lower(): value for name, value in found.items()}  # gRPC requires lower case
 
 
 def _check_readable(path: Path) -> None:
@@ -103,7 +103,7 @@ def _check_readable(path: Path) -> None:
 
 
 def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, SpanExporter]:
-    import requests  # noqa: PLC0415 - only if wanted
+    import requests  # noqa: PLC0415 - only if configured
     from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
         OTLPMetricExporter,
@@ -115,7 +115,7 @@ def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, 
     base = config.endpoint.rstrip("/")
     ca_file = None if config.ca_file is None else str(config.ca_file)
     session = requests.Session()
-    session.trust_env = ca_file is None  # REQUESTS_CA_BUNDLE would win over what is configured
+    session.trust_env = ca_file is None  # REQUESTS_CA_BUNDLE would override it
     metrics = OTLPMetricExporter(
         f"{base}/v1/metrics",
         certificate_file=ca_file,
@@ -137,7 +137,7 @@ def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, 
 
 
 def _grpc(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, SpanExporter]:
-    from grpc import Compression, ssl_channel_credentials  # noqa: PLC0415 - only if wanted
+    from grpc import Compression, ssl_channel_credentials  # noqa: PLC0415 - only if configured
     from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415
         OTLPMetricExporter,
     )

@@ -1,7 +1,7 @@
 """A group's rebalance as a trace: the group, its members as children, their causes as events.
 
-Ids are made of the episode's own id, so that whoever tells it again (another hub, a restart) tells
-the same trace, and an exemplar's episode leads to it.
+Ids derive from the episode's own id, so another hub or a restart yields the same trace, and an
+exemplar's episode leads to it.
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ OptionalAttributes = dict[str, AttributeValue | None]
 
 
 def spans(episode: ExplainedRebalance, resource: Resource) -> Iterator[ReadableSpan]:
-    """Return the root and one span for each part that a member had in it."""
-    # made directly: a tracer would give ids of its own, and wants to be told while it happens
+    """Return the root and one span for each member's part in it."""
+    # built directly: a tracer would assign its own ids, and needs events as they happen
     make = partial(
         ReadableSpan, resource=resource, kind=SpanKind.INTERNAL, instrumentation_scope=_SCOPE
     )
@@ -94,18 +94,18 @@ def _group(episode: ExplainedRebalance) -> OptionalAttributes:
 
 
 def _event(step: Step) -> Event:
-    told: OptionalAttributes = {
+    attributes: OptionalAttributes = {
         "kafka.rebalance.status_code": step.code.value,
         "kafka.rebalance.status_code_before": step.before.value,
         "kafka.rebalance.reason": step.reason,
         "kafka.rebalance.masked": step.masked or None,
         "rebalance_agent.source": step.source,
     }
-    return Event(step.code.label, _drop_unknown(told), timestamp=_ns(step.at))
+    return Event(step.code.label, _drop_unknown(attributes), timestamp=_ns(step.at))
 
 
 def _drop_unknown(attributes: OptionalAttributes) -> dict[str, AttributeValue]:
-    """Leave out what is not known."""
+    """Return the attributes with a value."""
     return {
         name: printable(value) if isinstance(value, str) else value
         for name, value in attributes.items()

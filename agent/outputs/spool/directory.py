@@ -1,6 +1,6 @@
-"""The spool's folder: its lock, its names, what a crash left, what it holds.
+"""The spool's folder: its lock, its file names, recovery after a crash.
 
-Only files with a name of `file_name`'s form are ever read or removed.
+Only files with a name of `file_name`'s form are read or removed.
 """
 
 import fcntl
@@ -18,12 +18,12 @@ from metrics.model.sample import MALFORMED
 
 _LOCK = ".lock"
 _AGENT_CHARS = 128
-"""Of an agent's name in that of a file, which may have 255 bytes."""
+"""Characters of an agent's name in a file name, which may have 255 bytes."""
 _NAME = re.compile(r"(?P<stamp>\d{8}T\d{9}Z)-.*-(?P<seq>\d{12,})\.jsonl", re.ASCII)
 
 
 class SpoolLine(msgspec.Struct, frozen=True):
-    """What the spool itself needs of a line."""
+    """The fields of a line that the spool itself needs."""
 
     seq: int
     id: str
@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder(SpoolLine).decode
 
 
 def file_stamp(now: float) -> str:
-    """Write Unix seconds as a name begins: UTC, milliseconds."""
+    """Return Unix seconds as the beginning of a name: UTC, milliseconds."""
     at = datetime.fromtimestamp(now, UTC)
     return f"{at:%Y%m%dT%H%M%S}{at.microsecond // 1000:03d}Z"
 
@@ -44,7 +44,7 @@ def file_name(stamp: str, agent: str, seq: int) -> str:
 
 
 def part_path(final: Path) -> Path:
-    """Return where a file grows until it is published: hidden, and no ``*.jsonl``."""
+    """Return the path of a file until it is published: hidden, and no ``*.jsonl``."""
     return final.with_name(f".{final.name}.part")
 
 
@@ -72,7 +72,7 @@ def take_lock(folder: Path) -> int:
 
 
 def recover(folder: Path) -> None:
-    """Publish what a crash left in part files, each cut to its last whole line."""
+    """Publish part files that a crash left, each cut to its last whole line."""
     for part in sorted(folder.glob(".*.jsonl.part")):
         size = sum(len(raw) for raw, _ in _lines(part))
         if size == 0:
@@ -117,7 +117,7 @@ def lines_since(folder: Path, seq: int, limit: int) -> list[SpoolLine]:
 
 
 def remove_file(path: Path) -> int:
-    """Remove a file and return how many lines it held; 0 where it was gone already."""
+    """Remove a file and return its number of lines; 0 if it is gone already."""
     try:
         with path.open("rb") as file:
             lines = sum(1 for _ in file)
@@ -128,12 +128,12 @@ def remove_file(path: Path) -> int:
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, SpoolLine]]:
-    """Yield the lines up to the first that is not whole."""
+    """Yield the lines up to the first incomplete one."""
     with path.open("rb") as file:
         for raw in file:
             if not raw.endswith(b"\n"):
                 return
             try:
                 yield raw, _decode(raw)
-            except MALFORMED:  # the loss of power can leave a hole
+            except MALFORMED:  # a loss of power can leave a hole
                 return

@@ -1,4 +1,4 @@
-"""The spool's part file: where lines go until it is published."""
+"""The spool's part file: holds lines until it is published."""
 
 import os
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class PartFile:
-    """Lines and how many of their bytes are safe; a write that fails leaves none behind."""
+    """An open part file; ``synced`` bytes are durable, and a failed write leaves no bytes."""
 
     fd: int
     path: Path
@@ -23,7 +23,7 @@ class PartFile:
             while done < len(data):
                 done += os.write(self.fd, view[done:])
         except OSError:
-            os.ftruncate(self.fd, self.size)  # the same lines come with the next try
+            os.ftruncate(self.fd, self.size)  # the next try writes the same lines
             os.lseek(self.fd, self.size, os.SEEK_SET)
             raise
         finally:
@@ -31,13 +31,13 @@ class PartFile:
         self.size += done
 
     def sync(self) -> None:
-        """Make what was written durable."""
+        """Make all written lines durable."""
         if self.synced != self.size:
             os.fsync(self.fd)
             self.synced = self.size
 
     def recreate(self) -> "PartFile":
-        """Return a file of the same name and lines, in the place of one that was removed."""
+        """Return a new file with the name and the lines of one that was removed."""
         part = PartFile(create(self.path), self.path, self.final, self.opened_at)
         try:
             part.append(os.pread(self.fd, self.size, 0))
@@ -49,10 +49,10 @@ class PartFile:
 
 
 def create(path: Path) -> int:
-    """Open an empty file; its descriptor can read what it wrote."""
+    """Open an empty file for writing and reading."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
 
 def is_removed(fd: int) -> bool:
-    """Tell whether an open file has no name any more."""
+    """Whether an open file no longer has a name."""
     return os.fstat(fd).st_nlink == 0

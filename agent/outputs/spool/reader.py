@@ -1,6 +1,6 @@
-"""A spool's lines in order, from any sequence number on: what a push sends, and sends again.
+"""Reader of a spool's lines in order, from any sequence number: the input of pushes and producers.
 
-The spool itself is the buffer while a hub is away: bounded in bytes, safe on disk.
+The spool itself is the buffer while a receiver is unreachable: bounded in bytes, durable.
 """
 
 import re
@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder(SpoolLine).decode
 
 
 class SpoolBatch(NamedTuple):
-    """Whole lines, as they stand in the spool."""
+    """Whole lines, as in the spool."""
 
     lines: list[bytes]
     first: int
@@ -28,7 +28,7 @@ class SpoolBatch(NamedTuple):
 
 
 def spool_id(folder: Path) -> str:
-    """Return the spool's own name, made once: another spool's numbers begin anew.
+    """Return the spool's own id, created once: sequence numbers count within one spool.
 
     Raises:
         OutputError: it cannot be written.
@@ -46,7 +46,7 @@ def spool_id(folder: Path) -> str:
 
 
 def batch_after(folder: Path, seq: int, max_lines: int, max_bytes: int) -> SpoolBatch | None:
-    """Return the next lines beyond ``seq``, at least one; None where there are none.
+    """Return the next lines beyond ``seq``, at least one; None if there are none.
 
     Raises:
         OSError: the folder cannot be read.
@@ -87,7 +87,7 @@ def _lines(folder: Path, name: str, seq: int) -> Iterator[tuple[int, bytes]]:
                     continue
                 if number > seq:
                     yield number, line
-    except FileNotFoundError:  # the oldest file went, for the spool's bound
+    except FileNotFoundError:  # the oldest file was evicted, for the spool's bound
         return
 
 

@@ -1,18 +1,18 @@
-"""Samples into a folder of JSON Lines files: the hand-over to ingest.
+"""The spool: a folder of JSON Lines files with all samples, the hand-over to ingest.
 
 Theory of operation. Lines go to a hidden part file. By size or age it is fsynced and renamed to its
 final name; a name that appears is complete and is never written again. `JsonlSpool.commit` is the
-acknowledgement: what was written before it returned survives kill -9 and the loss of power. A part
-file that a crash left is cut to its last whole line and published by the next start.
+acknowledgement: lines written before it returned survive kill -9 and a loss of power. The next
+start cuts a crash's part file to its last whole line and publishes it.
 
-The checkpoint is saved after the commit, so a crash between the two reads some of a log again. The
-same events have the same ids: the spool knows the ids that it holds beyond the checkpoint's
-`SpoolMark` and takes none of them again. A mark stays behind ids that are still awaited, so that a
-second crash, before the log has been read that far, doubles nothing either.
+The checkpoint is saved after the commit, so after a crash between the two part of a log is read
+again. The same events have the same ids: the spool remembers its ids beyond the checkpoint's
+`SpoolMark` and drops their duplicates. A mark stays behind ids that are still pending, so a second
+crash, before the log is read that far, doubles nothing either.
 
-A folder that somebody removes is made anew, with the part file's lines: its descriptor has them.
+A removed folder is created again, with the part file's lines: its descriptor still holds them.
 
-``seq`` of a sample is set here, at the write, and ``agent`` where another has not recorded it.
+A write sets ``seq`` of a sample, and ``agent`` unless another agent has recorded it.
 """
 
 import logging
@@ -34,18 +34,18 @@ log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 _BUFFER_BYTES = _MIB
-"""Of lines not yet in the part file. While the disk takes none, more are dropped and counted."""
+"""Limit of lines not yet in the part file. While the disk refuses, further ones are dropped."""
 _KNOWN_IDS = 50_000
-"""Far more than is written between two checkpoints, and 6 MB of memory."""
+"""Far more than one checkpoint interval writes, and 6 MB of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolConfig:
-    """Where samples go, and how much is kept."""
+    """Folder of the samples, and its bounds."""
 
     dir: Path
     max_bytes: int = 512 * _MIB
-    """Where it is reached the oldest complete files go; their samples count as dropped."""
+    """At this size the oldest complete files are evicted; their samples count as dropped."""
     file_bytes: int = 16 * _MIB
     roll_s: float = 60.0
 
@@ -68,25 +68,25 @@ class SpoolConfig:
 
 @dataclass(slots=True)
 class SpoolStats:
-    """Samples since the start; ``files`` and ``bytes`` are the complete ones in the folder."""
+    """Samples since the start; ``files`` and ``bytes`` count complete files in the folder."""
 
     written: int = 0
     dropped: int = 0
-    """Gone with the oldest files when the folder was full, or never taken by a failing disk."""
+    """Evicted with the oldest files of a full folder, or lost to a failing disk."""
     repeated: int = 0
-    """Seen again after a crash; the spool held them already."""
+    """Duplicates after a crash; the spool held them already."""
     files: int = 0
     bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolMark:
-    """What a checkpoint keeps of the spool; take it after `JsonlSpool.commit`."""
+    """The checkpoint's part of the spool; valid after `JsonlSpool.commit`."""
 
     seq: int = 0
-    """The last sequence number given out."""
+    """The last assigned sequence number."""
     settled: int = 0
-    """Lines beyond this one may come again after a restart."""
+    """Lines beyond this one may arrive again after a restart."""
 
 
 _START = SpoolMark()
@@ -98,7 +98,7 @@ class JsonlSpool:
     def __init__(
         self, config: SpoolConfig, *, agent: str, now: float, mark: SpoolMark = _START
     ) -> None:
-        """Take the folder over; ``now`` is Unix seconds, ``mark`` the checkpoint's.
+        """Open the folder; ``now`` is Unix seconds, ``mark`` the checkpoint's.
 
         Raises:
             OutputError: the folder cannot be used, or another process writes to it.
@@ -118,7 +118,7 @@ class JsonlSpool:
             raise self._write_error(error) from error
         self._stamp = folder.stamp_of(files[-1][0]) if files else ""
         self._keep_count(files)
-        # Oldest first: they come again in that order.
+        # Oldest first: duplicates arrive in that order.
         self._pending_ids = {
             line.id: line.seq for line in reversed(lines) if line.seq > mark.settled
         }
@@ -126,12 +126,12 @@ class JsonlSpool:
 
     @property
     def mark(self) -> SpoolMark:
-        """What the checkpoint after a commit keeps."""
-        awaited = next(iter(self._pending_ids.values()), self._seq + 1)
-        return SpoolMark(seq=self._seq, settled=awaited - 1)
+        """The mark for the checkpoint after a commit."""
+        pending = next(iter(self._pending_ids.values()), self._seq + 1)
+        return SpoolMark(seq=self._seq, settled=pending - 1)
 
     def write(self, samples: Iterable[Sample]) -> None:
-        """Take samples; they are safe once the next `commit` has returned."""
+        """Add samples; they are durable once the next `commit` has returned."""
         for sample in samples:
             if self._pending_ids.pop(sample.id, None) is not None:
                 self.stats.repeated += 1
@@ -146,10 +146,10 @@ class JsonlSpool:
                 self.stats.written += 1
 
     def commit(self) -> None:
-        """Make all that was written durable.
+        """Make all written samples durable.
 
         Raises:
-            OutputError: it is not; the lines are kept for the next commit.
+            OutputError: they are not; the lines are kept for the next commit.
 
         """
         try:
@@ -161,19 +161,19 @@ class JsonlSpool:
             raise self._write_error(error) from error
 
     def tick(self, now: float) -> None:
-        """Let time pass: publish the part file when its age has come.
+        """Advance time: publish the part file once it is old enough.
 
         Raises:
             OutputError: as for `commit`.
 
         """
         self._now = now
-        # After a clock has stepped back the age is negative, and would be so for long.
+        # After the clock steps back the age is negative, possibly for long.
         if self._part is not None and abs(now - self._part.opened_at) >= self._config.roll_s:
             self._roll()
 
     def close(self) -> None:
-        """Publish what there is and free the folder, also where publishing fails.
+        """Publish the part file and release the folder, even if publishing fails.
 
         Raises:
             OutputError: as for `commit`.
@@ -200,7 +200,7 @@ class JsonlSpool:
             raise self._write_error(error) from error
 
     def _recreate_removed(self) -> None:
-        """Make anew what was removed behind our back: the folder with its lock, the part file."""
+        """Create a removed folder with its lock, and a removed part file, again."""
         if is_removed(self._lock):
             lock = folder.take_lock(self._config.dir)
             os.close(self._lock)
