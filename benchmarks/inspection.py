@@ -29,7 +29,7 @@ from kio.serial import entity_reader  # noqa: E402
 
 from agent.config.addresses import parse_address  # noqa: E402
 from agent.inspection.admin_requests import Api, decode  # noqa: E402
-from agent.inspection.broker_pool import Brokers  # noqa: E402
+from agent.inspection.broker_pool import BrokerPool  # noqa: E402
 from agent.inspection.poller import Poller  # noqa: E402
 from agent.inspection.security import Security  # noqa: E402
 from tests.agent.inspection.simulated import Group, Simulated  # noqa: E402
@@ -94,7 +94,7 @@ def brokers(count: int) -> Iterator[str]:
 async def recorded(bootstrap: str) -> None:
     """Have every answer asked for once, so that the brokers have its bytes."""
     nodes = [parse_address(address, "bootstrap") for address in bootstrap.split(",")]
-    asking = Brokers(nodes, Security, timeout_s=WITHIN_S)
+    asking = BrokerPool(nodes, Security, timeout_s=WITHIN_S)
     await Poller(asking, lambda _: True).poll(())
     await asking.close()
 

@@ -62,7 +62,7 @@ class Commands(click.Group):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every name's letters
                 stream.reconfigure(errors="backslashreplace")
         try:
-            _refuse_odd(args[0] if args else kwargs.get("args"))
+            _refuse_undecodable(args[0] if args else kwargs.get("args"))
             return super().main(*args, **kwargs)
         except RebalanceAgentError as error:
             from metrics.exporters.points import printable  # noqa: PLC0415 - for an error's sake
@@ -83,7 +83,7 @@ class Commands(click.Group):
             sys.exit(_EXIT_INTERRUPTED)
 
 
-def _refuse_odd(arguments: Sequence[str] | None) -> None:
+def _refuse_undecodable(arguments: Sequence[str] | None) -> None:
     """Refuse what is no text; files alone may be called so."""
     for each in sys.argv[1:] if arguments is None else arguments:
         try:

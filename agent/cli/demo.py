@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from agent.demo.show import Places, perform
+from agent.demo.show import DemoFolders, perform
 from agent.demo.spark import Spark
 from agent.demo.stages import STAGES
 from agent.errors import ConfigError
@@ -55,11 +55,11 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
 
     Uses loopback only. Ctrl-C ends everything that was started.
     """
-    places = Places(output=_folder(output))
+    places = DemoFolders(output=_folder(output))
     say = partial(click.echo, err=True)
     say(f"starting the {broker} cluster and an agent")
     try:
-        with _terminable(), nullcontext() if no_report else _spark(places) as spark:
+        with _end_on_signals(), nullcontext() if no_report else _spark(places) as spark:
             outcome, url = perform(STAGES[broker], places, seconds, sys.stdout)
             click.echo(f"\n{outcome.rebalances} rebalances of {outcome.members} members, by cause:")
             click.echo("\n".join(outcome.table()) + "\n")
@@ -80,11 +80,11 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
         raise click.ClickException(f"saw {len(outcome.codes)} causes, wanted {_WANTED_CODES}")
 
 
-def _spark(places: Places) -> Spark:
+def _spark(places: DemoFolders) -> Spark:
     return Spark(places.spool, places.tables, places.report.parent, places.output / "spark")
 
 
-def _results(places: Places) -> list[tuple[str, Path]]:
+def _results(places: DemoFolders) -> list[tuple[str, Path]]:
     found = {
         "report": places.report,
         "tables": places.tables,
@@ -104,7 +104,7 @@ def _folder(output: Path | None) -> Path:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def _end_on_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the show as Ctrl-C does, children first."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}

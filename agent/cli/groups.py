@@ -14,7 +14,7 @@ from metrics.exporters.points import printable
 
 if TYPE_CHECKING:
     from agent.inspection.client import Access
-    from agent.inspection.model import Down
+    from agent.inspection.model import DownBroker
 
 _TYPES = ["classic", "consumer", "share", "streams"]
 _STATES = [
@@ -39,7 +39,7 @@ Examples:
 """
 
 
-def _shared(command: Callable[..., None]) -> Callable[..., None]:
+def _shared_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(
             "--timeout",
@@ -83,7 +83,7 @@ def groups() -> None:
 
 
 @groups.command(name="list", epilog=_EPILOG)
-@_shared
+@_shared_options
 @click.option("--protocol", metavar="P", help="Groups of this protocol type, such as connect.")
 @click.option(
     "--state",
@@ -120,27 +120,27 @@ def list_(  # noqa: PLR0913 - an argument an option
         raise click.UsageError(
             "--consumer, --share, --streams: wanted one, without --group-type and --protocol"
         )
-    with _needs_wire():
-        from agent.inspection.client import find_groups  # noqa: PLC0415 - an extra
-        from agent.inspection.filters import Filter  # noqa: PLC0415
+    with _require_wire():
+        from agent.inspection.client import list_matching_groups  # noqa: PLC0415 - an extra
+        from agent.inspection.filters import GroupFilter  # noqa: PLC0415
         from agent.inspection.model import parse_state, parse_type  # noqa: PLC0415
         from agent.inspection.output import Output, render_listings  # noqa: PLC0415
-    chosen = Filter(
+    chosen = GroupFilter(
         group_type=parse_type(group_type or "".join(kinds)),
         protocol=protocol,
         states=tuple(state for state in map(parse_state, states) if state),
         consumers=consumer,
     )
     access = _access(bootstrap_server, command_config, timeout_s)
-    listed, denied = asyncio.run(find_groups(access, chosen))
+    listed, denied = asyncio.run(list_matching_groups(access, chosen))
     click.echo(render_listings(listed.groups, listed.down, Output(output)), nl=False)
     if denied:
-        _say("Note: no ACL for Describe on the cluster: groups that it would show may be missing")
-    _end(list(map(_down, listed.down)))
+        _warn("Note: no ACL for Describe on the cluster: groups that it would show may be missing")
+    _exit(list(map(_down_text, listed.down)))
 
 
 @groups.command(name="describe", epilog=_EPILOG)
-@_shared
+@_shared_options
 @click.option("--members", is_flag=True, help="Show the members, too (JSON and YAML always do).")
 @click.option("--verbose", is_flag=True, help="Show subscriptions, partitions and the rest.")
 @click.option(
@@ -172,10 +172,10 @@ def describe(  # noqa: PLR0913 - an argument an option
 
     Exit code 1 where a group cannot be described; the others are shown.
     """
-    with _needs_wire():
+    with _require_wire():
         from agent.inspection import client as asking  # noqa: PLC0415 - an extra
         from agent.inspection.model import Failure, parse_type  # noqa: PLC0415
-        from agent.inspection.observed_generation import observed  # noqa: PLC0415
+        from agent.inspection.observed_generation import add_generations  # noqa: PLC0415
         from agent.inspection.output import Output, render_descriptions  # noqa: PLC0415
     access = _access(bootstrap_server, command_config, timeout_s)
     answers = asyncio.run(
@@ -189,7 +189,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     faults = list[str]()
     if place is not None:
         try:
-            answers = observed(answers, place)
+            answers = add_generations(answers, place)
         except RebalanceAgentError as error:
             faults.append(f"Warning: no generation and leader: {error}")
     failures = [each for each in answers if isinstance(each, Failure)]
@@ -198,11 +198,11 @@ def describe(  # noqa: PLR0913 - an argument an option
         style = Output(output)
         text = render_descriptions(described, failures, style, members=members, verbose=verbose)
         click.echo(text, nl=False)
-    _end([*faults, *(f"Error: {each.error}" for each in failures)])
+    _exit([*faults, *(f"Error: {each.error}" for each in failures)])
 
 
 @contextmanager
-def _needs_wire() -> Iterator[None]:
+def _require_wire() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
@@ -232,18 +232,18 @@ def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float
     )
 
 
-def _down(down: "Down") -> str:
+def _down_text(down: "DownBroker") -> str:
     name = f"broker {down.node_id}" if down.node_id is not None else "bootstrap server"
     return f"Warning: partial: {name} is missing: {down.error}"
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
-def _end(faults: list[Any]) -> None:
+def _exit(faults: list[Any]) -> None:
     """Tell what went wrong on stderr, and end with exit code 1 if anything did."""
     for fault in faults:
-        _say(fault)
+        _warn(fault)
     if faults:
         raise SystemExit(1)

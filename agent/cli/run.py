@@ -102,9 +102,9 @@ def run(  # noqa: PLR0913 - click passes options by name
         log_format=log_format,
     )
 
-    def configured() -> AgentConfig:
+    def load_config() -> AgentConfig:
         config = load(config_file, overrides)
         configure(config.log.level, config.log.format)
         return config
 
-    asyncio.run(Agent(configured(), configured, on_listening=drop_unneeded).run())
+    asyncio.run(Agent(load_config(), load_config, on_listening=drop_unneeded).run())

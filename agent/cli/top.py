@@ -62,14 +62,14 @@ def top(url: str, pattern: str, interval: float, once: bool) -> None:
 
 def screen(groups: Sequence[dict[str, Any]], view: View, *, now: float, width: int) -> list[str]:
     """Return the table's lines, the head first."""
-    rows = [_cells(group, now) for group in _sorted(groups, view) if view.pattern in group["group"]]
+    rows = [_cells(group, now) for group in _sort(groups, view) if view.pattern in group["group"]]
     return [_line(cells, width) for cells in (_HEADS, *rows)]
 
 
 def pressed(view: View, key: int) -> View:
     """Return the view after a key."""
     if view.typing:
-        return _typed(view, key)
+        return _edit_pattern(view, key)
     moves = {curses.KEY_DOWN: 1, curses.KEY_UP: -1, curses.KEY_NPAGE: 10, curses.KEY_PPAGE: -10}
     if key in moves:
         return replace(view, top=max(0, view.top + moves[key]))
@@ -84,7 +84,7 @@ def pressed(view: View, key: int) -> View:
             return view
 
 
-def _typed(view: View, key: int) -> View:
+def _edit_pattern(view: View, key: int) -> View:
     if key in _ENTER:
         return replace(view, typing=False)
     if key == _ESCAPE:
@@ -94,7 +94,7 @@ def _typed(view: View, key: int) -> View:
     return replace(view, pattern=view.pattern + chr(key)) if 32 <= key < 256 else view
 
 
-def _sorted(groups: Sequence[dict[str, Any]], view: View) -> list[dict[str, Any]]:
+def _sort(groups: Sequence[dict[str, Any]], view: View) -> list[dict[str, Any]]:
     by: Callable[[dict[str, Any]], Any] = (
         lambda group: group["group"],
         lambda group: group["group_type"],
@@ -115,12 +115,12 @@ def _cells(group: dict[str, Any], now: float) -> tuple[str, ...]:
     return (
         group["group"],
         group["group_type"],
-        _named(group["status"], group["name"]),
+        _status_text(group["status"], group["name"]),
         group.get("state") or "",
         str(group["members"]),
         group["client_id"] or "",
         "" if since is None else _age(now - parse_time(since)),
-        _named(group["peak"], group["peak_name"]),
+        _status_text(group["peak"], group["peak_name"]),
         group["reason"] or "",
     )
 
@@ -130,7 +130,7 @@ def _number(status: int | None) -> int:
     return -1 if status is None else status
 
 
-def _named(status: int | None, name: str | None) -> str:
+def _status_text(status: int | None, name: str | None) -> str:
     return "" if status is None else f"{status} {name}"
 
 
@@ -142,13 +142,13 @@ def _age(seconds: float) -> str:
 
 def _line(cells: Sequence[str], width: int) -> str:
     shown = (
-        _printable(cell) if size == 0 else f"{_clipped(_printable(cell), size):<{size}}"
+        _printable(cell) if size == 0 else f"{_clip(_printable(cell), size):<{size}}"
         for cell, size in zip(cells, _WIDTHS, strict=True)
     )
     return "  ".join(shown)[:width]
 
 
-def _clipped(text: str, size: int) -> str:
+def _clip(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 1]}…"
 
 

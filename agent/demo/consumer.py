@@ -55,8 +55,8 @@ def _serve(consumer: Consumer, commands: "SimpleQueue[str]") -> bool:
             case "stall":
                 time.sleep(int(words[0]) / 1000)
             case _:
-                _tell(f"error unknown command {command!r}")
-        _tell(f"done {command}")
+                _report(f"error unknown command {command!r}")
+        _report(f"done {command}")
         return command != "close"
     return True
 
@@ -64,21 +64,21 @@ def _serve(consumer: Consumer, commands: "SimpleQueue[str]") -> bool:
 def _subscribe(consumer: Consumer, topics: list[str]) -> None:
     consumer.subscribe(
         topics,
-        on_assign=_teller("assigned"),
-        on_revoke=_teller("revoked"),
-        on_lost=_teller("lost"),
+        on_assign=_reporter("assigned"),
+        on_revoke=_reporter("revoked"),
+        on_lost=_reporter("lost"),
     )
 
 
-def _teller(event: str) -> Callable[[Consumer, list[TopicPartition]], None]:
-    return partial(_tell_partitions, event)
+def _reporter(event: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+    return partial(_report_partitions, event)
 
 
-def _tell_partitions(event: str, _: Consumer, partitions: list[TopicPartition]) -> None:
-    _tell(" ".join([event, *(f"{one.topic}-{one.partition}" for one in partitions)]))
+def _report_partitions(event: str, _: Consumer, partitions: list[TopicPartition]) -> None:
+    _report(" ".join([event, *(f"{one.topic}-{one.partition}" for one in partitions)]))
 
 
-def _tell(event: str) -> None:
+def _report(event: str) -> None:
     print(event, flush=True)  # noqa: T201 - stdout is the protocol
 
 

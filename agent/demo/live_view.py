@@ -78,7 +78,7 @@ class LiveView:
         """Say what happens next."""
         self._caption = text
         if not self._redraws:
-            self._say(f"{self._elapsed()}  {text}")
+            self._write(f"{self._format_elapsed()}  {text}")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -109,21 +109,26 @@ class LiveView:
             key = (row.family, row.group, row.client_id)
             if row.client_id and self._shown.get(key, RebalanceStatus.NONE) is not row.status:
                 text = f"{row.group}/{row.client_id}: {row.status:d} {row.status.label}"
-                self._say(f"{self._elapsed()}      {text}")
+                self._write(f"{self._format_elapsed()}      {text}")
             self._shown[key] = row.status
 
     def _redraw(self, found: list[Row]) -> None:
-        lines = [f"{self._heading}  {self._elapsed()}", f"> {self._caption}", "", *table(found)]
+        lines = [
+            f"{self._heading}  {self._format_elapsed()}",
+            f"> {self._caption}",
+            "",
+            *table(found),
+        ]
         back = f"\x1b[{self._lines}A" if self._lines else ""
         self._lines = len(lines)
         self._out.write(back + "\x1b[J" + "\n".join(lines) + "\n")
         self._out.flush()
 
-    def _say(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         self._out.write(line + "\n")
         self._out.flush()
 
-    def _elapsed(self) -> str:
+    def _format_elapsed(self) -> str:
         return f"{time.monotonic() - self._begun_s:5.1f} s"
 
 

@@ -58,7 +58,7 @@ class MockCluster:
         if error:
             raise LabError(f"the mock cluster does not create topic {name!r}: error {error}")
 
-    def answer_next(self, api_key: int, error_code: int) -> None:
+    def fail_next(self, api_key: int, error_code: int) -> None:
         """Let the next such request of any member be answered with a broker's error."""
         codes = (ctypes.c_int * 1)(error_code)
         self._call("mock_push_request_errors_array", self._cluster, api_key, 1, codes)

@@ -89,13 +89,13 @@ class Play:
         stuck.send(f"stall {_STALL_MS}")
         frozen.pause()
         stuck.wait_for("assigned")
-        self._cluster.answer_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
+        self._cluster.fail_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
         frozen.resume()
         frozen.wait_for("assigned")
 
     def _forget(self) -> Iterator[str]:
         yield "the coordinator has lost a member, which learns it from its next heartbeat"
-        self._cluster.answer_next(HEARTBEAT, UNKNOWN_MEMBER_ID)
+        self._cluster.fail_next(HEARTBEAT, UNKNOWN_MEMBER_ID)
         _wait(lambda: not all(_is_steady(driver.log) for driver in self._cast.values()))
 
     def _lag_behind(self) -> Iterator[str]:
@@ -108,13 +108,13 @@ class Play:
         slow.resume()
         self._settle(without=leaver)
         yield "orders: the consumer subscribes again"
-        self._cluster.answer_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
+        self._cluster.fail_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
         leaver.do("subscribe orders")
         leaver.wait_for("assigned")
 
     def _load(self) -> Iterator[str]:
         yield "returns: a consumer joins while the coordinator still loads its groups"
-        self._cluster.answer_next(JOIN_GROUP, COORDINATOR_LOAD_IN_PROGRESS)
+        self._cluster.fail_next(JOIN_GROUP, COORDINATOR_LOAD_IN_PROGRESS)
         self._join("returns-1", "returns", ["returns"])
         self._cast.pop("returns-1").close()
 
@@ -130,7 +130,7 @@ class Play:
         topics: list[str],
         settings: dict[str, str] | None = None,
     ) -> None:
-        self._cluster.answer_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
+        self._cluster.fail_next(JOIN_GROUP, MEMBER_ID_REQUIRED)
         consumer = self._consumers.start(client_id, group, topics, settings)
         consumer.wait_for("assigned")
         self._cast[client_id] = consumer

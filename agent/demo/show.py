@@ -15,7 +15,7 @@ _SETTLE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class DemoFolders:
     """Where everything of a show is."""
 
     output: Path
@@ -53,7 +53,7 @@ class Performance(NamedTuple):
     metrics_url: str
 
 
-def perform(setting: Setting, places: Places, seconds: float, out: TextIO) -> Performance:
+def perform(setting: Setting, places: DemoFolders, seconds: float, out: TextIO) -> Performance:
     """Play, observe, drain; return what was observed.
 
     Raises:

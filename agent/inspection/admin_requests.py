@@ -47,7 +47,7 @@ class Api(IntEnum):
         return "".join(part.capitalize() for part in self.name.split("_"))
 
 
-_LAST = {
+_LAST_FIELDS = {
     Api.LIST_OFFSETS: ("topics",),
     Api.METADATA: ("topics",),
     Api.OFFSET_FETCH: ("topics",),
@@ -64,7 +64,7 @@ _LAST = {
 }
 """The last field of an answer that anyone wants, by version."""
 
-KNOWN = {
+SUPPORTED_VERSIONS = {
     Api.LIST_OFFSETS: (1, 5),
     Api.METADATA: (4, 4),
     Api.OFFSET_FETCH: (2, 5),
@@ -135,7 +135,7 @@ def decode(api: Api, version: int, frame: bytes) -> Fields:
         DecodeError: the bytes are something else.
 
     """
-    layout = response_layout(api, version, _LAST[api])
+    layout = response_layout(api, version, _LAST_FIELDS[api])
     if layout is None:
         raise DecodeError(f"{api.label} v{version}: this version is not known")
     buffer = Buffer(frame, ELEMENT_LIMIT)

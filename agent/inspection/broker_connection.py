@@ -11,7 +11,7 @@ from agent.errors import DecodeError
 from agent.inspection import error_messages as faults
 from agent.inspection.admin_requests import (
     API_VERSIONS_VERSION,
-    KNOWN,
+    SUPPORTED_VERSIONS,
     Api,
     correlation_id,
     decode,
@@ -31,7 +31,7 @@ _RENEW_SHARE = 0.8
 _SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What a broker answered, not read yet."""
 
     address: str
@@ -67,7 +67,7 @@ class Connection:
         self.read_bytes = 0
         self._reader, self._writer = streams
         self._security, self._timeout_s = security, timeout_s
-        self._correlation_id = self._established = 0
+        self._correlation_id = self._response_count = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._expires_s = float("inf")
 
@@ -89,10 +89,10 @@ class Connection:
             async with asyncio.timeout(timeout_s):
                 streams = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
         except (OSError, EOFError, ValueError, OverflowError) as error:  # an address that cannot be
-            raise faults.of_connecting(address, error, tls=tls is not None) from error
+            raise faults.connect_error(address, error, tls=tls is not None) from error
         connection = cls(address, streams, security, timeout_s)
         try:
-            await connection._agree()
+            await connection._negotiate_versions()
             if security.login is not None:
                 await connection._log_in(security.login)
         except BaseException:
@@ -101,21 +101,21 @@ class Connection:
         return connection
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether the next request may go this way."""
         ended = self._writer.is_closing() or self._reader.at_eof()
         return not ended and time.monotonic() < self._expires_s
 
     def version(self, api: Api) -> int | None:
         """Return the version in which we both speak an API; None: the broker does not have it."""
-        oldest, newest = KNOWN[api]
+        oldest, newest = SUPPORTED_VERSIONS[api]
         if api not in self._versions:
             return None
         low, high = self._versions[api]
         version = min(newest, high)
         return version if version >= max(oldest, low) else None
 
-    async def ask(self, api: Api, **values: Any) -> "Answer":
+    async def send(self, api: Api, **values: Any) -> "Response":
         """Ask and return the answer; what the version does not have is left out.
 
         Raises:
@@ -127,7 +127,7 @@ class Connection:
         if version is None:
             text = f"{self.address}: does not have {api.label}: Kafka 2.8 or newer is wanted"
             raise RefusedError(text, "too_old")
-        return await self._ask(api, version, **values)
+        return await self._send(api, version, **values)
 
     async def close(self) -> None:
         """Let go of the socket."""
@@ -138,64 +138,64 @@ class Connection:
         except (OSError, EOFError):
             self._writer.transport.abort()
 
-    async def _ask(self, api: Api, version: int, **values: Any) -> "Answer":
+    async def _send(self, api: Api, version: int, **values: Any) -> "Response":
         self._correlation_id += 1
         request = encode(api, version, self._correlation_id, CLIENT_ID, **values)
-        async with self._guarded(api):
+        async with self._request_guard(api):
             self._writer.write(request)
             await self._writer.drain()
-            frame = await self._frame()
+            frame = await self._read_frame()
         if correlation_id(frame) != self._correlation_id:
             await self.close()
             raise RefusedError(f"{self.address}: does not answer like Kafka", "not_kafka")
-        self._established += 1
+        self._response_count += 1
         if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
             version = 0  # an older broker refuses in the oldest words
-        return Answer(self.address, api, version, frame)
+        return Response(self.address, api, version, frame)
 
-    async def _frame(self) -> bytes:
+    async def _read_frame(self) -> bytes:
         head = await self._reader.readexactly(4)
         size = int.from_bytes(head, "big", signed=True)
         if not 4 <= size <= _FRAME_LIMIT:
-            raise faults.of_first_bytes(self.address, head, size)
+            raise faults.protocol_error(self.address, head, size)
         self.read_bytes += size
         return await self._reader.readexactly(size)
 
     @asynccontextmanager
-    async def _guarded(self, api: Api) -> AsyncIterator[None]:
+    async def _request_guard(self, api: Api) -> AsyncIterator[None]:
         """Turn what can happen to a request into our errors; the connection ends with it."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 yield
         except TimeoutError as error:
             self._writer.transport.abort()
-            raise self._late(api) from error
+            raise self._timeout_error(api) from error
         except ssl.SSLError as error:
             self._writer.transport.abort()
-            raise faults.of_tls(self.address, error) from error
+            raise faults.tls_error(self.address, error) from error
         except (OSError, EOFError) as error:
             self._writer.transport.abort()
-            raise self._ended(api) from error
+            raise self._close_error(api) from error
         except BaseException:
             self._writer.transport.abort()
             raise
 
-    def _late(self, api: Api) -> UnreachableError:
-        if not self._established:
-            return faults.of_silence(self.address, self._timeout_s)
+    def _timeout_error(self, api: Api) -> UnreachableError:
+        if not self._response_count:
+            return faults.silence_error(self.address, self._timeout_s)
         text = f"{self.address}: no answer to {api.label} in {self._timeout_s:g} s"
         return UnreachableError(text, "timeout")
 
-    def _ended(self, api: Api) -> Exception:
+    def _close_error(self, api: Api) -> Exception:
         sasl = self._security.login is not None
-        first = self._established < (3 if sasl else 2)  # ApiVersions is answered to anyone
+        first = self._response_count < (3 if sasl else 2)  # ApiVersions is answered to anyone
         tls = self._security.tls is not None
-        return faults.of_ending(self.address, api.label, first=first, tls=tls, sasl=sasl)
+        return faults.close_error(self.address, api.label, first=first, tls=tls, sasl=sasl)
 
-    async def _agree(self) -> None:
-        answer = await self._ask(Api.API_VERSIONS, API_VERSIONS_VERSION, **_SOFTWARE)
+    async def _negotiate_versions(self) -> None:
+        answer = await self._send(Api.API_VERSIONS, API_VERSIONS_VERSION, **_SOFTWARE)
         if answer.read()["error_code"] == _VERSION_UNSUPPORTED:
-            answer = await self._ask(Api.API_VERSIONS, 0)
+            answer = await self._send(Api.API_VERSIONS, 0)
         fields = answer.read()
         if fields["error_code"]:
             text = f"{self.address}: ApiVersions: {error_name(fields['error_code'])}"
@@ -206,7 +206,7 @@ class Connection:
         }
 
     async def _log_in(self, login: Login) -> None:
-        answer = await self.ask(Api.SASL_HANDSHAKE, mechanism=login.mechanism.value)
+        answer = await self.send(Api.SASL_HANDSHAKE, mechanism=login.mechanism.value)
         hello = answer.read()
         if hello["error_code"] == _MECHANISM_UNSUPPORTED:
             there = ", ".join(hello["mechanisms"] or ()) or "none"
@@ -217,17 +217,17 @@ class Connection:
             text = f"{self.address}: SASL: {error_name(hello['error_code'])}{hint}"
             raise RefusedError(text, "password")
         try:
-            await self._exchange(login)
+            await self._authenticate(login)
         except RefusedError as error:
             if str(error).startswith(self.address):
                 raise
             raise RefusedError(f"{self.address}: {error}", error.reason) from error
 
-    async def _exchange(self, login: Login) -> None:
+    async def _authenticate(self, login: Login) -> None:
         exchange = await asyncio.to_thread(login.exchange)
         message = next(exchange)
         while True:
-            fields = (await self.ask(Api.SASL_AUTHENTICATE, auth_bytes=message)).read()
+            fields = (await self.send(Api.SASL_AUTHENTICATE, auth_bytes=message)).read()
             self._check_login(login, fields)
             lifetime_s = fields.get("session_lifetime", 0) / 1000
             if lifetime_s:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.inspection.admin_requests import Api
-from agent.inspection.broker_connection import Answer, Connection
+from agent.inspection.broker_connection import Connection, Response
 from agent.inspection.errors import BrokerError, RefusedError, UnreachableError
-from agent.inspection.model import Down, Node
+from agent.inspection.model import DownBroker, Node
 from agent.inspection.security import Security
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
@@ -22,17 +22,17 @@ class ClusterView:
     """What one broker says of its cluster."""
 
     cluster_id: str
-    speaker: Node
+    responder: Node
     """The broker that said it; its id is not known."""
     nodes: tuple[Node, ...]
     """Those that can be asked."""
-    down: tuple[Down, ...]
+    down: tuple[DownBroker, ...]
     """Those that the cluster fences (Kafka tells it since 4.0), and servers that did not answer."""
-    denied: bool
+    is_denied: bool
     """We may not Describe the cluster: only groups that we may describe are listed, silently."""
 
 
-class Brokers:
+class BrokerPool:
     """Everything that can be asked. Close it in the end."""
 
     def __init__(
@@ -62,12 +62,12 @@ class Brokers:
             UnreachableError: none answers.
 
         """
-        down: list[Down] = []
+        down: list[DownBroker] = []
         known = [(node.host, node.port) for node in self._nodes]
         known.sort(key=lambda address: address not in self._connections)
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
-                answer = await self._ask(
+                answer = await self._send(
                     address,
                     Api.DESCRIBE_CLUSTER,
                     include_cluster_authorized_operations=True,
@@ -75,29 +75,29 @@ class Brokers:
                     include_fenced_brokers=True,
                 )
             except UnreachableError as error:
-                down.append(Down(Node(-1, *address).address, None, str(error), error.reason))
+                down.append(DownBroker(Node(-1, *address).address, None, str(error), error.reason))
                 continue
             return self._view(answer.read(), Node(-1, *address), down)
         text = "; ".join(each.error for each in down)
         raise UnreachableError(f"no broker answers: {text}", down[0].reason)
 
-    async def ask(self, node: Node, api: Api, **values: Any) -> Fields:
+    async def send(self, node: Node, api: Api, **values: Any) -> Fields:
         """Ask a broker; callers wait for each other.
 
         Raises:
             BrokerError: it cannot be used, or does not have the API.
 
         """
-        return (await self.ask_unread(node, api, **values)).read()
+        return (await self.send_undecoded(node, api, **values)).read()
 
-    async def ask_unread(self, node: Node, api: Api, **values: Any) -> Answer:
+    async def send_undecoded(self, node: Node, api: Api, **values: Any) -> Response:
         """Ask a broker something whose answer may be known already.
 
         Raises:
             BrokerError: it cannot be used, or does not have the API.
 
         """
-        return await self._ask((node.host, node.port), api, **values)
+        return await self._send((node.host, node.port), api, **values)
 
     async def version(self, node: Node, api: Api) -> int | None:
         """Return the version in which a broker is asked; None: it does not have the API.
@@ -116,14 +116,14 @@ class Brokers:
             _, connection = self._connections.popitem()
             await connection.close()
 
-    async def _ask(self, address: tuple[str, int], api: Api, **values: Any) -> Answer:
+    async def _send(self, address: tuple[str, int], api: Api, **values: Any) -> Response:
         async with self._lock(address):
             connection = await self._connection(address)
-            return await connection.ask(api, **values)
+            return await connection.send(api, **values)
 
     async def _connection(self, address: tuple[str, int]) -> Connection:
         connection = self._connections.get(address)
-        if connection is not None and connection.usable:
+        if connection is not None and connection.is_usable:
             return connection
         if connection is not None:
             self._closed_bytes += connection.read_bytes
@@ -136,7 +136,7 @@ class Brokers:
     def _lock(self, address: tuple[str, int]) -> asyncio.Lock:
         return self._locks.setdefault(address, asyncio.Lock())
 
-    def _view(self, fields: Fields, speaker: Node, down: list[Down]) -> ClusterView:
+    def _view(self, fields: Fields, speaker: Node, down: list[DownBroker]) -> ClusterView:
         if fields["error_code"]:
             said = fields["error_message"] or error_name(fields["error_code"])
             raise RefusedError(f"DescribeCluster: {said}", "denied")
@@ -150,16 +150,16 @@ class Brokers:
         text = "the cluster has fenced it: it is down or starting"
         named = {node.address for node in brokers}
         down = [each for each in down if each.address not in named]  # it will be asked itself
-        down += [Down(n.address, n.node_id, f"{n.address}: {text}", "fenced") for n in fenced]
+        down += [DownBroker(n.address, n.node_id, f"{n.address}: {text}", "fenced") for n in fenced]
         return ClusterView(
             cluster_id=fields["cluster_id"],
-            speaker=speaker,
+            responder=speaker,
             nodes=self._nodes,
             down=tuple(down),
-            denied=not fields["cluster_authorized_operations"] & _DESCRIBE,
+            is_denied=not fields["cluster_authorized_operations"] & _DESCRIBE,
         )
 
 
-def told(node: Node, error: BrokerError) -> Down:
+def down_broker(node: Node, error: BrokerError) -> DownBroker:
     """Return a broker's fault as a partial answer tells it."""
-    return Down(node.address, node.node_id, str(error), error.reason)
+    return DownBroker(node.address, node.node_id, str(error), error.reason)

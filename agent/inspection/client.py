@@ -5,15 +5,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from agent.inspection.broker_pool import Brokers
+from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.describe_groups import describe_groups
 from agent.inspection.errors import RefusedError
-from agent.inspection.filters import Filter
-from agent.inspection.list_groups import Listed, list_groups
+from agent.inspection.filters import GroupFilter
+from agent.inspection.list_groups import ClusterListing, list_groups
 from agent.inspection.model import Description, Failure, GroupType, Listing
 from agent.inspection.security import Security
 
-PATIENCE_S = 15.0
+RETRY_TIMEOUT_S = 15.0
 """A broker that died is fenced after 9 s by default; then its groups have another coordinator."""
 
 
@@ -26,14 +26,14 @@ class Access:
     timeout_s: float
 
 
-class Found(NamedTuple):
+class ListingResult(NamedTuple):
     """The groups asked for; ``denied``: there may be others that we may not see."""
 
-    listed: Listed
-    denied: bool
+    listed: ClusterListing
+    is_denied: bool
 
 
-async def find_groups(access: Access, chosen: Filter) -> Found:
+async def list_matching_groups(access: Access, chosen: GroupFilter) -> ListingResult:
     """List the groups that pass the filter.
 
     Raises:
@@ -42,14 +42,14 @@ async def find_groups(access: Access, chosen: Filter) -> Found:
     """
     async with _open(access) as brokers:
         view = await brokers.refresh()
-        listed = await list_groups(brokers, view, PATIENCE_S)
-        groups = await _completed(brokers, listed.groups, chosen)
-        if view.denied and not groups:
+        listed = await list_groups(brokers, view, RETRY_TIMEOUT_S)
+        groups = await _complete_listings(brokers, listed.groups, chosen)
+        if view.is_denied and not groups:
             raise RefusedError(
                 "no group is visible: an ACL for Describe on the cluster, or on groups, is wanted",
                 "denied",
             )
-    return Found(listed._replace(groups=tuple(chosen.choose(groups))), view.denied)
+    return ListingResult(listed._replace(groups=tuple(chosen.choose(groups))), view.is_denied)
 
 
 async def describe(
@@ -72,23 +72,25 @@ async def describe(
             groups,
             group_type,
             authorized_operations=authorized_operations,
-            patience_s=PATIENCE_S,
+            timeout_s=RETRY_TIMEOUT_S,
         )
 
 
 @asynccontextmanager
-async def _open(access: Access) -> AsyncIterator[Brokers]:
-    brokers = Brokers(access.bootstrap, access.security, timeout_s=access.timeout_s)
+async def _open(access: Access) -> AsyncIterator[BrokerPool]:
+    brokers = BrokerPool(access.bootstrap, access.security, timeout_s=access.timeout_s)
     try:
         yield brokers
     finally:
         await brokers.close()
 
 
-async def _completed(brokers: Brokers, groups: Sequence[Listing], chosen: Filter) -> list[Listing]:
+async def _complete_listings(
+    brokers: BrokerPool, groups: Sequence[Listing], chosen: GroupFilter
+) -> list[Listing]:
     """Ask by describing what an older broker's list does not tell and the filter wants."""
     unclear = [g.group for g in groups if chosen.needs_type(g) or chosen.needs_state(g)]
-    answers = await describe_groups(brokers, unclear, patience_s=PATIENCE_S)
+    answers = await describe_groups(brokers, unclear, timeout_s=RETRY_TIMEOUT_S)
     told = {each.group: each for each in answers if isinstance(each, Description)}
     return [
         replace(g, type=told[g.group].type, state=told[g.group].state) if g.group in told else g

@@ -6,10 +6,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent.inspection.admin_requests import Api, digest
 from agent.inspection.backoff import RETRIABLE, Backoff
-from agent.inspection.broker_pool import Brokers
+from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, UnreachableError
 from agent.inspection.model import Failure, Node
-from agent.inspection.response_cache import Kept
+from agent.inspection.response_cache import ResponseCache
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
 
@@ -21,157 +21,159 @@ _BATCHED_FROM = 4
 UNSUPPORTED = "UNSUPPORTED_VERSION"
 
 
-class Question(NamedTuple, Generic[_T]):
+class GroupRequest(NamedTuple, Generic[_T]):
     """One API for groups: ``key`` is the field that takes their names."""
 
     api: Api
-    key: str
+    names_field: str
     values: dict[str, Any]
     read: Callable[[Node, Fields], _T | Failure]
     """Reads one group of the answer that has no error."""
-    kept: Kept[_T]
+    cache: ResponseCache[_T]
 
 
 Coordinators = dict[str, Node]
 
 
-async def ask_coordinators(
-    brokers: Brokers,
-    question: Question[_T],
+async def send_to_coordinators(
+    brokers: BrokerPool,
+    request: GroupRequest[_T],
     groups: Collection[str],
     coordinators: Coordinators,
-    patience_s: float,
+    timeout_s: float,
 ) -> dict[str, _T | Failure]:
     """Ask about every group; ``coordinators`` is what is known of them and learns."""
-    asking = _Asking(brokers, question, coordinators)
-    backoff = Backoff(patience_s)
+    asking = _CoordinatorRequests(brokers, request, coordinators)
+    backoff = Backoff(timeout_s)
     pending = list(groups)
     while pending:
         await asking.look_up(pending)
-        await asking.ask(pending)
-        pending = asking.again(pending)
+        await asking.send(pending)
+        pending = asking.groups_to_retry(pending)
         if pending and not await backoff.wait():
             break
-    return {group: asking.answers.get(group) or _unanswered(group) for group in groups}
+    return {group: asking.results.get(group) or _missing_response(group) for group in groups}
 
 
-def _unanswered(group: str) -> Failure:
+def _missing_response(group: str) -> Failure:
     return Failure(group=group, code="NO_ANSWER", error="the brokers say nothing about it")
 
 
-class _Asking(Generic[_T]):
+class _CoordinatorRequests(Generic[_T]):
     def __init__(
-        self, brokers: Brokers, question: Question[_T], coordinators: Coordinators
+        self, brokers: BrokerPool, question: GroupRequest[_T], coordinators: Coordinators
     ) -> None:
-        self._brokers, self._question = brokers, question
+        self._brokers, self._request = brokers, question
         self._coordinators = coordinators
         self._retry: set[str] = set()
-        self.answers: dict[str, _T | Failure] = {}
+        self.results: dict[str, _T | Failure] = {}
 
     async def look_up(self, groups: Sequence[str]) -> None:
         """Find the coordinators that are not known."""
         self._retry.clear()
         for group in groups:
-            self.answers.pop(group, None)
+            self.results.pop(group, None)
         unknown = [group for group in groups if group not in self._coordinators]
         if not unknown:
             return
         try:
             view = await self._brokers.refresh()
-            for each in await find_coordinators(self._brokers, view.speaker, unknown):
-                self._found(each)
+            for each in await find_coordinators(self._brokers, view.responder, unknown):
+                self._record_coordinator(each)
         except UnreachableError as error:
             for group in unknown:
                 self._fail(group, error.reason, str(error), retry=True)
 
-    async def ask(self, groups: Sequence[str]) -> None:
+    async def send(self, groups: Sequence[str]) -> None:
         """Ask each coordinator about its groups, all coordinators at once."""
         by_node: dict[Node, list[str]] = {}
         for group in groups:
             if group in self._coordinators:
                 by_node.setdefault(self._coordinators[group], []).append(group)
-        await asyncio.gather(*(self._ask_node(node, names) for node, names in by_node.items()))
+        await asyncio.gather(*(self._send_to_node(node, names) for node, names in by_node.items()))
 
-    def again(self, groups: Sequence[str]) -> list[str]:
+    def groups_to_retry(self, groups: Sequence[str]) -> list[str]:
         """Return those that may have a better answer after a new look-up."""
         return [group for group in groups if group in self._retry]
 
-    async def _ask_node(self, node: Node, groups: list[str]) -> None:
-        api = self._question.api
+    async def _send_to_node(self, node: Node, groups: list[str]) -> None:
+        api = self._request.api
         try:
             if await self._brokers.version(node, api) is None:
                 for group in groups:
                     self._fail(group, UNSUPPORTED, f"{node.address} does not have {api.label}")
                 return
             for start in range(0, len(groups), BATCH):
-                await self._ask_batch(node, groups[start : start + BATCH])
+                await self._send_batch(node, groups[start : start + BATCH])
         except BrokerError as error:
             for group in groups:
-                if group not in self.answers:
-                    self._lose(group, error)
+                if group not in self.results:
+                    self._record_error(group, error)
 
-    async def _ask_batch(self, node: Node, groups: list[str]) -> None:
-        question = self._question
+    async def _send_batch(self, node: Node, groups: list[str]) -> None:
+        question = self._request
         asked = (node, question.api, tuple(groups))
-        values = question.values | {question.key: tuple(groups)}
-        answer = await self._brokers.ask_unread(node, question.api, **values)
+        values = question.values | {question.names_field: tuple(groups)}
+        answer = await self._brokers.send_undecoded(node, question.api, **values)
         seen = digest(answer.frame)
-        known = question.kept.find(asked, seen)
+        known = question.cache.find(asked, seen)
         if known is not None:
-            self.answers |= known
+            self.results |= known
             return
         for each in answer.read()["groups"] or ():
-            self._take(node, each)
+            self._read_group(node, each)
         if not self._retry.intersection(groups):
-            told = {group: self.answers[group] for group in groups if group in self.answers}
-            question.kept.keep(asked, seen, told)
+            told = {group: self.results[group] for group in groups if group in self.results}
+            question.cache.store(asked, seen, told)
 
-    def _take(self, node: Node, fields: Fields) -> None:
+    def _read_group(self, node: Node, fields: Fields) -> None:
         group, error = fields["group_id"], fields["error_code"]
         said = fields.get("error_message")
         if not error:
-            self.answers[group] = self._question.read(node, fields)
+            self.results[group] = self._request.read(node, fields)
         elif error in RETRIABLE:
-            self._move(group, error_name(error), said)
+            self._retry_elsewhere(group, error_name(error), said)
         else:
             self._fail(group, error_name(error), said)
 
-    def _found(self, found: "Found") -> None:
+    def _record_coordinator(self, found: "CoordinatorResult") -> None:
         if isinstance(found.node, Node):
             self._coordinators[found.group] = found.node
         else:
             self._fail(
                 found.group,
                 error_name(found.node),
-                found.said,
+                found.message,
                 retry=found.node in RETRIABLE,
             )
 
-    def _lose(self, group: str, error: BrokerError) -> None:
+    def _record_error(self, group: str, error: BrokerError) -> None:
         if isinstance(error, UnreachableError):
-            self._move(group, error.reason, str(error))
+            self._retry_elsewhere(group, error.reason, str(error))
         else:
             self._fail(group, error.reason, str(error))
 
-    def _move(self, group: str, code: str, said: str | None) -> None:
+    def _retry_elsewhere(self, group: str, code: str, said: str | None) -> None:
         self._coordinators.pop(group, None)
         self._fail(group, code, said, retry=True)
 
     def _fail(self, group: str, code: str, said: str | None, *, retry: bool = False) -> None:
-        self.answers[group] = Failure(group=group, code=code, error=said or code)
+        self.results[group] = Failure(group=group, code=code, error=said or code)
         if retry:
             self._retry.add(group)
 
 
-class Found(NamedTuple):
+class CoordinatorResult(NamedTuple):
     """A group's coordinator, or the error instead."""
 
     group: str
     node: Node | int
-    said: str | None
+    message: str | None
 
 
-async def find_coordinators(brokers: Brokers, node: Node, groups: Sequence[str]) -> list[Found]:
+async def find_coordinators(
+    brokers: BrokerPool, node: Node, groups: Sequence[str]
+) -> list[CoordinatorResult]:
     """Ask a broker for the coordinators of groups, in one request where it can.
 
     Raises:
@@ -181,15 +183,17 @@ async def find_coordinators(brokers: Brokers, node: Node, groups: Sequence[str])
     version = await brokers.version(node, Api.FIND_COORDINATOR)
     if version is not None and version >= _BATCHED_FROM:
         keys = tuple(groups)
-        fields = await brokers.ask(node, Api.FIND_COORDINATOR, key_type=0, coordinator_keys=keys)
-        return [_found(each["key"], each) for each in fields["coordinators"] or ()]
+        fields = await brokers.send(node, Api.FIND_COORDINATOR, key_type=0, coordinator_keys=keys)
+        return [_read_coordinator(each["key"], each) for each in fields["coordinators"] or ()]
     return [
-        _found(group, await brokers.ask(node, Api.FIND_COORDINATOR, key_type=0, key=group))
+        _read_coordinator(
+            group, await brokers.send(node, Api.FIND_COORDINATOR, key_type=0, key=group)
+        )
         for group in groups
     ]
 
 
-def _found(group: str, fields: Fields) -> Found:
+def _read_coordinator(group: str, fields: Fields) -> CoordinatorResult:
     error = fields["error_code"]
     node = Node(fields["node_id"], fields["host"], fields["port"])
-    return Found(group, error or node, fields.get("error_message"))
+    return CoordinatorResult(group, error or node, fields.get("error_message"))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from agent.errors import DecodeError
 from agent.inspection.model import (
-    Assigned,
+    Assignment,
     Description,
     Failure,
     GroupState,
@@ -17,9 +17,9 @@ from agent.wire.codec.consumer_protocol import read_assignment, read_subscriptio
 from agent.wire.codec.messages import Partitions
 from agent.wire.codec.schema import Fields
 
-Read = Callable[[Node, Fields], Description | Failure]
+GroupDecoder = Callable[[Node, Fields], Description | Failure]
 
-_NOT_TOLD = -(1 << 31)
+_NO_OPERATIONS = -(1 << 31)
 _OPERATIONS = {
     3: "READ",
     4: "WRITE",
@@ -63,14 +63,14 @@ def read_classic(node: Node, fields: Fields) -> Description | Failure:
 
 def read_consumer(node: Node, fields: Fields) -> Description:
     """Read ConsumerGroupDescribe (KIP-848)."""
-    return _epochal(
+    return _describe_epochs(
         GroupType.CONSUMER, node, fields, (_consumer_member(m) for m in fields["members"] or ())
     )
 
 
 def read_share(node: Node, fields: Fields) -> Description:
     """Read ShareGroupDescribe (KIP-932); a member has what it was last given."""
-    return _epochal(
+    return _describe_epochs(
         GroupType.SHARE, node, fields, (_share_member(m) for m in fields["members"] or ())
     )
 
@@ -84,10 +84,10 @@ def read_streams(node: Node, fields: Fields) -> Description:
         for topic in each["source_topics"] or ()
     }
     members = (_streams_member(m, tuple(sorted(topics))) for m in fields["members"] or ())
-    return _epochal(GroupType.STREAMS, node, fields, members, topology.get("epoch"))
+    return _describe_epochs(GroupType.STREAMS, node, fields, members, topology.get("epoch"))
 
 
-def _epochal(
+def _describe_epochs(
     group_type: GroupType,
     node: Node,
     fields: Fields,
@@ -113,7 +113,9 @@ def _epochal(
 def _classic_member(fields: Fields, *, decoded: bool) -> Member:
     topics, owned = None, None
     if decoded:
-        topics, owned = _embedded(fields["member_metadata"], fields["member_assignment"])
+        topics, owned = _decode_consumer_protocol(
+            fields["member_metadata"], fields["member_assignment"]
+        )
     return Member(
         member_id=fields["member_id"],
         instance_id=fields.get("group_instance_id"),
@@ -124,7 +126,9 @@ def _classic_member(fields: Fields, *, decoded: bool) -> Member:
     )
 
 
-def _embedded(metadata: bytes, assignment: bytes) -> tuple[tuple[str, ...] | None, Assigned | None]:
+def _decode_consumer_protocol(
+    metadata: bytes, assignment: bytes
+) -> tuple[tuple[str, ...] | None, Assignment | None]:
     """Return what a consumer and its leader wrote; None for what is in no known format."""
     try:
         topics = tuple(sorted(read_subscription(metadata).topics))
@@ -189,20 +193,20 @@ def _state(fields: Fields) -> GroupState:
 
 
 def _operations(fields: Fields) -> tuple[str, ...] | None:
-    bits = fields.get("authorized_operations", _NOT_TOLD)
-    if bits == _NOT_TOLD:
+    bits = fields.get("authorized_operations", _NO_OPERATIONS)
+    if bits == _NO_OPERATIONS:
         return None
     return tuple(name for bit, name in _OPERATIONS.items() if bits >> bit & 1)
 
 
-def _partitions(assignment: Fields) -> Assigned:
+def _partitions(assignment: Fields) -> Assignment:
     return {
         each["topic_name"]: tuple(sorted(each["partitions"] or ()))
         for each in assignment["topic_partitions"] or ()
     }
 
 
-def _tasks(assignment: Fields) -> dict[str, Assigned]:
+def _tasks(assignment: Fields) -> dict[str, Assignment]:
     return {
         kind: {
             each["subtopology_id"]: tuple(sorted(each["partitions"] or ()))
@@ -212,7 +216,7 @@ def _tasks(assignment: Fields) -> dict[str, Assigned]:
     }
 
 
-def _by_topic(partitions: Partitions) -> Assigned:
+def _by_topic(partitions: Partitions) -> Assignment:
     topics: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)

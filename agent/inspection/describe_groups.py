@@ -5,26 +5,26 @@ from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
 from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import Brokers
+from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import (
     UNSUPPORTED,
     Coordinators,
-    Question,
-    ask_coordinators,
+    GroupRequest,
+    send_to_coordinators,
 )
 from agent.inspection.describe_decoders import (
-    Read,
+    GroupDecoder,
     read_classic,
     read_consumer,
     read_share,
     read_streams,
 )
 from agent.inspection.model import Description, Failure, GroupType, Node
-from agent.inspection.response_cache import Kept
+from agent.inspection.response_cache import ResponseCache
 from agent.wire.codec.schema import Fields
 
 NOT_FOUND = "GROUP_ID_NOT_FOUND"
-_WORDS = {
+_HINTS = {
     NOT_FOUND: "Group {group} not found.",
     "GROUP_AUTHORIZATION_FAILED": "group {group!r}: an ACL for Describe on it is wanted",
     "TOPIC_AUTHORIZATION_FAILED": "group {group!r}: ACLs for Describe on its topics are wanted",
@@ -32,21 +32,21 @@ _WORDS = {
 """For brokers that give a code alone."""
 
 
-class _Kind(NamedTuple):
+class _DescribeApi(NamedTuple):
     api: Api
-    key: str
-    read: Read
+    names_field: str
+    read: GroupDecoder
 
 
-KINDS = {
-    GroupType.CONSUMER: _Kind(Api.CONSUMER_GROUP_DESCRIBE, "group_ids", read_consumer),
-    GroupType.SHARE: _Kind(Api.SHARE_GROUP_DESCRIBE, "group_ids", read_share),
-    GroupType.STREAMS: _Kind(Api.STREAMS_GROUP_DESCRIBE, "group_ids", read_streams),
-    GroupType.CLASSIC: _Kind(Api.DESCRIBE_GROUPS, "groups", read_classic),
+DESCRIBE_APIS = {
+    GroupType.CONSUMER: _DescribeApi(Api.CONSUMER_GROUP_DESCRIBE, "group_ids", read_consumer),
+    GroupType.SHARE: _DescribeApi(Api.SHARE_GROUP_DESCRIBE, "group_ids", read_share),
+    GroupType.STREAMS: _DescribeApi(Api.STREAMS_GROUP_DESCRIBE, "group_ids", read_streams),
+    GroupType.CLASSIC: _DescribeApi(Api.DESCRIBE_GROUPS, "groups", read_classic),
 }
 """In the order in which a group of unknown type is tried; the last one's "not found" is told."""
 
-Described = Description | Failure
+DescribeResult = Description | Failure
 _T = TypeVar("_T")
 
 
@@ -55,76 +55,76 @@ class Describer(Generic[_T]):
 
     def __init__(
         self,
-        brokers: Brokers,
+        brokers: BrokerPool,
         reduce: Callable[[Description], _T],
         *,
-        patience_s: float,
+        timeout_s: float,
         authorized_operations: bool = False,
     ) -> None:
-        self._brokers, self._reduce, self._patience_s = brokers, reduce, patience_s
-        self._kept = Kept[_T]()
+        self._brokers, self._reduce, self._timeout_s = brokers, reduce, timeout_s
+        self._cache = ResponseCache[_T]()
         self._values = {"include_authorized_operations": authorized_operations}
 
-    def begin(self) -> None:
+    def start_poll(self) -> None:
         """Begin to ask anew; what is said again in the same bytes is not read again."""
-        self._kept.begin()
+        self._cache.start_poll()
 
-    async def typed(
+    async def describe_as(
         self, group_type: GroupType, groups: Collection[str], coordinators: Coordinators
     ) -> dict[str, _T | Failure]:
         """Describe groups as groups of one type; ``coordinators`` is what is known, and learns."""
-        kind = KINDS[group_type]
+        kind = DESCRIBE_APIS[group_type]
 
         def read(node: Node, fields: Fields) -> _T | Failure:
             described = kind.read(node, fields)
             return described if isinstance(described, Failure) else self._reduce(described)
 
-        question = Question(kind.api, kind.key, self._values, read, self._kept)
-        return await ask_coordinators(
-            self._brokers, question, groups, coordinators, self._patience_s
+        question = GroupRequest(kind.api, kind.names_field, self._values, read, self._cache)
+        return await send_to_coordinators(
+            self._brokers, question, groups, coordinators, self._timeout_s
         )
 
-    async def any(
+    async def describe_any(
         self,
         groups: Sequence[str],
         coordinators: Coordinators,
-        group_types: Iterable[GroupType] = tuple(KINDS),
+        group_types: Iterable[GroupType] = tuple(DESCRIBE_APIS),
     ) -> dict[str, _T | Failure]:
         """Describe groups as what they are."""
         found: dict[str, _T | Failure] = {}
         for group_type in group_types:
             missing = [name for name in groups if name not in found or is_missing(found[name])]
             if missing:
-                found |= await self.typed(group_type, missing, coordinators)
+                found |= await self.describe_as(group_type, missing, coordinators)
         return found
 
 
 async def describe_groups(
-    brokers: Brokers,
+    brokers: BrokerPool,
     groups: Sequence[str],
     group_type: GroupType | None = None,
     *,
     authorized_operations: bool = False,
-    patience_s: float,
-) -> list[Described]:
+    timeout_s: float,
+) -> list[DescribeResult]:
     """Describe groups, each once, in the order given; with a type only as one of that type."""
     names, coordinators = list(dict.fromkeys(groups)), Coordinators()
     describer: Describer[Description] = Describer(
         brokers,
         lambda described: described,
-        patience_s=patience_s,
+        timeout_s=timeout_s,
         authorized_operations=authorized_operations,
     )
     if group_type is None:
-        found = await describer.any(names, coordinators)
-        return [_worded(found[name]) for name in names]
-    found = await describer.typed(group_type, names, coordinators)
+        found = await describer.describe_any(names, coordinators)
+        return [_add_hint(found[name]) for name in names]
+    found = await describer.describe_as(group_type, names, coordinators)
     missing = [name for name in names if is_missing(found[name])]
-    others = [kind for kind in KINDS if kind is not group_type]
-    for name, other in (await describer.any(missing, coordinators, others)).items():
+    others = [kind for kind in DESCRIBE_APIS if kind is not group_type]
+    for name, other in (await describer.describe_any(missing, coordinators, others)).items():
         if not is_missing(other) or _code(found[name]) == UNSUPPORTED:
             found[name] = other
-    return [_of_type(group_type, found[name]) for name in names]
+    return [_require_type(group_type, found[name]) for name in names]
 
 
 def is_missing(answer: object) -> bool:
@@ -136,18 +136,18 @@ def _code(answer: object) -> str | None:
     return answer.code if isinstance(answer, Failure) else None
 
 
-def _of_type(group_type: GroupType, answer: Described) -> Described:
+def _require_type(group_type: GroupType, answer: DescribeResult) -> DescribeResult:
     if isinstance(answer, Failure) or answer.type is group_type:
-        return _worded(answer)
+        return _add_hint(answer)
     error = f"Group '{answer.group}' is not a {group_type.lower()} group."
     return Failure(group=answer.group, code=NOT_FOUND, error=error)
 
 
-def _worded(answer: Described) -> Described:
+def _add_hint(answer: DescribeResult) -> DescribeResult:
     """Return a failure as a sentence that says what to do."""
     if isinstance(answer, Description):
         return answer
     text = answer.error
     if text == answer.code:
-        text = _WORDS.get(answer.code, "").format(group=answer.group) or "the broker says no more"
+        text = _HINTS.get(answer.code, "").format(group=answer.group) or "the broker says no more"
     return replace(answer, error=f"{answer.code}: {text}")

@@ -10,10 +10,10 @@ _TLS_ALERT = b"\x15\x03"
 _CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
 
 
-def of_connecting(address: str, error: Exception, *, tls: bool) -> BrokerError:
+def connect_error(address: str, error: Exception, *, tls: bool) -> BrokerError:
     """Return what it means that a connection did not come about."""
     if isinstance(error, ssl.SSLError):
-        return of_tls(address, error)
+        return tls_error(address, error)
     if tls and isinstance(error, ConnectionResetError | ConnectionAbortedError | EOFError):
         return RefusedError(f"{address}: ended the TLS handshake: does it speak TLS there?", "tls")
     if isinstance(error, TimeoutError):
@@ -24,10 +24,10 @@ def of_connecting(address: str, error: Exception, *, tls: bool) -> BrokerError:
     return UnreachableError(f"{address}: cannot be reached: {text}", "unreachable")
 
 
-def of_tls(address: str, error: ssl.SSLError) -> BrokerError:
+def tls_error(address: str, error: ssl.SSLError) -> BrokerError:
     """Return what TLS that failed means; our own certificate fails at the first read only."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return RefusedError(f"{address}: {_certificate(error)}", "tls")
+        return RefusedError(f"{address}: {_certificate_text(error)}", "tls")
     reason = error.reason or str(error)
     if "ALERT" in reason and any(word in reason for word in _CERTIFICATE_ALERTS):
         text = f"the broker refuses our certificate, or wants one ({reason})"
@@ -38,7 +38,7 @@ def of_tls(address: str, error: ssl.SSLError) -> BrokerError:
     return RefusedError(f"{address}: {text}", "tls")
 
 
-def _certificate(error: ssl.SSLCertVerificationError) -> str:
+def _certificate_text(error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
         return f"its certificate is for another host: {error.verify_message}"
     if error.verify_code == _EXPIRED:
@@ -46,7 +46,7 @@ def _certificate(error: ssl.SSLCertVerificationError) -> str:
     return f"its certificate is not from an authority that we trust: {error.verify_message}"
 
 
-def of_first_bytes(address: str, head: bytes, size: int) -> RefusedError:
+def protocol_error(address: str, head: bytes, size: int) -> RefusedError:
     """Return what it means that an answer begins as no frame of Kafka's does."""
     if head.startswith(_TLS_ALERT):
         text = "wants TLS; found security protocol PLAINTEXT or SASL_PLAINTEXT"
@@ -57,13 +57,13 @@ def of_first_bytes(address: str, head: bytes, size: int) -> RefusedError:
     return RefusedError(f"{address}: {text}", "not_kafka")
 
 
-def of_silence(address: str, timeout_s: float) -> UnreachableError:
+def silence_error(address: str, timeout_s: float) -> UnreachableError:
     """Return what it means that nothing has ever answered on a connection that was taken."""
     text = f"took the connection and has not answered in {timeout_s:g} s: is it Kafka?"
     return UnreachableError(f"{address}: {text}", "silent")
 
 
-def of_ending(address: str, asked: str, *, first: bool, tls: bool, sasl: bool) -> BrokerError:
+def close_error(address: str, asked: str, *, first: bool, tls: bool, sasl: bool) -> BrokerError:
     """Return what it means that the connection was closed instead of an answer."""
     if not first:
         return UnreachableError(f"{address}: closed the connection at {asked}", "closed")

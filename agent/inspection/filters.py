@@ -10,7 +10,7 @@ _CONSUMERS = ("consumer", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class GroupFilter:
     """All that is said must hold; None and empty say nothing."""
 
     group_type: GroupType | None = None

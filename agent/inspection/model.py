@@ -38,7 +38,7 @@ _OLDER_STATES = {
 _STATES = {state.lower(): state for state in GroupState} | _OLDER_STATES
 _TYPES = {kind.lower(): kind for kind in GroupType}
 
-Assigned = dict[str, tuple[int, ...]]
+Assignment = dict[str, tuple[int, ...]]
 """Partitions by topic, or tasks by subtopology."""
 
 
@@ -59,7 +59,7 @@ class Node:
         return f"{self.address} ({self.node_id})"
 
 
-class Down(NamedTuple):
+class DownBroker(NamedTuple):
     """A broker that could not be asked, and why. What it knows is missing: a partial answer."""
 
     address: str
@@ -94,9 +94,9 @@ class Member:
     subscription: tuple[str, ...] | None = None
     """None where it is not in a consumer's format, or not told in this state."""
     subscription_regex: str | None = None
-    owned: Assigned | dict[str, Assigned] | None = None
+    owned: Assignment | dict[str, Assignment] | None = None
     """What it has now. Streams groups: by active, standby and warm-up."""
-    target: Assigned | dict[str, Assigned] | None = None
+    target: Assignment | dict[str, Assignment] | None = None
     process_id: str | None = None
     endpoint: str | None = None
     topology_epoch: int | None = None

@@ -11,7 +11,7 @@ from agent.errors import RecordsError
 from agent.inspection.model import Description, Failure, GroupType
 
 
-class _Seen(msgspec.Struct):
+class _ObservedMember(msgspec.Struct):
     """A member as an agent, a hub or a record tells it."""
 
     member_id: str | None
@@ -20,7 +20,9 @@ class _Seen(msgspec.Struct):
     """The member id of the group's leader; records do not tell it."""
 
 
-def observed(answers: Sequence[Description | Failure], place: str) -> list[Description | Failure]:
+def add_generations(
+    answers: Sequence[Description | Failure], place: str
+) -> list[Description | Failure]:
     """Add generation and leader to classic groups; ``place`` is a URL, a spool, or tables.
 
     Only members that the coordinator has count: others are of another time, or another cluster.
@@ -30,23 +32,23 @@ def observed(answers: Sequence[Description | Failure], place: str) -> list[Descr
 
     """
     return [
-        _told(each, _seen(place, each.group))
+        _add_generation(each, _find_members(place, each.group))
         if isinstance(each, Description) and each.type is GroupType.CLASSIC
         else each
         for each in answers
     ]
 
 
-def _seen(place: str, group: str) -> Sequence[_Seen]:
+def _find_members(place: str, group: str) -> Sequence[_ObservedMember]:
     if place.startswith(("http://", "https://")):
-        return list(ask(place, "members", list[_Seen], group=group))
+        return list(ask(place, "members", list[_ObservedMember], group=group))
     found = read_records(place, group)
     if found.faults:
         raise RecordsError("; ".join(found.faults))
-    return [_Seen(each.member_id, each.generation) for each in found.records]
+    return [_ObservedMember(each.member_id, each.generation) for each in found.records]
 
 
-def _told(described: Description, seen: Iterable[_Seen]) -> Description:
+def _add_generation(described: Description, seen: Iterable[_ObservedMember]) -> Description:
     member_ids = {member.member_id for member in described.members}
     known = [each for each in seen if each.member_id in member_ids and each.generation is not None]
     if not known:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from agent.inspection.model import Assigned, Description, Down, Listing, Member
+from agent.inspection.model import Assignment, Description, DownBroker, Listing, Member
 from metrics.exporters.points import printable
 
 _Row = tuple[str, ...]
@@ -22,7 +22,7 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
-def render_listings(listings: Sequence[Listing], down: Sequence[Down], output: Output) -> str:
+def render_listings(listings: Sequence[Listing], down: Sequence[DownBroker], output: Output) -> str:
     """Return the groups with the columns of kafka-groups.sh, and ours after them."""
     if output is not Output.TABLE:
         return _document(listings, (), down, output)
@@ -46,12 +46,12 @@ def render_descriptions(
     if output is not Output.TABLE:
         return _document(descriptions, failures, (), output)
     seen = verbose or any(each.generation is not None for each in descriptions)
-    groups = _GROUP | (_OBSERVED if seen else {}) | (_GROUP_VERBOSE if verbose else {})
-    shown = [_table(*_of(groups, descriptions))]
+    groups = _GROUP | (_GENERATION if seen else {}) | (_GROUP_VERBOSE if verbose else {})
+    shown = [_table(*_fill_rows(groups, descriptions))]
     if members and descriptions:
         columns = _MEMBER | (_MEMBER_VERBOSE if verbose else {})
         pairs = [(each, member) for each in descriptions for member in each.members]
-        shown.append(_table(*_of(columns, pairs)))
+        shown.append(_table(*_fill_rows(columns, pairs)))
     return "\n".join(shown)
 
 
@@ -67,7 +67,7 @@ _GROUP: dict[str, Callable[[Description], object]] = {
     "TARGET-EPOCH": lambda d: d.target_epoch,
     "MEMBERS": lambda d: len(d.members),
 }
-_OBSERVED: dict[str, Callable[[Description], object]] = {
+_GENERATION: dict[str, Callable[[Description], object]] = {
     "GENERATION": lambda d: d.generation,
     "LEADER": lambda d: d.leader,
 }
@@ -90,12 +90,12 @@ _MEMBER_VERBOSE: dict[str, Callable[[_Pair], object]] = {
     "MEMBER-PROTOCOL": lambda p: p[1].protocol,
     "RACK": lambda p: p[1].rack,
     "SUBSCRIPTION": lambda p: p[1].subscription_regex or ",".join(p[1].subscription or ()),
-    "OWNED": lambda p: _spelled(p[1].owned),
-    "TARGET": lambda p: _spelled(p[1].target),
+    "OWNED": lambda p: _spell(p[1].owned),
+    "TARGET": lambda p: _spell(p[1].target),
 }
 
 
-def _of(
+def _fill_rows(
     columns: Mapping[str, Callable[[Any], object]], things: Iterable[object]
 ) -> tuple[_Row, list[_Row]]:
     rows = [tuple(_cell(read(thing)) for read in columns.values()) for thing in things]
@@ -108,7 +108,7 @@ def _cell(value: object) -> str:
 
 def _flat(assigned: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return a Streams member's tasks as ``active 0``, partitions as they are."""
-    flat: Assigned = {}
+    flat: Assignment = {}
     for name, value in assigned.items():
         if isinstance(value, Mapping):
             flat |= {f"{name}/{key}": numbers for key, numbers in value.items()}
@@ -121,7 +121,7 @@ def _count(assigned: Mapping[str, Any] | None) -> int | None:
     return None if assigned is None else sum(map(len, _flat(assigned).values()))
 
 
-def _spelled(assigned: Mapping[str, Any] | None) -> str:
+def _spell(assigned: Mapping[str, Any] | None) -> str:
     flat = _flat(assigned or {})
     return " ".join(f"{name}:{','.join(map(str, flat[name]))}" for name in sorted(flat))
 
@@ -138,7 +138,7 @@ def _table(header: _Row, rows: Sequence[_Row]) -> str:
 
 
 def _document(
-    groups: Sequence[object], failures: Sequence[object], down: Sequence[Down], output: Output
+    groups: Sequence[object], failures: Sequence[object], down: Sequence[DownBroker], output: Output
 ) -> str:
     document = {
         "groups": [_plain(each) for each in groups],

@@ -4,37 +4,39 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from agent.inspection.broker_pool import Brokers
+from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import Coordinators
-from agent.inspection.describe_groups import KINDS, Describer, is_missing
-from agent.inspection.lag import lag_of
+from agent.inspection.describe_groups import DESCRIBE_APIS, Describer, is_missing
+from agent.inspection.lag import group_lag
 from agent.inspection.list_groups import list_groups
-from agent.inspection.membership_diff import Facts, facts_of
-from agent.inspection.model import Down, Failure, GroupType, Listing
+from agent.inspection.membership_diff import GroupSnapshot, snapshot_of
+from agent.inspection.model import DownBroker, Failure, GroupType, Listing
 
-PATIENCE_S = 3.0
+RETRY_TIMEOUT_S = 3.0
 """A coordinator that moves is asked again within the poll; the next poll comes anyway."""
 
 
-class Polled(NamedTuple):
+class PollResult(NamedTuple):
     """What a poll has found; groups that are neither polled nor gone could not be asked."""
 
     cluster_id: str
-    groups: tuple[Facts, ...]
+    groups: tuple[GroupSnapshot, ...]
     gone: frozenset[str]
-    down: tuple[Down, ...]
+    down: tuple[DownBroker, ...]
     failures: tuple[Failure, ...]
 
 
 class Poller:
     """Polls one cluster again and again."""
 
-    def __init__(self, brokers: Brokers, watched: Callable[[str], bool]) -> None:
-        self._brokers, self._watched = brokers, watched
+    def __init__(self, brokers: BrokerPool, is_watched: Callable[[str], bool]) -> None:
+        self._brokers, self._watched = brokers, is_watched
         self._coordinators: Coordinators = {}
-        self._describer: Describer[Facts] = Describer(brokers, facts_of, patience_s=PATIENCE_S)
+        self._describer: Describer[GroupSnapshot] = Describer(
+            brokers, snapshot_of, timeout_s=RETRY_TIMEOUT_S
+        )
 
-    async def poll(self, known: Collection[str]) -> Polled:
+    async def poll(self, known: Collection[str]) -> PollResult:
         """Ask every broker; of ``known`` groups that none lists, tell whether they are gone.
 
         Raises:
@@ -42,18 +44,18 @@ class Poller:
 
         """
         view = await self._brokers.refresh()
-        listed = await list_groups(self._brokers, view, PATIENCE_S)
+        listed = await list_groups(self._brokers, view, RETRY_TIMEOUT_S)
         listings = [each for each in listed.groups if self._watched(each.group)]
         coordinators = {each.group: each.coordinator for each in listings}
         unlisted = frozenset(known) - coordinators.keys()
         self._coordinators = coordinators
-        self._describer.begin()
+        self._describer.start_poll()
         answers = await self._describe(listings, coordinators)
-        answers |= await self._describer.any(sorted(unlisted), coordinators)
+        answers |= await self._describer.describe_any(sorted(unlisted), coordinators)
         gone = frozenset(name for name, answer in answers.items() if is_missing(answer))
-        return Polled(
+        return PollResult(
             cluster_id=view.cluster_id,
-            groups=tuple(each for each in answers.values() if isinstance(each, Facts)),
+            groups=tuple(each for each in answers.values() if isinstance(each, GroupSnapshot)),
             gone=gone,
             down=listed.down,
             failures=tuple(
@@ -66,18 +68,20 @@ class Poller:
     async def lag(self, group: str) -> int | None:
         """Return how many records a group of the last poll is behind; None: not known."""
         coordinator = self._coordinators.get(group)
-        return None if coordinator is None else await lag_of(self._brokers, group, coordinator)
+        return None if coordinator is None else await group_lag(self._brokers, group, coordinator)
 
     async def _describe(
         self, listings: Iterable[Listing], coordinators: Coordinators
-    ) -> dict[str, Facts | Failure]:
+    ) -> dict[str, GroupSnapshot | Failure]:
         by_type: dict[GroupType | None, list[str]] = {}
         for listing in listings:
             by_type.setdefault(listing.type, []).append(listing.group)
         by_type.pop(GroupType.UNKNOWN, None)  # newer than we are
         answers = await asyncio.gather(
             *(
-                self._describer.any(names, coordinators, KINDS if kind is None else [kind])
+                self._describer.describe_any(
+                    names, coordinators, DESCRIBE_APIS if kind is None else [kind]
+                )
                 for kind, names in by_type.items()
             )
         )

@@ -14,28 +14,28 @@ _T = TypeVar("_T")
 
 class _Batch(NamedTuple, Generic[_T]):
     digest: bytes
-    answers: dict[str, _T | Failure]
+    results: dict[str, _T | Failure]
 
 
-class Kept(Generic[_T]):
+class ResponseCache(Generic[_T]):
     """By what was asked, what was answered; the last poll's alone."""
 
     def __init__(self) -> None:
-        self._before: dict[Hashable, _Batch[_T]] = {}
-        self._now: dict[Hashable, _Batch[_T]] = {}
+        self._previous: dict[Hashable, _Batch[_T]] = {}
+        self._current: dict[Hashable, _Batch[_T]] = {}
 
-    def begin(self) -> None:
+    def start_poll(self) -> None:
         """Begin a poll: what the one before did not ask is forgotten."""
-        self._before, self._now = self._now, {}
+        self._previous, self._current = self._current, {}
 
-    def find(self, asked: Hashable, digest: bytes) -> dict[str, _T | Failure] | None:
+    def find(self, request: Hashable, digest: bytes) -> dict[str, _T | Failure] | None:
         """Return what the same bytes said before."""
-        batch = self._before.get(asked)
+        batch = self._previous.get(request)
         if batch is None or batch.digest != digest:
             return None
-        self._now[asked] = batch
-        return batch.answers
+        self._current[request] = batch
+        return batch.results
 
-    def keep(self, asked: Hashable, digest: bytes, answers: dict[str, _T | Failure]) -> None:
+    def store(self, request: Hashable, digest: bytes, answers: dict[str, _T | Failure]) -> None:
         """Keep what some bytes say."""
-        self._now[asked] = _Batch(digest, answers)
+        self._current[request] = _Batch(digest, answers)

@@ -103,7 +103,7 @@ def _items(parent: Mapping, key: str, where: str) -> list[Any]:
     return found
 
 
-def _named(parent: Mapping, key: str, where: str) -> list[Mapping]:
+def _mappings(parent: Mapping, key: str, where: str) -> list[Mapping]:
     items = _items(parent, key, where)
     for i, item in enumerate(items):
         if not isinstance(item, dict):
@@ -123,13 +123,13 @@ def _section(parent: Mapping, key: str, where: str) -> Mapping:
 def _add(pod: Mapping, sidecar: Sidecar, containers: tuple[str, ...], where: str) -> None:
     spec, metadata = _section(pod, "spec", where), _section(pod, "metadata", where)
     _remove(spec, where)
-    apps = _named(spec, "containers", where)
+    apps = _mappings(spec, "containers", where)
     if not apps:
         raise ConfigError(f"{where}: containers: found none, wanted the application's")
     container, volumes = sidecar.container(), _items(spec, "volumes", where)
     volumes += sidecar.volumes()
     for number, folder in enumerate(sidecar.folders, 1):
-        mount = _shared(apps, folder, containers, where)
+        mount = _find_mount(apps, folder, containers, where)
         if mount is None:
             mount = {"name": f"{NAME}-logs-{number}", "mountPath": str(folder.path)}
             volumes.append({"name": mount["name"], "emptyDir": {}})
@@ -142,7 +142,7 @@ def _add(pod: Mapping, sidecar: Sidecar, containers: tuple[str, ...], where: str
     _section(metadata, "annotations", where)[ANNOTATION] = sidecar.config_text
 
 
-def _shared(
+def _find_mount(
     apps: list[Mapping], folder: Folder, containers: tuple[str, ...], where: str
 ) -> Mapping | None:
     """Return how an application mounts the volume that the folder is in already."""
@@ -150,7 +150,7 @@ def _shared(
         mount
         for app in apps
         if not containers or app.get("name") in containers
-        for mount in _named(app, "volumeMounts", where)
+        for mount in _mappings(app, "volumeMounts", where)
         if folder.path.is_relative_to(PurePosixPath(str(mount.get("mountPath", "?"))))
     ]
     if not found:
@@ -174,12 +174,12 @@ def _remove(spec: Mapping, where: str) -> None:
     for key in ("containers", "initContainers", "volumes"):
         if key not in spec:
             continue
-        items = _named(spec, key, where)
+        items = _mappings(spec, key, where)
         items[:] = [item for item in items if not _is_ours(item)]
         if not items:
             del spec[key]
-    for app in _named(spec, "containers", where):
-        mounts = _named(app, "volumeMounts", where)
+    for app in _mappings(spec, "containers", where):
+        mounts = _mappings(app, "volumeMounts", where)
         mounts[:] = [mount for mount in mounts if not _is_ours(mount)]
         if not mounts:
             del app["volumeMounts"]

@@ -137,7 +137,7 @@ def _folders(config: AgentConfig, where: str) -> tuple[Folder, ...]:
     found: dict[PurePosixPath, bool] = {}
     for i, source in enumerate(config.sources):
         for glob in _globs(source):
-            folder = _fixed_part(glob, f"{where}: sources[{i}]")
+            folder = _folder_above(glob, f"{where}: sources[{i}]")
             # the agent makes a socket, and only reads files
             found[folder] = found.get(folder, True) and not glob.endswith(".sock")
     return tuple(Folder(path=folder, is_read_only=only) for folder, only in found.items())
@@ -153,7 +153,7 @@ def _globs(source: object) -> tuple[str, ...]:
             return ()
 
 
-def _fixed_part(glob: str, where: str) -> PurePosixPath:
+def _folder_above(glob: str, where: str) -> PurePosixPath:
     """Return the folder above everything that a glob can mean."""
     parts = PurePosixPath(glob).parts[:-1]
     wild = next((i for i, part in enumerate(parts) if set(part) & set("*?[")), len(parts))

@@ -61,7 +61,7 @@ def free_port() -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class BrokerPorts:
     """One broker's place in its cluster."""
 
     node_id: int
@@ -76,7 +76,12 @@ class Broker:
     """One node, broker and controller in one process."""
 
     def __init__(
-        self, node: Node, settings: Mapping[str, str], cluster_id: str, folder: Path, cache: Path
+        self,
+        node: BrokerPorts,
+        settings: Mapping[str, str],
+        cluster_id: str,
+        folder: Path,
+        cache: Path,
     ) -> None:
         """Start it; `wait_ready` says when it serves."""
         self.node = node
@@ -152,7 +157,7 @@ class Cluster:
         *,
         brokers: int = 1,
         proxy_port: int | None = None,
-        extra: Callable[[Node], Mapping[str, str]] = lambda _: {},
+        extra: Callable[[BrokerPorts], Mapping[str, str]] = lambda _: {},
     ) -> None:
         """Start the brokers and wait until all serve.
 
@@ -197,9 +202,9 @@ class Cluster:
         self.kill()
 
 
-def _node(node_id: int, proxy_port: int | None) -> Node:
+def _node(node_id: int, proxy_port: int | None) -> BrokerPorts:
     proxied_port = free_port()
-    return Node(
+    return BrokerPorts(
         node_id=node_id,
         port=free_port(),
         controller_port=free_port(),
@@ -208,7 +213,7 @@ def _node(node_id: int, proxy_port: int | None) -> Node:
     )
 
 
-def _settings(node: Node, voters: str) -> dict[str, str]:
+def _settings(node: BrokerPorts, voters: str) -> dict[str, str]:
     plain = f"PLAINTEXT://{HOST}:{node.port}"
     replicas = str(min(3, voters.count("@")))
     return _SETTINGS | {

@@ -55,7 +55,7 @@ class Child:
         return self._process.pid
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the process is there (a paused one is)."""
         return self._process.poll() is None
 
@@ -75,8 +75,8 @@ class Child:
         """
         deadline_s = time.monotonic() + timeout_s
         while not condition():
-            if not self.running or time.monotonic() > deadline_s:
-                found = f"not in {timeout_s:.0f} s" if self.running else "it ended"
+            if not self.is_running or time.monotonic() > deadline_s:
+                found = f"not in {timeout_s:.0f} s" if self.is_running else "it ended"
                 raise LabError(f"{self.name}: wanted {wanted}, but {found}; {self.last_words()}")
             time.sleep(_STEP_S)
 
@@ -90,13 +90,13 @@ class Child:
 
     def kill(self) -> None:
         """SIGKILL, to its own children too, and wait until it is gone; fine if it already is."""
-        if self.running:
+        if self.is_running:
             os.killpg(self.pid, signal.SIGKILL)
         self.wait(10.0)
 
     def stop(self, timeout_s: float = 15.0) -> int:
         """SIGTERM, then SIGKILL for one that does not end in time; return its exit code."""
-        if self.running:
+        if self.is_running:
             self.resume()
             self._process.terminate()
         try:

@@ -92,18 +92,18 @@ class FaultProxy:
                 self._join(self._server.accept()[0])
 
     def _join(self, client: socket.socket) -> None:
-        self._keep(client)
+        self._register(client)
         try:
             broker = socket.create_connection((HOST, self.upstream))
         except OSError:
             client.close()
             return
-        self._keep(broker)
+        self._register(broker)
         kinds: dict[int, tuple[int, int]] = {}
-        for job in (self._requests, self._answers):
+        for job in (self._forward_requests, self._forward_responses):
             Thread(target=job, args=(client, broker, kinds), daemon=True).start()
 
-    def _keep(self, end: socket.socket) -> None:
+    def _register(self, end: socket.socket) -> None:
         """Close it with all others; raise OSError where that is done already."""
         with self._lock:
             if not self._closed:
@@ -112,7 +112,7 @@ class FaultProxy:
         end.close()
         raise ConnectionAbortedError
 
-    def _requests(
+    def _forward_requests(
         self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
     ) -> None:
         with suppress(OSError):
@@ -124,18 +124,18 @@ class FaultProxy:
                 broker.sendall(_LENGTH.pack(len(frame)) + frame)
         _hang_up(client, broker)
 
-    def _answers(
+    def _forward_responses(
         self, client: socket.socket, broker: socket.socket, kinds: dict[int, tuple[int, int]]
     ) -> None:
         with suppress(OSError):
             while frame := _read_frame(broker):
                 (correlation,) = _CORRELATION.unpack_from(frame)
                 if correlation in kinds:
-                    self._spoil(frame, *kinds.pop(correlation))
+                    self._inject_error(frame, *kinds.pop(correlation))
                 client.sendall(_LENGTH.pack(len(frame)) + frame)
         _hang_up(client, broker)
 
-    def _spoil(self, frame: bytearray, api_key: int, version: int) -> None:
+    def _inject_error(self, frame: bytearray, api_key: int, version: int) -> None:
         with self._lock:
             error_code = self._armed.pop(api_key, None)
         if error_code is not None:

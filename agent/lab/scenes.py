@@ -27,7 +27,7 @@ def play(lab: Lab, clients: Clients, far: str) -> Iterator[str]:
     """
     yield from _payments(lab, clients)
     yield from _shipping(lab, clients, far)
-    for act in (_audit, _counts, _upgrade, _gateway):
+    for act in (_audit, _warm_up, _upgrade, _gateway):
         yield from act(lab, clients)
 
 
@@ -101,7 +101,7 @@ def _audit(lab: Lab, clients: Clients) -> Iterator[str]:
         consumer.wait_for("assigned ledger")
 
 
-def _counts(lab: Lab, clients: Clients) -> Iterator[str]:
+def _warm_up(lab: Lab, clients: Clients) -> Iterator[str]:
     lab.admin.do("create-topic clicks 4")
     lab.admin.do("produce clicks 1000")
     patient = {"acceptable.recovery.lag": "0"}

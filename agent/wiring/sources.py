@@ -88,7 +88,7 @@ def _make_source(  # noqa: PLR0911 - a table of one line each
 
 def _make_inspection(config: AgentConfig, source: GroupsSourceConfig) -> Source:
     with _require_wire_extra():
-        from agent.inspection.broker_pool import Brokers  # noqa: PLC0415 - an extra
+        from agent.inspection.broker_pool import BrokerPool  # noqa: PLC0415 - an extra
         from agent.inspection.security import open_security  # noqa: PLC0415
         from agent.sources.inspection.source import GroupsSource  # noqa: PLC0415
     cluster = config.cluster
@@ -98,8 +98,8 @@ def _make_inspection(config: AgentConfig, source: GroupsSourceConfig) -> Source:
     return GroupsSource(
         source,
         cluster=cluster.name,
-        brokers=lambda: Brokers(nodes, security),
-        watched=config.is_watched,
+        brokers=lambda: BrokerPool(nodes, security),
+        is_watched=config.is_watched,
         app_of=config.app_of,
     )
 

@@ -53,7 +53,7 @@ def test_a_fault_of_the_network_harms_nobody(
         before.wait_for("assigned", _WITHIN_S)
 
         network.begin(fault)
-        until(lambda: network.pieces >= _PIECES or not before.running, "a spoilt network")
+        until(lambda: network.pieces >= _PIECES or not before.is_running, "a spoilt network")
         network.end()
         assert agent.is_ready()
         if fault is Fault.CORRUPT:  # what wrong bytes made of a client is not ours to say

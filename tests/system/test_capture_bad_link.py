@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from agent.lab.broker import HOST, Cluster, Node, free_port
+from agent.lab.broker import HOST, BrokerPorts, Cluster, free_port
 from agent.lab.clients import Clients
 from tests.net_raw import needs_net_raw
 from tests.system.bad_link import BadLink
@@ -38,7 +38,7 @@ class Scene:
         self._admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
         return name
 
-    def _listener(self, node: Node) -> dict[str, str]:
+    def _listener(self, node: BrokerPorts) -> dict[str, str]:
         plain, link = f"PLAINTEXT://{HOST}:{node.port}", f"LINK://{self.link.near}:{self.port}"
         return {
             "listeners": f"{plain},{link},CONTROLLER://{HOST}:{node.controller_port}",

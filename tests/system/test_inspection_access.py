@@ -22,7 +22,7 @@ from confluent_kafka.admin._scram import (
 from cryptography.hazmat.primitives import serialization
 
 from agent.cli import main
-from agent.lab.broker import HOST, Cluster, Node, free_port
+from agent.lab.broker import HOST, BrokerPorts, Cluster, free_port
 from tests.system.kafka_tools import write_properties
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
@@ -93,7 +93,7 @@ class Guarded:
     def own_certificate(self) -> dict[str, str]:
         return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._own)}
 
-    def _listeners(self, node: Node) -> dict[str, str]:
+    def _listeners(self, node: BrokerPorts) -> dict[str, str]:
         plain = f"PLAINTEXT://{HOST}:{node.port}"
         guarded = f"SASL_SSL://localhost:{self.port},SSL://localhost:{self.mtls_port}"
         own = "listener.name.sasl_ssl."

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent.errors import ConfigError
-from agent.inspection.broker_pool import Brokers
+from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, RefusedError
-from agent.inspection.membership_diff import Change, Watch, Who
-from agent.inspection.poller import Polled, Poller
+from agent.inspection.membership_diff import MemberRef, MembershipChange, MembershipTracker
+from agent.inspection.poller import Poller, PollResult
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.inspection.config import GroupsSourceConfig
 from metrics.model.sample import Sample, SampleKind, Scope, digest, format_time
@@ -23,9 +23,9 @@ from metrics.model.status import RebalanceStatus
 log = logging.getLogger(__name__)
 
 _JITTER = 0.1
-_LAGS = 20
+_MAX_LAGS = 20
 """Groups of one poll whose lag is looked at: three questions each."""
-_SHARE = "share"
+_SHARE_GROUP = "share"
 _REFUSED_PAUSE_MAX_S = 300.0
 """Wrong credentials stay wrong: attempts get rarer, up to this, so that no account is locked."""
 
@@ -40,8 +40,8 @@ class GroupsSource:
         config: GroupsSourceConfig,
         *,
         cluster: str,
-        brokers: Callable[[], Brokers],
-        watched: Callable[[str], bool],
+        brokers: Callable[[], BrokerPool],
+        is_watched: Callable[[str], bool],
         app_of: Callable[[str], str] = str,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -49,10 +49,10 @@ class GroupsSource:
         self.name = config.name
         self.health = SourceHealth()
         self._config, self._cluster, self._cluster_id = config, cluster, ""
-        self._brokers, self._watched = brokers, watched
+        self._brokers, self._watched = brokers, is_watched
         self._app_of, self._clock = app_of, clock
         self._findings: list[Sample] = []
-        self._watch = Watch()
+        self._tracker = MembershipTracker()
         self._fault = ""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
@@ -64,9 +64,9 @@ class GroupsSource:
             while True:
                 began_s = time.monotonic()
                 try:
-                    changes = self._take(await poller.poll(self._watch.groups.keys()))
+                    changes = self._update(await poller.poll(self._tracker.groups.keys()))
                     refused = 0
-                    await self._look_at(changes, poller)
+                    await self._record_changes(changes, poller)
                 except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
                     self._fail(error)
                     refused += isinstance(error, RefusedError | ConfigError)
@@ -89,14 +89,14 @@ class GroupsSource:
         return tuple(
             InspectedGroup(
                 cluster=self._label,
-                group=each.facts.group,
-                group_type=each.facts.type.lower(),
-                state=each.facts.state.value,
-                members=len(each.facts.members),
-                generation=each.facts.epoch,
+                group=each.snapshot.group,
+                group_type=each.snapshot.type.lower(),
+                state=each.snapshot.state.value,
+                members=len(each.snapshot.members),
+                generation=each.snapshot.epoch,
                 changes=each.changes,
             )
-            for each in self._watch.groups.values()
+            for each in self._tracker.groups.values()
         )
 
     def findings(self) -> Sequence[Sample]:
@@ -104,18 +104,18 @@ class GroupsSource:
         found, self._findings = self._findings, []
         return found
 
-    async def _look_at(self, changes: Sequence[Change], poller: Poller) -> None:
+    async def _record_changes(self, changes: Sequence[MembershipChange], poller: Poller) -> None:
         """Record what has changed, with the lag of some groups."""
         for number, change in enumerate(changes):
             at = self._clock()
-            counts = number < _LAGS and change.group_type != _SHARE
+            counts = number < _MAX_LAGS and change.group_type != _SHARE_GROUP
             lag = await poller.lag(change.group) if counts else None
             self._findings.append(self._finding(change, at, lag))
 
-    def _finding(self, change: Change, at: float, lag: int | None) -> Sample:
+    def _finding(self, change: MembershipChange, at: float, lag: int | None) -> Sample:
         ts, group = format_time(at), change.group
-        watched = self._watch.groups.get(group)
-        who = _only(change)
+        watched = self._tracker.groups.get(group)
+        who = _only_member(change)
         joined = who is not None and who in change.joined
         return Sample(
             id=digest(Scope.GROUP, self._label, group, SampleKind.SIGNAL, ts),
@@ -132,7 +132,7 @@ class GroupsSource:
             to=RebalanceStatus.NEW_MEMBER.value if joined else None,
             status=RebalanceStatus.NEW_MEMBER.label if joined else None,
             reason=f"{len(change.joined)} joined, {len(change.left)} left",
-            generation=None if watched is None else watched.facts.epoch,
+            generation=None if watched is None else watched.snapshot.epoch,
             source=SourceKind.ADMIN,
             gained=change.moved,
             lag=lag,
@@ -148,9 +148,9 @@ class GroupsSource:
     def _label(self) -> str:
         return self._cluster or self._cluster_id
 
-    def _take(self, polled: Polled) -> list[Change]:
+    def _update(self, polled: PollResult) -> list[MembershipChange]:
         self._cluster_id = polled.cluster_id
-        changes = list(self._watch.update(polled.groups, polled.gone))
+        changes = list(self._tracker.update(polled.groups, polled.gone))
         for change in changes:
             keys = {
                 "group": change.group,
@@ -166,16 +166,16 @@ class GroupsSource:
             self.health.errors[reason] = self.health.errors.get(reason, 0) + count
         texts = [each.error for each in polled.down]
         texts += [f"{each.group}: {each.error}" for each in polled.failures[:1]]
-        self._tell("groups_partial", "; ".join(texts))
+        self._log_fault("groups_partial", "; ".join(texts))
         return changes
 
     def _fail(self, error: BrokerError | ConfigError) -> None:
         reason = error.reason if isinstance(error, BrokerError) else "config"
         self.health.up = False
         self.health.errors[reason] = self.health.errors.get(reason, 0) + 1
-        self._tell("groups_not_inspected", str(error))
+        self._log_fault("groups_not_inspected", str(error))
 
-    def _tell(self, event: str, fault: str) -> None:
+    def _log_fault(self, event: str, fault: str) -> None:
         """Log each change of state once."""
         if fault and not self._fault:
             log.warning(event, extra={"source": self.name, "error": fault})
@@ -184,7 +184,7 @@ class GroupsSource:
         self._fault = fault
 
 
-def _only(change: Change) -> Who | None:
+def _only_member(change: MembershipChange) -> MemberRef | None:
     """Return the one member that joined or left; None where there are several, or none."""
     members = change.joined | change.left
     return next(iter(members)) if len(members) == 1 else None

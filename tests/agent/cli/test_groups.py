@@ -152,7 +152,7 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
 def test_answers_with_wrong_bytes_end_in_a_sentence(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn, sound = random.Random(seed), Connection._frame
+    drawn, sound = random.Random(seed), Connection._read_frame
 
     async def changed(connection: Connection) -> bytes:
         frame = bytearray(await sound(connection))
@@ -161,8 +161,8 @@ def test_answers_with_wrong_bytes_end_in_a_sentence(
                 frame[drawn.randrange(4, len(frame))] = drawn.choice([0, 1, 0x7F, 0x80, 0xFF])
         return bytes(frame)
 
-    monkeypatch.setattr(Connection, "_frame", changed)
-    monkeypatch.setattr("agent.inspection.client.PATIENCE_S", 0.1)
+    monkeypatch.setattr(Connection, "_read_frame", changed)
+    monkeypatch.setattr("agent.inspection.client.RETRY_TIMEOUT_S", 0.1)
     with Simulated(GROUPS) as cluster:
         for arguments in (["list"], ["describe", *GROUPS, "--members", "--verbose"]) * 60:
             result = call(cluster, *arguments, "--timeout", "0.3")

@@ -48,7 +48,7 @@ def opened(port: int, security: Security | None = None, timeout_s: float = 10.0)
     async def run() -> None:
         connection = await Connection.open(HOST, port, security or Security(), timeout_s=timeout_s)
         try:
-            answer = await connection.ask(
+            answer = await connection.send(
                 Api.DESCRIBE_CLUSTER,
                 include_cluster_authorized_operations=True,
                 endpoint_type=1,

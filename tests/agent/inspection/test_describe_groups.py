@@ -7,10 +7,10 @@ from typing import TypeVar
 import pytest
 
 from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import Brokers
+from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.describe_groups import describe_groups
 from agent.inspection.errors import UnreachableError
-from agent.inspection.list_groups import Listed, list_groups
+from agent.inspection.list_groups import ClusterListing, list_groups
 from agent.inspection.model import Description, Failure, GroupState, GroupType
 from agent.inspection.security import Security
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
@@ -20,10 +20,10 @@ PATIENCE_S = 30.0
 _T = TypeVar("_T")
 
 
-def asked(cluster: Simulated, ask: Callable[[Brokers], Awaitable[_T]]) -> _T:
+def asked(cluster: Simulated, ask: Callable[[BrokerPool], Awaitable[_T]]) -> _T:
     async def run() -> _T:
         bootstrap = [(HOST, port) for port in cluster.ports.values()]
-        brokers = Brokers(bootstrap, Security, timeout_s=10.0)
+        brokers = BrokerPool(bootstrap, Security, timeout_s=10.0)
         try:
             return await ask(brokers)
         finally:
@@ -32,8 +32,8 @@ def asked(cluster: Simulated, ask: Callable[[Brokers], Awaitable[_T]]) -> _T:
     return asyncio.run(run())
 
 
-def listed(cluster: Simulated, patience_s: float = PATIENCE_S) -> Listed:
-    async def ask(brokers: Brokers) -> Listed:
+def listed(cluster: Simulated, patience_s: float = PATIENCE_S) -> ClusterListing:
+    async def ask(brokers: BrokerPool) -> ClusterListing:
         return await list_groups(brokers, await brokers.refresh(), patience_s)
 
     return asked(cluster, ask)
@@ -45,7 +45,7 @@ def described(
     return asked(
         cluster,
         lambda brokers: describe_groups(
-            brokers, names, kind, authorized_operations=True, patience_s=patience_s
+            brokers, names, kind, authorized_operations=True, timeout_s=patience_s
         ),
     )
 
@@ -269,11 +269,11 @@ def test_what_does_not_go_away_is_told_when_patience_ends() -> None:
 def test_a_coordinator_that_dies_is_replaced_by_the_next() -> None:
     with Simulated(four_types((2, 2, 2, 2)), nodes=2) as cluster:
 
-        async def ask(brokers: Brokers) -> list[Description | Failure]:
-            await describe_groups(brokers, ["share-1"], patience_s=PATIENCE_S)
+        async def ask(brokers: BrokerPool) -> list[Description | Failure]:
+            await describe_groups(brokers, ["share-1"], timeout_s=PATIENCE_S)
             cluster.kill(2)
             cluster.groups["share-1"].node_id = 1
-            return await describe_groups(brokers, ["share-1"], patience_s=PATIENCE_S)
+            return await describe_groups(brokers, ["share-1"], timeout_s=PATIENCE_S)
 
         (answer,) = asked(cluster, ask)
 
@@ -284,11 +284,11 @@ def test_a_coordinator_that_dies_is_replaced_by_the_next() -> None:
 def test_a_broker_that_came_back_is_asked_over_a_new_connection() -> None:
     with Simulated(four_types()) as cluster:
 
-        async def ask(brokers: Brokers) -> Listed:
+        async def ask(brokers: BrokerPool) -> ClusterListing:
             await brokers.refresh()
             cluster.drop_connections()
             async with asyncio.timeout(30.0):
-                while any(each.usable for each in brokers._connections.values()):  # noqa: ASYNC110
+                while any(each.is_usable for each in brokers._connections.values()):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             return await list_groups(brokers, await brokers.refresh(), PATIENCE_S)
 

@@ -4,8 +4,8 @@ from contextlib import suppress
 import pytest
 
 from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import Brokers
-from agent.inspection.lag import lag_of
+from agent.inspection.broker_pool import BrokerPool
+from agent.inspection.lag import group_lag
 from agent.inspection.model import Node
 from agent.inspection.security import Security
 from tests.agent.inspection.simulated import HOST, KAFKA_28, KAFKA_43, Group, Simulated
@@ -17,9 +17,9 @@ ENDS = {("t", 0): 100, ("t", 1): 250, ("u", 0): 7}
 def lag(cluster: Simulated, group: str = "g") -> int | None:
     async def ask() -> int | None:
         nodes = [(HOST, port) for port in cluster.ports.values()]
-        brokers = Brokers(nodes, Security)
+        brokers = BrokerPool(nodes, Security)
         try:
-            return await lag_of(brokers, group, Node(1, HOST, cluster.ports[1]))
+            return await group_lag(brokers, group, Node(1, HOST, cluster.ports[1]))
         finally:
             await brokers.close()
 

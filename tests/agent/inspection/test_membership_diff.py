@@ -1,7 +1,12 @@
 from dataclasses import replace
 
-from agent.inspection.membership_diff import Change, Watch, Who, facts_of
-from agent.inspection.model import Assigned, Description, GroupState, GroupType, Member, Node
+from agent.inspection.membership_diff import (
+    MemberRef,
+    MembershipChange,
+    MembershipTracker,
+    snapshot_of,
+)
+from agent.inspection.model import Assignment, Description, GroupState, GroupType, Member, Node
 
 CLASSIC = Description(
     group="g",
@@ -13,22 +18,22 @@ CLASSIC = Description(
     simple=False,
 )
 CONSUMER = replace(CLASSIC, type=GroupType.CONSUMER, epoch=3)
-NOBODY = frozenset[Who]()
-OWNED: Assigned = {"t": (0,)}
+NOBODY = frozenset[MemberRef]()
+OWNED: Assignment = {"t": (0,)}
 
 
-def member(member_id: str, owned: Assigned = OWNED) -> Member:
+def member(member_id: str, owned: Assignment = OWNED) -> Member:
     return Member(member_id=member_id, instance_id=None, client_id="c", host="/h", owned=owned)
 
 
-def who(member_id: str) -> Who:
-    return Who(member_id, "c", "h")
+def who(member_id: str) -> MemberRef:
+    return MemberRef(member_id, "c", "h")
 
 
-def changes(*seen: Description) -> list[Change]:
+def changes(*seen: Description) -> list[MembershipChange]:
     """Return what was told of the polls after the first."""
-    watch = Watch()
-    return [change for each in seen for change in watch.update([facts_of(each)], [])]
+    watch = MembershipTracker()
+    return [change for each in seen for change in watch.update([snapshot_of(each)], [])]
 
 
 def test_what_is_the_same_is_no_change() -> None:
@@ -39,12 +44,12 @@ def test_what_is_the_same_is_no_change() -> None:
 
 def test_a_rebalance_between_two_polls_left_another_epoch() -> None:
     assert changes(CONSUMER, replace(CONSUMER, epoch=5)) == [
-        Change("g", "consumer", NOBODY, NOBODY, 0)
+        MembershipChange("g", "consumer", NOBODY, NOBODY, 0)
     ]
 
 
 def test_partitions_that_moved_are_counted_once_the_group_is_stable() -> None:
-    three: Assigned = {"t": (0, 1, 2)}
+    three: Assignment = {"t": (0, 1, 2)}
     before = replace(CONSUMER, members=(member("a", three),))
     going_on = replace(before, state=GroupState.RECONCILING, epoch=4)
     after = replace(
@@ -59,7 +64,7 @@ def test_members_that_came_and_went_are_told() -> None:
     after = replace(CLASSIC, members=(member("b"), member("c")))
 
     assert changes(before, after) == [
-        Change("g", "classic", frozenset({who("c")}), frozenset({who("a")}), 1)
+        MembershipChange("g", "classic", frozenset({who("c")}), frozenset({who("a")}), 1)
     ]
 
 
@@ -67,7 +72,7 @@ def test_a_classic_rebalance_between_two_polls_left_other_assignments() -> None:
     before = replace(CLASSIC, members=(member("a", {"t": (0,)}), member("b", {"t": (1,)})))
     after = replace(CLASSIC, members=(member("a", {"t": (1,)}), member("b", {"t": (0,)})))
 
-    assert changes(before, after) == [Change("g", "classic", NOBODY, NOBODY, 2)]
+    assert changes(before, after) == [MembershipChange("g", "classic", NOBODY, NOBODY, 2)]
 
 
 def test_a_classic_group_is_compared_over_a_rebalance_that_a_poll_has_seen() -> None:
@@ -84,9 +89,9 @@ def test_an_upgrade_to_another_type_is_a_change() -> None:
 
 
 def test_a_group_that_is_gone_and_comes_back_begins_anew() -> None:
-    watch = Watch()
-    list(watch.update([facts_of(CONSUMER)], []))
-    list(watch.update([facts_of(replace(CONSUMER, epoch=4))], []))
+    watch = MembershipTracker()
+    list(watch.update([snapshot_of(CONSUMER)], []))
+    list(watch.update([snapshot_of(replace(CONSUMER, epoch=4))], []))
 
     assert watch.groups["g"].changes == 1
     assert list(watch.update([], ["g"])) == []

@@ -37,7 +37,7 @@ def test_one_that_is_not_as_wanted_in_time_is_raised(tmp_path: Path) -> None:
 
 def test_leaving_it_ends_it(tmp_path: Path) -> None:
     with _python("import signal; signal.pause()", tmp_path / "it.log") as child:
-        assert child.running
+        assert child.is_running
 
     assert child.wait() == -signal.SIGTERM
 

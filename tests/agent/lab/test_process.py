@@ -23,7 +23,7 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
     log = tmp_path / "m1.log"
     with Driver("m1", [sys.executable, "-c", _ECHO], log) as driver:
         yield driver
-    assert not driver.running
+    assert not driver.is_running
 
 
 def test_a_command_is_waited_for(driver: Driver) -> None:
@@ -31,7 +31,7 @@ def test_a_command_is_waited_for(driver: Driver) -> None:
 
     driver.close()
 
-    assert not driver.running
+    assert not driver.is_running
 
 
 def test_events_before_the_wanted_one_are_dropped(driver: Driver) -> None:
@@ -89,4 +89,4 @@ def test_a_paused_driver_can_be_stopped(driver: Driver) -> None:
 
     driver.stop()
 
-    assert not driver.running
+    assert not driver.is_running

@@ -187,7 +187,7 @@ class Worker:
 
     def _poll(self, path: str, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
-        while self.driver.running:
+        while self.driver.is_running:
             try:
                 urllib.request.urlopen(f"{self.url}{path}", timeout=5.0).close()
             except OSError:

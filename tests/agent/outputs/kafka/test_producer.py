@@ -171,7 +171,7 @@ def test_what_the_bounded_spool_dropped_is_counted(place: Place) -> None:
 def test_refusal_is_an_error_and_nothing_is_lost(place: Place, cluster: MockCluster) -> None:
     place.write(3)
     sink = place.sink()
-    cluster.answer_next(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
+    cluster.fail_next(PRODUCE, TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(OutputError, match="Topic authorization failed"):
         until(lambda: not sink.step())
     sink.close()

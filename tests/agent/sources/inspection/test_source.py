@@ -8,10 +8,10 @@ import pytest
 
 from agent.config.security import Mechanism
 from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import Brokers
+from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.security import Login, Security
 from agent.sources.inspection.config import GroupsSourceConfig
-from agent.sources.inspection.source import _LAGS, GroupsSource
+from agent.sources.inspection.source import _MAX_LAGS, GroupsSource
 from metrics.model.snapshot import InspectedGroup
 from tests.agent.inspection.simulated import CLUSTER_ID, HOST, KAFKA_28, Group, Simulated
 
@@ -36,7 +36,7 @@ class Running:
         nodes = [(HOST, port) for port in cluster.ports.values()]
         self.cluster = cluster
         self.source = GroupsSource(
-            config, cluster=name, brokers=lambda: Brokers(nodes, security), watched=watched
+            config, cluster=name, brokers=lambda: BrokerPool(nodes, security), is_watched=watched
         )
 
     @property
@@ -241,7 +241,8 @@ def test_a_change_is_recorded_with_what_moved_and_the_lag() -> None:
 
 def test_lag_is_looked_at_for_some_groups_of_a_poll_alone() -> None:
     groups = {
-        f"g-{n:02}": Group(members=members(1), committed={("t", 0): 1}) for n in range(_LAGS + 5)
+        f"g-{n:02}": Group(members=members(1), committed={("t", 0): 1})
+        for n in range(_MAX_LAGS + 5)
     }
     with Simulated(groups, ends={("t", 0): 4}) as cluster:
         running = Running(cluster)
