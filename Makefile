@@ -134,10 +134,14 @@ quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may chang
 kill-spark: $(READY) ## twenty kill -9 of ingest and agents, spool and topic, Parquet, Delta and Iceberg
 	KILLS=20 $(BIN)/pytest tests/system/test_kill_spark.py
 
-lock: $(READY) ## pin all that the wheel and its extras bring, with hashes: requirements.lock
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+IMAGE_LOCK = $(LOCK) --no-annotate --constraint requirements.lock
+lock: $(READY) ## pin all that wheel and extras bring, with hashes: requirements.lock, and the images' parts of it
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --extra wire --extra kafka --extra otel --extra spark --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra wire --extra kafka --extra otel --extra spark --output-file requirements.lock pyproject.toml
+	$(IMAGE_LOCK) --extra wire --extra kafka --extra otel --output-file deploy/docker/agent.lock pyproject.toml
+	$(IMAGE_LOCK) --extra spark --output-file deploy/docker/spark.lock pyproject.toml
+	$(LOCK) --no-annotate --output-file deploy/docker/build.lock deploy/docker/build.in
 
 sbom: $(READY) ## what is locked as a CycloneDX bill of materials: dist/sbom.cdx.json
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'

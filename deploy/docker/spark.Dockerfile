@@ -5,15 +5,22 @@ ARG PYTHON=docker.io/library/python:3.13-slim-bookworm
 
 FROM ${PYTHON} AS build
 WORKDIR /src
-COPY pyproject.toml README.md ./
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1
+COPY deploy/docker/build.lock deploy/docker/spark.lock ./
+RUN python -m venv /opt/build \
+    && /opt/build/bin/pip install --no-cache-dir --require-hashes -r build.lock \
+    && /opt/build/bin/pip wheel --no-cache-dir --require-hashes --no-deps --no-build-isolation \
+        --wheel-dir /wheels -r spark.lock
+COPY pyproject.toml README.md LICENSE ./
 COPY agent agent
 COPY aggregation aggregation
+COPY docs/man docs/man
 COPY kafka_rebalance_agent kafka_rebalance_agent
 COPY metrics metrics
-COPY docs/man docs/man
-RUN python -m venv /opt/agent \
-    && /opt/agent/bin/pip install --no-cache-dir --disable-pip-version-check ".[spark]" \
-    && /opt/agent/bin/pip uninstall --yes --quiet pip \
+RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && python -m venv --without-pip /opt/agent \
+    && /opt/build/bin/pip --python /opt/agent/bin/python install --no-cache-dir --no-index --no-deps \
+        /wheels/*.whl \
     && install -d -o 12472 -g 12472 -m 0750 /data/kafka-rebalance-tables /data/kafka-rebalance-reports
 
 FROM ${PYTHON}

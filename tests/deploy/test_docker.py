@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ from agent.wiring.agent_config import load
 
 ROOT = Path(__file__).parent.parent.parent
 DOCKER, COMPOSE = ROOT / "deploy" / "docker", ROOT / "deploy" / "compose"
+DOCKERFILES = (
+    Path("deploy/docker/agent.Dockerfile"),
+    Path("deploy/docker/spark.Dockerfile"),
+    Path("deploy/spark/Dockerfile"),
+)
 
 
 def tool(name: str) -> Path:
@@ -36,10 +42,10 @@ def instructions(dockerfile: Path) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("name", ["agent", "spark"])
-def test_hadolint_finds_nothing(name: str) -> None:
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=str)
+def test_hadolint_finds_nothing(dockerfile: Path) -> None:
     done = subprocess.run(
-        [tool("hadolint"), DOCKER / f"{name}.Dockerfile"],
+        [tool("hadolint"), ROOT / dockerfile],
         capture_output=True,
         text=True,
         check=False,
@@ -56,16 +62,46 @@ def test_an_image_has_two_stages_and_no_root(name: str) -> None:
     assert [line for line in lines if line.startswith("USER ")] == ["USER 12472:12472"]
 
 
-def test_what_images_copy_is_what_the_package_is_made_of() -> None:
-    kept = {
-        line[1:]
-        for line in (ROOT / ".dockerignore").read_text().splitlines()
-        if line.startswith("!")
-    }
-    for name in ("agent", "spark"):
-        lines = instructions(DOCKER / f"{name}.Dockerfile")
-        copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
-        assert {word for word in copied if not word.startswith(("--from", "/"))} == kept
+def context_of(dockerfile: Path) -> set[str]:
+    """Return what an image may copy: an ignore file of its own comes before that of all."""
+    own = ROOT / f"{dockerfile}.dockerignore"
+    lines = (own if own.exists() else ROOT / ".dockerignore").read_text().splitlines()
+    return {line[1:] for line in lines if line.startswith("!")}
+
+
+def sources_of(dockerfile: Path) -> set[str]:
+    copies = [line.split()[1:-1] for line in instructions(ROOT / dockerfile) if line[:5] == "COPY "]
+    return {word for words in copies if "--from" not in words[0] for word in words}
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=str)
+def test_what_an_image_copies_is_in_its_context(dockerfile: Path) -> None:
+    context = context_of(dockerfile)
+
+    for source in sources_of(dockerfile):
+        assert source in context or any(fnmatch(source, pattern) for pattern in context), source
+        assert source.startswith("dist/") or (ROOT / source).exists()
+
+
+def test_the_context_holds_what_images_copy_and_nothing_else() -> None:
+    copied = sources_of(DOCKERFILES[0]) | sources_of(DOCKERFILES[1])
+
+    assert context_of(DOCKERFILES[0]) == copied
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=str)
+def test_an_image_installs_what_is_locked_with_hashes(dockerfile: Path) -> None:
+    runs = [line for line in instructions(ROOT / dockerfile) if line.startswith("RUN ")]
+    steps = [step for line in runs for step in line.removeprefix("RUN ").split("&&")]
+    installs = [step.split() for step in steps if {"install", "wheel"} & set(step.split())]
+    pips = [words for words in installs if words[0].endswith("pip")]
+
+    assert pips
+    for words in pips:
+        locked = words[-1].endswith(".lock") and "--require-hashes" in words
+        isolated = "wheel" not in words or "--no-build-isolation" in words
+        assert isolated
+        assert locked or "--no-deps" in words
 
 
 def test_the_compose_file_keeps_to_its_specification() -> None:
