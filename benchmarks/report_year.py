@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import psutil
 
-from aggregation.spark.rollups.rollup_manifest import Batch, Batches
-from aggregation.spark.tables.table_fingerprint import digests
+from aggregation.spark.rollups.rollup_manifest import Manifest, RollupBatch
+from aggregation.spark.tables.table_fingerprint import digest_days
 
 YEAR_MAX_S = 25.0
 FIRST = date(2026, 1, 1)
@@ -95,8 +95,8 @@ def generate(tables: Path, groups: int, days: int, start: date = FIRST) -> int:
     for day in all_days:
         (tables / "transitions" / f"day={day}").mkdir(parents=True)
         (tables / "transitions" / f"day={day}" / "part-0.parquet").touch()
-    for day, files in digests((day, "part-0.parquet") for day in all_days).items():
-        Batches(tables / "rollups").mark(day, Batch(files=files))
+    for day, files in digest_days((day, "part-0.parquet") for day in all_days).items():
+        Manifest(tables / "rollups").mark(day, RollupBatch(files=files))
     found = db.execute(f"SELECT count(*) FROM '{tables}/rollups/*/*.parquet'").fetchone()
     return 0 if found is None else int(found[0])
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from aggregation.spark.report.plot import FAINT, INK, plain, readable, say_seconds
+from aggregation.spark.report.plot import FAINT, INK, format_seconds, plain, readable
 
 CHAR_IN = 0.062
 """Width of a character, about, at the size of labels."""
@@ -129,7 +129,7 @@ def written(value: float, unit: str) -> str:
         return "no data"
     match unit:
         case "s":
-            return say_seconds(value)
+            return format_seconds(value)
         case "percentunit":
             return f"{value:.0%}"
         case "Bps":

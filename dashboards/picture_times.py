@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from aggregation.spark.report.plot import GAP, LABEL_MAX_CHARS, readable, say_seconds
+from aggregation.spark.report.plot import GAP, LABEL_MAX_CHARS, format_seconds, readable
 from dashboards.picture_place import (
     CHAR_IN,
     TITLE_IN,
@@ -133,4 +133,4 @@ def heatmap(place: Place, panel: Mapping[str, Any], found: Found) -> None:
 
 
 def _bound(seconds: float) -> str:
-    return "more" if isinf(seconds) else say_seconds(seconds)
+    return "more" if isinf(seconds) else format_seconds(seconds)

@@ -88,7 +88,7 @@ def ingest(  # noqa: PLR0913 - one argument an option
     DIR/samples, lines that are no record to DIR/quarantine with the reason, file and offset. Killed
     at any moment, the next run goes on from there.
     """
-    say = partial(click.echo, err=True)
+    notify = partial(click.echo, err=True)
     with spark_exit():
         from aggregation.spark.ingest.job import IngestConfig, ingest_session  # noqa: PLC0415
         from aggregation.spark.session.jars import Need  # noqa: PLC0415
@@ -106,14 +106,14 @@ def ingest(  # noqa: PLR0913 - one argument an option
             keep_days=keep_days,
             metrics_listen=metrics_listen,
             metrics_file=metrics_file,
-            jars=find_jars(needs, jars, say, offline=offline),
+            jars=find_jars(needs, jars, notify, offline=offline),
         )
-        with ingest_session(config, say) as job, _signals() as stopping:
+        with ingest_session(config, notify) as job, _signals() as stopping:
             queries = job.start()
             if not once:
-                say(f"reading {', '.join(places)}; Ctrl-C ends")
+                notify(f"reading {', '.join(places)}; Ctrl-C ends")
             job.wait(queries, stopping.is_set)
-            say(str(job.done))
+            notify(str(job.done))
     if once and stopping.is_set():
         raise click.ClickException("stopped before the end; the next run goes on from here")
 

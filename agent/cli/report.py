@@ -62,10 +62,10 @@ def report(  # noqa: PLR0913 - one argument an option
     days = (_day(first), _day(last))
     if first is not None and last is not None and first > last:
         raise click.UsageError(f"--from {days[0]} is after --to {days[1]}")
-    other = _compared(compare)
-    say = partial(click.echo, err=True)
+    other = _parse_compare(compare)
+    notify = partial(click.echo, err=True)
     with spark_exit():
-        from aggregation.spark.report.context import Asked, load_facts  # noqa: PLC0415
+        from aggregation.spark.report.context import ReportRequest, load_context  # noqa: PLC0415
         from aggregation.spark.report.render import check_output, write_report  # noqa: PLC0415
         from aggregation.spark.rollups.rollup_store import check_tables, is_up_to_date  # noqa: PLC0415
         from aggregation.spark.session.session import spark_session  # noqa: PLC0415
@@ -74,20 +74,20 @@ def report(  # noqa: PLR0913 - one argument an option
         check_output(output)
         check_tables(tables)
         given = Period(*other) if isinstance(other, tuple) else other
-        asked = Asked(first=days[0], last=days[1], by=by, compared=given)
-        jars, settings = jars_of_tables(tables, say)
+        asked = ReportRequest(first=days[0], last=days[1], by=by, compared=given)
+        jars, settings = jars_of_tables(tables, notify)
         with spark_session(
             "rebalance-agent report",
-            say,
+            notify,
             jars=jars,
             settings=settings,
             quick=is_up_to_date(tables),
         ) as spark:
-            page = write_report(load_facts(spark, tables, asked, say), output, say)
+            page = write_report(load_context(spark, tables, asked, notify), output, notify)
     click.echo(page)
 
 
-def _compared(asked: str | None) -> "tuple[date, date] | bool":
+def _parse_compare(asked: str | None) -> "tuple[date, date] | bool":
     """Read ``--compare``: True is the days before, False is nothing."""
     if asked is None or asked == _BEFORE:
         return asked is not None

@@ -13,7 +13,7 @@ from agent.lab.errors import LabError
 if TYPE_CHECKING:
     from aggregation.spark.session.jars import Need
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 _OFFLINE = click.option(
     "--offline", is_flag=True, help="Fetch no jars; take those that are in the folder."
@@ -34,7 +34,7 @@ def jar_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def find_jars(
-    needs: Iterable["Need"], folder: Path | None, say: Say, *, offline: bool
+    needs: Iterable["Need"], folder: Path | None, notify: Notify, *, offline: bool
 ) -> Sequence[Path]:
     """Return the jars, fetched if need be; none under spark-submit, which has its own.
 
@@ -52,10 +52,10 @@ def find_jars(
     except LabError as error:
         raise SparkSetupError(str(error)) from error
     store = JarStore(folder=folder or default_folder(), repository=url, offline=offline)
-    return store.fetch(needs, say)
+    return store.fetch(needs, notify)
 
 
-def jars_of_tables(tables: Path, say: Say) -> tuple[Sequence[Path], Mapping[str, str]]:
+def jars_of_tables(tables: Path, notify: Notify) -> tuple[Sequence[Path], Mapping[str, str]]:
     """Return the jars and the settings that a session needs to read tables, by their format.
 
     Raises:
@@ -68,4 +68,4 @@ def jars_of_tables(tables: Path, say: Say) -> tuple[Sequence[Path], Mapping[str,
 
     found = formats(tables)
     needs = [Need(each) for each in found - {TableFormat.PARQUET}]
-    return find_jars(needs, None, say, offline=False), session_settings(found)
+    return find_jars(needs, None, notify, offline=False), session_settings(found)

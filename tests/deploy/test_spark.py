@@ -19,7 +19,7 @@ import yaml
 from agent.cli.ingest import ingest
 from agent.cli.report import report
 from agent.lab.broker import free_port
-from aggregation.spark.session.jars import pinned
+from aggregation.spark.session.jars import load_pins
 from aggregation.spark.session.java_home import java_environment
 from kafka_rebalance_agent import PACKAGES
 from tests.aggregation.spark.conftest import QUICK_JVM
@@ -54,7 +54,7 @@ def test_manifests_call_commands_as_they_are(name: str) -> None:
 
 
 def test_versions_are_those_that_are_pinned() -> None:
-    ours = {jar.coordinate for jars in pinned().values() for jar in jars}
+    ours = {jar.coordinate for jars in load_pins().values() for jar in jars}
     for path in DEPLOY.iterdir():
         text = path.read_text()
         named = re.findall(r"[\w.]+:(?:spark-sql-kafka|delta-spark|iceberg)[\w.-]+:[\d.]+", text)

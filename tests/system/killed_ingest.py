@@ -14,7 +14,7 @@ from agent.cli.ingest import ingest
 from aggregation.spark.ingest.job import TableIngest
 from aggregation.spark.tables.tables import Tables
 
-_append, _take = Tables.append, TableIngest._take
+_append, _take = Tables.append, TableIngest._write_batch
 
 
 def append_and_die(tables: Tables, *rows: Any) -> int:
@@ -39,5 +39,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "table":
         Tables.append = append_and_die  # type: ignore[method-assign, assignment]
     else:
-        TableIngest._take = take_and_die  # type: ignore[method-assign, assignment]
+        TableIngest._write_batch = take_and_die  # type: ignore[method-assign, assignment]
     ingest.main(sys.argv[2:])

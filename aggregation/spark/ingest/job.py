@@ -22,17 +22,17 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql.streaming.query import StreamingQuery
 
 from aggregation.spark.errors import SparkJobError
-from aggregation.spark.ingest.job_metrics import JobMetrics, Progress, served, write
-from aggregation.spark.ingest.progress import Ingested
+from aggregation.spark.ingest.job_metrics import JobMetrics, Progress, serve_metrics, write_metrics
+from aggregation.spark.ingest.progress import IngestProgress
 from aggregation.spark.ingest.spool_source import UNREADABLE
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.lock import table_lock
-from aggregation.spark.tables.maintenance import EVERY_S, Upkeep
+from aggregation.spark.tables.maintenance import EVERY_S, Maintenance
 from aggregation.spark.tables.schema import RECORD, Table, TableFormat
 from aggregation.spark.tables.tables import Tables, session_settings
 from metrics.model.sample import SampleKind
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 TRIGGER = "10 seconds"
 """How often a continuous ingest looks for what is new; agents roll their files every minute."""
@@ -82,7 +82,7 @@ def records(parsed: DataFrame, table: Table) -> DataFrame:
     return parsed.where(F.col("fault").isNull() & wanted).select(RECORD.fieldNames())
 
 
-def malformed(parsed: DataFrame) -> DataFrame:
+def quarantine_rows(parsed: DataFrame) -> DataFrame:
     """Return the quarantine's rows: lines that are no record, files that are broken."""
     return parsed.where(F.col("fault").isNotNull()).select(
         F.sha2(F.to_json(F.struct("file", "offset", "text")), 256).alias("id"),
@@ -98,15 +98,17 @@ def malformed(parsed: DataFrame) -> DataFrame:
 class TableIngest:
     """One run over some sources. The tables' lock must be held."""
 
-    def __init__(self, spark: SparkSession, config: IngestConfig, say: Say) -> None:
-        self._spark, self._config, self._say = spark, config, say
+    def __init__(self, spark: SparkSession, config: IngestConfig, notify: Notify) -> None:
+        self._spark, self._config, self._notify = spark, config, notify
         self._tables = Tables(folder=config.tables, format=config.format)
-        self._upkeep = Upkeep(tables=self._tables, keep_days=config.keep_days, say=say)
-        self._upkeep_at = monotonic() + EVERY_S
+        self._maintenance = Maintenance(
+            tables=self._tables, keep_days=config.keep_days, notify=notify
+        )
+        self._maintenance_at = monotonic() + EVERY_S
         self._failure: SparkJobError | None = None
         self._turn = threading.Lock()
         self._queries: dict[str, StreamingQuery] = {}
-        self.done = Ingested()
+        self.done = IngestProgress()
         self.metrics = JobMetrics(self.done, self._progress)
 
     def start(self) -> list[StreamingQuery]:
@@ -130,7 +132,7 @@ class TableIngest:
             for query in queries:
                 self._follow(query, queries, stopping)
             if self._config.once and not stopping():
-                self._upkeep.run(self._spark)
+                self._maintenance.run(self._spark)
             self._write_metrics()
         except Exception:
             if self._failure is not None:
@@ -153,30 +155,30 @@ class TableIngest:
     def _start(self, source: IngestSource) -> StreamingQuery:
         writer = (
             source.stream(self._spark)
-            .writeStream.foreachBatch(partial(self._guarded, source))
+            .writeStream.foreachBatch(partial(self._process_batch, source))
             .option("checkpointLocation", str(self._config.checkpoint(source)))
         )
         if self._config.once:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=TRIGGER).start()
 
-    def _guarded(self, source: IngestSource, batch: DataFrame, number: int) -> None:
+    def _process_batch(self, source: IngestSource, batch: DataFrame, number: int) -> None:
         with self._turn:
             try:
-                self._take(source, batch, number)
-                if monotonic() >= self._upkeep_at:
-                    self._upkeep.run(self._spark)
-                    self._upkeep_at = monotonic() + EVERY_S
+                self._write_batch(source, batch, number)
+                if monotonic() >= self._maintenance_at:
+                    self._maintenance.run(self._spark)
+                    self._maintenance_at = monotonic() + EVERY_S
                 self._write_metrics()
             except SparkJobError as error:
                 self._failure = error
                 raise
 
-    def _take(self, source: IngestSource, batch: DataFrame, number: int) -> None:
+    def _write_batch(self, source: IngestSource, batch: DataFrame, number: int) -> None:
         began_at, done = monotonic(), self.done
         parsed = source.rows(batch, self._config.checkpoint(source), number).persist()
         try:
-            self._look_at_files(parsed)
+            self._check_files(parsed)
             line = F.col("offset").isNotNull()
             lines, bad = parsed.agg(
                 F.count_if(line), F.count_if(line & F.col("fault").isNotNull())
@@ -185,32 +187,32 @@ class TableIngest:
             done.malformed += bad
             for table in (Table.TRANSITIONS, Table.SAMPLES):
                 done.appended[table] += self._tables.append(records(parsed, table), table)
-            lost = self._tables.append(malformed(parsed), Table.QUARANTINE)
+            lost = self._tables.append(quarantine_rows(parsed), Table.QUARANTINE)
             done.appended[Table.QUARANTINE] += lost
         finally:
             parsed.unpersist()
         took_s = monotonic() - began_at
         done.end_batch(took_s)
-        self._say(
+        self._notify(
             f"{source.name}: batch {number} done, {lines} lines in {took_s:.1f} s; so far {done}"
         )
 
     def _write_metrics(self) -> None:
         if self._config.metrics_file is not None:
-            write(self.metrics, self._config.metrics_file)
+            write_metrics(self.metrics, self._config.metrics_file)
 
-    def _look_at_files(self, parsed: DataFrame) -> None:
+    def _check_files(self, parsed: DataFrame) -> None:
         """Tell of files that are broken or gone, before anything is written."""
         broken = parsed.where(F.col("offset").isNull()).select("file", "fault").collect()
         for file, fault in broken:
             if fault.startswith(UNREADABLE):
                 raise SparkJobError(f"{file!r} {fault}")
         for file, fault in broken:
-            self._say(f"{file}: {fault}")
+            self._notify(f"{file}: {fault}")
 
 
 @contextmanager
-def ingest_session(config: IngestConfig, say: Say) -> Iterator[TableIngest]:
+def ingest_session(config: IngestConfig, notify: Notify) -> Iterator[TableIngest]:
     """Hold the tables' lock and a Spark session for one ingest.
 
     Raises:
@@ -223,15 +225,15 @@ def ingest_session(config: IngestConfig, say: Say) -> Iterator[TableIngest]:
         source.check()
     Tables(folder=config.tables, format=config.format).check()
     with (
-        table_lock(config.tables, say) as lock_fd,
+        table_lock(config.tables, notify) as lock_fd,
         spark_session(
             "rebalance-agent ingest",
-            say,
+            notify,
             keep_fds=(lock_fd,),
             jars=config.jars,
             settings=session_settings([config.format]),
         ) as spark,
     ):
-        job = TableIngest(spark, config, say)
-        with served(job.metrics, config.metrics_listen):
+        job = TableIngest(spark, config, notify)
+        with serve_metrics(job.metrics, config.metrics_listen):
             yield job

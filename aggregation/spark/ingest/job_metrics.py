@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.ingest.progress import Ingested
+from aggregation.spark.ingest.progress import IngestProgress
 
 Progress = Mapping[str, Any]
 """What Spark says of a stream's latest batch."""
@@ -22,7 +22,7 @@ Progress = Mapping[str, Any]
 class JobMetrics(Collector):
     """Metrics of one ingest."""
 
-    done: Ingested
+    done: IngestProgress
     progress: Callable[[], Mapping[str, Progress]]
     """By source."""
 
@@ -32,7 +32,7 @@ class JobMetrics(Collector):
         for name, text, value in (
             ("lines", "Lines and records that were read", done.lines),
             ("lines_malformed", "Lines that went to the quarantine", done.malformed),
-            ("records_known", "Records that the tables had already", done.known),
+            ("records_known", "Records that the tables had already", done.duplicates),
             ("batches", "Batches that were done", done.batches),
             ("batch_seconds", "Time that batches took", done.batch_s),
         ):
@@ -55,7 +55,7 @@ class JobMetrics(Collector):
             labels=["source"],
         )
         for source, progress in self.progress().items():
-            behind.add_metric([source], left(progress))
+            behind.add_metric([source], count_outstanding(progress))
         yield behind
 
     def registry(self) -> CollectorRegistry:
@@ -65,7 +65,7 @@ class JobMetrics(Collector):
         return registry
 
 
-def left(progress: Progress) -> int:
+def count_outstanding(progress: Progress) -> int:
     """Tell how much a batch has left for the next one."""
     (source,) = progress["sources"]
     outstanding = (source.get("metrics") or {}).get("numFilesOutstanding")
@@ -88,7 +88,7 @@ def _offsets(text: str | Mapping[str, Any] | None) -> int:
 
 
 @contextmanager
-def served(metrics: JobMetrics, address: str | None) -> Iterator[None]:
+def serve_metrics(metrics: JobMetrics, address: str | None) -> Iterator[None]:
     """Serve them at ``[HOST]:PORT``, if there is one.
 
     Raises:
@@ -113,7 +113,7 @@ def served(metrics: JobMetrics, address: str | None) -> Iterator[None]:
         thread.join()
 
 
-def write(metrics: JobMetrics, path: Path) -> None:
+def write_metrics(metrics: JobMetrics, path: Path) -> None:
     """Write them for node_exporter's textfile collector.
 
     Raises:

@@ -7,7 +7,7 @@ from aggregation.spark.tables.schema import Table
 
 
 @dataclass(slots=True)
-class Ingested:
+class IngestProgress:
     """Counts since the start."""
 
     lines: int = 0
@@ -24,7 +24,7 @@ class Ingested:
         self.latest_at = time.time()
 
     @property
-    def known(self) -> int:
+    def duplicates(self) -> int:
         """Records that the tables held already, or that came twice in a batch."""
         new = self.appended[Table.TRANSITIONS] + self.appended[Table.SAMPLES]
         return self.lines - self.malformed - new
@@ -33,6 +33,6 @@ class Ingested:
         return (
             f"{self.lines} lines: "
             f"{self.appended[Table.TRANSITIONS]} new transitions, "
-            f"{self.appended[Table.SAMPLES]} new samples, {self.known} known already, "
+            f"{self.appended[Table.SAMPLES]} new samples, {self.duplicates} known already, "
             f"{self.malformed} malformed"
         )

@@ -129,7 +129,7 @@ def read_file(file: str, day: date) -> Iterator[Row]:
     """
     offset, tail = 0, b""
     try:
-        with _opened(file) as stream:
+        with _open_file(file) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
                 *lines, tail = (tail + chunk).split(b"\n")
                 for line in lines:
@@ -157,7 +157,7 @@ def _fault(error: OSError | EOFError | zlib.error) -> str:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
+def _open_file(path: str) -> Iterator[IO[bytes]]:
     with _raw(path) as raw:
         if path.endswith(".gz"):
             with gzip.open(raw) as stream:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from aggregation.spark.report.plot import GAP, canvas, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 _SLOTS = 12
 """Bars of a few days are not drawn wider than those of so many."""
@@ -69,6 +69,6 @@ SECTION = Section(
     "itself a consequence; without one, nobody knows it.",
     empty="No rebalance began in this period.",
     query=QUERY,
-    cut=Cut.DAYS,
+    preaggregation=PreAggregation.DAYS,
     chart=chart,
 )

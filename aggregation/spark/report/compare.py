@@ -1,7 +1,7 @@
 """Two periods, side by side."""
 
 from aggregation.spark.report.section import Section, no_chart
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH sums AS (
@@ -29,6 +29,6 @@ SECTION = Section(
     "first. Periods of unequal length are compared as they are.",
     empty="There was no rebalance in either period.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=no_chart,
 )

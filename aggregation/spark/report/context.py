@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.report.section import Section
-from aggregation.spark.rollups.preaggregations import FLAPPING, By, Cut
+from aggregation.spark.rollups.preaggregations import FLAPPING, By, PreAggregation
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.period import Period
@@ -25,7 +25,7 @@ _WEEKLY_DAYS = 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReportRequest:
     """What a report is to be of; without days, of all that there are."""
 
     first: date | None = None
@@ -36,11 +36,11 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ReportContext:
     """The views ``rollups``, ``quarantine`` and ``codes`` hold what queries ask."""
 
     spark: SparkSession
-    rollups: Mapping[Cut, DataFrame]
+    rollups: Mapping[PreAggregation, DataFrame]
     period: Period
     by: By
     compared: Period | None = None
@@ -68,13 +68,13 @@ class Facts:
 
     def run(self, section: Section) -> DataFrame:
         """Return what a section's query says of the rollups that it needs."""
-        self.rollups[section.cut].createOrReplaceTempView("rollups")
+        self.rollups[section.preaggregation].createOrReplaceTempView("rollups")
         return self.spark.sql(self.query(section.query))
 
 
-def load_facts(
-    spark: SparkSession, tables: Path, asked: Asked, say: Callable[[str], None]
-) -> Facts:
+def load_context(
+    spark: SparkSession, tables: Path, request: ReportRequest, notify: Callable[[str], None]
+) -> ReportContext:
     """Bring the rollups up to date and make them known to queries.
 
     Raises:
@@ -83,15 +83,17 @@ def load_facts(
 
     """
     store = RollupStore(spark, tables)
-    with table_lock(tables / "rollups", say):
-        store.update(say)
-    period = _period(store.days(), asked)
-    other = _compared(period, asked)
-    rollups = store.rollups_of(asked.by, period, *([] if other is None else [other]))
-    return facts_from(spark, rollups, read_table(spark, tables, Table.QUARANTINE), asked, period)
+    with table_lock(tables / "rollups", notify):
+        store.update(notify)
+    period = _period(store.days(), request)
+    other = _comparison(period, request)
+    rollups = store.rollups_of(request.by, period, *([] if other is None else [other]))
+    return build_context(
+        spark, rollups, read_table(spark, tables, Table.QUARANTINE), request, period
+    )
 
 
-def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
+def context_of(rollups: DataFrame, quarantine: DataFrame, request: ReportRequest) -> ReportContext:
     """Make rollups and quarantine known to queries as views.
 
     Raises:
@@ -99,29 +101,31 @@ def facts_of(rollups: DataFrame, quarantine: DataFrame, asked: Asked) -> Facts:
 
     """
     seen = rollups.where(F.col("what") == "observed").select("day").distinct()
-    period = _period([row.day for row in seen.collect()], asked)
-    return facts_from(rollups.sparkSession, dict.fromkeys(Cut, rollups), quarantine, asked, period)
+    period = _period([row.day for row in seen.collect()], request)
+    return build_context(
+        rollups.sparkSession, dict.fromkeys(PreAggregation, rollups), quarantine, request, period
+    )
 
 
-def facts_from(
+def build_context(
     spark: SparkSession,
-    rollups: Mapping[Cut, DataFrame],
+    rollups: Mapping[PreAggregation, DataFrame],
     quarantine: DataFrame,
-    asked: Asked,
+    request: ReportRequest,
     period: Period,
-) -> Facts:
+) -> ReportContext:
     """Make the rollups of a period known to queries, which need one cut or another of them."""
     quarantine.createOrReplaceTempView("quarantine")
     names = ", ".join(f"({status.value}, '{status.label}')" for status in RebalanceStatus)
     spark.sql(f"VALUES {names} AS (code, name)").createOrReplaceTempView("codes")
-    other = _compared(period, asked)
-    return Facts(
+    other = _comparison(period, request)
+    return ReportContext(
         spark=spark,
         rollups=rollups,
         period=period,
-        by=asked.by,
+        by=request.by,
         compared=other,
-        quarantined=_asked_days(asked),
+        quarantined=_quarantine_days(request),
     )
 
 
@@ -129,19 +133,19 @@ def _between(period: Period) -> str:
     return f"day BETWEEN DATE '{period.first}' AND DATE '{period.last}'"
 
 
-def _asked_days(asked: Asked) -> str:
+def _quarantine_days(request: ReportRequest) -> str:
     """Leave an end open that was not asked for: files may be written on days without records."""
-    first = [] if asked.first is None else [f"day >= DATE '{asked.first}'"]
-    last = [] if asked.last is None else [f"day <= DATE '{asked.last}'"]
+    first = [] if request.first is None else [f"day >= DATE '{request.first}'"]
+    last = [] if request.last is None else [f"day <= DATE '{request.last}'"]
     return " AND ".join(first + last) or "true"
 
 
-def _period(seen: Sequence[date], asked: Asked) -> Period:
+def _period(seen: Sequence[date], request: ReportRequest) -> Period:
     """Take the asked days, or all that there are."""
     days = sorted(seen)
     if not days:
         raise SparkJobError("the tables are empty: there is nothing to report")
-    period = Period(asked.first or days[0], asked.last or days[-1])
+    period = Period(request.first or days[0], request.last or days[-1])
     if not any(period.first <= day <= period.last for day in days):
         raise SparkJobError(
             f"no records on the asked days: the tables hold {days[0]} to {days[-1]} (UTC)"
@@ -149,6 +153,6 @@ def _period(seen: Sequence[date], asked: Asked) -> Period:
     return period
 
 
-def _compared(period: Period, asked: Asked) -> Period | None:
-    given = asked.compared
+def _comparison(period: Period, request: ReportRequest) -> Period | None:
+    given = request.compared
     return (period.before if given else None) if isinstance(given, bool) else given

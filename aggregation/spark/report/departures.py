@@ -3,7 +3,7 @@
 from aggregation.rebalances.departures import DepartureKind
 from aggregation.spark.report.plot import GAP, TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import COLOURS
 from metrics.model.status import RebalanceStatus as Status
 
@@ -57,6 +57,6 @@ SECTION = Section(
     "dropped is a poll interval that was too short; removed is an admin's doing.",
     empty="No member went in this period.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=chart,
 )

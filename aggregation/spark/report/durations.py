@@ -1,8 +1,8 @@
 """How long rebalances took: of whole groups, and of single members."""
 
-from aggregation.spark.report.plot import ACCENT, TOP, bars, log_time_axis, say_seconds
+from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, log_time_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 _SHARES = ("p50_s", "p95_s", "p99_s")
 
@@ -48,7 +48,7 @@ def chart(rows: Rows) -> Chart | None:
     log_time_axis(axes)
     axes.margins(x=0.08)
     slowest = shown[0]
-    longest = say_seconds(slowest["p95_s"])
+    longest = format_seconds(slowest["p95_s"])
     alt = f"Durations per group; {subject(slowest)} has the longest p95, {longest}."
     return Chart(figure, alt, (Key("var(--accent)", "large to small dot: p50, p95, p99"),))
 
@@ -61,6 +61,6 @@ SECTION = Section(
     "one is shown. What has no start or end has no length here.",
     empty="No rebalance began in this period.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=chart,
 )

@@ -1,7 +1,7 @@
 """Members that come and go."""
 
 from aggregation.spark.report.section import Section, no_chart
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH days AS (
@@ -30,6 +30,6 @@ SECTION = Section(
     "dropped for their poll interval, or left.",
     empty="No member was gone three times on one day.",
     query=QUERY,
-    cut=Cut.FLAPPING,
+    preaggregation=PreAggregation.FLAPPING,
     chart=no_chart,
 )

@@ -1,8 +1,8 @@
 """Who loses the most time."""
 
-from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
+from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, subject
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH totals AS (
@@ -27,7 +27,7 @@ def chart(rows: Rows) -> Chart | None:
     figure, axes = bars([subject(row) for row in shown])
     axes.barh(range(len(shown)), [r["lost_s"] for r in shown], 0.66, color=ACCENT, alpha=0.85)
     time_axis(axes, shown[0]["lost_s"])
-    most = say_seconds(shown[0]["lost_s"])
+    most = format_seconds(shown[0]["lost_s"])
     return Chart(figure, f"Time lost by group; {subject(shown[0])} lost the most, {most}.")
 
 
@@ -38,6 +38,6 @@ SECTION = Section(
     "ten minutes.",
     empty="No rebalance began in this period.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=chart,
 )

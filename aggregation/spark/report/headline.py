@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aggregation.spark.report.causes import by_cause
-from aggregation.spark.report.plot import readable, say_seconds
+from aggregation.spark.report.plot import format_seconds, readable
 from aggregation.spark.report.section import Rows, subject
-from aggregation.spark.report.share import say_share
+from aggregation.spark.report.share import format_share
 from aggregation.spark.tables.period import Period
 from metrics.model.status import RebalanceStatus
 
@@ -31,11 +31,11 @@ def title(tables: Tables, period: Period, by: str) -> str:
     """Say in one sentence what happened."""
     change, rows = _change(tables), tables["groups"]
     if not rows:
-        return f"No rebalance {say_days(period)}; {count(len(tables['share']), by)} observed."
+        return f"No rebalance {format_days(period)}; {count(len(tables['share']), by)} observed."
     if change is None:
         total = count(_total(tables), "rebalance")
-        return f"{total} in {count(len(rows), by)} {say_days(period)}."
-    return f"Rebalances {_moved(change)} against the week before{_blame(rows)}."
+        return f"{total} in {count(len(rows), by)} {format_days(period)}."
+    return f"Rebalances {_describe_change(change)} against the week before{_blame(rows)}."
 
 
 def _change(tables: Tables) -> float | None:
@@ -45,7 +45,7 @@ def _change(tables: Tables) -> float | None:
     return change
 
 
-def _moved(change: float) -> str:
+def _describe_change(change: float) -> str:
     if abs(change) < _NOTABLE:
         return "stayed the same"
     return f"{'rose' if change > 0 else 'fell'} {100 * abs(change):,.0f} %"
@@ -55,7 +55,7 @@ def _blame(rows: Rows) -> str:
     top = rows[0]
     if len(rows) == 1 or (top["share_of_lost"] or 0.0) < _BLAMED:
         return ""
-    share = say_share(top["share_of_lost"])
+    share = format_share(top["share_of_lost"])
     return f"; {readable(subject(top))} alone causes {share} of the lost time"
 
 
@@ -67,7 +67,7 @@ def sentences(tables: Tables, period: Period, by: str) -> list[str]:
         _durations(tables),
         _share(tables),
         _triggers(tables),
-        _compared(tables),
+        _comparison(tables),
         _faults(tables),
     ]
     return [sentence for sentence in said if sentence]
@@ -81,16 +81,16 @@ def figures(tables: Tables) -> list[Figure]:
     seen = sum(row["triggered"] for row in tables["triggers"])
     return [
         Figure(f"{_total(tables):,}", "rebalances", "groups"),
-        Figure(say_seconds(lost), "lost by members", "groups"),
+        Figure(format_seconds(lost), "lost by members", "groups"),
         Figure(f"{seen:,}", "with a known trigger", "triggers"),
-        Figure(say_seconds(longest), "the longest", "durations"),
-        Figure(say_share(top), "most time rebalancing", "share"),
+        Figure(format_seconds(longest), "the longest", "durations"),
+        Figure(format_share(top), "most time rebalancing", "share"),
         Figure(f"{len(tables['storms']):,}", "storms", "storms"),
         Figure(f"{faults(tables):,}", "faults in the data", "quality"),
     ]
 
 
-def say_days(period: Period) -> str:
+def format_days(period: Period) -> str:
     """Write the days of a period as people do."""
     first, last = period.first, period.last
     end = f"{last.day} {last:%B %Y}"
@@ -120,8 +120,8 @@ def _what_was(tables: Tables, period: Period, by: str) -> str | None:
         return None
     rows = tables["groups"]
     found = f"{count(_total(tables), 'rebalance')} in {count(len(rows), by)}"
-    lost = say_seconds(sum(row["lost_s"] for row in rows))
-    return f"{found} {say_days(period)} cost their members {lost}."
+    lost = format_seconds(sum(row["lost_s"] for row in rows))
+    return f"{found} {format_days(period)} cost their members {lost}."
 
 
 def _causes(tables: Tables) -> str | None:
@@ -145,8 +145,8 @@ def _durations(tables: Tables) -> str | None:
         return None
     slow = max(rows, key=lambda row: row["max_s"])
     return (
-        f"The longest took {say_seconds(slow['max_s'])}, in {readable(subject(slow))}, "
-        f"where half of them took {say_seconds(slow['p50_s'])} or less."
+        f"The longest took {format_seconds(slow['max_s'])}, in {readable(subject(slow))}, "
+        f"where half of them took {format_seconds(slow['p50_s'])} or less."
     )
 
 
@@ -155,7 +155,7 @@ def _share(tables: Tables) -> str | None:
     if row is None or not row["share"]:
         return None
     return (
-        f"{readable(subject(row))} was rebalancing for {say_share(row['share'])} of the time "
+        f"{readable(subject(row))} was rebalancing for {format_share(row['share'])} of the time "
         "that it was observed."
     )
 
@@ -171,13 +171,13 @@ def _triggers(tables: Tables) -> str | None:
     )
 
 
-def _compared(tables: Tables) -> str | None:
+def _comparison(tables: Tables) -> str | None:
     rows = tables.get("compare")
     if rows is None:
         return None
     now = sum(row["rebalances"] for row in rows)
     before = sum(row["rebalances_before"] for row in rows)
-    moved = f": they {_moved(now / before - 1)}" if before else ""
+    moved = f": they {_describe_change(now / before - 1)}" if before else ""
     return f"The other period had {count(before, 'rebalance')}, this one {now:,}{moved}."
 
 

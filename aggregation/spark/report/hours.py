@@ -4,7 +4,7 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from aggregation.spark.report.plot import canvas
 from aggregation.spark.report.section import Chart, Rows, Section
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import COLOURS
 from metrics.model.status import RebalanceStatus
 
@@ -51,6 +51,6 @@ SECTION = Section(
     note="Rebalances by the hour (UTC) and weekday of their start: the darker, the more.",
     empty="No rebalance began in this period.",
     query=QUERY,
-    cut=Cut.DAYS,
+    preaggregation=PreAggregation.DAYS,
     chart=chart,
 )

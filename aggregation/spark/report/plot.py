@@ -94,14 +94,14 @@ def time_axis(axes: Axes, longest_s: float) -> None:
     """Put the ticks of a linear axis from 0 where people expect them: at 15 min, not at 16.7."""
     step = next((s for s in _STEPS_S if longest_s / s <= _TICKS), _STEPS_S[-1])
     axes.xaxis.set_major_locator(MaxNLocator(_TICKS) if longest_s < 1 else MultipleLocator(step))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_seconds(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
 
 
 def log_time_axis(axes: Axes) -> None:
     """Make a logarithmic axis of seconds, with ticks where people expect them."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(_LOG_S))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_seconds(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
@@ -111,7 +111,7 @@ def count_axis(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def say_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Write a length of time for people: ``250 ms``, ``3.5 s``, ``12 min``, ``2.1 h``."""
     if seconds == 0:
         return "0"

@@ -1,7 +1,7 @@
 """How far the data can be trusted."""
 
 from aggregation.spark.report.section import Section, no_chart
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUARANTINED = "(quarantine)"
 
@@ -37,6 +37,6 @@ SECTION = Section(
     "see.",
     empty="",
     query=QUERY,
-    cut=Cut.DAYS,
+    preaggregation=PreAggregation.DAYS,
     chart=no_chart,
 )

@@ -25,10 +25,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.report import COMPARE, SECTIONS, headline
-from aggregation.spark.report.context import Facts
+from aggregation.spark.report.context import ReportContext
 from aggregation.spark.report.plot import plain, readable, style, svg
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
-from aggregation.spark.report.share import say_share
+from aggregation.spark.report.share import format_share
 from aggregation.spark.session.session import small_queries
 from metrics.model.status import BY_LABEL
 
@@ -58,7 +58,7 @@ def check_output(output: Path) -> None:
         )
 
 
-def write_report(facts: Facts, output: Path, say: Callable[[str], None]) -> Path:
+def write_report(context: ReportContext, output: Path, notify: Callable[[str], None]) -> Path:
     """Compute and write everything; return the page's path. Older files of the same name go.
 
     Raises:
@@ -67,15 +67,15 @@ def write_report(facts: Facts, output: Path, say: Callable[[str], None]) -> Path
     """
     tables: dict[str, Rows] = {}
     figures: dict[str, str] = {}
-    sections = sections_of(facts)
-    with small_queries(facts.spark), ThreadPoolExecutor(_AT_ONCE) as pool:
-        frames = [facts.run(section) for section in sections]
-        for section, rows in zip(sections, pool.map(_collected, frames), strict=True):
+    sections = sections_of(context)
+    with small_queries(context.spark), ThreadPoolExecutor(_AT_ONCE) as pool:
+        frames = [context.run(section) for section in sections]
+        for section, rows in zip(sections, pool.map(_collect, frames), strict=True):
             tables[section.name], figures[section.name] = rows, _figure(section, rows)
-            say(f"{len(tables)}/{len(sections)} {section.title}")
+            notify(f"{len(tables)}/{len(sections)} {section.title}")
     schemas = {s.name: to_arrow_schema(f.schema) for s, f in zip(sections, frames, strict=True)}
     page = output / PAGE
-    text = _page(tables, figures, facts)
+    text = _page(tables, figures, context)
     try:
         output.mkdir(parents=True, exist_ok=True)
         for name, rows in tables.items():
@@ -87,13 +87,13 @@ def write_report(facts: Facts, output: Path, say: Callable[[str], None]) -> Path
     return page
 
 
-def sections_of(facts: Facts) -> Sequence[Section]:
+def sections_of(context: ReportContext) -> Sequence[Section]:
     """Return the sections of a page in their order."""
     first, *others = SECTIONS
-    return [first, COMPARE, *others] if facts.compared is not None else SECTIONS
+    return [first, COMPARE, *others] if context.compared is not None else SECTIONS
 
 
-def _collected(frame: DataFrame) -> Rows:
+def _collect(frame: DataFrame) -> Rows:
     return [_in_utc(row.asDict()) for row in frame.collect()]
 
 
@@ -121,11 +121,11 @@ def _csv_cell(value: Any) -> Any:
     return value
 
 
-def _page(tables: dict[str, Rows], figures: dict[str, str], facts: Facts) -> str:
-    lead = " ".join(headline.sentences(tables, facts.period, facts.by))
-    sections = sections_of(facts)
+def _page(tables: dict[str, Rows], figures: dict[str, str], context: ReportContext) -> str:
+    lead = " ".join(headline.sentences(tables, context.period, context.by))
+    sections = sections_of(context)
     return _template.substitute(
-        title=escape(headline.title(tables, facts.period, facts.by)),
+        title=escape(headline.title(tables, context.period, context.by)),
         lead=escape(lead),
         figures="".join(
             f'<li><a href="#{figure.section}"><b>{escape(figure.value)}</b></a>'
@@ -141,7 +141,7 @@ def _page(tables: dict[str, Rows], figures: dict[str, str], facts: Facts) -> str
         ),
         queries="".join(
             f'<h3 id="query-{section.name}">{escape(section.title)}</h3>'
-            f"<pre>{escape(facts.query(section.query))}</pre>"
+            f"<pre>{escape(context.query(section.query))}</pre>"
             for section in sections
         ),
     )
@@ -175,7 +175,7 @@ def _swatch(key: Key) -> str:
 
 
 def _table(rows: Rows) -> str:
-    shown = [_shown(row) for row in rows[:ROWS_SHOWN]]
+    shown = [_visible_columns(row) for row in rows[:ROWS_SHOWN]]
     head = "".join(
         f"<th{_side([row[name] for row in shown])}>{escape(_heading(name))}</th>"
         for name in shown[0]
@@ -185,7 +185,7 @@ def _table(rows: Rows) -> str:
     return f'<div class="wide">{table}</div>'
 
 
-def _shown(row: Row) -> Row:
+def _visible_columns(row: Row) -> Row:
     """Return what the page shows of a row: one name for cluster and group, words for codes."""
     named = next((name for name in ("group", "app") if name in row and "cluster" in row), None)
     told = {name for name in row if not {f"{name}_name", f"{name}_label"} & set(row)}
@@ -220,13 +220,13 @@ def _cell(name: str, value: Any) -> str:
         short = escape(readable(value, _CELL_MAX_CHARS))
         return f'<td title="{escape(plain(value))}">{short}</td>'
     kind = "when" if isinstance(value, date) else "number"
-    return f'<td class="{kind}">{escape(_say(name, value))}</td>'
+    return f'<td class="{kind}">{escape(_format_value(name, value))}</td>'
 
 
-def _say(name: str, value: float | date) -> str:
+def _format_value(name: str, value: float | date) -> str:
     match value:
         case float() if name.startswith("share"):
-            return say_share(value)
+            return format_share(value)
         case float() if name.endswith("change"):
             return f"{100 * value:+,.0f} %"
         case int():

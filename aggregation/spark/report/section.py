@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import COLOURS, UNKNOWN_COLOUR
 from metrics.model.status import RebalanceStatus
 
@@ -45,7 +45,7 @@ class Section:
     """What to say where the table has no rows."""
     query: str
     """SQL over the views of `facts.Facts`, which fills in ``$keys``, ``$period`` and the like."""
-    cut: Cut
+    preaggregation: PreAggregation
     """Which of the rollups the query needs."""
     chart: Callable[[Rows], Chart | None]
 

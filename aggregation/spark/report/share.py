@@ -4,7 +4,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from aggregation.spark.report.plot import ACCENT, TOP, bars
 from aggregation.spark.report.section import Chart, Rows, Section, subject
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH days AS (
@@ -32,15 +32,15 @@ def chart(rows: Rows) -> Chart | None:
         return None
     figure, axes = bars(list(top))
     drawn = axes.barh(range(len(top)), list(top.values()), 0.66, color=ACCENT, alpha=0.85)
-    axes.bar_label(drawn, [say_share(value) for value in top.values()], padding=4)
+    axes.bar_label(drawn, [format_share(value) for value in top.values()], padding=4)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_share(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_share(value)))
     axes.margins(x=0.1)
     name, most = next(iter(top.items()))
-    return Chart(figure, f"Share of time rebalancing; {name} has most, {say_share(most)}.")
+    return Chart(figure, f"Share of time rebalancing; {name} has most, {format_share(most)}.")
 
 
-def say_share(value: float) -> str:
+def format_share(value: float) -> str:
     """Write a share as a percentage that does not round something down to nothing."""
     percent = 100 * value
     if 0 < percent < 0.01:
@@ -55,6 +55,6 @@ SECTION = Section(
     "from its first to its last record. One minus it is the service level.",
     empty="No group was observed in this period.",
     query=QUERY,
-    cut=Cut.WORST,
+    preaggregation=PreAggregation.WORST,
     chart=chart,
 )

@@ -1,8 +1,8 @@
 """How much time members spent in each status."""
 
-from aggregation.spark.report.plot import GAP, TOP, bars, say_seconds, time_axis
+from aggregation.spark.report.plot import GAP, TOP, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH held AS (
@@ -36,7 +36,7 @@ def chart(rows: Rows) -> Chart | None:
         axes.barh(range(len(names)), widths, 0.66, left, color=colour, edgecolor=GAP, linewidth=0.7)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     time_axis(axes, max(left))
-    alt = f"Time in each status above 0; {names[0]} spent the most, {say_seconds(max(left))}."
+    alt = f"Time in each status above 0; {names[0]} spent the most, {format_seconds(max(left))}."
     return Chart(figure, alt, tuple(cause_key(code) for code in codes))
 
 
@@ -48,6 +48,6 @@ SECTION = Section(
     "to 13 of its own.",
     empty="No member was above 0 in this period.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=chart,
 )

@@ -1,7 +1,7 @@
 """Windows in which a group rebalanced again and again."""
 
 from aggregation.spark.report.section import Section, no_chart
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 SELECT $keys, last_at AS since, sum(times) AS rebalances, sum(member_seconds) AS lost_s
@@ -18,6 +18,6 @@ SECTION = Section(
     note="Windows of ten minutes in which one group began five rebalances or more.",
     empty="There was no storm in this period.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=no_chart,
 )

@@ -1,8 +1,8 @@
 """The members that the others waited for."""
 
-from aggregation.spark.report.plot import ACCENT, TOP, bars, say_seconds, time_axis
+from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, member
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 SELECT $keys, client_id, host, sum(times) AS held_up, sum(seconds) AS waited_s,
@@ -22,7 +22,7 @@ def chart(rows: Rows) -> Chart | None:
     figure, axes = bars([member(row) for row in shown])
     axes.barh(range(len(shown)), [r["waited_s"] for r in shown], 0.66, color=ACCENT, alpha=0.85)
     time_axis(axes, shown[0]["waited_s"])
-    most = f"{shown[0]['client_id']}, {say_seconds(shown[0]['waited_s'])}"
+    most = f"{shown[0]['client_id']}, {format_seconds(shown[0]['waited_s'])}"
     return Chart(figure, f"How long groups waited for members; longest for {most}.")
 
 
@@ -32,6 +32,6 @@ SECTION = Section(
     note="The last to join, where it came at least a second after all others, or who fell silent.",
     empty="No group waited for a single member in this period.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=chart,
 )

@@ -1,7 +1,7 @@
 """Kafka Streams: probing and other follow-ups."""
 
 from aggregation.spark.report.section import Section, no_chart
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH found AS (
@@ -28,6 +28,6 @@ SECTION = Section(
     "these statuses and in 10.",
     empty="No Streams instance was seen in a status of its own.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=no_chart,
 )

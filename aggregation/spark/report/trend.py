@@ -2,7 +2,7 @@
 
 from aggregation.spark.report.plot import ACCENT, canvas, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH weeks AS (
@@ -55,6 +55,6 @@ SECTION = Section(
     "that were not at 0.",
     empty="Nothing was observed in this period.",
     query=QUERY,
-    cut=Cut.DAYS,
+    preaggregation=PreAggregation.DAYS,
     chart=chart,
 )

@@ -2,7 +2,7 @@
 
 from aggregation.spark.report.plot import TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, member
-from aggregation.spark.rollups.preaggregations import Cut
+from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH causes AS (
@@ -54,6 +54,6 @@ SECTION = Section(
     "whose trigger nobody knows are not here.",
     empty="No rebalance of this period has a known trigger.",
     query=QUERY,
-    cut=Cut.GROUPS,
+    preaggregation=PreAggregation.GROUPS,
     chart=chart,
 )

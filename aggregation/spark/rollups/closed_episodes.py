@@ -21,7 +21,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from aggregation.spark.rollups.member_episodes import CODES, MEMBER, moves, nameless_moves, narrowed
+from aggregation.spark.rollups.member_episodes import (
+    CODES,
+    MEMBER,
+    moves,
+    moves_without_episode,
+    select_columns,
+)
 from aggregation.spark.rollups.parquet_scan import files_of, read_moves, shares
 from aggregation.spark.rollups.rollups import BUCKETS_PER_DOUBLING, LEAST_S
 from aggregation.spark.session.workers import map_batches
@@ -56,30 +62,30 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-def summed(records: DataFrame) -> DataFrame:
+def sum_episodes(records: DataFrame) -> DataFrame:
     """Add up the table ``transitions``, or some days of it: rows of `SUMS`.
 
     Rows of one key can be several, of each task and chunk: they add up.
     """
     files = files_of(records)
     if files is None:
-        return map_batches(narrowed(moves(records)), added_up, SUMS)
+        return map_batches(select_columns(moves(records)), sum_moves, SUMS)
     dealt = shares(files)
     numbers = records.sparkSession.range(0, len(dealt), numPartitions=max(1, len(dealt)))
-    named = map_batches(numbers, partial(_added_up_of, dealt), SUMS)
-    nameless = map_batches(narrowed(nameless_moves(records)), added_up, SUMS)
+    named = map_batches(numbers, partial(_sum_shares, dealt), SUMS)
+    nameless = map_batches(select_columns(moves_without_episode(records)), sum_moves, SUMS)
     return named.unionByName(nameless)
 
 
-def _added_up_of(
+def _sum_shares(
     dealt: Sequence[Sequence[Path]], numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in numbers:
         for number in batch["id"].to_pylist():
-            yield from added_up(chain.from_iterable(map(read_moves, dealt[number])))
+            yield from sum_moves(chain.from_iterable(map(read_moves, dealt[number])))
 
 
-def added_up(
+def sum_moves(
     batches: Iterable[pa.RecordBatch], chunk_rows: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
     """Add up moves (`narrowed`) that one task reads, at most 2^21 rows at a time."""
@@ -96,15 +102,15 @@ def _chunks(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
         for start in range(0, batch.num_rows, most):
             piece = batch.slice(start, most)
             if rows + piece.num_rows > most:
-                yield _encoded(pa.Table.from_batches(held))
+                yield _encode_names(pa.Table.from_batches(held))
                 held, rows = [], 0
             held.append(piece)
             rows += piece.num_rows
     if held:
-        yield _encoded(pa.Table.from_batches(held))
+        yield _encode_names(pa.Table.from_batches(held))
 
 
-def _encoded(moves: pa.Table) -> pa.Table:
+def _encode_names(moves: pa.Table) -> pa.Table:
     """Give every name a number."""
     for place, name in enumerate(moves.column_names):
         if name in _NAMES and not pa.types.is_dictionary(moves[name].type):
@@ -129,7 +135,7 @@ class _Chains:
     @classmethod
     def of(cls, moves: pa.Table) -> "_Chains":
         """Follow the chains of some moves."""
-        episodes, owners = _numbered(moves, "episode"), _numbered(moves, *_OWNER)
+        episodes, owners = _number_rows(moves, "episode"), _number_rows(moves, *_OWNER)
         order = _in_order(episodes, owners, moves["at"].to_numpy())
         at, to, left = (moves[name].to_numpy()[order] for name in ("at", "to", "from"))
         changes = (np.diff(episodes[order]) != 0) | (np.diff(owners[order]) != 0)
@@ -153,7 +159,7 @@ class _Chains:
         return self.at[self.last] - self.at[self.first]
 
 
-def _numbered(moves: pa.Table, *names: str) -> Numbers:
+def _number_rows(moves: pa.Table, *names: str) -> Numbers:
     """Number what some columns say together."""
     numbers, count = np.zeros(moves.num_rows, np.int64), 1
     for name in names:
@@ -179,65 +185,65 @@ def _in_order(episodes: Numbers, owners: Numbers, at: Numbers) -> Numbers:
 
 
 def _members(chains: _Chains) -> pa.Table:
-    of = _Named.by(_OWNER, chains)
-    sums = of.added(chains.to[chains.first], chains.micros(), number="code")
-    return _shaped(sums, what="member", kind="ended")
+    of = _Owners.by(_OWNER, chains)
+    sums = of.sum_by(chains.to[chains.first], chains.micros(), number="code")
+    return _to_schema(sums, what="member", kind="ended")
 
 
 def _lengths(chains: _Chains) -> pa.Table:
-    of, micros = _Named.by(_GROUP, chains), chains.micros()
+    of, micros = _Owners.by(_GROUP, chains), chains.micros()
     doublings = np.log2(np.maximum(micros / MICROS, LEAST_S))
     buckets = np.floor(doublings * BUCKETS_PER_DOUBLING).astype(np.int64)
-    sums = of.added(buckets, micros, number="bucket")
-    return _shaped(sums.drop_columns("seconds"), what="duration", kind="member")
+    sums = of.sum_by(buckets, micros, number="bucket")
+    return _to_schema(sums.drop_columns("seconds"), what="duration", kind="member")
 
 
 def _statuses(chains: _Chains) -> pa.Table:
-    of = _Named.by(_GROUP, chains)
+    of = _Owners.by(_GROUP, chains)
     entered = np.flatnonzero(~chains.other & (chains.to != 0))
     held = chains.at[entered + 1] - chains.at[entered]
     lasting = held > 0
-    each = of.repeated(chains.last - chains.first).where(lasting)
-    sums = each.added(chains.to[entered][lasting], held[lasting], number="code")
-    return _shaped(sums.drop_columns("times"), what="status", kind=None)
+    each = of.repeat(chains.last - chains.first).where(lasting)
+    sums = each.sum_by(chains.to[entered][lasting], held[lasting], number="code")
+    return _to_schema(sums.drop_columns("times"), what="status", kind=None)
 
 
 def _rest(chains: _Chains) -> pa.Table:
     rows = chains.moves.take(chains.order[chains.other])
-    return _shaped(rows, what="rest", kind=None)
+    return _to_schema(rows, what="rest", kind=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
+class _Owners:
     """Whose each of some things is."""
 
     labels: pa.Table
     """Of those that are named, in the order of their numbers."""
-    whose: Numbers
+    indices: Numbers
 
     @classmethod
-    def by(cls, names: Sequence[str], chains: _Chains) -> "_Named":
+    def by(cls, names: Sequence[str], chains: _Chains) -> "_Owners":
         """Number the owners of whole episodes."""
         firsts = chains.moves.select(names).take(chains.order[chains.first])
-        encoded = pa.array(_numbered(firsts, *names)).dictionary_encode()
+        encoded = pa.array(_number_rows(firsts, *names)).dictionary_encode()
         whose = encoded.indices.to_numpy().astype(np.int64)
         any_of = np.empty(len(encoded.dictionary), np.int64)
         any_of[whose] = np.arange(len(whose))
-        return cls(labels=firsts.take(any_of), whose=whose)
+        return cls(labels=firsts.take(any_of), indices=whose)
 
-    def repeated(self, times: Numbers) -> "_Named":
+    def repeat(self, counts: Numbers) -> "_Owners":
         """Return the owners of things of which each has some."""
-        return _Named(labels=self.labels, whose=np.repeat(self.whose, times))
+        return _Owners(labels=self.labels, indices=np.repeat(self.indices, counts))
 
-    def where(self, wanted: Flags) -> "_Named":
+    def where(self, wanted: Flags) -> "_Owners":
         """Return the owners of some of the things."""
-        return _Named(labels=self.labels, whose=self.whose[wanted])
+        return _Owners(labels=self.labels, indices=self.indices[wanted])
 
-    def added(self, numbers: Numbers, micros: Numbers, *, number: str) -> pa.Table:
+    def sum_by(self, numbers: Numbers, micros: Numbers, *, number: str) -> pa.Table:
         """Add up by owner and by a small number."""
         least = numbers.min(initial=0)
         width = int(numbers.max(initial=0) - least) + 1
-        keys = self.whose * width + (numbers - least)
+        keys = self.indices * width + (numbers - least)
         times = np.bincount(keys)
         found = np.flatnonzero(times)
         seconds = np.bincount(keys, weights=micros)[found] / MICROS
@@ -248,7 +254,7 @@ class _Named:
         return rows
 
 
-def _shaped(rows: pa.Table, *, what: str, kind: str | None) -> pa.Table:
+def _to_schema(rows: pa.Table, *, what: str, kind: str | None) -> pa.Table:
     """Bring rows into the shape of `SUMS`."""
     schema, count = to_arrow_schema(SUMS), rows.num_rows
     given = {name: rows[name] for name in rows.column_names} | {

@@ -56,14 +56,14 @@ class GroupDays:
         """What is not over yet, as it looks so far."""
 
     def day(
-        self, day: date, events: Iterable[Sample], told: Mapping[str, str]
+        self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]
     ) -> Sequence[ExplainedRebalance]:
         """Return what is over by the end of a day.
 
         ``told`` are the agents and when each was last heard of (RFC 3339) by then.
         """
         records = [*self.carried.records, *events]
-        made = sorted(explained(records, told), key=_order)
+        made = sorted(explain_records(records, last_seen), key=_order)
         counted = self.carried.counted_to, self.carried.counted_id
         new = [each for each in made if _order(each) > counted]
         midnight = ends_at(day)
@@ -71,19 +71,19 @@ class GroupDays:
         self.pending = new[len(over) :]
         before = made[: len(made) - len(self.pending)][-_ROUNDS_KEPT:]
         starts = [each.round.started_at for each in [*before, *self.pending[:1]]]
-        kept = _kept(records, _cut(made, min([midnight - RETURN_S, *starts])), midnight)
+        kept = _retain(records, _cut(made, min([midnight - RETURN_S, *starts])), midnight)
         self.carried = Carried(tuple(kept), *(_order(over[-1]) if over else counted))
         return over
 
 
-def explained(records: Iterable[Sample], told: Mapping[str, str]) -> list[ExplainedRebalance]:
+def explain_records(records: Iterable[Sample], last_seen: Mapping[str, str]) -> list[ExplainedRebalance]:
     """Return the rebalances of one group, whatever order its records come in.
 
     ``told`` are the agents and when each was last heard of (RFC 3339).
     """
     in_order = sorted(records, key=_place)
     agents = {record.agent for record in in_order}
-    alive = [_sign_of_life(agent, told[agent]) for agent in agents if agent in told]
+    alive = [_presence_record(agent, last_seen[agent]) for agent in agents if agent in last_seen]
     return explain_rebalances([*in_order, *alive])
 
 
@@ -105,7 +105,7 @@ def _cut(made: Sequence[ExplainedRebalance], since: float) -> float:
     return since
 
 
-def _kept(records: Sequence[Sample], since: float, midnight: float) -> list[Sample]:
+def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sample]:
     """Return the records from a time on, whole episodes, and members that are still under way."""
     cut = format_time(since)
     latest: dict[str | None, Sample] = {}
@@ -126,7 +126,7 @@ def _place(record: Sample) -> tuple[str, str]:
     return record.ts, record.id
 
 
-def _sign_of_life(agent: str, ts: str) -> Sample:
+def _presence_record(agent: str, ts: str) -> Sample:
     return Sample(
         id=agent,
         kind=SampleKind.SAMPLE,
@@ -140,10 +140,10 @@ def _sign_of_life(agent: str, ts: str) -> Sample:
     )
 
 
-def told_by(day: date, heard: Mapping[str, Sequence[tuple[date, str]]]) -> dict[str, str]:
+def last_seen_by(day: date, last_seen: Mapping[str, Sequence[tuple[date, str]]]) -> dict[str, str]:
     """Return when each agent was last heard of by the end of a day."""
     found: dict[str, str] = {}
-    for agent, days in heard.items():
+    for agent, days in last_seen.items():
         known = [ts for seen, ts in days if seen <= day]
         if known:
             found[agent] = max(known)

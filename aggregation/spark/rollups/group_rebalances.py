@@ -27,14 +27,14 @@ from aggregation.spark.rollups.daily_rebalances import (
     Carried,
     GroupDays,
     day_after,
-    explained,
-    told_by,
+    explain_records,
+    last_seen_by,
 )
 from aggregation.spark.session.workers import map_groups, map_pairs
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 
 GROUP = ("cluster", "group")
-Heard = Mapping[str, Sequence[tuple[date, str]]]
+LastSeen = Mapping[str, Sequence[tuple[date, str]]]
 """Of each agent the last time of each day, by day."""
 
 _DEPARTURE = T.StructType(
@@ -106,22 +106,22 @@ def group_rebalances(records: DataFrame) -> DataFrame:
     end, ``member_seconds`` what it cost: the seconds of all members that were not at 0.
     """
     schema = T.StructType([field for field in REBALANCES if field.name != "batch"])
-    explain = _explaining_all(heard(records), to_arrow_schema(schema))
+    explain = _explain_all(agents_last_seen(records), to_arrow_schema(schema))
     return map_groups(_events(records).groupBy(*GROUP), explain, schema)
 
 
-def _explaining_all(told: Heard, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:
-    latest = told_by(date.max, told)
+def _explain_all(last_seen: LastSeen, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:
+    latest = last_seen_by(date.max, last_seen)
 
     def explain(events: pa.Table) -> pa.Table:
         samples = [sample for day in _by_day(events).values() for sample in day]
-        rows = [row_of(each) for each in explained(samples, latest)]
+        rows = [row_of(each) for each in explain_records(samples, latest)]
         return pa.Table.from_pylist(rows, schema=schema)
 
     return explain
 
 
-def heard(records: DataFrame) -> Heard:
+def agents_last_seen(records: DataFrame) -> LastSeen:
     """Return when agents were last heard of, of transitions and periodic samples alike."""
     found: dict[str, list[tuple[date, str]]] = {}
     rows = records.groupBy("agent", "day").agg(F.max("ts").alias("ts"))
@@ -130,8 +130,8 @@ def heard(records: DataFrame) -> Heard:
     return found
 
 
-def explained_by_day(
-    records: DataFrame, carried: DataFrame, days: Sequence[date], told: Heard
+def explain_by_day(
+    records: DataFrame, carried: DataFrame, days: Sequence[date], last_seen: LastSeen
 ) -> DataFrame:
     """Return the rebalances of some days, and in rows without ``id`` what each day carries on.
 
@@ -141,7 +141,7 @@ def explained_by_day(
     events = _events(records.where(F.col("day").isin(list(days))))
     before = carried.select(*GROUP, "carried")
     pairs = before.groupBy(*GROUP).cogroup(events.groupBy(*GROUP))
-    return map_pairs(pairs, _explaining(tuple(days), told), _BOTH)
+    return map_pairs(pairs, _explain_days(tuple(days), last_seen), _BOTH)
 
 
 def _events(records: DataFrame) -> DataFrame:
@@ -161,9 +161,11 @@ def _rfc3339(column: str) -> Column:
     return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
 
 
-def _explaining(days: Sequence[date], told: Heard) -> Callable[[pa.Table, pa.Table], pa.Table]:
+def _explain_days(
+    days: Sequence[date], last_seen: LastSeen
+) -> Callable[[pa.Table, pa.Table], pa.Table]:
     schema = to_arrow_schema(_BOTH)
-    told_by_day = {day: told_by(day, told) for day in days}
+    told_by_day = {day: last_seen_by(day, last_seen) for day in days}
 
     def explain(before: pa.Table, events: pa.Table) -> pa.Table:
         names = (before if before.num_rows else events).slice(0, 1).select(GROUP).to_pylist()[0]

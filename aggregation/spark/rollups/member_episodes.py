@@ -39,33 +39,33 @@ def member_episodes(records: DataFrame) -> DataFrame:
     start seen) or ``gap`` (records between are missing); only an ended one has ``ended_at`` and
     ``seconds``. ``cause`` is its first code, ``gravest`` the highest.
     """
-    merged = merge(parts(narrowed(moves(records))), *CHAIN).withColumn("state", state())
+    merged = merge(parts(select_columns(moves(records))), *CHAIN).withColumn("state", state())
     ended = F.col("state") == "ended"
     return merged.select(
         *MEMBER,
         "episode",
         "state",
-        F.timestamp_micros(started()).alias("started_at"),
+        F.timestamp_micros(start_time()).alias("started_at"),
         F.when(ended, F.timestamp_micros("ended")).alias("ended_at"),
         F.timestamp_micros("last_seen").alias("last_at"),
         F.when(ended, seconds()).alias("seconds"),
         cause().alias("cause"),
-        gravest().alias("gravest"),
-        *(F.when(ended, held(code)).alias(f"held_{code}_s") for code in CODES),
+        highest_code().alias("gravest"),
+        *(F.when(ended, seconds_in(code)).alias(f"held_{code}_s") for code in CODES),
     )
 
 
 def moves(records: DataFrame) -> DataFrame:
     """Return what moves a member's status, each within a named episode."""
-    return named_moves(records).unionByName(nameless_moves(records))
+    return moves_with_episode(records).unionByName(moves_without_episode(records))
 
 
-def named_moves(records: DataFrame) -> DataFrame:
+def moves_with_episode(records: DataFrame) -> DataFrame:
     """Return the moves of writers that name episodes."""
     return _moves(records).where(F.col("episode").isNotNull())
 
 
-def nameless_moves(records: DataFrame) -> DataFrame:
+def moves_without_episode(records: DataFrame) -> DataFrame:
     """Return the moves of all other writers; transitions that leave 0 tell their episodes apart."""
     order = Window.partitionBy("cluster", "group", "scope", "client_id", "host").orderBy(
         "ts", "seq", F.when(F.coalesce("to", F.lit(0)) == 0, len(CODES) + 1).otherwise(F.col("to"))
@@ -79,7 +79,7 @@ def _moves(records: DataFrame) -> DataFrame:
     return records.where(F.col("kind").isin(*KINDS) & F.col("scope").isin(*SCOPES))
 
 
-def narrowed(moved: DataFrame) -> DataFrame:
+def select_columns(moved: DataFrame) -> DataFrame:
     """Keep what episodes are made of; a ``to`` of -1 is lost, a ``from`` of -1 unknown."""
     is_transition = F.col("kind") == SampleKind.TRANSITION.value
     return moved.select(
@@ -115,10 +115,10 @@ def parts(moved: DataFrame) -> DataFrame:
 def merge(rows: DataFrame, *by: str) -> DataFrame:
     """Put parts together; labels that are no key are the greatest that were told."""
     labels = [name for name in MEMBER if name not in by]
-    return rows.groupBy(*by).agg(*(F.max(name).alias(name) for name in labels), *merged_parts())
+    return rows.groupBy(*by).agg(*(F.max(name).alias(name) for name in labels), *merge_aggregates())
 
 
-def merged_parts() -> list[Column]:
+def merge_aggregates() -> list[Column]:
     """Return the aggregates that make one part of many."""
     return [
         *(F.min(name).alias(name) for name in _ENTRIES),
@@ -137,7 +137,7 @@ def is_whole() -> Column:
 
 def state() -> Column:
     """Say what became of an episode."""
-    linked = F.col("into") - F.col("out_of") == _bit(gravest()) - 1
+    linked = F.col("into") - F.col("out_of") == _bit(highest_code()) - 1
     return (
         F.when(F.col("headed") == 0, "headless")
         .when(F.col("lost") == 1, "lost")
@@ -147,27 +147,27 @@ def state() -> Column:
     )
 
 
-def started() -> Column:
+def start_time() -> Column:
     """Return when it began, or of a headless one when it was first seen."""
     return F.least(*_ENTRIES, "ended", "last_seen")
 
 
 def seconds() -> Column:
     """Return how long a whole one took, with its microseconds."""
-    return (F.col("ended") - started()) / F.lit(MICROS)
+    return (F.col("ended") - start_time()) / F.lit(MICROS)
 
 
 def cause() -> Column:
     """Return the first code: a status only rises."""
-    return F.coalesce(*(_seen(code) for code in CODES))
+    return F.coalesce(*(_code_if_entered(code) for code in CODES))
 
 
-def gravest() -> Column:
+def highest_code() -> Column:
     """Return the highest code; 0 where none was seen."""
-    return F.coalesce(*(_seen(code) for code in reversed(CODES)), F.lit(0))
+    return F.coalesce(*(_code_if_entered(code) for code in reversed(CODES)), F.lit(0))
 
 
-def held(code: int) -> Column:
+def seconds_in(code: int) -> Column:
     """Return the seconds in a code: to the entry into the next one, or to the end."""
     later = [f"entered_{other}" for other in CODES if other > code]
     until = F.least(*later, "ended") if later else F.col("ended")
@@ -175,7 +175,7 @@ def held(code: int) -> Column:
     return F.coalesce(length, F.lit(0.0))
 
 
-def _seen(code: int) -> Column:
+def _code_if_entered(code: int) -> Column:
     return F.when(F.col(f"entered_{code}").isNotNull(), code)
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregation.spark.rollups.preaggregations import ROWS, By, Cut, cuts_of
-from aggregation.spark.rollups.rollup_manifest import PENDING, Batch, Batches
+from aggregation.spark.rollups.preaggregations import ROWS, By, PreAggregation, preaggregate
+from aggregation.spark.rollups.rollup_manifest import PENDING, Manifest, RollupBatch
 from aggregation.spark.tables.period import Period, month_end
 from aggregation.spark.tables.schema import empty, literal_path
 
@@ -32,36 +32,38 @@ class Months:
     """The months of some batches, each by its first day."""
 
     spark: SparkSession
-    batches: Batches
+    manifest: Manifest
     folder: Path
 
-    def update(self, say: Callable[[str], None]) -> None:
+    def update(self, notify: Callable[[str], None]) -> None:
         """Make the months that are over and were not made of what there is now."""
-        months, marked = Batches(self.folder), self.batches.marked()
-        for month, made_of in missing(self.batches, self.folder).items():
-            say(f"rollups of {month:%B %Y}")
+        months, marked = Manifest(self.folder), self.manifest.entries()
+        for month, made_of in missing(self.manifest, self.folder).items():
+            notify(f"rollups of {month:%B %Y}")
             months.empty(month)
-            days = [self.batches.of(day) for day in marked if day.replace(day=1) == month]
-            rows = cuts_of(self._read(days), month).coalesce(1)
+            days = [self.manifest.of(day) for day in marked if day.replace(day=1) == month]
+            rows = preaggregate(self._read(days), month).coalesce(1)
             in_order = rows.sortWithinPartitions("cut", *ORDER)
             in_order.write.mode("append").partitionBy("cut").parquet(str(months.of(month)))
             months.mark(month, made_of)
 
-    def rollups_of(self, periods: Sequence[Period], by: By) -> Mapping[Cut, DataFrame]:
+    def rollups_of(self, periods: Sequence[Period], by: By) -> Mapping[PreAggregation, DataFrame]:
         """Return rows that answer what each cut is asked as all batches' do in these periods."""
-        months, marked = Batches(self.folder), self.batches.marked()
-        known = months.marked()
+        months, marked = Manifest(self.folder), self.manifest.entries()
+        known = months.entries()
         whole = [
             month
             for month, made_of in _over(marked).items()
             if known.get(month) == made_of
-            and not any(_cuts(period, month) for period in periods)
+            and not any(_splits(period, month) for period in periods)
             and not any(_reaches_into(month, day, batch) for day, batch in marked.items())
         ]
-        days = [self.batches.of(day) for day in marked if day.replace(day=1) not in whole]
+        days = [self.manifest.of(day) for day in marked if day.replace(day=1) not in whole]
         return {
-            cut: self._read([*(months.of(m) / f"cut={cut.named(by)}" for m in whole), *days])
-            for cut in Cut
+            cut: self._read(
+                [*(months.of(m) / f"cut={cut.partition_name(by)}" for m in whole), *days]
+            )
+            for cut in PreAggregation
         }
 
     def _read(self, folders: Sequence[Path]) -> DataFrame:
@@ -69,34 +71,34 @@ class Months:
         return self.spark.read.schema(ROWS).parquet(*paths) if paths else empty(self.spark, ROWS)
 
 
-def missing(batches: Batches, folder: Path) -> Mapping[date, Batch]:
+def missing(manifest: Manifest, folder: Path) -> Mapping[date, RollupBatch]:
     """Return which months are to be made, and of what."""
-    known = Batches(folder).marked()
-    over = _over(batches.marked())
+    known = Manifest(folder).entries()
+    over = _over(manifest.entries())
     return {month: made_of for month, made_of in over.items() if known.get(month) != made_of}
 
 
-def _over(marked: Mapping[date, Batch]) -> Mapping[date, Batch]:
+def _over(marked: Mapping[date, RollupBatch]) -> Mapping[date, RollupBatch]:
     """Return which months are over, and what they are made of."""
     last = max((day for day, batch in marked.items() if batch != PENDING), default=date.min)
-    months: dict[date, list[Batch]] = {}
+    months: dict[date, list[RollupBatch]] = {}
     for day, batch in marked.items():
         months.setdefault(day.replace(day=1), []).append(batch)
     return {
-        month: Batch(files=sha256(_LAYOUT + msgspec.json.encode(batches)).hexdigest()[:16])
+        month: RollupBatch(files=sha256(_LAYOUT + msgspec.json.encode(batches)).hexdigest()[:16])
         for month, batches in months.items()
         if month_end(month) <= last and PENDING not in batches
     }
 
 
-def _cuts(period: Period, month: date) -> bool:
+def _splits(period: Period, month: date) -> bool:
     """Whether a part of the month, but not all of it, is within the period."""
     end = month_end(month)
     apart = end < period.first or period.last < month
     return not apart and not (period.first <= month and end <= period.last)
 
 
-def _reaches_into(month: date, day: date, batch: Batch) -> bool:
+def _reaches_into(month: date, day: date, batch: RollupBatch) -> bool:
     """Whether a later batch tells of more than the month's last day."""
     end = month_end(month)
     return day > end and batch.since is not None and batch.since < end

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
 from aggregation.spark.rollups.daily_rebalances import CARRY_S, day_after
-from aggregation.spark.rollups.member_episodes import CHAIN, MEMBER, PARTS, merged_parts
+from aggregation.spark.rollups.member_episodes import CHAIN, MEMBER, PARTS, merge_aggregates
 from aggregation.spark.tables.period import MICROS, ends_at
 
 _FLAGS = ("lost", "headed")
@@ -45,12 +45,12 @@ def at_midnights(rest: DataFrame, days: Sequence[date], before: date) -> DataFra
         .agg(
             *(F.max(name).alias(name) for name in ("app", "host", "agent")),
             F.max("day").alias("newest"),
-            *merged_parts(),
+            *merge_aggregates(),
         )
     )
 
 
-def finished(episodes: DataFrame, last: date) -> DataFrame:
+def select_finished(episodes: DataFrame, last: date) -> DataFrame:
     """Return each episode once, with the batch in which it was over or given up.
 
     What is still going on at the end of the last day is in the batch after it.
@@ -63,7 +63,7 @@ def finished(episodes: DataFrame, last: date) -> DataFrame:
     )
 
 
-def going_on(episodes: DataFrame) -> DataFrame:
+def select_open(episodes: DataFrame) -> DataFrame:
     """Return what each day leaves to the next one."""
     return episodes.where(~_is_over() & ~_is_old("midnight")).select(CARRIED_PARTS.fieldNames())
 

@@ -75,14 +75,14 @@ def read_moves(path: Path) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(path, metadata=footer, read_dictionary=texts) as file:
             for group in range(file.num_row_groups):
                 read = file.read_row_group(group, columns=names, use_threads=False)
-                yield from _narrowed(read, day).to_batches()
+                yield from _select_moves(read, day).to_batches()
     except (OSError, pa.ArrowException) as error:
         why = "FILE_NOT_EXIST" if isinstance(error, FileNotFoundError) else "NO_HINT"
         said = f"[FAILED_READ_FILE.{why}] Encountered error while reading file {path.as_uri()}. "
         raise OSError(said) from error
 
 
-def _narrowed(read: pa.Table, day: date) -> pa.Table:
+def _select_moves(read: pa.Table, day: date) -> pa.Table:
     """Do what `member_episodes.named_moves` and `narrowed` do."""
     rows = read.num_rows
     given = {name: _column(read, name) for name in _COLUMNS}
@@ -91,7 +91,7 @@ def _narrowed(read: pa.Table, day: date) -> pa.Table:
     moves = pa.table(
         own
         | {
-            "agent": _filled(given["agent"]),
+            "agent": _fill_nulls(given["agent"]),
             "day": pa.repeat(pa.scalar(day), rows),
             "at": given["ts"].cast(pa.timestamp("us"), safe=False).cast(pa.int64()),
             "to": pc.if_else(is_transition, pc.fill_null(given["to"], 0), -1),
@@ -110,7 +110,7 @@ def _column(read: pa.Table, name: str) -> pa.ChunkedArray:
     return pa.chunked_array([pa.nulls(read.num_rows, kind)])
 
 
-def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _fill_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not column.null_count:
         return column
     return column.cast(pa.string()).fill_null("").dictionary_encode()

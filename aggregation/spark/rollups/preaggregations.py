@@ -22,13 +22,13 @@ from aggregation.spark.tables.period import month_end
 By = Literal["group", "app"]
 FLAPPING = 3
 """Departures of one member on one day."""
-PUT_TOGETHER = 0
+SEVERAL_DAYS = 0
 """The ``bucket`` of departures that are of several days."""
 ROWS = T.StructType([field for field in ROLLUPS if field.name != "batch"])
 _SUMS = ("times", "seconds", "member_seconds")
 
 
-class Cut(StrEnum):
+class PreAggregation(StrEnum):
     """Which rows a section asks for."""
 
     DAYS = "days"
@@ -40,9 +40,13 @@ class Cut(StrEnum):
     FLAPPING = "flapping"
     """Each member's departures: by day where it flaps, else all days together."""
 
-    def named(self, by: By) -> str:
+    def partition_name(self, by: By) -> str:
         """Return the name that its rows have: two cuts differ by whom they are of."""
-        return f"{self}-{by}" if self in {Cut.WORST, Cut.FLAPPING} else self.value
+        return (
+            f"{self}-{by}"
+            if self in {PreAggregation.WORST, PreAggregation.FLAPPING}
+            else self.value
+        )
 
 
 _OF_GROUP = ("cluster", "app", "group")
@@ -66,13 +70,13 @@ _OF_GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def cuts_of(rows: DataFrame, month: date) -> DataFrame:
+def preaggregate(rows: DataFrame, month: date) -> DataFrame:
     """Return all cuts of a month's rows; the column ``cut`` names them."""
     merged = F.when(F.trunc("day", "month") == F.lit(month), F.lit(month)).otherwise(F.col("day"))
     return union(
-        _as_cut(_together(rows, F.col("day"), _OF_DAYS), Cut.DAYS.value),
-        _as_cut(_together(rows, merged, _OF_GROUPS), Cut.GROUPS.value),
-        _as_cut(_last_told(rows, merged), Cut.GROUPS.value),
+        _as_preaggregation(_together(rows, F.col("day"), _OF_DAYS), PreAggregation.DAYS.value),
+        _as_preaggregation(_together(rows, merged, _OF_GROUPS), PreAggregation.GROUPS.value),
+        _as_preaggregation(_last_reasons(rows, merged), PreAggregation.GROUPS.value),
         *_of_days_that_count(rows, month),
     )
 
@@ -81,8 +85,10 @@ def _of_days_that_count(rows: DataFrame, month: date) -> Iterator[DataFrame]:
     is_own = (F.trunc("day", "month") == F.lit(month)) & (F.col("day") < F.lit(month_end(month)))
     by: By
     for by in ("group", "app"):
-        yield _as_cut(_worst(rows, is_own, by), Cut.WORST.named(by))
-        yield _as_cut(_flapping(rows, is_own, by), Cut.FLAPPING.named(by))
+        yield _as_preaggregation(_worst(rows, is_own, by), PreAggregation.WORST.partition_name(by))
+        yield _as_preaggregation(
+            _flapping(rows, is_own, by), PreAggregation.FLAPPING.partition_name(by)
+        )
 
 
 def _together(rows: DataFrame, day: Column, keys_of: Mapping[str, tuple[str, ...]]) -> DataFrame:
@@ -102,7 +108,7 @@ def _together(rows: DataFrame, day: Column, keys_of: Mapping[str, tuple[str, ...
     )
 
 
-def _last_told(rows: DataFrame, day: Column) -> DataFrame:
+def _last_reasons(rows: DataFrame, day: Column) -> DataFrame:
     """Return a row without a count for what each member said when it triggered last."""
     last = F.max(F.struct("last_at", "last_reason")).alias("last")
     return (
@@ -140,12 +146,12 @@ def _flapping(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
     days = departures.agg(F.sum("times").alias("times"))
     a_day = F.sum("times").over(Window.partitionBy("day", *of))
     calm = days.withColumn("calm", is_own & (a_day < FLAPPING))
-    bucket = F.when(F.col("calm"), F.lit(PUT_TOGETHER)).alias("bucket")
+    bucket = F.when(F.col("calm"), F.lit(SEVERAL_DAYS)).alias("bucket")
     day = F.when(F.col("calm"), F.trunc("day", "month")).otherwise(F.col("day")).alias("day")
     return calm.groupBy("what", day, *of, "kind", bucket).agg(F.sum("times").alias("times"))
 
 
-def _as_cut(rows: DataFrame, name: str) -> DataFrame:
+def _as_preaggregation(rows: DataFrame, name: str) -> DataFrame:
     given = set(rows.columns)
     columns = [
         (F.col(field.name) if field.name in given else F.lit(None))

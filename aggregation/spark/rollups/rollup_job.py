@@ -8,28 +8,33 @@ from datetime import date
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.rollups.closed_episodes import summed
-from aggregation.spark.rollups.group_rebalances import CARRIED, REBALANCES, explained_by_day, heard
-from aggregation.spark.rollups.member_episodes import CHAIN, MEMBER, merged_parts, parts
-from aggregation.spark.rollups.open_episodes import at_midnights, finished, going_on
+from aggregation.spark.rollups.closed_episodes import sum_episodes
+from aggregation.spark.rollups.group_rebalances import (
+    CARRIED,
+    REBALANCES,
+    agents_last_seen,
+    explain_by_day,
+)
+from aggregation.spark.rollups.member_episodes import CHAIN, MEMBER, merge_aggregates, parts
+from aggregation.spark.rollups.open_episodes import at_midnights, select_finished, select_open
 from aggregation.spark.rollups.rollups import (
     fault_rows,
-    held_by_code,
     in_shape,
     length_rows,
     member_rows,
-    observed_rows,
+    observation_rows,
     rebalance_rows,
+    seconds_by_code,
     single,
-    stamps,
     status_rows,
+    timestamps,
     union,
 )
 from metrics.model.sample import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class DayRange:
     """What the rollups of some days are made of."""
 
     days: tuple[date, ...]
@@ -42,7 +47,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Computed:
+class RollupRows:
     """The rows of all tables."""
 
     rollups: DataFrame
@@ -52,30 +57,32 @@ class Computed:
 
 
 @contextmanager
-def compute(span: Span, batches: Sequence[date]) -> Iterator[Computed]:
+def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows]:
     """Compute the rows of some batches: the days, and where they are the last ones, one more.
 
     What several tables are made of is held until the end.
     """
     wanted = F.col("batch").isin(list(batches))
-    seen = stamps(span.transitions).unionByName(stamps(span.samples)).persist()
-    told = heard(seen.withColumnRenamed("last_at", "ts"))
+    seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
+    told = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
     groups = (
-        explained_by_day(span.transitions, span.carried, span.days, told).where(wanted).persist()
+        explain_by_day(day_range.transitions, day_range.carried, day_range.days, told)
+        .where(wanted)
+        .persist()
     )
-    sums = summed(span.transitions).persist()
+    sums = sum_episodes(day_range.transitions).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
-    older = span.parts.drop("batch").withColumn("day", F.lit(span.before))
-    episodes = at_midnights(rest.unionByName(older), span.days, span.before).persist()
-    singles = single(finished(episodes, span.days[-1]).where(wanted)).persist()
+    older = day_range.parts.drop("batch").withColumn("day", F.lit(day_range.before))
+    episodes = at_midnights(rest.unionByName(older), day_range.days, day_range.before).persist()
+    singles = single(select_finished(episodes, day_range.days[-1]).where(wanted)).persist()
     rebalances = groups.where(F.col("id").isNotNull()).select(REBALANCES.fieldNames())
-    yield Computed(
+    yield RollupRows(
         rollups=union(
-            member_rollups(sums, singles), rebalance_rows(rebalances), observed_rows(seen)
+            member_rollups(sums, singles), rebalance_rows(rebalances), observation_rows(seen)
         ),
         rebalances=rebalances,
         carried=groups.where(F.col("id").isNull()).select(CARRIED.fieldNames()),
-        parts=going_on(episodes),
+        parts=select_open(episodes),
     )
     for frame in (seen, groups, sums, episodes, singles):
         frame.unpersist()
@@ -83,10 +90,10 @@ def compute(span: Span, batches: Sequence[date]) -> Iterator[Computed]:
 
 def all_member_rollups(transitions: DataFrame) -> DataFrame:
     """Return the rollups of the episodes of a whole history, each in the batch of its last day."""
-    sums = summed(transitions).persist()
+    sums = sum_episodes(transitions).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     labels = [F.max(name).alias(name) for name in (*MEMBER, "agent", "day") if name not in CHAIN]
-    episodes = rest.groupBy(*CHAIN).agg(*labels, *merged_parts())
+    episodes = rest.groupBy(*CHAIN).agg(*labels, *merge_aggregates())
     singles = single(episodes.withColumnRenamed("day", "batch")).persist()
     return member_rollups(sums, singles)
 
@@ -106,6 +113,6 @@ def member_rollups(sums: DataFrame, singles: DataFrame) -> DataFrame:
         in_shape(whole),
         member_rows(singles),
         length_rows(lengths, "member"),
-        status_rows(held_by_code(singles)),
+        status_rows(seconds_by_code(singles)),
         fault_rows(singles),
     )

@@ -15,7 +15,7 @@ import msgspec
 _MARK = "_made.json"
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """What a batch was made of, and a digest of what it carries on.
 
     ``since`` is the first day of its rebalances.
@@ -27,14 +27,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     since: date | None = None
 
 
-NOTHING = Batch(files="")
-PENDING = Batch(files="pending")
+NOTHING = RollupBatch(files="")
+PENDING = RollupBatch(files="pending")
 """Being made, or what was not over on the last day."""
-_decoder = msgspec.json.Decoder(Batch)
+_decoder = msgspec.json.Decoder(RollupBatch)
 
 
 @dataclass(frozen=True, slots=True)
-class Batches:
+class Manifest:
     """The marks in one folder of batches."""
 
     folder: Path
@@ -43,7 +43,7 @@ class Batches:
         """Return where a batch's rows are."""
         return self.folder / f"batch={batch}"
 
-    def marked(self) -> dict[date, Batch]:
+    def entries(self) -> dict[date, RollupBatch]:
         """Return all marks by day, in order."""
         marks = sorted(self.folder.glob(f"batch=*/{_MARK}"))
         return {
@@ -53,11 +53,11 @@ class Batches:
             for mark in marks
         }
 
-    def made(self) -> Mapping[date, Batch]:
+    def complete_entries(self) -> Mapping[date, RollupBatch]:
         """Return the batches that are done."""
-        return {day: batch for day, batch in self.marked().items() if batch != PENDING}
+        return {day: batch for day, batch in self.entries().items() if batch != PENDING}
 
-    def mark(self, day: date, batch: Batch) -> None:
+    def mark(self, day: date, batch: RollupBatch) -> None:
         """Write a batch's mark in one step."""
         folder = self.of(day)
         folder.mkdir(parents=True, exist_ok=True)

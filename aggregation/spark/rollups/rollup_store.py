@@ -27,9 +27,9 @@ from aggregation.spark.rollups.daily_rebalances import day_after
 from aggregation.spark.rollups.group_rebalances import CARRIED, REBALANCES
 from aggregation.spark.rollups.months import ORDER, Months, missing
 from aggregation.spark.rollups.open_episodes import CARRIED_PARTS
-from aggregation.spark.rollups.preaggregations import By, Cut
-from aggregation.spark.rollups.rollup_job import Span, compute
-from aggregation.spark.rollups.rollup_manifest import NOTHING, PENDING, Batch, Batches
+from aggregation.spark.rollups.preaggregations import By, PreAggregation
+from aggregation.spark.rollups.rollup_job import DayRange, compute
+from aggregation.spark.rollups.rollup_manifest import NOTHING, PENDING, Manifest, RollupBatch
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.schema import (
@@ -39,12 +39,12 @@ from aggregation.spark.tables.schema import (
     literal_path,
     read_days,
 )
-from aggregation.spark.tables.table_fingerprint import contents, plain_contents
+from aggregation.spark.tables.table_fingerprint import fingerprints, parquet_fingerprints
 
-SPAN_DAYS = 7
+RANGE_DAYS = 7
 """So many days are computed in one go: a worker holds a group's events of them."""
 _BEFORE_ALL = date(1970, 1, 1)
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 def check_tables(tables: Path) -> None:
@@ -57,19 +57,19 @@ def check_tables(tables: Path) -> None:
     """
     if not any((tables / table).is_dir() for table in (Table.TRANSITIONS, Table.SAMPLES)):
         raise SparkSetupError(f"no tables in {str(tables)!r}; run rebalance-agent ingest first")
-    if not formats(tables) and not Batches(tables / "rollups").made():
+    if not formats(tables) and not Manifest(tables / "rollups").complete_entries():
         raise SparkJobError(f"the tables in {str(tables)!r} are empty: there is nothing to report")
 
 
 def is_up_to_date(tables: Path) -> bool:
     """Tell, without Spark, whether all is computed; where only Spark could, it is not."""
-    files, batches = plain_contents(tables), Batches(tables / "rollups")
-    if files is None or _stale(batches.made(), files):
+    files, batches = parquet_fingerprints(tables), Manifest(tables / "rollups")
+    if files is None or _stale(batches.complete_entries(), files):
         return False
     return not missing(batches, tables / "_months")
 
 
-def _stale(known: Mapping[date, Batch], files: Mapping[date, str]) -> list[date]:
+def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
     """Return the first days in a row that must be computed."""
     span: list[date] = []
     for before, day in pairwise([_BEFORE_ALL, *sorted({*known, *files})]):
@@ -77,7 +77,7 @@ def _stale(known: Mapping[date, Batch], files: Mapping[date, str]) -> list[date]
         fits = batch.files == files.get(day, batch.files)
         if not span and fits and batch.carried_in == known.get(before, NOTHING).carries:
             continue
-        if len(span) == SPAN_DAYS or (span and fits) or day not in files:
+        if len(span) == RANGE_DAYS or (span and fits) or day not in files:
             break
         span.append(day)
     return span
@@ -96,41 +96,41 @@ class RollupStore:
         """
         check_tables(tables)
         self._spark, self._tables = spark, tables
-        self._batches = Batches(tables / "rollups")
-        self._months = Months(spark, self._batches, tables / "_months")
+        self._manifest = Manifest(tables / "rollups")
+        self._months = Months(spark, self._manifest, tables / "_months")
 
     def rollups(self) -> DataFrame:
         """Return the table of rollups."""
         return self._read("rollups", ROLLUPS)
 
-    def rollups_of(self, by: By, *periods: Period) -> Mapping[Cut, DataFrame]:
+    def rollups_of(self, by: By, *periods: Period) -> Mapping[PreAggregation, DataFrame]:
         """Return what says the same of these periods, in fewer rows; without ``batch``."""
         return self._months.rollups_of(periods, by)
 
     def days(self) -> list[date]:
         """Return the days of which there were records."""
-        return list(self._batches.made())
+        return list(self._manifest.complete_entries())
 
     def rebalances(self) -> DataFrame:
         """Return all rebalances of groups, one row each."""
         return self._read("rebalances", REBALANCES)
 
-    def update(self, say: Say) -> list[date]:
+    def update(self, notify: Notify) -> list[date]:
         """Compute what is missing or stale and return which days that were."""
-        files = contents(self._spark, self._tables)
+        files = fingerprints(self._spark, self._tables)
         done: list[date] = []
-        while span := _stale(self._batches.made(), files):
-            say(f"rollups of {span[0]}" + (f" to {span[-1]}" if span[1:] else ""))
+        while span := _stale(self._manifest.complete_entries(), files):
+            notify(f"rollups of {span[0]}" + (f" to {span[-1]}" if span[1:] else ""))
             self._compute(span, files)
             done += span
-        self._months.update(say)
+        self._months.update(notify)
         return done
 
     def _compute(self, span: list[date], files: Mapping[date, str]) -> None:
-        known = self._batches.made()
+        known = self._manifest.complete_entries()
         before = max((day for day in known if day < span[0]), default=_BEFORE_ALL)
         is_last = span[-1] == max({*known, *files})
-        asked = Span(
+        asked = DayRange(
             days=tuple(span),
             before=before,
             carried=self._of("_carry/groups", CARRIED, before),
@@ -140,7 +140,7 @@ class RollupStore:
         )
         batches = [*span, day_after(span[-1])] if is_last else span
         # where days follow, what is open at the end stays as it is
-        over = [d for d, b in self._batches.marked().items() if b == PENDING] if is_last else []
+        over = [d for d, b in self._manifest.entries().items() if b == PENDING] if is_last else []
         self._forget(batches, over)
         with compute(asked, batches) as found:
             self._append("_carry/groups", found.carried)
@@ -153,8 +153,10 @@ class RollupStore:
         came, since = known.get(before, NOTHING).carries, {row.batch: row.day for row in began}
         for day in span:
             went = carries.get(day, "")
-            made = Batch(files=files[day], carried_in=came, carries=went, since=since.get(day))
-            self._batches.mark(day, made)
+            made = RollupBatch(
+                files=files[day], carried_in=came, carries=went, since=since.get(day)
+            )
+            self._manifest.mark(day, made)
             came = went
 
     def _digests(self, *carried: DataFrame) -> dict[date, str]:
@@ -184,11 +186,11 @@ class RollupStore:
     def _forget(self, batches: Sequence[date], over: Sequence[date]) -> None:
         """Remove all rows of batches: of some that are made now, and of some that no longer are."""
         for batch in {*batches, *over}:
-            self._batches.empty(batch)
+            self._manifest.empty(batch)
             for name in ("rebalances", "_carry/groups", "_carry/members"):
                 shutil.rmtree(self._tables / name / f"batch={batch}", ignore_errors=True)
         for batch in set(over) - set(batches):
-            shutil.rmtree(self._batches.of(batch))
+            shutil.rmtree(self._manifest.of(batch))
 
     def _append(self, name: str, rows: DataFrame) -> None:
         rows.write.mode("append").partitionBy("batch").parquet(str(self._tables / name))

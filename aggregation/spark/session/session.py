@@ -81,7 +81,7 @@ def require_spark() -> None:
 @contextmanager
 def spark_session(  # noqa: PLR0913 - one argument a choice
     name: str,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
     *,
     keep_fds: Sequence[int] = (),
     jars: Sequence[Path] = (),
@@ -111,7 +111,10 @@ def spark_session(  # noqa: PLR0913 - one argument a choice
     log = Path(name_of_log)
     try:
         conf = _conf(name, jars, settings or {}, quick=quick)
-        with os.fdopen(handle, "wb") as file, _started(conf, say, file.fileno(), keep_fds) as spark:
+        with (
+            os.fdopen(handle, "wb") as file,
+            _running_session(conf, notify, file.fileno(), keep_fds) as spark,
+        ):
             try:
                 yield spark
             except (PySparkException, Py4JError) as error:  # its text needs the JVM alive
@@ -146,10 +149,10 @@ class _SparkError(Exception):
 
 
 @contextmanager
-def _started(
-    conf: "SparkConf", say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+def _running_session(
+    conf: "SparkConf", notify: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
 ) -> "Iterator[SparkSession]":
-    spark = _start(conf, say, log_fd, keep_fds)
+    spark = _start(conf, notify, log_fd, keep_fds)
     try:
         yield spark
     finally:
@@ -171,17 +174,17 @@ def _conf(
 
 
 def _start(
-    conf: "SparkConf", say: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
+    conf: "SparkConf", notify: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
 ) -> "SparkSession":
     from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    say("starting Spark (about 5 s)")
+    notify("starting Spark (about 5 s)")
     own = {"PYSPARK_PYTHON": sys.executable}
     if not _master_is_chosen():
         own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
-    with java_environment(os.environ, say) as environ, _environ(own | environ):
+    with java_environment(os.environ, notify) as environ, _environ(own | environ):
         gateway = launch_gateway(  # type: ignore[no-untyped-call]
             conf=conf,
             popen_kwargs={"stdout": log_fd, "stderr": log_fd, "pass_fds": tuple(keep_fds)},

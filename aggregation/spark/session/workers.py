@@ -28,10 +28,10 @@ def map_batches(
     """Map the batches of each partition."""
     pickled = _pickle(function)
 
-    def mapped(batches: Batches) -> Batches:
+    def run(batches: Batches) -> Batches:
         yield from call(pickled, batches)
 
-    return frame.mapInArrow(mapped, schema)
+    return frame.mapInArrow(run, schema)
 
 
 def map_groups(
@@ -40,10 +40,10 @@ def map_groups(
     """Map the rows of each group."""
     pickled = _pickle(function)
 
-    def mapped(rows: pa.Table) -> pa.Table:
+    def run(rows: pa.Table) -> pa.Table:
         return call(pickled, rows)
 
-    return groups.applyInArrow(mapped, schema)
+    return groups.applyInArrow(run, schema)
 
 
 def map_pairs(
@@ -54,10 +54,10 @@ def map_pairs(
     """Map the rows of two frames' groups that have the same key."""
     pickled = _pickle(function)
 
-    def mapped(left: pa.Table, right: pa.Table) -> pa.Table:
+    def run(left: pa.Table, right: pa.Table) -> pa.Table:
         return call(pickled, left, right)
 
-    return pairs.applyInArrow(mapped, schema)
+    return pairs.applyInArrow(run, schema)
 
 
 def _pickle(function: Callable[..., object]) -> bytes:

@@ -9,14 +9,14 @@ from typing import IO
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 """A killed ingest's JVM ends its commit and lets go within this time."""
 _POLL_S = 0.2
 
 
 @contextmanager
 def table_lock(
-    tables: Path, say: Callable[[str], None], patience_s: float = _PATIENCE_S
+    tables: Path, notify: Callable[[str], None], timeout_s: float = _TIMEOUT_S
 ) -> Iterator[int]:
     """Hold the lock and give its file descriptor, for child processes to hold it too.
 
@@ -25,19 +25,19 @@ def table_lock(
         SparkJobError: another process holds it for longer than ``patience_s`` seconds.
 
     """
-    with _opened(tables) as file:
-        deadline, told = time.monotonic() + patience_s, False
+    with _open_lock(tables) as file:
+        deadline, told = time.monotonic() + timeout_s, False
         while not _take(file.fileno()):
             if time.monotonic() >= deadline:
                 raise SparkJobError(f"another ingest is writing to {str(tables)!r}")
             if not told:
-                say(f"waiting for another ingest to let go of {str(tables)!r}")
+                notify(f"waiting for another ingest to let go of {str(tables)!r}")
                 told = True
             time.sleep(_POLL_S)
         yield file.fileno()
 
 
-def _opened(tables: Path) -> IO[bytes]:
+def _open_lock(tables: Path) -> IO[bytes]:
     try:
         tables.mkdir(parents=True, exist_ok=True)
         return (tables / "_lock").open("ab")

@@ -31,12 +31,12 @@ _WORK = "_upkeep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upkeep:
+class Maintenance:
     """What is done, for the tables of one folder."""
 
     tables: Tables
     keep_days: int | None = None
-    say: Callable[[str], None]
+    notify: Callable[[str], None]
 
     def run(self, spark: SparkSession, today: date | None = None) -> None:
         """Remove days before the last ``keep_days``, then merge small files."""
@@ -46,10 +46,10 @@ class Upkeep:
             if table_format(self.tables.folder, table) is None:
                 continue
             if self.keep_days is not None:
-                self._forget(spark, table, today - timedelta(days=self.keep_days))
+                self._expire(spark, table, today - timedelta(days=self.keep_days))
             self._merge(spark, table)
 
-    def _forget(self, spark: SparkSession, table: Table, first: date) -> None:
+    def _expire(self, spark: SparkSession, table: Table, first: date) -> None:
         match self.tables.format:
             case TableFormat.PARQUET:
                 work = self.tables.folder / _WORK
@@ -57,7 +57,7 @@ class Upkeep:
                 for folder in self._days(table):
                     if folder.name < f"day={first}":
                         folder.rename(work / f"{table}-{folder.name}")
-                        self.say(f"{table}: {folder.name} is older than {first} and was removed")
+                        self.notify(f"{table}: {folder.name} is older than {first} and was removed")
                 shutil.rmtree(work)
             case TableFormat.DELTA | TableFormat.ICEBERG:
                 name = self.tables.name(spark, table)
@@ -97,9 +97,9 @@ class Upkeep:
         try:
             exchange(whole, day)
         except OSError as error:
-            self.say(f"{table}: {day.name} stays in {len(small)} small files: {error.strerror}")
+            self.notify(f"{table}: {day.name} stays in {len(small)} small files: {error.strerror}")
         else:
-            self.say(f"{table}: {day.name} had {len(small)} small files, merged")
+            self.notify(f"{table}: {day.name} had {len(small)} small files, merged")
         shutil.rmtree(work)
 
     def _merge_delta(self, spark: SparkSession, table: Table) -> None:
@@ -111,7 +111,7 @@ class Upkeep:
             name = self.tables.name(spark, table)
             spark.sql(f"OPTIMIZE {name}")
             spark.sql(f"VACUUM {name}")  # of what was replaced a week ago
-            self.say(f"{table}: small files merged")
+            self.notify(f"{table}: small files merged")
 
     def _merge_iceberg(self, spark: SparkSession, table: Table) -> None:
         catalog, _, name = self.tables.name(spark, table).partition(".")
@@ -122,4 +122,4 @@ class Upkeep:
         if done.rewritten_data_files_count:
             # of what was replaced five days ago
             spark.sql(f"CALL {catalog}.system.expire_snapshots(table => '{name}')").collect()
-            self.say(f"{table}: {done.rewritten_data_files_count} small files merged")
+            self.notify(f"{table}: {done.rewritten_data_files_count} small files merged")

@@ -18,19 +18,19 @@ _DAY = re.compile(r"/day=(\d{4}-\d\d-\d\d)/([^/]+)$")
 _TABLES = (Table.TRANSITIONS, Table.SAMPLES)
 
 
-def plain_contents(tables: Path) -> dict[date, str] | None:
+def parquet_fingerprints(tables: Path) -> dict[date, str] | None:
     """Return the same as `contents` without Spark; None where a table is not of Parquet."""
     if formats(tables) - {TableFormat.PARQUET}:
         return None
-    return digests(part for table in _TABLES for part in _parquet(tables, table))
+    return digest_days(part for table in _TABLES for part in _parquet(tables, table))
 
 
-def contents(spark: SparkSession, tables: Path) -> dict[date, str]:
+def fingerprints(spark: SparkSession, tables: Path) -> dict[date, str]:
     """Return a digest of what transitions and samples have on each day."""
-    return digests(part for table in _TABLES for part in _parts(spark, tables, table))
+    return digest_days(part for table in _TABLES for part in _parts(spark, tables, table))
 
 
-def digests(parts: Iterable[tuple[date, str]]) -> dict[date, str]:
+def digest_days(parts: Iterable[tuple[date, str]]) -> dict[date, str]:
     """Return a digest of each day's files' names, in any order."""
     found: dict[date, list[str]] = defaultdict(list)
     for day, part in parts:
@@ -47,7 +47,7 @@ def _parts(spark: SparkSession, tables: Path, table: Table) -> Iterator[tuple[da
         case TableFormat.PARQUET:
             yield from _parquet(tables, table)
         case TableFormat.DELTA:
-            yield from _named(read_table(spark, tables, table).inputFiles())
+            yield from _parse_paths(read_table(spark, tables, table).inputFiles())
         case TableFormat.ICEBERG:
             rows = read_table(spark, tables, table)
             ids = rows.groupBy("day").agg(F.bit_xor(F.xxhash64("id")).alias("ids"))
@@ -57,10 +57,10 @@ def _parts(spark: SparkSession, tables: Path, table: Table) -> Iterator[tuple[da
 
 
 def _parquet(tables: Path, table: Table) -> Iterator[tuple[date, str]]:
-    yield from _named(map(str, (tables / table).glob("day=*/[!._]*")))
+    yield from _parse_paths(map(str, (tables / table).glob("day=*/[!._]*")))
 
 
-def _named(paths: Iterable[str]) -> Iterator[tuple[date, str]]:
+def _parse_paths(paths: Iterable[str]) -> Iterator[tuple[date, str]]:
     for path in paths:
         found = _DAY.search(path)
         if found is not None:

@@ -107,11 +107,11 @@ class Tables:
 
     def append(self, rows: DataFrame, table: Table) -> int:
         """Write what the table does not hold yet and return how many rows that was."""
-        days, near = _near(rows)
+        days, near = _duplicate_range(rows)
         if not days:
             return 0
         known = read_days(rows.sparkSession, self.folder, table, days).where(near)
-        new = unseen(rows, known).persist()
+        new = drop_known(rows, known).persist()
         try:
             count = new.count()
             if count:
@@ -135,9 +135,9 @@ class Tables:
         if self.format is not TableFormat.PARQUET and table_format(self.folder, table) is None:
             self._create(rows.limit(0), table)
         if self.format is TableFormat.ICEBERG:
-            arranged(rows).writeTo(self.name(rows.sparkSession, table)).append()
+            sort_for_write(rows).writeTo(self.name(rows.sparkSession, table)).append()
             return
-        writer = arranged(rows).write.format(self.format).mode("append").partitionBy("day")
+        writer = sort_for_write(rows).write.format(self.format).mode("append").partitionBy("day")
         writer.save(str(self.folder / table))
 
     def _create(self, empty: DataFrame, table: Table) -> None:
@@ -152,18 +152,18 @@ class Tables:
         creation.partitionedBy(F.col("day")).createOrReplace()
 
 
-def unseen(rows: DataFrame, known: DataFrame) -> DataFrame:
+def drop_known(rows: DataFrame, known: DataFrame) -> DataFrame:
     """Return one row of each ``id`` that ``known`` does not have."""
     return rows.dropDuplicates(["id"]).join(known.select("id"), "id", "left_anti")
 
 
-def arranged(rows: DataFrame) -> DataFrame:
+def sort_for_write(rows: DataFrame) -> DataFrame:
     """Make few files, one a day unless a day is large, each in the order of time."""
     order = [name for name in ("day", "ts", "id") if name in rows.columns]
     return rows.hint("rebalance", "day").sortWithinPartitions(*order)
 
 
-def _near(rows: DataFrame) -> tuple[set[date], Column]:
+def _duplicate_range(rows: DataFrame) -> tuple[set[date], Column]:
     """Tell where equal ids would be: on which days, and there around the rows' times."""
     if "ts" not in rows.columns:
         return {row.day for row in rows.select("day").distinct().collect()}, F.lit(True)

@@ -17,7 +17,7 @@ from agent.cli.spark_jars import find_jars
 from aggregation.spark.session.jars import Need
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables import maintenance as upkeep
-from aggregation.spark.tables.maintenance import Upkeep
+from aggregation.spark.tables.maintenance import Maintenance
 from aggregation.spark.tables.schema import Table, TableFormat
 from aggregation.spark.tables.tables import Tables, session_settings
 from tests.aggregation.spark.conftest import table_of
@@ -38,7 +38,7 @@ def files(spark: SparkSession, tables: Tables) -> int:
 def main(kind: TableFormat, folder: Path) -> None:
     """Append small batches on two days, one of them twice; then keep the second day alone."""
     upkeep.MIN_FILES = SMALL_FILES
-    say = partial(click.echo, err=True)
+    notify = partial(click.echo, err=True)
     client = Client(group="g", client_id="c")
     batches = [
         [client.move(START_AT + day * DAY_S + 10 * n + m, m % 2) for m in range(4)]
@@ -46,12 +46,12 @@ def main(kind: TableFormat, folder: Path) -> None:
         for n in range(count)
     ]
     tables = Tables(folder=folder, format=kind)
-    jars = find_jars([Need(kind)], None, say, offline=False)
-    with spark_session("story", say, jars=jars, settings=session_settings([kind])) as spark:
+    jars = find_jars([Need(kind)], None, notify, offline=False)
+    with spark_session("story", notify, jars=jars, settings=session_settings([kind])) as spark:
         spark.conf.set("spark.sql.adaptive.enabled", "true")  # a batch is a file then
         appended = [tables.append(table_of(spark, rows), TABLE) for rows in [*batches, batches[-1]]]
         before, rows = files(spark, tables), tables.read(spark, TABLE).collect()
-        Upkeep(tables=tables, keep_days=1, say=say).run(spark, date(2025, 11, 26))
+        Maintenance(tables=tables, keep_days=1, notify=notify).run(spark, date(2025, 11, 26))
         kept = tables.read(spark, TABLE).collect()
         told = {
             "appended": appended,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.report import SECTIONS, headline, quality
-from aggregation.spark.report.context import Asked, facts_of
+from aggregation.spark.report.context import ReportRequest, context_of
 from aggregation.spark.report.render import ROWS_SHOWN, write_report
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.tables.period import Period
@@ -73,12 +73,12 @@ class Reports:
             rows.write.partitionBy("day").parquet(str(self.tables / table))
         RollupStore(self.spark, self.tables).update(lambda _: None)
 
-    def write(self, asked: Asked, output: str = "report") -> "Reports":
+    def write(self, asked: ReportRequest, output: str = "report") -> "Reports":
         """Report on the same tables, in a folder of its own."""
         other = Reports(self.spark, self.tables.parent)
         other.output = self.tables.parent / output
         quarantine = read_table(self.spark, self.tables, Table.QUARANTINE)
-        facts = facts_of(RollupStore(self.spark, self.tables).rollups(), quarantine, asked)
+        facts = context_of(RollupStore(self.spark, self.tables).rollups(), quarantine, asked)
         other.page = write_report(facts, other.output, lambda _: None).read_text()
         return other
 
@@ -121,7 +121,7 @@ def reports(spark: SparkSession, week: Fleet, tmp_path_factory: pytest.TempPathF
 @pytest.fixture(scope="module")
 def week_report(reports: Reports) -> Reports:
     """Write one report that most tests look at."""
-    return reports.write(Asked(last=date(2025, 11, 27)))
+    return reports.write(ReportRequest(last=date(2025, 11, 27)))
 
 
 def test_tables_hold_what_was_done(week_report: Reports, week: Fleet) -> None:
@@ -229,7 +229,7 @@ def test_faults_of_the_data_are_told_by_agent(week_report: Reports) -> None:
 
 def test_period_application_and_the_days_before(reports: Reports, week: Fleet) -> None:
     day = date(2025, 11, 26)
-    report = reports.write(Asked(first=day, last=day, by="app", compared=True), "compared")
+    report = reports.write(ReportRequest(first=day, last=day, by="app", compared=True), "compared")
     on = Counter(row["day"] for row in _rebalances(week))
     totals = [(int(r["rebalances"]), int(r["rebalances_before"])) for r in report.rows("compare")]
     assert (sum(n for n, _ in totals), sum(n for _, n in totals)) == (on[26], on[25])
@@ -245,14 +245,14 @@ def _rebalances(week: Fleet) -> list[dict[str, int]]:
 
 
 def test_quiet_period_is_reported_as_such(reports: Reports) -> None:
-    report = reports.write(Asked(first=date(2025, 11, 30)), "quiet")
+    report = reports.write(ReportRequest(first=date(2025, 11, 30)), "quiet")
     assert "No rebalance on 30 November 2025 (UTC); 1 group observed." in report.page
     assert "No rebalance began in this period." in report.page
 
 
 def test_period_without_records_is_none(reports: Reports) -> None:
     with pytest.raises(SparkJobError, match="hold 2025-11-24 to 2025-11-30"):
-        reports.write(Asked(first=date(2026, 1, 1)), "none")
+        reports.write(ReportRequest(first=date(2026, 1, 1)), "none")
 
 
 def test_lines_that_are_no_records_are_told_whenever_their_file_was_written(
@@ -263,7 +263,7 @@ def test_lines_that_are_no_records_are_told_whenever_their_file_was_written(
     rollups = RollupStore(reports.spark, reports.tables).rollups()
     found = {}
     for last in (None, date(2025, 11, 30)):
-        facts = facts_of(rollups, quarantine, Asked(last=last))
+        facts = context_of(rollups, quarantine, ReportRequest(last=last))
         rows = facts.run(quality.SECTION).where("agent = '(quarantine)'")
         found[last] = [row.quarantined_lines for row in rows.collect()]
     assert found == {None: [2], date(2025, 11, 30): [0]}
@@ -286,7 +286,7 @@ def test_page_stays_within_bounds(reports: Reports, tmp_path: Path, groups: int)
     many = named.crossJoin(reports.spark.range(groups).toDF("number")).withColumn("group", numbered)
     fleet_of = many.drop("number").unionByName(rollups.where("group IS NULL")).persist()
     quarantine = read_table(reports.spark, reports.tables, Table.QUARANTINE)
-    facts = facts_of(fleet_of, quarantine, Asked(first=date(2025, 11, 27), compared=True))
+    facts = context_of(fleet_of, quarantine, ReportRequest(first=date(2025, 11, 27), compared=True))
     page = write_report(facts, tmp_path, lambda _: None).read_text()
     fleet_of.unpersist()
     with (tmp_path / "groups.csv").open(newline="") as file:

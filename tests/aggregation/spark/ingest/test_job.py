@@ -14,7 +14,7 @@ from aggregation.spark.ingest.job import IngestConfig, TableIngest
 from aggregation.spark.ingest.spool_source import SpoolSource
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.schema import Table, TableFormat, read_table
-from aggregation.spark.tables.tables import Tables, unseen
+from aggregation.spark.tables.tables import Tables, drop_known
 from metrics.model.sample import Sample, SampleKind, Scope, encode, format_time
 from metrics.model.status import RebalanceStatus as S
 from metrics.tracking.status_track import StatusConfig
@@ -92,7 +92,7 @@ def test_every_id_is_there_once_over_runs_files_and_copies(ingest: Ingest) -> No
     wanted = {kind: [s.id for s in samples if s.kind is kind] for kind in SampleKind}
     assert sorted(wanted.pop(SampleKind.SAMPLE)) == sorted(ingest.ids(Table.SAMPLES))
     assert sorted(itertools.chain(*wanted.values())) == sorted(ingest.ids(Table.TRANSITIONS))
-    assert (len(samples), 1) == (last.done.known, last.done.batches)
+    assert (len(samples), 1) == (last.done.duplicates, last.done.batches)
 
 
 def test_values_arrive_unchanged_and_partitioned_by_day(ingest: Ingest) -> None:
@@ -161,7 +161,7 @@ def test_file_that_went_before_it_was_read_is_told_and_kept_in_mind(ingest: Inge
     write_spool(ingest.spool, history(), name="stays")
     gone = write_spool(ingest.spool, history(), name="goes")
     job = ingest.job()
-    take, job._take = job._take, lambda *batch: (gone.unlink(), take(*batch))[1]  # type: ignore[method-assign, func-returns-value]
+    take, job._write_batch = job._write_batch, lambda *batch: (gone.unlink(), take(*batch))[1]  # type: ignore[method-assign, func-returns-value]
     job.wait(job.start(), lambda: False)
     assert f"{gone}: was removed from the spool before it was read" in ingest.said
     (row,) = ingest.rows(QUARANTINE)
@@ -196,7 +196,7 @@ def test_event_of_two_agents_is_there_once_though_their_periodic_samples_differ(
     write_spool(ingest.spool, events + periodic, name="one")
     ingest.run()
     write_spool(ingest.spool, again, name="two")
-    assert ingest.run().done.known == 2
+    assert ingest.run().done.duplicates == 2
     assert sorted(ingest.ids(Table.TRANSITIONS)) == sorted(s.id for s in events)
 
 
@@ -249,7 +249,7 @@ def test_append_twice_is_append_once(frame: Frame, tmp_path: Path) -> None:
 
 def test_unseen_keeps_one_row_per_new_id(frame: Frame) -> None:
     samples = history()
-    new = unseen(frame(samples + samples), frame(samples[:4]))
+    new = drop_known(frame(samples + samples), frame(samples[:4]))
     assert sorted(s.id for s in samples[4:]) == sorted(row.id for row in new.collect())
 
 
@@ -258,7 +258,7 @@ def test_lock_is_for_one(tmp_path: Path) -> None:
     with (
         table_lock(tmp_path, said.append),
         pytest.raises(SparkJobError, match="another ingest is writing"),
-        table_lock(tmp_path, said.append, patience_s=0.0),
+        table_lock(tmp_path, said.append, timeout_s=0.0),
     ):
         pass
     assert said == []

@@ -9,8 +9,13 @@ import pytest
 
 from agent.lab.broker import free_port
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.ingest.job_metrics import JobMetrics, left, served, write
-from aggregation.spark.ingest.progress import Ingested
+from aggregation.spark.ingest.job_metrics import (
+    JobMetrics,
+    count_outstanding,
+    serve_metrics,
+    write_metrics,
+)
+from aggregation.spark.ingest.progress import IngestProgress
 from aggregation.spark.tables.schema import Table
 
 
@@ -28,14 +33,14 @@ def files(left: int) -> dict[str, Any]:
 
 @pytest.fixture
 def metrics() -> JobMetrics:
-    done = Ingested(lines=10, malformed=1, batches=2, batch_s=1.5, latest_at=1_800_000_000.0)
+    done = IngestProgress(lines=10, malformed=1, batches=2, batch_s=1.5, latest_at=1_800_000_000.0)
     done.appended[Table.TRANSITIONS] = 6
     progress = {"/spool": files(3), "kafka://h/t": topic({"0": 10, "1": 20}, {"0": 10, "1": 15})}
     return JobMetrics(done, lambda: progress)
 
 
 def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: Path) -> None:
-    write(metrics, tmp_path / "ingest.prom")
+    write_metrics(metrics, tmp_path / "ingest.prom")
     lines = (tmp_path / "ingest.prom").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         "rebalance_ingest_lines_total 10.0",
@@ -55,17 +60,17 @@ def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: 
 @pytest.mark.parametrize("text", ["", "FileStreamSourceOffset(3)", "null", "7", None])
 def test_an_offset_that_is_none_of_a_topic_leaves_nothing(text: str | None) -> None:
     source: dict[str, Any] = {"endOffset": text, "latestOffset": text, "metrics": {}}
-    assert left({"sources": [source]}) == 0
+    assert count_outstanding({"sources": [source]}) == 0
 
 
 def test_page_is_served_while_the_ingest_runs(metrics: JobMetrics) -> None:
     address = f"127.0.0.1:{free_port()}"
-    with served(metrics, address):
+    with serve_metrics(metrics, address):
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=20) as answer:
             page = answer.read().decode()
         with (
             pytest.raises(SparkSetupError, match=f"cannot serve metrics at {address!r}: "),
-            served(metrics, address),
+            serve_metrics(metrics, address),
         ):
             pass
     assert "rebalance_ingest_lines_total 10.0" in page
@@ -75,15 +80,18 @@ def test_page_is_served_while_the_ingest_runs(metrics: JobMetrics) -> None:
 def test_no_address_is_told(metrics: JobMetrics, address: str) -> None:
     with (
         pytest.raises(SparkSetupError, match="wanted HOST:PORT to serve metrics at"),
-        served(metrics, address),
+        serve_metrics(metrics, address),
     ):
         pass
 
 
 def test_file_that_cannot_be_written_is_told(metrics: JobMetrics, tmp_path: Path) -> None:
     with pytest.raises(SparkSetupError, match=r"cannot write '.*': No such file or directory"):
-        write(metrics, tmp_path / "none" / "ingest.prom")
+        write_metrics(metrics, tmp_path / "none" / "ingest.prom")
 
 
 def test_a_source_that_has_not_said_a_thing_has_nothing_left() -> None:
-    assert left({"sources": [{"latestOffset": None, "endOffset": None, "metrics": {}}]}) == 0
+    assert (
+        count_outstanding({"sources": [{"latestOffset": None, "endOffset": None, "metrics": {}}]})
+        == 0
+    )

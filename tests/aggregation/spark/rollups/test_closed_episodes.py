@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aggregation.spark.rollups.closed_episodes import added_up
+from aggregation.spark.rollups.closed_episodes import sum_moves
 from aggregation.spark.rollups.rollup_job import all_member_rollups
 from metrics.model.sample import Sample, SampleKind, parse_time
 from tests.aggregation.spark import oracle
@@ -35,7 +35,7 @@ def summed(samples: Sequence[Sample], chunk_rows: int = 1 << 20) -> list[dict[st
         pa.RecordBatch.from_pylist([moved(each) for each in batch])
         for batch in chunks(list(samples), 50)
     )
-    return [row for out in added_up(batches, chunk_rows) for row in out.to_pylist()]
+    return [row for out in sum_moves(batches, chunk_rows) for row in out.to_pylist()]
 
 
 def in_order(samples: Sequence[Sample]) -> list[Sample]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
-from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, told_by
+from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, last_seen_by
 from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.histories import DAY_S, REASONS, START_AT, Client, fleet, rebalance
@@ -44,7 +44,9 @@ def _one_group(
     group = GroupDays(Carried())
     for day in days:
         group = GroupDays(Carried.decode(group.carried.encode()))
-        yield from group.day(day, [r for r in records if day_of(r) == day], told_by(day, heard))
+        yield from group.day(
+            day, [r for r in records if day_of(r) == day], last_seen_by(day, heard)
+        )
     yield from group.pending
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregation.spark.rollups.member_episodes import named_moves, narrowed
+from aggregation.spark.rollups.member_episodes import moves_with_episode, select_columns
 from aggregation.spark.rollups.parquet_scan import files_of, read_moves, shares
 from aggregation.spark.rollups.rollup_job import all_member_rollups
 from aggregation.spark.session.session import _gist
@@ -42,11 +42,11 @@ def tables(frame: Frame, tmp_path: Path) -> Path:
 
 
 def moves_in(table: DataFrame) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(row) for row in narrowed(named_moves(table)).collect())
+    return Counter(tuple(row) for row in select_columns(moves_with_episode(table)).collect())
 
 
 def moves_of(files: list[Path], table: DataFrame) -> Counter[tuple[Any, ...]]:
-    names = narrowed(table).columns
+    names = select_columns(table).columns
     rows = [row for file in files for batch in read_moves(file) for row in batch.to_pylist()]
     return Counter(tuple(row[name] for name in names) for row in rows)
 

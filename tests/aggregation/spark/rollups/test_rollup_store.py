@@ -14,11 +14,11 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.report import COMPARE, SECTIONS, flapping, share
-from aggregation.spark.report.context import Asked, facts_from
+from aggregation.spark.report.context import ReportRequest, build_context
 from aggregation.spark.report.section import Section
 from aggregation.spark.rollups.months import Months
-from aggregation.spark.rollups.preaggregations import ROWS, By, Cut, cuts_of
-from aggregation.spark.rollups.rollup_manifest import PENDING, Batch, Batches
+from aggregation.spark.rollups.preaggregations import ROWS, By, PreAggregation, preaggregate
+from aggregation.spark.rollups.rollup_manifest import PENDING, Manifest, RollupBatch
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.period import Period
@@ -175,9 +175,9 @@ def months(
         str(tables.folder / "rollups")
     )
     (tables.folder / "transitions").mkdir()
-    batches = Batches(tables.folder / "rollups")
+    batches = Manifest(tables.folder / "rollups")
     for n in range(80):
-        batches.mark(DAYS[0] + timedelta(n), Batch(files=""))
+        batches.mark(DAYS[0] + timedelta(n), RollupBatch(files=""))
     tables.update()
     return tables
 
@@ -188,12 +188,12 @@ def test_whole_months_say_the_same_in_fewer_rows(months: Tables) -> None:
     single = store.rollups().coalesce(1).persist()
     groups, apps = store.rollups_of("group", period), store.rollups_of("app", period)
     assert all(rows.count() < 0.6 * single.count() for rows in groups.values())
-    asked: list[tuple[Section, By, Mapping[Cut, DataFrame]]] = [
+    asked: list[tuple[Section, By, Mapping[PreAggregation, DataFrame]]] = [
         *((section, "group", groups) for section in (*SECTIONS, COMPARE)),
         *((section, "app", apps) for section in (share.SECTION, flapping.SECTION)),
     ]
     for section, by, rows in asked:
-        wanted = _answer(section, by, dict.fromkeys(Cut, single))
+        wanted = _answer(section, by, dict.fromkeys(PreAggregation, single))
         found = _answer(section, by, rows)
         assert [told for told, _ in found] == [told for told, _ in wanted]
         for (_, numbers), (_, others) in zip(found, wanted, strict=True):
@@ -201,12 +201,12 @@ def test_whole_months_say_the_same_in_fewer_rows(months: Tables) -> None:
 
 
 def _answer(
-    section: Section, by: By, rollups: Mapping[Cut, DataFrame]
+    section: Section, by: By, rollups: Mapping[PreAggregation, DataFrame]
 ) -> list[tuple[str, list[float]]]:
-    spark = rollups[Cut.DAYS].sparkSession
-    asked = Asked(first=date(2025, 11, 29), last=date(2026, 2, 3), by=by, compared=True)
+    spark = rollups[PreAggregation.DAYS].sparkSession
+    asked = ReportRequest(first=date(2025, 11, 29), last=date(2026, 2, 3), by=by, compared=True)
     period = Period(date(2025, 11, 29), date(2026, 2, 3))
-    facts = facts_from(spark, rollups, empty(spark, QUARANTINE), asked, period)
+    facts = build_context(spark, rollups, empty(spark, QUARANTINE), asked, period)
     return sorted(_told(row) for row in facts.run(section).collect())
 
 
@@ -227,7 +227,7 @@ def test_a_months_worst_and_flapping_days_stay(spark: SparkSession) -> None:
         _lost(6, seconds=90.0, month=11),
     ]
     month = spark.createDataFrame([tuple(row.get(n) for n in ROWS.names) for row in rows], ROWS)
-    cuts = cuts_of(month, date(2025, 12, 1)).persist()
+    cuts = preaggregate(month, date(2025, 12, 1)).persist()
     worst = cuts.where("cut = 'worst-group' AND what = 'rebalance'").orderBy("day")
     flapping_days = cuts.where("cut = 'flapping-group' AND bucket IS NULL").orderBy(
         "day", "client_id"
@@ -268,9 +268,9 @@ def _gone(day: int, client_id: str, times: int) -> dict[str, Any]:
 def test_a_month_is_made_again_when_a_day_of_it_is(months: Tables, tmp_path: Path) -> None:
     folder = shutil.copytree(months.folder, tmp_path / "tables")
     said: list[str] = []
-    Batches(folder / "rollups").mark(date(2026, 1, 20), Batch(files="", carries="other"))
-    Batches(folder / "rollups").mark(date(2025, 12, 3), PENDING)
-    over = Months(months.spark, Batches(folder / "rollups"), folder / "_months")
+    Manifest(folder / "rollups").mark(date(2026, 1, 20), RollupBatch(files="", carries="other"))
+    Manifest(folder / "rollups").mark(date(2025, 12, 3), PENDING)
+    over = Months(months.spark, Manifest(folder / "rollups"), folder / "_months")
 
     over.update(said.append)
 
@@ -278,18 +278,21 @@ def test_a_month_is_made_again_when_a_day_of_it_is(months: Tables, tmp_path: Pat
     over.update(said.append)
     assert len(said) == 1
     unfinished = over.rollups_of([Period(date(2025, 12, 1), date(2025, 12, 31))], "group")
-    assert unfinished[Cut.GROUPS].where("what = 'member' AND day = '2025-12-24'").count() > 0
+    assert (
+        unfinished[PreAggregation.GROUPS].where("what = 'member' AND day = '2025-12-24'").count()
+        > 0
+    )
 
 
 def test_a_month_that_a_later_day_reaches_into_is_read_by_day(months: Tables) -> None:
     store = RollupStore(months.spark, months.folder)
     period = Period(date(2025, 12, 1), date(2025, 12, 31))
-    batches, day = Batches(months.folder / "rollups"), date(2026, 2, 2)
-    before = batches.marked()[day]
+    batches, day = Manifest(months.folder / "rollups"), date(2026, 2, 2)
+    before = batches.entries()[day]
     by_day = []
     for since in (date(2025, 12, 31), date(2025, 12, 30)):
-        batches.mark(day, Batch(files="", since=since))
-        rows = store.rollups_of("group", period)[Cut.GROUPS]
+        batches.mark(day, RollupBatch(files="", since=since))
+        rows = store.rollups_of("group", period)[PreAggregation.GROUPS]
         by_day.append(rows.where("what = 'member' AND day = '2025-12-24'").count() > 0)
     batches.mark(day, before)
     assert by_day == [False, True]

@@ -8,7 +8,7 @@ import pytest
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.session import jars
-from aggregation.spark.session.jars import Jar, JarStore, Need, pinned
+from aggregation.spark.session.jars import Jar, JarStore, Need, load_pins
 
 BODY = b"a jar"
 JAR = Jar("org.example:thing_2.13:1.0", hashlib.sha256(BODY).hexdigest())
@@ -16,7 +16,7 @@ JAR = Jar("org.example:thing_2.13:1.0", hashlib.sha256(BODY).hexdigest())
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JarStore:
-    monkeypatch.setattr(jars, "pinned", lambda: {Need.DELTA: (JAR,)})
+    monkeypatch.setattr(jars, "load_pins", lambda: {Need.DELTA: (JAR,)})
     repository = tmp_path / "repository"
     (repository / JAR.path).parent.mkdir(parents=True)
     (repository / JAR.path).write_bytes(BODY)
@@ -60,7 +60,7 @@ def test_repository_without_the_jar_is_told(store: JarStore, tmp_path: Path) -> 
 
 
 def test_each_need_is_pinned_by_coordinates_and_digests() -> None:
-    assert set(pinned()) == set(Need)
-    for jar in (jar for pins in pinned().values() for jar in pins):
+    assert set(load_pins()) == set(Need)
+    for jar in (jar for pins in load_pins().values() for jar in pins):
         assert len(jar.coordinate.split(":")) == 3
         assert re.fullmatch(r"[0-9a-f]{64}", jar.sha256)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from aggregation.spark.tables import maintenance as upkeep
 from aggregation.spark.tables.atomic_swap import exchange
-from aggregation.spark.tables.maintenance import MIN_FILES, Upkeep
+from aggregation.spark.tables.maintenance import MIN_FILES, Maintenance
 from aggregation.spark.tables.schema import Table, read_table
 from aggregation.spark.tables.tables import Tables
 from metrics.model.sample import Sample
@@ -42,7 +42,7 @@ def test_small_files_of_a_day_become_one_in_the_order_of_time(
     monkeypatch.setattr(
         upkeep, "SMALL_BYTES", max(path.stat().st_size for path in days[0].glob("*.parquet"))
     )
-    Upkeep(tables=tables, say=said.append).run(spark)
+    Maintenance(tables=tables, notify=said.append).run(spark)
     files = {day.name: len(list(day.glob("*.parquet"))) for day in days}
     assert files == {"day=2025-11-24": 2, "day=2025-11-25": 1}
     assert before == Counter(row.id for row in read_table(spark, tmp_path, TABLE).collect())
@@ -54,7 +54,7 @@ def test_days_beyond_those_to_keep_go(spark: SparkSession, frame: Frame, tmp_pat
     tables = Tables(folder=tmp_path)
     for day in range(3):
         tables.append(frame(moves(2, START_AT + day * DAY_S)), TABLE)
-    Upkeep(tables=tables, keep_days=1, say=lambda _: None).run(spark, date(2025, 11, 26))
+    Maintenance(tables=tables, keep_days=1, notify=lambda _: None).run(spark, date(2025, 11, 26))
     days = {str(row.day) for row in read_table(spark, tmp_path, TABLE).collect()}
     assert days == {"2025-11-25", "2025-11-26"}
 
@@ -63,7 +63,7 @@ def test_what_a_kill_left_is_cleared_away(spark: SparkSession, tmp_path: Path) -
     left = tmp_path / "_upkeep" / "day=2025-11-24" / "part.parquet"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
-    Upkeep(tables=Tables(folder=tmp_path), say=lambda _: None).run(spark)
+    Maintenance(tables=Tables(folder=tmp_path), notify=lambda _: None).run(spark)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -78,7 +78,7 @@ def test_file_system_that_cannot_exchange_keeps_its_small_files(
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(upkeep, "exchange", refuse)
-    Upkeep(tables=Tables(folder=tmp_path), say=said.append).run(spark)
+    Maintenance(tables=Tables(folder=tmp_path), notify=said.append).run(spark)
     assert said == [
         f"transitions: day=2025-11-24 stays in {MIN_FILES} small files: Invalid argument"
     ]
@@ -106,7 +106,7 @@ def test_death_at_the_exchange_leaves_each_record_once(
             exchange(one, other)
         raise Died
 
-    work = Upkeep(tables=Tables(folder=tmp_path), say=lambda _: None)
+    work = Maintenance(tables=Tables(folder=tmp_path), notify=lambda _: None)
     with monkeypatch.context() as patch:
         patch.setattr(upkeep, "exchange", die)
         with pytest.raises(Died):
