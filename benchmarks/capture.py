@@ -1,10 +1,10 @@
-"""What a capture costs beside bulk traffic, and whether it loses a packet of a coordinator.
+"""Cost of a capture beside bulk traffic, and its loss of a coordinator's packets, which must be 0.
 
-Clients send heartbeats to a broker's port; some reconnect all the while. Beside them one client
-fetches from the same port over loopback: nothing, then 250 MB/s, then as fast as it goes. Every
-heartbeat must come out as a signal. The capture runs in a process of its own (source, decoder and
-tracker, no exporters), with Linux' default receive buffer and, where this runs as root, without any
-capability but CAP_NET_RAW; CPU is all that this process uses.
+Clients send heartbeats to a broker's port, and some reconnect all the while. Beside them one client
+fetches from the same port over loopback: nothing, then 250 MB/s, then at full speed. Every
+heartbeat must come out as a signal. The capture has its own process (source, decoder and tracker,
+no exporters) with Linux' default receive buffer and, for root, with CAP_NET_RAW as only capability.
+CPU is that process's own.
 """
 
 import argparse
@@ -53,7 +53,7 @@ Rate: TypeAlias = "Synchronized[float]"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the capture says of itself."""
+    """The capture's own counts."""
 
     signals: int
     errors: dict[str, int]
@@ -99,7 +99,7 @@ def string(text: str) -> bytes:
 
 
 class Broker(socketserver.BaseRequestHandler):
-    """Answers heartbeats, and fetches with as many bytes as a client asks for at once."""
+    """Responds to heartbeats, and to fetches with the requested number of bytes."""
 
     def handle(self) -> None:
         bulk = bytes(ANSWER_BYTES - 8)
@@ -125,7 +125,7 @@ def serve(listener: socket.socket) -> None:
 
 
 def consume(port: int, rate_mb_s: Rate, moved: Rate) -> None:
-    """Fetch at the rate that is asked for just now; on a new connection every 2 GB."""
+    """Fetch at the current target rate, on a new connection every 2 GB."""
     buffer = bytearray(1 << 20)
     while True:
         with socket.create_connection((HOST, port)) as sock:
@@ -164,7 +164,7 @@ class Client(threading.Thread):
 
 
 async def capture(port: int) -> None:
-    """Capture until stdin ends; answer each line there with what was seen."""
+    """Capture until stdin ends; print the counts for each line there."""
     packet_socket._BUFFER_BYTES = RECEIVE_BUFFER_BYTES  # noqa: SLF001 - no operator's business
     source, tracker = CaptureSource(CaptureConfig(ports=(port,))), Tracker(StatusConfig())
 
@@ -198,7 +198,7 @@ class Agent:
         )
 
     def look(self) -> Seen:
-        """Return what it has seen so far; waits until it runs."""
+        """Return the counts so far; wait until the process runs."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
@@ -241,7 +241,7 @@ def measure(  # noqa: PLR0913 - the whole stage
         client.join()
     rate.value = 0.0
     sent = sum(client.answered for client in clients)
-    seen = settled(agent, before, sent)
+    seen = wait_for_signals(agent, before, sent)
     errors = {k: v - before.errors.get(k, 0) for k, v in seen.errors.items()}
     return Result(
         wanted_mb_s,
@@ -253,8 +253,8 @@ def measure(  # noqa: PLR0913 - the whole stage
     )
 
 
-def settled(agent: Agent, before: Seen, sent: int) -> Seen:
-    """Return what the agent has seen once that is all, or after a while."""
+def wait_for_signals(agent: Agent, before: Seen, sent: int) -> Seen:
+    """Return the agent's counts once all signals are there, or after a timeout."""
     deadline_s = time.monotonic() + DRAIN_WITHIN_S
     while True:
         seen = agent.look()

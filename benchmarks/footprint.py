@@ -1,8 +1,8 @@
-"""What an idle sidecar costs: RSS and CPU of `rebalance-agent run` beside 10 quiet clients.
+"""Cost of an idle sidecar: RSS and CPU of `rebalance-agent run` beside 10 quiet clients.
 
-Each client has a log of its own with a recorded session in it and writes nothing more. The window
-begins when the agent has read them all; it is scraped as often as Prometheus would. No module of
-Spark or OpenTelemetry may be imported.
+Each client has its own log with a recorded session and writes nothing more. The window begins when
+the agent has read all of them. It is scraped as often as Prometheus would. No module of Spark or
+OpenTelemetry may be imported.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def imported(messages: Path) -> set[str]:
+def find_forbidden_imports(messages: Path) -> set[str]:
     lines = messages.read_text().splitlines()
     found = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
     assert "asyncio" in found, "the list of imports is empty"
@@ -100,7 +100,7 @@ def imported(messages: Path) -> set[str]:
 
 
 def requests(rss_mib: float, percent: float) -> str:
-    """Return what a container is to request, rounded up; `agent.kubernetes.sidecar` has it."""
+    """Return a container's requests, rounded up; `agent.kubernetes.sidecar` has them."""
     return f"cpu {math.ceil(1.3 * percent * 10)}m, memory {math.ceil(1.3 * rss_mib)}Mi"
 
 
@@ -119,7 +119,7 @@ def main() -> int:
             get(f"http://{where}/metrics")
         percent = 100 * (cpu_s(process) - began_s) / (time.monotonic() - began_at)
         rss_mib = process.memory_info().rss / (1 << 20)
-        unwanted = imported(messages)
+        unwanted = find_forbidden_imports(messages)
     print(f"RSS {rss_mib:.1f} MiB (wanted: at most {RSS_MAX_MIB})")
     print(
         f"CPU {percent:.2f} % of a core over {window_s:.0f} s (wanted: at most {CPU_MAX_PERCENT})"

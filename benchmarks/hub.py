@@ -1,8 +1,8 @@
-"""What a hub bears: 2,000 agents x 10 members, 5,000 transitions a second, over a kill -9.
+"""Load of a hub: 2,000 agents x 10 members, 5,000 transitions a second, over a kill -9.
 
-The agents are their pushes alone: sequence numbers, batches of what came in two seconds, gzip, one
-connection each, again after a fault. CPU is the hub process's own, for each transition that it has
-answered for. At the end the ids in the hub's spool must be those that were sent, each once.
+An agent is only its pushes: sequence numbers, batches of two seconds, gzip, one connection each,
+again after a fault. CPU is the hub process's own per acknowledged transition. At the end the hub's
+spool must hold the ids that were sent, each once.
 """
 
 import argparse
@@ -29,7 +29,7 @@ READY_WITHIN_S = 30.0
 
 
 class Agent:
-    """One agent's push: what it has recorded and how far the hub is."""
+    """One agent's push: its records and the hub's position."""
 
     def __init__(self, number: int, port: int, rate: float) -> None:
         self.number, self.rate = number, rate
@@ -41,7 +41,7 @@ class Agent:
         self.busy = threading.Lock()
 
     def record(self, now: float) -> None:
-        """Record what its members did since the last time: a rise, then a fall."""
+        """Record the members' changes since the last call: a rise, then a fall."""
         while self.seq < self.rate * (now - self.began_at):
             self.seq += 1
             pair, end = divmod(self.seq - 1, 2)
@@ -70,7 +70,7 @@ class Agent:
             self.waiting.append((self.seq, encode(sample)))
 
     def turn(self) -> None:
-        """Record and push, unless the last push still waits for its answer."""
+        """Record and push, unless the last push still waits for its response."""
         if not self.busy.acquire(blocking=False):
             return
         try:
@@ -86,7 +86,7 @@ class Agent:
             self.push()
 
     def push(self) -> None:
-        """Send what waits; after a fault ask how far the hub is."""
+        """Send pending records; after a fault request the hub's position."""
         headers = {"X-Spool": f"spool{self.number}", "X-After": str(self.safe)}
         body = gzip.compress(b"".join(line for _, line in self.waiting), 1)
         try:
@@ -151,7 +151,7 @@ def measure(folder: Path, agents: int, rate: float, seconds: float) -> int:
     hub.terminate()
     hub.wait()
     sent = sorted(each for agent in made for each in agent.sent)
-    held = sorted(_held(folder / "state" / "spool"))
+    held = sorted(_stored_ids(folder / "state" / "spool"))
     print(f"sent {len(sent):,} in {seconds:.0f} s, held {len(held):,}, drained in {lag:.1f} s")
     faults = [
         text
@@ -170,7 +170,7 @@ def measure(folder: Path, agents: int, rate: float, seconds: float) -> int:
 
 
 def _send(mine: list[Agent], stopping: threading.Event) -> None:
-    """Push each agent's records in turn, all of them once an interval; then what is left."""
+    """Push each agent's records in turn, all agents once an interval; then push the rest."""
     with ThreadPoolExecutor(WORKERS) as pool:
         while not stopping.is_set():
             began = time.monotonic()
@@ -184,16 +184,16 @@ def _send(mine: list[Agent], stopping: threading.Event) -> None:
 
 
 def _cost(hub: subprocess.Popen[bytes], agents: list[Agent], seconds: float) -> tuple[float, float]:
-    """Return CPU seconds a transition and MiB of RSS: what a loaded machine does not change."""
+    """Return CPU seconds a transition and MiB of RSS, which load does not change."""
     process = psutil.Process(hub.pid)
-    used, taken = _used(process), sum(agent.safe for agent in agents)
+    used, taken = _cpu_of(process), sum(agent.safe for agent in agents)
     time.sleep(seconds)
     taken = sum(agent.safe for agent in agents) - taken
-    used = _used(process) - used
+    used = _cpu_of(process) - used
     return used / max(1, taken), process.memory_info().rss / 2**20
 
 
-def _used(process: psutil.Process) -> float:
+def _cpu_of(process: psutil.Process) -> float:
     return float(sum(process.cpu_times()[:2]))
 
 
@@ -216,7 +216,7 @@ def _start(config: Path, port: int) -> subprocess.Popen[bytes]:
     raise TimeoutError("the hub has not come up")
 
 
-def _held(spool: Path) -> Iterator[str]:
+def _stored_ids(spool: Path) -> Iterator[str]:
     for path in [*spool.glob("*.jsonl"), *spool.glob(".*.part")]:
         for line in path.read_bytes().splitlines():
             record = json.loads(line)

@@ -1,9 +1,9 @@
-"""Whether ingest keeps up: 5,000 transitions a second for ten minutes on two cores.
+"""Throughput of ingest: 5,000 transitions a second for ten minutes on two cores.
 
-A writer publishes a spool file every two seconds, as many agents on one volume would; a continuous
-ingest reads them. Printed: how far it is behind (records) over time, which must not grow, the
-memory and CPU of its processes, and the share of time that batches took: at 1 it cannot keep up
-with more. At the end all must be in the table, each once.
+A writer publishes a spool file every two seconds, as many agents on one volume would, and a
+continuous ingest reads them. It prints the backlog in records over time, which must not grow, the
+memory and CPU of the processes, and the share of time in batches: at 1 there is no reserve. At the
+end the table must hold every record once.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def transition(number: int, at: float) -> Sample:
 
 
 class Writer:
-    """Publishes what is due."""
+    """Publishes the records that are due."""
 
     def __init__(self, spool: Path, rate: float) -> None:
         self.spool, self.rate = spool, rate
@@ -90,7 +90,7 @@ def ingest(spool: Path, tables: Path, kind: str, page: Path) -> Iterator[psutil.
             process.terminate()
 
 
-def told(page: Path, name: str) -> float:
+def read_metric(page: Path, name: str) -> float:
     """Return a value of the ingest's metrics, 0 while there is none."""
     lines = page.read_text().splitlines() if page.exists() else []
     values = [line.rpartition(" ")[2] for line in lines if line.startswith(name)]
@@ -127,23 +127,23 @@ def run(minutes: float, rate: float, kind: str, folder: Path) -> bool:
             writer.catch_up()
             if now >= look_at:
                 look_at += LOOK_S
-                if warm is None and told(page, rows):
-                    warm = cpu_s(process), told(page, rows)
-                behind.append(writer.written - told(page, rows))
+                if warm is None and read_metric(page, rows):
+                    warm = cpu_s(process), read_metric(page, rows)
+                behind.append(writer.written - read_metric(page, rows))
                 files = len(list(tables.glob("transitions/**/*.parquet")))
                 print(
                     f"{now - writer.began_at:5.0f} {writer.written:9} {behind[-1]:8.0f}"
                     f" {memory_mib(process):6.0f} {files:6}",
                     flush=True,
                 )
-        busy = told(page, "rebalance_ingest_batch_seconds_total") / (minutes * 60)
+        busy = read_metric(page, "rebalance_ingest_batch_seconds_total") / (minutes * 60)
         deadline = time.time() + SETTLE_S
-        while told(page, rows) < writer.written and time.time() < deadline:
+        while read_metric(page, rows) < writer.written and time.time() < deadline:
             time.sleep(1.0)
         settled_s = time.time() - deadline + SETTLE_S
         before_s, before = warm or (0.0, 0.0)
-        cost = (cpu_s(process) - before_s) / max(1.0, told(page, rows) - before) * rate
-        lines, known = told(page, "rebalance_ingest_lines_total"), told(page, rows)
+        cost = (cpu_s(process) - before_s) / max(1.0, read_metric(page, rows) - before) * rate
+        lines, known = read_metric(page, "rebalance_ingest_lines_total"), read_metric(page, rows)
     third = max(1, len(behind) // 3)
     early, late = max(behind[third : 2 * third] or behind), max(behind[-third:])
     exact = lines == known == writer.written

@@ -1,9 +1,9 @@
-"""What inspection of 5,000 groups with 20 members each takes: one poll's time, and the agent's RSS.
+"""Cost of inspecting 5,000 groups with 20 members each: one poll's time, and the agent's RSS.
 
-Three simulated brokers speak the real protocol from answers that they have encoded once; groups
-are of all four types. The agent is `rebalance-agent run` as users start it, and is scraped all the
-while: its peak of RSS holds the metrics page, too, and the longest scrape tells whether a poll
-stands in its way. The peer is kio's own reader, on the answers of one batch.
+Three simulated brokers speak the real protocol from responses that are encoded once. Groups have
+all four types. The agent is `rebalance-agent run` as users start it, and is scraped all the while.
+So its peak RSS includes the metrics page, and the longest scrape shows whether a poll delays it.
+The peer is kio's own reader, on the responses of one batch.
 """
 
 import argparse
@@ -40,7 +40,7 @@ POLLS = 3
 SCRAPE_S = 3.0
 """Five times as often as Prometheus."""
 FIRST_S = 0.5
-"""Until the first poll is over, whose time the second one's replaces."""
+"""Time until the first poll is over; the second one's replaces it."""
 WITHIN_S = 120.0
 KINDS = ("classic", "classic", "classic", "consumer", "consumer", "share", "streams")
 CONFIG = """\
@@ -60,7 +60,7 @@ with simulated({groups}) as cluster:
 """
 
 
-def simulated(count: int) -> Simulated:
+def simulate_brokers(count: int) -> Simulated:
     groups = {
         f"group-{number:05}": Group(
             type=KINDS[number % len(KINDS)],
@@ -91,8 +91,8 @@ def brokers(count: int) -> Iterator[str]:
             process.communicate()
 
 
-async def recorded(bootstrap: str) -> None:
-    """Have every answer asked for once, so that the brokers have its bytes."""
+async def record_responses(bootstrap: str) -> None:
+    """Request every response once, so that the brokers hold its bytes."""
     nodes = [parse_address(address, "bootstrap") for address in bootstrap.split(",")]
     asking = BrokerPool(nodes, Security, timeout_s=WITHIN_S)
     await Poller(asking, lambda _: True).poll(())
@@ -118,7 +118,7 @@ def agent(bootstrap: str) -> Iterator[tuple[int, str]]:
                 process.communicate()
 
 
-def scraped(address: str) -> tuple[str, float]:
+def scrape(address: str) -> tuple[str, float]:
     began_s = time.monotonic()
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=60.0) as answer:
         return answer.read().decode(), time.monotonic() - began_s
@@ -138,7 +138,7 @@ def peak_rss_mib(pid: int) -> float:
 
 @dataclass(slots=True)
 class Measured:
-    """What the agent took."""
+    """The agent's costs."""
 
     polls_s: list[float] = field(default_factory=list)
     longest_scrape_s: float = 0.0
@@ -149,16 +149,16 @@ class Measured:
     """Of a later poll and the scrapes beside it."""
 
 
-def measured(count: int) -> Measured:
+def measure(count: int) -> Measured:
     out = Measured()
     with contextlib.ExitStack() as stack:
         bootstrap = stack.enter_context(brokers(count))
-        asyncio.run(recorded(bootstrap))
+        asyncio.run(record_responses(bootstrap))
         pid, address = stack.enter_context(agent(bootstrap))
         process = psutil.Process(pid)
         end_s = time.monotonic() + WITHIN_S
         while len(out.polls_s) < POLLS and time.monotonic() < end_s:
-            page, took_s = scraped(address)
+            page, took_s = scrape(address)
             out.longest_scrape_s = max(out.longest_scrape_s, took_s)
             poll_s = gauge(page, "rebalance_agent_source_lag_seconds")
             if page.count("\nkafka_group_members{") == count and poll_s not in out.polls_s:
@@ -171,9 +171,9 @@ def measured(count: int) -> Measured:
 
 
 def batch() -> bytes:
-    """Return the answer about one batch of consumer groups, as it stands behind its header."""
+    """Return the response about one batch of consumer groups, without its header."""
     names = [f"group-{number:05}" for number in range(GROUPS) if KINDS[number % 7] == "consumer"]
-    cluster = simulated(len(KINDS) * BATCH)
+    cluster = simulate_brokers(len(KINDS) * BATCH)
     for group in cluster.groups.values():
         group.node_id = 1
     out = cluster.encoded(1, Api.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": names[:BATCH]})
@@ -190,7 +190,7 @@ def per_second(read: Callable[[], object]) -> float:
 
 
 def ratio() -> float:
-    """Return how fast our reader, which checks every count, is beside kio's."""
+    """Return the speed of the agent's reader, which checks every count, relative to kio's."""
     body = batch()
     native = entity_reader(load_response_schema(Api.CONSUMER_GROUP_DESCRIBE, 1))
     framed = b"\0\0\0\1\0" + body
@@ -203,7 +203,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="200 groups")
     count = 200 if parser.parse_args().short else GROUPS
-    found = measured(count)
+    found = measure(count)
     if not found.polls_s:
         print(f"no poll of all {count} groups within {WITHIN_S:.0f} s")
         return 1

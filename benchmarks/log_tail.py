@@ -1,10 +1,10 @@
-"""From a log file to signals, beside mtail and grep: MB/s of one core, and the ratios.
+"""The path from a log file to signals beside mtail and grep: MB/s of one core, and the ratios.
 
-Two logs are made: an application's with 0.1 % Kafka client lines, and one where every line is a
-Kafka client's (a recorded session of a Kafka 4.3 consumer, again and again). Ours is the whole path
-of `LogSource`: file, tail, parser, interpreter, signals. Its start (imports, dialects) is not
-counted; the peers' is, and takes milliseconds. Rounds are interleaved, so that other load meets all
-alike.
+There are two logs: an application's with 0.1 % Kafka client lines, and one of Kafka client lines
+alone (a recorded session of a Kafka 4.3 consumer, repeated). The agent's part is the whole path of
+`LogSource`: file, tail, parser, interpreter, signals. Its start (imports, dialects) is not counted.
+The peers' start is counted and takes milliseconds. Rounds are interleaved, so that other load
+affects all alike.
 """
 
 import argparse
@@ -84,7 +84,7 @@ class CaughtUp(Exception):  # noqa: N818 - no error
     """Everything has been read."""
 
 
-def stamped(number: int, text: str) -> str:
+def with_time(number: int, text: str) -> str:
     at = START_AT + timedelta(milliseconds=number)
     return f"[{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d}] {text}"
 
@@ -97,14 +97,14 @@ def client_lines() -> Iterator[str]:
             text = re.sub(r"[0-9a-f]{8}(?=-[0-9a-f]{4}-)", f"{cycle:08x}", line)
             text = re.sub(r"(?<=generationId=)(\d+)", rf"{cycle}\1", text)
             number += 1
-            yield stamped(number, text.partition("] ")[2]) if text.startswith("[2") else text
+            yield with_time(number, text.partition("] ")[2]) if text.startswith("[2") else text
 
 
 def other_lines() -> Iterator[str]:
     clients = (line for line in client_lines() if ANCHOR in line)
     for number in itertools.count(1):
         text = OTHER[number % len(OTHER)].format(n=number, m=number * 7919 % 99991, k=number % 251)
-        yield stamped(number, text + "\n") if number % 1000 else next(clients)
+        yield with_time(number, text + "\n") if number % 1000 else next(clients)
 
 
 def write_log(path: Path, size: int, lines: Iterator[str]) -> None:
@@ -115,7 +115,7 @@ def write_log(path: Path, size: int, lines: Iterator[str]) -> None:
 
 
 async def read_ours(path: Path) -> dict[str, float]:
-    """Read a file to its end as the agent does; return what that took."""
+    """Read a file to its end as the agent does; return the cost."""
     from agent.sources.lines.tail import LogSource  # noqa: PLC0415
     from agent.sources.logs.config import LogConfig  # noqa: PLC0415 - not counted
 
@@ -160,7 +160,7 @@ def ours(path: Path) -> float:
 
 
 def counting() -> str:
-    """Return mtail's program that counts lines by pattern: it does not tell whose they are."""
+    """Return mtail's program that counts lines by pattern, without clients."""
     counters = "".join(f"counter c{i}\n" for i in range(len(MTAIL_PATTERNS)))
     return counters + "".join(
         f"/{text}/ {{\n  c{i}++\n}}\n" for i, text in enumerate(MTAIL_PATTERNS)
@@ -168,7 +168,7 @@ def counting() -> str:
 
 
 def by_client() -> str:
-    """Return mtail's program that counts by pattern, client and group: what a status needs."""
+    """Return mtail's program that counts by pattern, client and group, as a status needs it."""
     who = r"\[Consumer clientId=(?P<client>[^,]+), groupId=(?P<group>[^\]]+)\] "
     counters = "".join(f"counter c{i} by client, group\n" for i in range(len(MTAIL_PATTERNS)))
     return counters + "".join(

@@ -1,7 +1,7 @@
-"""Runs the benchmarks; writes what they print, with machine and versions, to `docs/benchmarks.md`.
+"""The runner of all benchmarks; it writes their output with machine and versions to the docs page.
 
-A figure is whatever its own script prints, with its spread; this one changes nothing of it. Named
-benchmarks replace their own sections, so that one can be run again alone.
+A figure is the output of its own script, with its spread, unchanged (`docs/benchmarks.md`). A named
+benchmark replaces its own section, so that one can be repeated alone.
 """
 
 import argparse
@@ -46,7 +46,7 @@ its load when the run began, and on a loaded machine only ratios and CPU times s
 
 
 def machine() -> str:
-    """Return what the figures depend on, in one line."""
+    """Return the machine and versions behind the figures, in one line."""
     found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     cpu = found[1] if found else platform.machine()

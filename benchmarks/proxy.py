@@ -1,11 +1,11 @@
 """The proxy with its decoder on, beside no proxy and HAProxy with splice, in one run.
 
-Every way leads to the same broker, and one of its consumers heartbeats through it all the time.
-A raw fetcher asks for 4 MiB answers; CPU is that of the process between alone. Behind TLS,
-HAProxy stands in for a broker with TLS, uncounted. Rounds are interleaved, in changing order, so
-that other load meets all alike. The Java consumer is Kafka's own consumer-perf-test; what its start
-costs (a group of its own, joined and left) is also shown alone. Where a binary of
-grepplabs/kafka-proxy is given, it is measured as well, with buffers of 256 KiB.
+Every way leads to the same broker, and a consumer heartbeats through each all the time. A raw
+fetcher requests responses of 4 MiB. CPU is that of the process between alone. Behind TLS, HAProxy
+stands in for a broker with TLS and is not counted. Rounds are interleaved in changing order, so
+that other load affects all alike. The Java consumer is Kafka's own consumer-perf-test. The cost of
+its start (its own group, joined and left) is also shown alone. A given binary of
+grepplabs/kafka-proxy is measured as well, with buffers of 256 KiB.
 """
 
 import argparse
@@ -56,7 +56,7 @@ HEARTBEAT_MAX_MS, RSS_MAX_MIB = 0.1, 40.0
 
 
 class Play(NamedTuple):
-    """What all rounds have alike."""
+    """The common settings of all rounds."""
 
     records: int
     classpath: str
@@ -82,7 +82,7 @@ API_VERSIONS = request(18, 0, b"")
 
 
 def receive(sock: socket.socket, buffer: memoryview) -> int:
-    """Read one answer; return its size."""
+    """Read one response; return its size."""
     read(sock, buffer, 4)
     size: int = struct.unpack(">i", buffer[:4])[0]
     read(sock, buffer, size)

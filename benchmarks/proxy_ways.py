@@ -50,7 +50,7 @@ class Way:
         return f"{HOST}:{self.port}"
 
     def cpu_s(self) -> float:
-        """Return what all threads of the process have used; finer than the ticks of its times."""
+        """Return the CPU time of all threads of a process, finer than the ticks of its times."""
         tasks = Path(f"/proc/{self.process}/task").glob("*/schedstat") if self.process else ()
         return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
@@ -170,7 +170,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return as many different ports as asked for."""
+    """Return the given number of different ports."""
     ports: set[int] = set()
     while len(ports) < count:
         ports.add(free_port())

@@ -1,11 +1,11 @@
-"""What the analysis costs: the same table from Spark, DuckDB and Polars, equal rows demanded.
+"""Cost of the analysis: the same table from Spark, DuckDB and Polars, with equal rows.
 
-Asked of a month's transitions, of which some are missing, are all rollups of members' episodes:
-by day how many, and how long, by member, first code and state, their lengths by group and bucket,
-the seconds in each code by group, and how many of an agent's are not whole. Each engine reads the
-same files and writes Parquet, in a process of its own, its start apart; then each one's rows are
-held to DuckDB's, row by row. Root causes (`--causes`) are asked of Spark alone, for no other engine
-has the rules. It installs its peers where they are missing.
+The input is a month of transitions, some of them missing. The output is all rollups of members'
+episodes by day: numbers and seconds by member, first code and state, lengths by group and bucket,
+seconds in each code by group, and incomplete episodes by agent. Each engine reads the same files
+and writes Parquet in its own process, and its start is measured apart. Then its rows are compared
+with DuckDB's, row by row. Spark alone computes root causes (`--causes`), since no other engine has
+the rules. Missing peers are installed.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FIRST = date(2026, 1, 1)
 RATIO_MAX = 2.5
 RSS_MAX_GB = 5.0
 LARGE = 50_000_000
-"""So many transitions earn back what the JVM's compilers cost; the ratio holds for them."""
+"""From this many transitions on, the JVM's compilers pay off, and the ratio is checked."""
 
 # Rebalances of groups. An episode has 1 to 3 codes; of 1,000 episodes two lack a record, one ends
 # with a record of the loss. In the order of time, as tables are written.
@@ -162,7 +162,7 @@ def rows_in(out: Path) -> int:
 
 
 class Cost(NamedTuple):
-    """What an engine took, all its processes together; CPU time with its start."""
+    """The cost of an engine, all its processes together; CPU time with its start."""
 
     seconds: float
     cpu_s: float
@@ -170,7 +170,7 @@ class Cost(NamedTuple):
 
 
 def measure(engine: str, tables: Path, out: Path) -> Cost:
-    """Run an engine in a process of its own and return what it took; its rows are in ``out``."""
+    """Run an engine in its own process and return its cost; its rows are in ``out``."""
     out.mkdir()
     command = [sys.executable, __file__, "--engine", engine, "--tables", tables, "--out", out]
     child = psutil.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
@@ -198,7 +198,7 @@ def _watch(child: psutil.Popen, peak: list[float]) -> None:
 
 
 def compare(tables: Path, transitions: int) -> bool:
-    """Ask all engines and print what it took; tell whether rows are equal and bounds hold."""
+    """Run all engines and print their cost; return whether rows are equal and bounds hold."""
     base, good = 0.0, True
     for engine in ("duckdb", "polars", "spark"):
         out = tables / engine

@@ -1,10 +1,9 @@
-"""What one new day costs on top of a year, beside the same day alone and the year done anew.
+"""Cost of one new day after a year, beside the same day alone and the whole year recomputed.
 
-A day of transitions is made and its rollups are computed with nothing before it, and after a year
-of made rollups, beside as many days of files, in turns; the year done anew is extrapolated from a
-measured week. Each run is a process of its own. Spark's start is apart; what a run does beside its
-day, such as looking for changes, is not. What putting a month together costs, which is due on its
-last day, is printed beside it.
+The rollups of one day of transitions are computed alone, and after a year of generated rollups and
+as many days of files, in turns. The whole year is extrapolated from a measured week. Each run is
+its own process. Spark's start is measured apart. The search for changes is part of the run. The
+cost of merging a month, which is due on its last day, is printed beside it.
 """
 
 import argparse
@@ -59,7 +58,7 @@ def make(tables: Path, size: Size, days: int) -> None:
 
 
 def update(tables: Path) -> Cost:
-    """Compute what is missing; return wall and CPU seconds after Spark's start."""
+    """Compute missing days; return wall and CPU seconds after Spark's start."""
     from aggregation.spark.rollups.rollup_store import RollupStore  # noqa: PLC0415 - of the extra [spark]
     from aggregation.spark.session.session import spark_session  # noqa: PLC0415
 
@@ -75,7 +74,7 @@ def _cpu_s() -> float:
     return sum(sum(each.cpu_times()[:2]) for each in (me, *me.children(recursive=True)))
 
 
-def measured(tables: Path) -> Cost:
+def measure(tables: Path) -> Cost:
     """Update in a process of its own."""
     command = [sys.executable, __file__, "--update", str(tables)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
@@ -108,11 +107,11 @@ def run(size: Size, cost_of: Callable[[Path], Cost], folder: Path) -> bool:
     if months is not None:
         print(f"putting a month together: {months['cpu'] / _MONTHS:.1f} CPU s")
     year = {key: whole[key] * YEAR_DAYS / size.anew_days for key in whole}
-    return judged(found[alone], found[after], year)
+    return judge(found[alone], found[after], year)
 
 
-def judged(alone: Sequence[Cost], after: Sequence[Cost], year: Cost) -> bool:
-    """Print both ratios and tell whether they are met."""
+def judge(alone: Sequence[Cost], after: Sequence[Cost], year: Cost) -> bool:
+    """Print both ratios and return whether they hold."""
     print()
     good = True
     for key, unit in (("wall", "s"), ("cpu", "CPU s")):
@@ -146,7 +145,7 @@ def main() -> None:
         if asked.short:
             good = run_short(Path(folder))
         else:
-            good = run(Size(groups=asked.groups, rounds=asked.rounds), measured, Path(folder))
+            good = run(Size(groups=asked.groups, rounds=asked.rounds), measure, Path(folder))
     sys.exit(0 if good else 1)
 
 

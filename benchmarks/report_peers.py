@@ -1,9 +1,9 @@
-"""The rollups of members' episodes by DuckDB and Polars, in the cheapest formulation that we know.
+"""The rollups of members' episodes by DuckDB and Polars, in their cheapest known formulation.
 
-An episode is whole if it leaves 0 once, arrives at 0 once, and its codes add up to the same where
-it arrives and where it leaves (a status only rises, so a missing record shows in the difference).
-Time in a code is the sum of exits less the sum of entries, over the moves of whole episodes; of
-those that cross a midnight, few, moves are looked up. Labels here are constant while it lasts.
+An episode is whole if it leaves 0 once, arrives at 0 once, and the sums of its codes at arrival and
+at departure are equal (a status only rises, so a missing record shows in the difference). Time in a
+code is the sum of exits less the sum of entries, over the moves of whole episodes. The few episodes
+that cross a midnight have their moves looked up. Labels are constant here during an episode.
 """
 
 import time

@@ -1,9 +1,9 @@
-"""What a year's report costs: the whole command over made rollups, start of Spark included.
+"""Cost of a year's report: the whole command over generated rollups, start of Spark included.
 
 The rollups are those of 600 M transitions, in the files that the job writes: a row for each day,
-group and member, code or bucket, as many as it writes of a made day. A first report of the last day
-puts months together, as daily ones would have done when each was over; then the year's is timed.
-The peer is DuckDB, which answers one of the page's questions from the same days.
+group and member, code or bucket, as many as for a generated day. A first report of the last day
+merges the months, as daily reports would have done. Then the year's report is timed. The peer is
+DuckDB, which runs one of the page's queries on the same days.
 """
 
 import argparse
@@ -80,7 +80,7 @@ FROM rows ORDER BY batch, what, day, "group"
 
 
 def generate(tables: Path, groups: int, days: int, start: date = FIRST) -> int:
-    """Write made rollups, and the names of the files that they would be made of."""
+    """Write generated rollups, and the names of their input files."""
     import duckdb  # noqa: PLC0415 - installed by this script
 
     tables.mkdir()
@@ -138,7 +138,7 @@ def report(tables: Path, output: Path, *options: str) -> Cost:
 
 
 def peer(tables: Path) -> float:
-    """Return how long DuckDB takes for who loses the most time."""
+    """Return DuckDB's time for the groups that lose the most time."""
     import duckdb  # noqa: PLC0415 - installed by this script
 
     began = time.perf_counter()

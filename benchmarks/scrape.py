@@ -1,10 +1,10 @@
 """A scrape of 10,000 series, every value changed since the last one, beside Go's client_golang.
 
-Ours is the whole way: the tracker's snapshot, the live max, the page, HTTP. Between two scrapes
-every member goes through rebalances for each cause and is in another one when it is scraped: all
-has changed but the members' info, which is 1. The peer has the same series, by name, labels and
-type, and sets every value. Scrapes are interleaved, so that other load meets both alike. A page is
-asked for as it is, without compression, by one kept connection.
+The agent's part is the whole way: the tracker's snapshot, the live max, the page, HTTP. Between two
+scrapes every member has rebalances for each cause and is in another one at the scrape. So all
+values change except the members' info, which is 1. The peer has the same series by name, labels and
+type, and sets every value. Scrapes are interleaved, so that other load affects both alike. One
+connection requests the pages, without compression.
 """
 
 import argparse
@@ -38,7 +38,7 @@ SERIES_OF_A_MEMBER = 29
 """Status, peak, info, 4 rebalances, 10 transitions, 11 times, and its share of its group's."""
 GROUP_SIZE = 20
 PAUSE_S = 0.2
-"""On a busy machine the scheduler lets who has just worked hard, as our changes do, wait longer."""
+"""Pause before a scrape: a busy scheduler delays a process that has just worked hard."""
 OURS, PEER = "ours", "client_golang"
 WANTED = 1.0
 
@@ -138,7 +138,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def started(*command: str | Path) -> Iterator[Server]:
+def run_server(*command: str | Path) -> Iterator[Server]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -159,11 +159,14 @@ def samples(page: str) -> set[str]:
 
 
 def measure(series: int, rounds: int, peer: Path) -> float:
-    """Print what scrapes take; return the median of the rounds' ratios."""
+    """Print the scrapes' cost; return the median of the rounds' ratios."""
     taken: dict[str, list[float]] = {OURS: [], PEER: []}
     cpu: dict[str, list[float]] = {OURS: [], PEER: []}
     pages: dict[str, str] = {}
-    with started(sys.executable, __file__, "--serve", str(series)) as ours, started(peer) as other:
+    with (
+        run_server(sys.executable, __file__, "--serve", str(series)) as ours,
+        run_server(peer) as other,
+    ):
         for _ in range(3):
             ours.tell()
         before = ours.scrape()[-1]

@@ -1,8 +1,8 @@
-"""How long a start takes: `--version`, and `run` until it is ready, beside Python's own start.
+"""Time of a start: `--version`, and `run` until it is ready, beside Python's own start.
 
-Each round starts all three one after the other, so that a busy machine is busy for all. Wanted, as
-medians on an idle machine: 0.15 s and 0.7 s. The CPU time is told too; it depends less on who else
-is at work.
+Each round starts all three one after the other, so that load affects all alike. The targets are
+medians on an idle machine: 0.15 s and 0.7 s. The CPU time is printed too, since it depends less on
+other load.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""The dashboard of the agents themselves: can they read, do they keep up, what do they cost."""
+"""The dashboard of the agents themselves: health of sources, backlog, buffers and cost."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 
-from dashboards.frame import AGENT, counted, framed, of_cluster, variable
+from dashboards.frame import AGENT, increase_of, new_dashboard, of_cluster, variable
 from dashboards.panels import (
     FULL,
     QUARTER,
@@ -24,7 +24,7 @@ BY_SINK = "{{instance}} {{sink}}"
 
 def agent() -> Dashboard:
     """Return the dashboard."""
-    made = framed(
+    made = new_dashboard(
         AGENT,
         "Kafka rebalances / Agent",
         "The agents: health of their sources, how far behind they are, buffers, and cost.",
@@ -80,10 +80,10 @@ def _health(made: Dashboard) -> None:
         width=FULL,
     )
     made.with_panel(lanes(about, UP))
-    errors = counted(
+    errors = increase_of(
         f"rebalance_agent_source_errors_total{{{OF_AGENT}}}", "$__interval", "source, reason"
     )
-    reloads = counted(
+    reloads = increase_of(
         f"rebalance_agent_config_reloads_total{{{OF_AGENT}}}", "$__interval", "instance, outcome"
     )
     about = About(

@@ -1,4 +1,4 @@
-"""What all dashboards share: variables, links to each other, annotations, counting in PromQL."""
+"""The common frame of all dashboards: variables, links, annotations, counts in PromQL."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
@@ -18,14 +18,14 @@ OF_CLUSTER = 'kafka_cluster=~"$cluster"'
 
 
 MEMBER = "kafka_cluster, app, group, client_id, host"
-"""The labels of a member; several agents may tell of it."""
+"""The labels of a member; several agents may report it."""
 
 
-def counted(selector: str, window: str, each: str = f"{MEMBER}, status") -> str:
-    """Return how often each counted within a window, the first count of a series included.
+def increase_of(selector: str, window: str, each: str = f"{MEMBER}, status") -> str:
+    """Return the increase of each series within a window, including its first count.
 
-    A status' series appears with its first count, which ``increase`` cannot see; what was not there
-    in the hour before the window counts as a whole.
+    A status' series appears with its first count, which ``increase`` cannot see. So a series that
+    did not exist in the hour before the window counts in full.
     """
     new = f"({selector} unless last_over_time({selector}[1h] offset {window}))"
     return f"max by ({each}) ({new} or increase({selector}[{window}]))"
@@ -56,7 +56,7 @@ def variable(name: str, label: str, metric: str, *, many: bool = True) -> build.
     return made
 
 
-def framed(uid: str, title: str, description: str) -> build.Dashboard:
+def new_dashboard(uid: str, title: str, description: str) -> build.Dashboard:
     """Return an empty dashboard."""
     links = build.DashboardLink("Kafka rebalances").type(model.DashboardLinkType.DASHBOARDS)
     return (

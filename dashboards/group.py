@@ -1,4 +1,4 @@
-"""The dashboard of one group: its members side by side, how long it takes, who is in it."""
+"""The dashboard of one group: its members side by side, durations and membership."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 
@@ -7,8 +7,8 @@ from dashboards.frame import (
     OF_CLUSTER,
     Episodes,
     at_most,
-    counted,
-    framed,
+    increase_of,
+    new_dashboard,
     of_cluster,
     variable,
 )
@@ -20,7 +20,7 @@ from dashboards.panels import (
     About,
     Query,
     bars,
-    coloured,
+    colour_columns,
     durations,
     lanes,
     lines,
@@ -42,7 +42,7 @@ INSPECTED = " From a standalone agent with the source `groups`, which asks the c
 
 def group() -> Dashboard:
     """Return the dashboard."""
-    made = framed(
+    made = new_dashboard(
         GROUP,
         "Kafka rebalances / Group",
         "One group: a lane for each member, how long its rebalances take, stragglers, membership.",
@@ -62,7 +62,7 @@ def group() -> Dashboard:
         Episodes("In rebalance", f"max by (group) ({GROUP_STATUS}) > 0", "{{group}} rebalances")
     )
     over = f"kafka_group_rebalances_total{{{OF_GROUP}}}"
-    over = counted(over, "$__interval", each="group, status")
+    over = increase_of(over, "$__interval", each="group, status")
     made.annotation(Episodes("Over", f"{over} > 0", "a rebalance is over: {{status}}"))
     _status(made)
     _time(made)
@@ -99,7 +99,7 @@ def _status(made: Dashboard) -> None:
     about = About(
         title="Members' time lost",
         description="Time that all members together spent in rebalances, in the range shown.",
-        queries=(Query(f"sum({counted(LOST, '$__range')})"),),
+        queries=(Query(f"sum({increase_of(LOST, '$__range')})"),),
         width=QUARTER,
         height=4,
         unit="s",
@@ -119,7 +119,7 @@ def _status(made: Dashboard) -> None:
 def _time(made: Dashboard) -> None:
     made.with_row(Row("How long"))
     buckets = f"kafka_consumer_rebalance_duration_seconds_bucket{{{OF_GROUP}}}"
-    members = counted(buckets, "$__interval", "kafka_cluster, app, group, le")
+    members = increase_of(buckets, "$__interval", "kafka_cluster, app, group, le")
     about = About(
         title="Length of the members' rebalances",
         description="How many members' rebalances took how long: the darker, the more. An exemplar,"
@@ -128,7 +128,7 @@ def _time(made: Dashboard) -> None:
     )
     made.with_panel(durations(about))
     buckets = f"kafka_group_rebalance_duration_seconds_bucket{{{OF_GROUP}}}"
-    whole = counted(buckets, "$__range", "kafka_cluster, group, status, le")
+    whole = increase_of(buckets, "$__range", "kafka_cluster, group, status, le")
     about = About(
         title="Length of the group's rebalances",
         description="From the first member's start to the last one's end: half of them, and 95 of"
@@ -144,7 +144,7 @@ def _time(made: Dashboard) -> None:
         unit="s",
     )
     made.with_panel(lines(about))
-    seconds = f"sum by (client_id, host) ({counted(LOST, '$__range')})"
+    seconds = f"sum by (client_id, host) ({increase_of(LOST, '$__range')})"
     about = About(
         title="Slowest members",
         description="Members by their time in rebalances, in the range shown. With the eager"
@@ -167,7 +167,9 @@ def _time(made: Dashboard) -> None:
         ),
     )
     made.with_panel(lines(about))
-    causes = counted(f"kafka_group_rebalances_total{{{OF_GROUP}}}", "$__interval", "group, status")
+    causes = increase_of(
+        f"kafka_group_rebalances_total{{{OF_GROUP}}}", "$__interval", "group, status"
+    )
     about = About(
         title="Rebalances by cause",
         description="Whole rebalances, by what triggered them." + SEEN_BY,
@@ -179,7 +181,7 @@ def _time(made: Dashboard) -> None:
     about = About(
         title="Entries into each status",
         description="Over all members. One rebalance may pass several statuses.",
-        queries=(Query(f"sum by (status) ({counted(entries, '$__interval')})", "{{status}}"),),
+        queries=(Query(f"sum by (status) ({increase_of(entries, '$__interval')})", "{{status}}"),),
         colours=CAUSES,
     )
     made.with_panel(bars(about))
@@ -192,8 +194,8 @@ def _membership(made: Dashboard) -> None:
         description="Each member's id, protocol, assignor and software, as far as it has told, its"
         " status, and the highest of two minutes.",
         queries=(
-            Query(_told(CONSUMER)),
-            Query(_told(f"kafka_consumer_rebalance_status_peak{{{OF_MEMBER}}}")),
+            Query(_member_rows(CONSUMER)),
+            Query(_member_rows(f"kafka_consumer_rebalance_status_peak{{{OF_MEMBER}}}")),
         ),
         width=FULL,
     )
@@ -207,7 +209,7 @@ def _membership(made: Dashboard) -> None:
         "assignor": "Assignor",
         "software": "Software",
     }
-    made.with_panel(coloured(rows(about, names), "Now", "Peak"))
+    made.with_panel(colour_columns(rows(about, names), "Now", "Peak"))
     about = About(
         title="Members and generation",
         description="As the coordinator counts them." + INSPECTED,
@@ -232,8 +234,8 @@ def _membership(made: Dashboard) -> None:
     made.with_panel(lines(about))
 
 
-def _told(status: str) -> str:
-    """Return who the members are, with a status of theirs as the value."""
+def _member_rows(status: str) -> str:
+    """Return the members' labels, with their status as the value."""
     info = "client_id, member_id, group_instance_id, protocol, assignor, software"
     by = "kafka_cluster, client_id, job, instance"
     members = f"kafka_consumer_member_info{{{OF_CLUSTER}}}"

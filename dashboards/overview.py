@@ -1,4 +1,4 @@
-"""The dashboard that an operator opens first: what rebalances now, why, and what it costs."""
+"""The overview dashboard: groups that rebalance now, their causes and their cost."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 
@@ -7,8 +7,8 @@ from dashboards.frame import (
     OF_CLUSTER,
     OVERVIEW,
     at_most,
-    counted,
-    framed,
+    increase_of,
+    new_dashboard,
     of_cluster,
     to,
     variable,
@@ -20,7 +20,7 @@ from dashboards.panels import (
     About,
     Query,
     bars,
-    coloured,
+    colour_columns,
     lanes,
     lines,
     number,
@@ -36,12 +36,12 @@ GROUP_STATUS = f"kafka_group_rebalance_status{{{OF_GROUP}}}"
 LOST = f'kafka_consumer_rebalance_status_seconds_total{{{OF_MEMBER},status!="None"}}'
 OUR_ALERTS = 'alertname=~"Kafka(Group|Member|Streams).+|RebalanceAgent.+"'
 OWN_CAUSES = 'status!~"None|CoordinatorRequested|RetryOnError|RevocationNeeded"'
-"""Not what others cause, nor what follows a cause."""
+"""Without statuses that others cause or that follow a cause."""
 
 
 def overview() -> Dashboard:
     """Return the dashboard."""
-    made = framed(
+    made = new_dashboard(
         OVERVIEW,
         "Kafka rebalances / Overview",
         "What rebalances now, by application and group, why, who began it, and what it costs.",
@@ -76,7 +76,7 @@ def _now(made: Dashboard) -> None:
         (
             "Members' time lost",
             "Time that all members together spent in rebalances, in the range shown.",
-            f"sum({counted(LOST, '$__range')})",
+            f"sum({increase_of(LOST, '$__range')})",
             "s",
         ),
         (
@@ -103,7 +103,7 @@ def _now(made: Dashboard) -> None:
         queries=(Query(by_app), Query(peak)),
     )
     names = {"app": "Application", "kafka_cluster": "Cluster", "Value #A": "Now"}
-    made.with_panel(coloured(rows(about, names | {"Value #B": "Peak"}), "Now", "Peak"))
+    made.with_panel(colour_columns(rows(about, names | {"Value #B": "Peak"}), "Now", "Peak"))
     about = About(
         title="By group",
         description="The status that each group holds, and the highest of two minutes."
@@ -117,7 +117,7 @@ def _now(made: Dashboard) -> None:
         url=to(GROUP, group="__data.fields.Group"),
     )
     names = {"group": "Group", "kafka_cluster": "Cluster", "Value #A": "Now", "Value #B": "Peak"}
-    made.with_panel(coloured(rows(about, names), "Now", "Peak"))
+    made.with_panel(colour_columns(rows(about, names), "Now", "Peak"))
     about = About(
         title="Status of the groups",
         description="The max over the members of each group: colour and name say why it rebalances."
@@ -132,13 +132,13 @@ def _now(made: Dashboard) -> None:
 
 def _causes(made: Dashboard) -> None:
     made.with_row(Row("Causes and cost"))
-    groups = counted(
+    groups = increase_of(
         f"kafka_group_rebalances_total{{{OF_GROUP}}}",
         "$__interval",
         each="kafka_cluster, group, status",
     )
-    members = counted(f"kafka_consumer_rebalances_total{{{OF_MEMBER}}}", "$__interval")
-    triggers = counted(
+    members = increase_of(f"kafka_consumer_rebalances_total{{{OF_MEMBER}}}", "$__interval")
+    triggers = increase_of(
         f"kafka_consumer_rebalance_transitions_total{{{OF_MEMBER},{OWN_CAUSES}}}", "$__range"
     )
     made.with_panel(

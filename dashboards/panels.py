@@ -1,6 +1,6 @@
-"""The kinds of panels that the dashboards are made of: one look, one scale of colours.
+"""The kinds of panels in the dashboards: one look, one scale of colours.
 
-A panel has a title, a description and its queries; where it stands follows from its width.
+A panel has a title, a description and its queries. Its position follows from its width.
 """
 
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What every panel has. ``url`` leads from its series elsewhere."""
+    """The common properties of panels. ``url`` is a link from their series."""
 
     title: str
     description: str
@@ -95,39 +95,37 @@ _GREEN = build.ThresholdsConfig().steps(
 
 def number(about: About) -> stat.Panel:
     """Show one number as of now."""
-    return _dressed(stat.Panel(), about, instant=True).color_mode(
-        common_model.BigValueColorMode.NONE
-    )
+    return _dress(stat.Panel(), about, instant=True).color_mode(common_model.BigValueColorMode.NONE)
 
 
 def status_now(about: About) -> stat.Panel:
     """Show a status as of now in its colour."""
-    panel = _dressed(stat.Panel(), about, instant=True)
+    panel = _dress(stat.Panel(), about, instant=True)
     return panel.color_mode(common_model.BigValueColorMode.BACKGROUND).mappings(STATUSES)
 
 
 def lanes(about: About, values: list[model.ValueMapping] = STATUSES) -> statetimeline.Panel:
     """Show a lane for each series, in the colours of its values."""
-    panel = _dressed(statetimeline.Panel(), about).mappings(values).color_scheme(_BY_VALUE)
+    panel = _dress(statetimeline.Panel(), about).mappings(values).color_scheme(_BY_VALUE)
     panel.merge_values(merge_values=True)
     return panel.show_value(common_model.VisibilityMode.AUTO).row_height(0.85).fill_opacity(85)
 
 
 def lines(about: About) -> timeseries.Panel:
     """Show a line for each series."""
-    return _dressed(timeseries.Panel(), about).fill_opacity(10).min(0)
+    return _dress(timeseries.Panel(), about).fill_opacity(10).min(0)
 
 
 def bars(about: About) -> timeseries.Panel:
     """Show counts of a minute or more each, stacked."""
-    panel = _dressed(timeseries.Panel(), about).interval("1m").min(0).fill_opacity(90)
+    panel = _dress(timeseries.Panel(), about).interval("1m").min(0).fill_opacity(90)
     stacked = common.StackingConfig().mode(common_model.StackingMode.NORMAL)
     return panel.draw_style(common_model.GraphDrawStyle.BARS).stacking(stacked).line_width(0)
 
 
 def ranking(about: About) -> bargauge.Panel:
     """Show the largest series as bars, as of now."""
-    panel = _dressed(bargauge.Panel(), about, instant=True).min(0).decimals(0)
+    panel = _dress(bargauge.Panel(), about, instant=True).min(0).decimals(0)
     return panel.orientation(common_model.VizOrientation.HORIZONTAL).display_mode(
         common_model.BarGaugeDisplayMode.BASIC
     )
@@ -135,7 +133,7 @@ def ranking(about: About) -> bargauge.Panel:
 
 def durations(about: About) -> heatmap.Panel:
     """Show a histogram's buckets over time."""
-    panel = _dressed(heatmap.Panel(), about, format_val=PromQueryFormat.HEATMAP).interval("1m")
+    panel = _dress(heatmap.Panel(), about, format_val=PromQueryFormat.HEATMAP).interval("1m")
     colour = heatmap.HeatmapColorOptions().mode(heatmap_model.HeatmapColorMode.SCHEME)
     return panel.color(colour.scheme("Oranges")).y_axis(heatmap.YAxisConfig().unit("s"))
 
@@ -145,7 +143,7 @@ def rows(about: About, names: dict[str, str]) -> table.Panel:
 
     The columns that hold a status (``Value``, or ``Value #A``) are shown in its colour.
     """
-    panel = _dressed(table.Panel(), about, instant=True, format_val=PromQueryFormat.TABLE)
+    panel = _dress(table.Panel(), about, instant=True, format_val=PromQueryFormat.TABLE)
     if len(about.queries) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
     order = {name: number for number, name in enumerate(names)}
@@ -161,7 +159,7 @@ def rows(about: About, names: dict[str, str]) -> table.Panel:
     return panel
 
 
-def coloured(panel: table.Panel, *columns: str) -> table.Panel:
+def colour_columns(panel: table.Panel, *columns: str) -> table.Panel:
     """Show a table's columns as statuses."""
     cell = common_model.TableColoredBackgroundCellOptions(
         mode=common_model.TableCellBackgroundDisplayMode.BASIC
@@ -172,7 +170,7 @@ def coloured(panel: table.Panel, *columns: str) -> table.Panel:
     return panel.mappings(STATUSES).color_scheme(_BY_VALUE)
 
 
-def _dressed(
+def _dress(
     panel: Panel,
     about: About,
     *,

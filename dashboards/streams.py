@@ -7,8 +7,8 @@ from dashboards.frame import (
     OF_CLUSTER,
     STREAMS,
     at_most,
-    counted,
-    framed,
+    increase_of,
+    new_dashboard,
     of_cluster,
     to,
     variable,
@@ -20,7 +20,7 @@ from dashboards.panels import (
     About,
     Query,
     bars,
-    coloured,
+    colour_columns,
     lanes,
     lines,
     number,
@@ -40,7 +40,7 @@ EACH = "kafka_cluster, application_id, client_id, host"
 
 def streams() -> Dashboard:
     """Return the dashboard."""
-    made = framed(
+    made = new_dashboard(
         STREAMS,
         "Kafka rebalances / Streams",
         "Kafka Streams applications: their instances and threads, probing, and follow-ups.",
@@ -121,12 +121,14 @@ def _instances(made: Dashboard) -> None:
         "Value #A": "Now",
         "Value #B": "Peak",
     }
-    made.with_panel(coloured(rows(about, names), "Now", "Peak"))
+    made.with_panel(colour_columns(rows(about, names), "Now", "Peak"))
     transitions = f'kafka_consumer_rebalance_transitions_total{{{OF_THREAD},status!="None"}}'
     about = About(
         title="Entries of the threads into each status",
         description="UserRequested with a follow-up is Streams itself, which enforces a rebalance.",
-        queries=(Query(f"sum by (status) ({counted(transitions, '$__interval')})", "{{status}}"),),
+        queries=(
+            Query(f"sum by (status) ({increase_of(transitions, '$__interval')})", "{{status}}"),
+        ),
         colours=CAUSES,
     )
     made.with_panel(bars(about))

@@ -122,15 +122,15 @@ def _sources(places: Sequence[str], properties: Path | None) -> list["IngestSour
     from aggregation.spark.ingest.spool_source import SpoolSource  # noqa: PLC0415
     from aggregation.spark.ingest.topic_source import TopicSource  # noqa: PLC0415
 
-    told = {} if properties is None else _properties(properties)
+    client = {} if properties is None else _properties(properties)
     return [
-        TopicSource.parse(place, told) if place.startswith(_TOPIC) else SpoolSource(place)
+        TopicSource.parse(place, client) if place.startswith(_TOPIC) else SpoolSource(place)
         for place in dict.fromkeys(places)
     ]
 
 
 def _properties(path: Path) -> dict[str, str]:
-    """Read a file as Java's clients have it: NAME=VALUE, ``#`` begins a comment."""
+    """Read a Java properties file: NAME=VALUE, ``#`` begins a comment."""
     pairs = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         name, equals, value = line.strip().partition("=")
@@ -144,7 +144,7 @@ def _properties(path: Path) -> dict[str, str]:
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Give an event that SIGINT and SIGTERM set, for a clean end between two batches."""
+    """Provide an event that SIGINT and SIGTERM set, for a clean end between two batches."""
     stopping = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: stopping.set())

@@ -88,7 +88,7 @@ def report(  # noqa: PLR0913 - one argument an option
 
 
 def _parse_compare(asked: str | None) -> "tuple[date, date] | bool":
-    """Read ``--compare``: True is the days before, False is nothing."""
+    """Parse ``--compare``: True means the days before, False no comparison."""
     if asked is None or asked == _BEFORE:
         return asked is not None
     found = _PERIOD.fullmatch(asked)

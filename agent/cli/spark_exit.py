@@ -1,4 +1,4 @@
-"""How the Spark commands end: one sentence on stderr and the exit code."""
+"""The exit of the Spark commands: one sentence on stderr and the exit code."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from aggregation.spark.session.session import require_spark
 
 
 class _SetupFailure(click.ClickException):
-    """What the operator must set up first."""
+    """A fault that the operator must fix first."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Where the Spark commands take their jars from."""
+"""The jars of the Spark commands."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,17 +29,17 @@ _FOLDER = click.option(
 
 
 def jar_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options."""
+    """Add the options for jars to a command."""
     return _FOLDER(_OFFLINE(command))
 
 
 def find_jars(
     needs: Iterable["Need"], folder: Path | None, notify: Notify, *, offline: bool
 ) -> Sequence[Path]:
-    """Return the jars, fetched if need be; none under spark-submit, which has its own.
+    """Return the jars, fetched if necessary; none under spark-submit, which has its own.
 
     Raises:
-        SparkSetupError: they cannot be had.
+        SparkSetupError: they cannot be fetched.
 
     """
     from aggregation.spark.errors import SparkSetupError  # noqa: PLC0415 - not at start-up
@@ -56,10 +56,10 @@ def find_jars(
 
 
 def jars_of_tables(tables: Path, notify: Notify) -> tuple[Sequence[Path], Mapping[str, str]]:
-    """Return the jars and the settings that a session needs to read tables, by their format.
+    """Return the jars and settings that a session needs for the tables' formats.
 
     Raises:
-        SparkSetupError: jars cannot be had.
+        SparkSetupError: jars cannot be fetched.
 
     """
     from aggregation.spark.session.jars import Need  # noqa: PLC0415 - not at start-up

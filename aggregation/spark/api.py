@@ -1,4 +1,4 @@
-"""The analysis as functions from DataFrames to DataFrames, for notebooks and jobs of your own.
+"""The public functions from DataFrames to DataFrames, for your own notebooks and jobs.
 
     from aggregation.spark.api import group_rebalances, member_episodes, rebalance_rows
 
@@ -8,7 +8,7 @@
     rebalance_rows(rebalances.withColumn("batch", F.col("day")))    # counts of them that add up
 
 The session's time zone must be UTC (``spark.sql.session.timeZone``), and Python workers must have
-this package. ``docs/report.md`` says what the rollups' columns mean.
+this package. ``docs/report.md`` describes the columns of the rollups.
 """
 
 from aggregation.spark.rollups.group_rebalances import REBALANCES, group_rebalances

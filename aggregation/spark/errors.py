@@ -1,4 +1,4 @@
-"""Errors of the Spark side, by who must act. Their text is one clear sentence."""
+"""Errors of the Spark commands, by the person that must act. Each text is one clear sentence."""
 
 
 class SparkSetupError(Exception):
@@ -6,4 +6,4 @@ class SparkSetupError(Exception):
 
 
 class SparkJobError(Exception):
-    """It ran and found a fault: unreadable file, failed query, nothing to report."""
+    """A job ran and found a fault: an unreadable file, a failed query, nothing to report."""

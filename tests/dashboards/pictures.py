@@ -24,8 +24,8 @@ from agent.lab.clients import Clients
 from agent.lab.lab import fetch_artifacts, open_lab
 from agent.lab.scenes import play
 from dashboards.frame import GROUP
-from dashboards.picture import picture
-from dashboards.picture_place import Series, Span
+from docs.dashboard_pictures.picture import picture
+from docs.dashboard_pictures.place import Series, Span
 from tests.dashboards.promql import asked
 from tests.dashboards.scenario import Prometheus, scraped
 from tests.dashboards.test_rules import FOLDER as RULES

@@ -1,10 +1,10 @@
-"""Spools and topics into tables, each record once: Spark Structured Streaming.
+"""Ingestion of spools and topics into tables, each record once: Spark Structured Streaming.
 
-Theory of operation. A stream's checkpoint knows which files or offsets were read; a batch that a
-crash cut short is read again, and the tables take only the ids that they do not hold
-(`aggregation.spark.tables.tables`). Each source has a stream and a checkpoint of its own, so
-sources can be added; their batches go one after the other. Only one ingest at a time writes: the
-lock is shared with the JVM, since that lives on for a moment when its Python process is killed.
+Theory of operation. A stream's checkpoint lists the files or offsets that were read. After a crash
+Spark repeats the unfinished batch, and the tables take only ids that they do not hold
+(`aggregation.spark.tables.tables`). Each source has its own stream and checkpoint, so sources can
+be added. Their batches run one after the other. One ingest at a time writes. The JVM shares its
+lock, because the JVM outlives a killed Python process for a moment.
 """
 
 import threading
@@ -35,22 +35,22 @@ from metrics.model.sample import SampleKind
 Notify = Callable[[str], None]
 
 TRIGGER = "10 seconds"
-"""How often a continuous ingest looks for what is new; agents roll their files every minute."""
+"""Interval at which a continuous ingest looks for new data; agents roll files every minute."""
 _POLL_S = 1
 
 
 class IngestSource(Protocol):
-    """Where lines come from."""
+    """A source of lines."""
 
     @property
     def name(self) -> str:
-        """What identifies it, also to a later run."""
+        """Identity of the source, the same in a later run."""
 
     def check(self) -> None:
-        """Raise SparkSetupError where it is clear that it cannot be read."""
+        """Raise SparkSetupError if the source clearly cannot be read."""
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """Return what comes, as it comes."""
+        """Return new data as a stream."""
 
     def rows(self, batch: DataFrame, checkpoint: Path, number: int, /) -> DataFrame:
         """Turn a batch of the stream into `PARSED` rows."""
@@ -58,7 +58,7 @@ class IngestSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestConfig:
-    """What to read and where to write."""
+    """The sources, the tables and the options of an ingest."""
 
     sources: Sequence[IngestSource]
     tables: Path
@@ -70,7 +70,7 @@ class IngestConfig:
     jars: Sequence[Path] = ()
 
     def checkpoint(self, source: IngestSource) -> Path:
-        """One per source, so that several can feed the same tables."""
+        """Return the source's checkpoint folder; several sources can feed the same tables."""
         name = sha256(source.name.encode()).hexdigest()[:12]
         return self.tables / "_checkpoints" / name
 
@@ -83,7 +83,7 @@ def records(parsed: DataFrame, table: Table) -> DataFrame:
 
 
 def quarantine_rows(parsed: DataFrame) -> DataFrame:
-    """Return the quarantine's rows: lines that are no record, files that are broken."""
+    """Return rows for the quarantine: malformed lines and broken files."""
     return parsed.where(F.col("fault").isNotNull()).select(
         F.sha2(F.to_json(F.struct("file", "offset", "text")), 256).alias("id"),
         "file",
@@ -96,7 +96,7 @@ def quarantine_rows(parsed: DataFrame) -> DataFrame:
 
 
 class TableIngest:
-    """One run over some sources. The tables' lock must be held."""
+    """One run over some sources. The caller holds the tables' lock."""
 
     def __init__(self, spark: SparkSession, config: IngestConfig, notify: Notify) -> None:
         self._spark, self._config, self._notify = spark, config, notify
@@ -122,7 +122,7 @@ class TableIngest:
         return {name: progress for name, progress in found.items() if progress is not None}
 
     def wait(self, queries: Sequence[StreamingQuery], stopping: Callable[[], bool]) -> None:
-        """Return when the streams have ended or were stopped; stop all when one fails.
+        """Wait until the streams end or are stopped; stop all of them if one fails.
 
         Raises:
             SparkJobError: a file of a spool cannot be read.
@@ -202,7 +202,7 @@ class TableIngest:
             write_metrics(self.metrics, self._config.metrics_file)
 
     def _check_files(self, parsed: DataFrame) -> None:
-        """Tell of files that are broken or gone, before anything is written."""
+        """Report broken and removed files before anything is written."""
         broken = parsed.where(F.col("offset").isNull()).select("file", "fault").collect()
         for file, fault in broken:
             if fault.startswith(UNREADABLE):
@@ -216,7 +216,7 @@ def ingest_session(config: IngestConfig, notify: Notify) -> Iterator[TableIngest
     """Hold the tables' lock and a Spark session for one ingest.
 
     Raises:
-        SparkSetupError: a source is not there, the tables are of another format, or Spark cannot
+        SparkSetupError: a source does not exist, the tables have another format, or Spark cannot
             run here.
         SparkJobError: another ingest writes to the tables.
 

@@ -1,4 +1,4 @@
-"""What an ingest has done, as Prometheus reads it: a port, or a file for node_exporter."""
+"""Prometheus metrics of an ingest: on a port, or in a file for node_exporter."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.progress import IngestProgress
 
 Progress = Mapping[str, Any]
-"""What Spark says of a stream's latest batch."""
+"""Spark's report of a stream's latest batch."""
 
 
 @dataclass(frozen=True, eq=False)  # registries tell collectors apart by identity
@@ -27,7 +27,7 @@ class JobMetrics(Collector):
     """By source."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return what is true now."""
+        """Return the current values."""
         done = self.done
         for name, text, value in (
             ("lines", "Lines and records that were read", done.lines),
@@ -59,14 +59,14 @@ class JobMetrics(Collector):
         yield behind
 
     def registry(self) -> CollectorRegistry:
-        """Return a registry of these alone."""
+        """Return a registry that holds only these metrics."""
         registry = CollectorRegistry()
         registry.register(self)
         return registry
 
 
 def count_outstanding(progress: Progress) -> int:
-    """Tell how much a batch has left for the next one."""
+    """Return how many files or records a batch left for the next one."""
     (source,) = progress["sources"]
     outstanding = (source.get("metrics") or {}).get("numFilesOutstanding")
     if outstanding is not None:
@@ -75,9 +75,9 @@ def count_outstanding(progress: Progress) -> int:
 
 
 def _offsets(text: str | Mapping[str, Any] | None) -> int:
-    """Sum up the offsets of a topic's partitions, as Spark writes them: {topic: {number: n}}.
+    """Sum the offsets of a topic's partitions, in Spark's form: {topic: {number: n}}.
 
-    Of a folder whose next files Spark has not listed yet it writes a text that is no JSON.
+    For a folder with files that are not listed yet, Spark writes a text that is not JSON.
     """
     try:
         topics = json.loads(text) if isinstance(text, str) else text
@@ -89,10 +89,10 @@ def _offsets(text: str | Mapping[str, Any] | None) -> int:
 
 @contextmanager
 def serve_metrics(metrics: JobMetrics, address: str | None) -> Iterator[None]:
-    """Serve them at ``[HOST]:PORT``, if there is one.
+    """Serve the metrics at ``[HOST]:PORT``, if an address is given.
 
     Raises:
-        SparkSetupError: the address is none, or taken.
+        SparkSetupError: the address is invalid or in use.
 
     """
     if address is None:
@@ -114,7 +114,7 @@ def serve_metrics(metrics: JobMetrics, address: str | None) -> Iterator[None]:
 
 
 def write_metrics(metrics: JobMetrics, path: Path) -> None:
-    """Write them for node_exporter's textfile collector.
+    """Write the metrics for node_exporter's textfile collector.
 
     Raises:
         SparkSetupError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""What an ingest has done so far."""
+"""Progress of an ingest."""
 
 import time
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class IngestProgress:
 
     @property
     def duplicates(self) -> int:
-        """Records that the tables held already, or that came twice in a batch."""
+        """Records that the tables already hold, or that a batch holds twice."""
         new = self.appended[Table.TRANSITIONS] + self.appended[Table.SAMPLES]
         return self.lines - self.malformed - new
 

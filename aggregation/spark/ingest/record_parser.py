@@ -1,8 +1,8 @@
-"""One line of a spool or record of a topic becomes a row, or a reason why it is none.
+"""Parser of a spool's lines and a topic's records: a row each, or the reason for its rejection.
 
-Runs in Spark's Python workers. JSON is read by the codec that wrote it (`metrics.model.sample`):
-Spark's own ``from_json`` ignores what follows the first object of a line, so two lines torn into
-one would lose the second in silence.
+It runs in Spark's Python workers. The codec that wrote the JSON reads it (`metrics.model.sample`).
+Spark's own ``from_json`` ignores text behind the first object of a line, so of two lines torn into
+one it would lose the second in silence.
 """
 
 import re
@@ -15,7 +15,7 @@ from metrics.model.sample import SCHEMA_VERSION, Sample
 from metrics.model.status import RebalanceStatus
 
 TEXT_MAX_CHARS = 65_536
-"""How much of a malformed line the quarantine keeps."""
+"""Limit of a malformed line's text in the quarantine."""
 
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(Sample))
 _CODES = range(len(RebalanceStatus))
@@ -30,10 +30,10 @@ Row = dict[str, Any]
 
 
 def read_line(line: bytes) -> Row:
-    """Return the columns of a record, of this schema version or of a later one that still fits.
+    """Return the columns of a record of this schema version, or of a compatible later one.
 
     Raises:
-        ValueError: the line is no such record; the text says why.
+        ValueError: the line is no such record; the text is the reason.
 
     """
     try:
@@ -82,9 +82,9 @@ def _time(ts: str) -> datetime:
 
 
 def row_of(line: bytes, *, file: str, offset: int, day: date) -> Row | None:
-    """Return the row of a line: a record's columns, or ``fault`` and ``text``; None for a blank.
+    """Return a line's row: a record's columns, or ``fault`` and ``text``; None for a blank line.
 
-    ``day`` is the row's where the line tells none.
+    ``day`` is the day of a row without a time of its own.
     """
     if not line.strip():
         return None

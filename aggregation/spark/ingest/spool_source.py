@@ -1,8 +1,8 @@
-"""A spool folder as a stream of its files, which Spark's Python workers read.
+"""A spool folder as a stream of files, which Spark's Python workers read.
 
-Spark's own text source tells neither where a line stands nor which file it passed over; so Spark
-only lists, its checkpoint tells which files a batch has, and `read_file` reads them. A folder with
-a URL is listed by Hadoop's file systems and read by Arrow's.
+Spark's text source reports neither a line's position nor the files that it skipped. So Spark only
+lists the files, its checkpoint holds the files of each batch, and `read_file` reads them. Hadoop's
+file systems list a folder with a URL, and Arrow's read it.
 """
 
 import gzip
@@ -31,40 +31,40 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH_BYTES = 256 << 20
-"""How much a batch takes from the folder at most: bounds what is held between two commits."""
-# Files whose last change is older than the newest one's by more are passed over without a word.
+"""Limit of a batch, and so of the data that is held between two commits."""
+# Spark silently skips files that are older than the newest one by more than this.
 _MAX_FILE_AGE = "3650d"
 _CHUNK_BYTES = 1 << 20
 _ROWS = 10_000
 
 REMOVED = "was removed from the spool before it was read"
 UNREADABLE = "cannot be read: "
-"""Begins the fault of a file that is there: the operator must act, the batch must not be done."""
+"""Prefix of the fault of a file that exists: the operator must act, and the batch must fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolSource:
-    """One folder: a path, or a URL that Spark's Hadoop client and Arrow know."""
+    """One folder: a path, or a URL that Spark's Hadoop client and Arrow support."""
 
     place: str
 
     @property
     def name(self) -> str:
-        """What identifies it, wherever the ingest is started."""
+        """Identity of the folder, independent of the working directory."""
         return self.place if "://" in self.place else str(Path(self.place).resolve())
 
     def check(self) -> None:
-        """Look whether it is there.
+        """Check that the folder exists.
 
         Raises:
-            SparkSetupError: it is not.
+            SparkSetupError: it does not.
 
         """
         if "://" not in self.place and not Path(self.place).is_dir():
             raise SparkSetupError(f"there is no spool folder {self.place!r}")
 
     def stream(self, spark: "SparkSession") -> "DataFrame":
-        """Return what makes a batch of the files that appear; nobody reads its rows."""
+        """Return a stream that makes batches of new files; nobody reads its rows."""
         place = self.name if "://" in self.place else literal_path(Path(self.name))
         return (
             spark.readStream.format("text")
@@ -88,11 +88,11 @@ class _Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def files_of(checkpoint: Path, number: int) -> list[tuple[str, date]]:
-    """Return the files of a batch, and the UTC day of their last change.
+    """Return the files of a batch and the UTC day of their last change.
 
-    The checkpoint of the file source has them in ``sources/0/<batch>``, or in ``<batch>.compact``
-    for each tenth, which repeats the older ones: a line ``v1``, then one JSON object per file
-    (Spark 4.1, FileStreamSourceLog).
+    The file source's checkpoint lists them in ``sources/0/<batch>``. Each tenth batch is in
+    ``<batch>.compact``, which repeats the older ones. The format is a line ``v1``, then one JSON
+    object per file (Spark 4.1, FileStreamSourceLog).
     """
     log = checkpoint / "sources" / "0"
     whole = log / f"{number}.compact"
@@ -111,7 +111,7 @@ def _place(url: str) -> str:
 
 
 def read_files(files: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Read the files of a partition, as ``mapInArrow`` wants it."""
+    """Read the files of a partition, for ``mapInArrow``."""
     rows = (
         row
         for batch in files
@@ -123,9 +123,9 @@ def read_files(files: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[p
 
 
 def read_file(file: str, day: date) -> Iterator[Row]:
-    """Give the rows of a file, then, without ``offset``, what is wrong with the file itself.
+    """Yield the rows of a file, then a row without ``offset`` if the file itself is broken.
 
-    Offsets count bytes of what the file holds uncompressed.
+    Offsets count uncompressed bytes.
     """
     offset, tail = 0, b""
     try:

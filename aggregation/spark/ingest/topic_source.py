@@ -1,7 +1,7 @@
-"""A Kafka topic as a stream, by Spark's own source.
+"""A Kafka topic as a stream of Spark's Kafka source.
 
-Spark's checkpoint holds the offsets; no consumer group commits anything. What retention removed
-before it was read is told, not an error: the rest must go on.
+Spark's checkpoint holds the offsets, and no consumer group commits anything. Records that retention
+removed before they were read are no error, because the rest must go on.
 """
 
 import socket
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 SCHEME = "kafka://"
 _CONNECT_S = 10.0
 BATCH_RECORDS = 200_000
-"""How much a batch takes from the topic at most: bounds what is held between two commits."""
+"""Limit of a batch, and so of the data that is held between two commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSource:
-    """One topic, and what its clients are told beside the brokers' addresses."""
+    """One topic, and its clients' properties beside the brokers' addresses."""
 
     brokers: str
     topic: str
@@ -42,7 +42,7 @@ class TopicSource:
         """Read ``kafka://HOST:PORT[,HOST:PORT...]/TOPIC``.
 
         Raises:
-            SparkSetupError: it is none.
+            SparkSetupError: the text is no such URL.
 
         """
         brokers, _, topic = url.removeprefix(SCHEME).partition("/")
@@ -52,14 +52,14 @@ class TopicSource:
 
     @property
     def name(self) -> str:
-        """What identifies it; brokers come and go, so one address stands for their cluster."""
+        """Identity of the topic; brokers change, so the given addresses stand for the cluster."""
         return f"{SCHEME}{self.brokers}/{self.topic}"
 
     def check(self) -> None:
-        """Look whether a broker is there: Kafka's own client would look for it for minutes.
+        """Check that a broker accepts connections: Kafka's own client would try for minutes.
 
         Raises:
-            SparkSetupError: none takes connections.
+            SparkSetupError: no broker accepts connections.
 
         """
         faults = []
@@ -100,7 +100,7 @@ class TopicSource:
 
 
 def read_records(records: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Read the records of a partition, as ``mapInArrow`` wants it."""
+    """Read the records of a partition, for ``mapInArrow``."""
     for batch in records:
         rows = (
             row_of(line or b"", file=file, offset=offset, day=day)

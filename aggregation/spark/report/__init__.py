@@ -34,7 +34,7 @@ SECTIONS = (
     status_time.SECTION,
     quality.SECTION,
 )
-"""In the order of the page."""
+"""Sections in the order of the page."""
 
 COMPARE = compare.SECTION
-"""Only where two periods are compared; second on the page."""
+"""Section for a comparison of two periods; second on the page."""

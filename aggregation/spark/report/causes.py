@@ -1,4 +1,4 @@
-"""Rebalances over time, by what caused them."""
+"""Rebalances over time, by cause."""
 
 from collections import Counter
 from datetime import timedelta
@@ -8,7 +8,7 @@ from aggregation.spark.report.section import Chart, Rows, Section, cause_key
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 _SLOTS = 12
-"""Bars of a few days are not drawn wider than those of so many."""
+"""Bars of fewer days are not drawn wider than bars of this many days."""
 _TICKS = 10
 
 QUERY = """
@@ -24,7 +24,7 @@ ORDER BY since DESC, cause
 
 
 def chart(rows: Rows) -> Chart | None:
-    """Stack the causes of each day or week, the gravest on top."""
+    """Stack the causes of each day or week, the highest code on top."""
     if not rows:
         return None
     first, last = (pick(row["since"] for row in rows) for pick in (min, max))
@@ -47,14 +47,16 @@ def chart(rows: Rows) -> Chart | None:
     axes.grid(axis="y")
     axes.set_ylabel("rebalances")
     totals = by_cause(rows)
-    told = ", ".join(f"{cause_key(cause).label} {totals[cause]:,}" for cause in causes)
+    by_name = ", ".join(f"{cause_key(cause).label} {totals[cause]:,}" for cause in causes)
     return Chart(
-        figure, f"Rebalances stacked by cause: {told}.", tuple(cause_key(cause) for cause in causes)
+        figure,
+        f"Rebalances stacked by cause: {by_name}.",
+        tuple(cause_key(cause) for cause in causes),
     )
 
 
 def by_cause(rows: Rows) -> Counter[int | None]:
-    """Return how many rebalances each cause had."""
+    """Return the number of rebalances of each cause."""
     totals = Counter[int | None]()
     for row in rows:
         totals[row["cause"]] += row["rebalances"]

@@ -1,4 +1,4 @@
-"""What every section of the report starts from: the rollups, and the period that is asked for."""
+"""The context of the report's sections: the rollups and the requested period."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ _WEEKLY_DAYS = 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """What a report is to be of; without days, of all that there are."""
+    """The period and grouping of a report; without days, all of them."""
 
     first: date | None = None
     last: date | None = None
     by: By = "group"
     compared: Period | bool = False
-    """Another period to set beside this one; True are as many days right before it."""
+    """Another period to compare with; True means as many days directly before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportContext:
-    """The views ``rollups``, ``quarantine`` and ``codes`` hold what queries ask."""
+    """The data of the views ``rollups``, ``quarantine`` and ``codes`` that sections query."""
 
     spark: SparkSession
     rollups: Mapping[PreAggregation, DataFrame]
@@ -45,10 +45,10 @@ class ReportContext:
     by: By
     compared: Period | None = None
     quarantined: str = "true"
-    """Which days of the quarantine: a line that is no record has the day of its file."""
+    """Condition on days of the quarantine: a malformed line has the day of its file."""
 
     def query(self, template: str) -> str:
-        """Fill a section's query in: the very text that runs and that the page prints."""
+        """Fill in a section's query: the text that runs and that the page prints."""
         other = self.compared or self.period.before
         return (
             Template(template)
@@ -67,7 +67,7 @@ class ReportContext:
         )
 
     def run(self, section: Section) -> DataFrame:
-        """Return what a section's query says of the rollups that it needs."""
+        """Run a section's query on the rollups that it needs."""
         self.rollups[section.preaggregation].createOrReplaceTempView("rollups")
         return self.spark.sql(self.query(section.query))
 
@@ -75,7 +75,7 @@ class ReportContext:
 def load_context(
     spark: SparkSession, tables: Path, request: ReportRequest, notify: Callable[[str], None]
 ) -> ReportContext:
-    """Bring the rollups up to date and make them known to queries.
+    """Bring the rollups up to date and register them as views.
 
     Raises:
         SparkSetupError: there are no tables.
@@ -94,7 +94,7 @@ def load_context(
 
 
 def context_of(rollups: DataFrame, quarantine: DataFrame, request: ReportRequest) -> ReportContext:
-    """Make rollups and quarantine known to queries as views.
+    """Register rollups and quarantine as views.
 
     Raises:
         SparkJobError: there is nothing in the period.
@@ -114,7 +114,7 @@ def build_context(
     request: ReportRequest,
     period: Period,
 ) -> ReportContext:
-    """Make the rollups of a period known to queries, which need one cut or another of them."""
+    """Register the views of a period; each section uses one of the pre-aggregations."""
     quarantine.createOrReplaceTempView("quarantine")
     names = ", ".join(f"({status.value}, '{status.label}')" for status in RebalanceStatus)
     spark.sql(f"VALUES {names} AS (code, name)").createOrReplaceTempView("codes")
@@ -134,14 +134,14 @@ def _between(period: Period) -> str:
 
 
 def _quarantine_days(request: ReportRequest) -> str:
-    """Leave an end open that was not asked for: files may be written on days without records."""
+    """Leave an end open that was not given: files may be written on days without records."""
     first = [] if request.first is None else [f"day >= DATE '{request.first}'"]
     last = [] if request.last is None else [f"day <= DATE '{request.last}'"]
     return " AND ".join(first + last) or "true"
 
 
 def _period(seen: Sequence[date], request: ReportRequest) -> Period:
-    """Take the asked days, or all that there are."""
+    """Return the requested days, or all days with records."""
     days = sorted(seen)
     if not days:
         raise SparkJobError("the tables are empty: there is nothing to report")

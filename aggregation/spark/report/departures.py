@@ -1,4 +1,4 @@
-"""How members went: deploys told from crashes."""
+"""Departures of members: deploys and crashes apart."""
 
 from aggregation.rebalances.departures import DepartureKind
 from aggregation.spark.report.plot import GAP, TOP, bars, count_axis
@@ -32,7 +32,7 @@ KINDS = {
 
 
 def chart(rows: Rows) -> Chart | None:
-    """Stack the ways in which members went."""
+    """Stack the kinds of departures."""
     if not rows:
         return None
     shown = rows[:TOP]

@@ -1,4 +1,4 @@
-"""How long rebalances took: of whole groups, and of single members."""
+"""Durations of rebalances: of whole groups, and of single members."""
 
 from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, log_time_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject

@@ -1,4 +1,4 @@
-"""Who loses the most time."""
+"""Groups by the time that their members lose."""
 
 from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, subject

@@ -1,4 +1,4 @@
-"""The report in a few sentences and figures, for who reads no further."""
+"""The headline of the report: its result in a few sentences and figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from metrics.model.status import RebalanceStatus
 Tables = Mapping[str, Rows]
 """The rows of each section by its name."""
 _NOTABLE = 0.005
-"""A smaller change is none."""
+"""A smaller change counts as none."""
 _BLAMED = 0.1
-"""Who has lost less of it than this is not named in the title."""
+"""The title does not name a group with a smaller share of the lost time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number, what it counts, and the section that it is of."""
+    """One number with its label and its section."""
 
     value: str
     label: str
@@ -28,7 +28,7 @@ class Figure:
 
 
 def title(tables: Tables, period: Period, by: str) -> str:
-    """Say in one sentence what happened."""
+    """Return the result of the report in one sentence."""
     change, rows = _change(tables), tables["groups"]
     if not rows:
         return f"No rebalance {format_days(period)}; {count(len(tables['share']), by)} observed."
@@ -39,7 +39,7 @@ def title(tables: Tables, period: Period, by: str) -> str:
 
 
 def _change(tables: Tables) -> float | None:
-    """Return the last week's change against the one before it."""
+    """Return the last week's change against the week before."""
     weeks = tables["trend"]
     change: float | None = weeks[0]["change"] if weeks else None
     return change
@@ -60,8 +60,8 @@ def _blame(rows: Rows) -> str:
 
 
 def sentences(tables: Tables, period: Period, by: str) -> list[str]:
-    """Say what matters most, each in a sentence; what was not seen is left out."""
-    said = [
+    """Return the most important results as sentences; empty results are left out."""
+    candidates = [
         _what_was(tables, period, by),
         _causes(tables),
         _durations(tables),
@@ -70,7 +70,7 @@ def sentences(tables: Tables, period: Period, by: str) -> list[str]:
         _comparison(tables),
         _faults(tables),
     ]
-    return [sentence for sentence in said if sentence]
+    return [sentence for sentence in candidates if sentence]
 
 
 def figures(tables: Tables) -> list[Figure]:
@@ -102,12 +102,12 @@ def format_days(period: Period) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number with its noun in the plural where due."""
+    """Write a number with its noun, in the plural if needed."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def faults(tables: Tables) -> int:
-    """Return how many gaps and quarantined lines there are."""
+    """Return the number of gaps and quarantined lines."""
     return sum(row["gaps"] + row["quarantined_lines"] for row in tables["quality"])
 
 

@@ -1,4 +1,4 @@
-"""At which hours of the week rebalances happen."""
+"""Rebalances by hour of the week."""
 
 from matplotlib.colors import LinearSegmentedColormap
 
@@ -22,7 +22,7 @@ ORDER BY weekday, hour
 
 
 def chart(rows: Rows) -> Chart | None:
-    """Draw a square for each hour of the week, the darker the more."""
+    """Draw a square for each hour of the week; darker means more."""
     if not rows:
         return None
     counts = [[0] * _HOURS for _ in _DAYS]

@@ -1,7 +1,7 @@
-"""Figures as inline SVG that follows the page's colours, light or dark.
+"""Figures as inline SVG that follow the page's colours, light or dark.
 
-Text, rules and gaps are drawn in marker colours that become CSS variables, so a figure needs no
-second version. Labels come from clients: nothing in them is read as markup or mathematics.
+Text, rules and gaps are drawn in marker colours that become CSS variables, so one version of a
+figure is enough. Labels come from clients: no part of them is read as markup or mathematics.
 """
 
 import re
@@ -28,7 +28,7 @@ WIDTH_IN = 9.2
 ROW_IN = 0.34
 LABEL_MAX_CHARS = 47
 TOP = 12
-"""How many groups or members a plot shows; the table has them all."""
+"""Limit of groups or members in a plot; the table has them all."""
 
 _TICKS = 7
 _MANY_H = 100
@@ -68,7 +68,7 @@ _STYLE: Any = {
 
 @contextmanager
 def style(salt: str) -> Iterator[None]:
-    """Draw and render in the report's style; ``salt`` keeps the ids of two figures apart."""
+    """Draw in the report's style; ``salt`` makes the ids of two figures different."""
     with warnings.catch_warnings(), mpl.rc_context(_STYLE):
         mpl.rcParams["svg.hashsalt"] = salt
         warnings.simplefilter("ignore", UserWarning)  # glyphs that this machine's font lacks
@@ -91,14 +91,14 @@ def bars(labels: Sequence[str]) -> tuple[Figure, Axes]:
 
 
 def time_axis(axes: Axes, longest_s: float) -> None:
-    """Put the ticks of a linear axis from 0 where people expect them: at 15 min, not at 16.7."""
+    """Put the ticks of a linear axis from 0 at round times: at 15 min, not at 16.7."""
     step = next((s for s in _STEPS_S if longest_s / s <= _TICKS), _STEPS_S[-1])
     axes.xaxis.set_major_locator(MaxNLocator(_TICKS) if longest_s < 1 else MultipleLocator(step))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
 
 
 def log_time_axis(axes: Axes) -> None:
-    """Make a logarithmic axis of seconds, with ticks where people expect them."""
+    """Make a logarithmic axis of seconds with ticks at round times."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(_LOG_S))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
@@ -106,7 +106,7 @@ def log_time_axis(axes: Axes) -> None:
 
 
 def count_axis(axis: Axis) -> None:
-    """Put ticks at whole numbers, with their thousands apart."""
+    """Put ticks at whole numbers, with separated thousands."""
     axis.set_major_locator(MaxNLocator(_TICKS, integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
@@ -123,7 +123,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def readable(text: str, limit: int = LABEL_MAX_CHARS) -> str:
-    """Make one short line of any text: no control characters, the middle left out where long."""
+    """Shorten any text to one line without control characters; the middle of a long one goes."""
     line = plain(text)
     if len(line) <= limit:
         return line
@@ -132,7 +132,7 @@ def readable(text: str, limit: int = LABEL_MAX_CHARS) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace what neither XML nor a terminal should get."""
+    """Replace characters that neither XML nor a terminal should get."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -1,4 +1,4 @@
-"""How far the data can be trusted."""
+"""Faults in the data, by agent."""
 
 from aggregation.spark.report.section import Section, no_chart
 from aggregation.spark.rollups.preaggregations import PreAggregation

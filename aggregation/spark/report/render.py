@@ -1,9 +1,9 @@
-"""Writes the report: one HTML page, and each section's table as CSV and Parquet beside it.
+"""The writer of the report: one HTML page, and each section's table as CSV and Parquet beside it.
 
-The page's appendix has the very queries that its numbers come from.
+The page's appendix holds the queries behind its numbers.
 
-All text comes from clients in the end and is escaped; a cell of the CSV that a spreadsheet would
-take for a formula gets an apostrophe in front (the Parquet file has it as it was).
+All text comes from clients in the end and is escaped. A CSV cell that a spreadsheet would take for
+a formula gets an apostrophe in front; the Parquet file keeps the original.
 """
 
 import csv
@@ -35,19 +35,19 @@ from metrics.model.status import BY_LABEL
 PAGE = "report.html"
 ROWS_SHOWN = 15
 _AT_ONCE = 2
-"""So many queries run at a time, while the page's figures are drawn: planning leaves cores idle."""
+"""Queries that run at a time, while figures are drawn: planning leaves cores idle."""
 _CELL_MAX_CHARS = 60
 _EXACT_TO = 100.0
-"""A number above it is shown without decimals; the files have them."""
+"""A larger number is shown without decimals; the files have them."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _template = Template((files(__package__) / "page.html").read_text(encoding="utf-8"))
 
 
 def check_output(output: Path) -> None:
-    """Look before the work whether there can be a folder to write to.
+    """Check before the work that the output folder can be written to.
 
     Raises:
-        SparkSetupError: there cannot.
+        SparkSetupError: it cannot.
 
     """
     place = next(place for place in (output, *output.absolute().parents) if place.exists())
@@ -59,7 +59,7 @@ def check_output(output: Path) -> None:
 
 
 def write_report(context: ReportContext, output: Path, notify: Callable[[str], None]) -> Path:
-    """Compute and write everything; return the page's path. Older files of the same name go.
+    """Compute and write everything; return the page's path. Files of the same name are replaced.
 
     Raises:
         SparkJobError: the folder cannot be written to.
@@ -88,7 +88,7 @@ def write_report(context: ReportContext, output: Path, notify: Callable[[str], N
 
 
 def sections_of(context: ReportContext) -> Sequence[Section]:
-    """Return the sections of a page in their order."""
+    """Return the sections of a page in order."""
     first, *others = SECTIONS
     return [first, COMPARE, *others] if context.compared is not None else SECTIONS
 
@@ -98,7 +98,7 @@ def _collect(frame: DataFrame) -> Rows:
 
 
 def _in_utc(row: Row) -> Row:
-    """Give instants their zone: pyspark collects them in the machine's, without saying so."""
+    """Add the zone to instants: pyspark collects naive ones in the machine's zone."""
     return {
         name: value.astimezone(UTC) if isinstance(value, datetime) else value
         for name, value in row.items()
@@ -186,22 +186,22 @@ def _table(rows: Rows) -> str:
 
 
 def _visible_columns(row: Row) -> Row:
-    """Return what the page shows of a row: one name for cluster and group, words for codes."""
+    """Return the visible part of a row: one name for cluster and group, words for codes."""
     named = next((name for name in ("group", "app") if name in row and "cluster" in row), None)
-    told = {name for name in row if not {f"{name}_name", f"{name}_label"} & set(row)}
+    unnamed = {name for name in row if not {f"{name}_name", f"{name}_label"} & set(row)}
     own = row if named is None else row | {named: subject(row)}
     left_out = set() if named is None else {"cluster"}
-    return {name: value for name, value in own.items() if name in told - left_out}
+    return {name: value for name, value in own.items() if name in unnamed - left_out}
 
 
 def _side(values: Sequence[Any]) -> str:
-    """Put the heading of a column of numbers above them."""
+    """Return the class that aligns the heading of a column of numbers."""
     is_number = any(isinstance(value, (int, float)) for value in values)
     return ' class="number"' if is_number else ""
 
 
 def _heading(column: str) -> str:
-    """Name a column in words: its unit in brackets, a code by what it is."""
+    """Name a column in words, with its unit in brackets."""
     return re.sub(
         r" s$", " (s)", column.removesuffix("_name").removesuffix("_label").replace("_", " ")
     )

@@ -1,4 +1,4 @@
-"""What a section of the report is."""
+"""A section of the report: its query, its texts and its chart."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A plot, its legend, and what it shows in words for who cannot see it."""
+    """A plot, its legend, and its content in words for a screen reader."""
 
     figure: Figure
     alt: str
@@ -40,24 +40,24 @@ class Section:
     name: str
     title: str
     note: str
-    """How to read it."""
+    """Explanation for the reader."""
     empty: str
-    """What to say where the table has no rows."""
+    """Text for a table without rows."""
     query: str
-    """SQL over the views of `facts.Facts`, which fills in ``$keys``, ``$period`` and the like."""
+    """SQL over the views of `context.ReportContext`, which fills in ``$keys``, ``$period`` etc."""
     preaggregation: PreAggregation
-    """Which of the rollups the query needs."""
+    """The pre-aggregation that the query needs."""
     chart: Callable[[Rows], Chart | None]
 
 
 def no_chart(rows: Rows) -> Chart | None:
-    """Draw nothing: the table says it."""
+    """Draw nothing: the table is enough."""
     del rows
     return None
 
 
 def cause_key(code: int | None) -> Key:
-    """Return colour and name of a cause; None is one that nobody knows."""
+    """Return colour and name of a cause; None is an unknown cause."""
     if code is None:
         return Key(UNKNOWN_COLOUR, "cause not seen")
     status = RebalanceStatus(code)
@@ -65,12 +65,12 @@ def cause_key(code: int | None) -> Key:
 
 
 def member(row: Row) -> str:
-    """Name the member of a row in few characters, of which both it and its group have some."""
+    """Name the member and the group of a row in few characters."""
     client_id = readable(row["client_id"] or "(no client id)", _PART_CHARS)
     return f"{client_id} · {readable(subject(row), _PART_CHARS)}"
 
 
 def subject(row: Row) -> str:
-    """Name the group or application of a row, with its cluster where there is one."""
+    """Name the group or application of a row, with its cluster if it has one."""
     name = row["group"] if "group" in row else row["app"]
     return "/".join(part for part in (row["cluster"], name) if part) or "(no name)"

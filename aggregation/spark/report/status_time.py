@@ -1,4 +1,4 @@
-"""How much time members spent in each status."""
+"""Time of members in each status."""
 
 from aggregation.spark.report.plot import GAP, TOP, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject

@@ -1,4 +1,4 @@
-"""Windows in which a group rebalanced again and again."""
+"""Storms: windows with many rebalances of one group."""
 
 from aggregation.spark.report.section import Section, no_chart
 from aggregation.spark.rollups.preaggregations import PreAggregation

@@ -1,4 +1,4 @@
-"""The members that the others waited for."""
+"""Members that the others waited for."""
 
 from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, member

@@ -1,4 +1,4 @@
-"""Kafka Streams: probing and other follow-ups."""
+"""Kafka Streams: probing and other follow-up rebalances."""
 
 from aggregation.spark.report.section import Section, no_chart
 from aggregation.spark.rollups.preaggregations import PreAggregation

@@ -1,4 +1,4 @@
-"""Week by week, with the change against the week before."""
+"""Weeks, each with the change against the week before."""
 
 from aggregation.spark.report.plot import ACCENT, canvas, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section
@@ -30,7 +30,7 @@ SELECT * FROM changes WHERE date_add(week, 6) >= $first ORDER BY week DESC
 
 
 def chart(rows: Rows) -> Chart | None:
-    """Draw a bar a week."""
+    """Draw a bar for each week."""
     if len(rows) <= 1:
         return None
     figure, axes = canvas(2.4)

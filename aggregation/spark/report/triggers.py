@@ -32,7 +32,7 @@ ORDER BY triggered DESC, $keys, client_id, host
 
 
 def chart(rows: Rows) -> Chart | None:
-    """Draw a bar per member in the colour of its main cause."""
+    """Draw a bar for each member in the colour of its main cause."""
     if not rows:
         return None
     shown = rows[:TOP]

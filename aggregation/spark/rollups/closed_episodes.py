@@ -1,11 +1,10 @@
-"""What members' episodes of a day add up to, summed where they are read: DataFrame to DataFrame.
+"""Sums of a day's member episodes, computed in the tasks that read them: DataFrame to DataFrame.
 
-Theory of operation. The moves of an episode lie near each other in a day's files, so what one task
-reads holds nearly all episodes whole. Each task sorts its moves by episode, follows every chain,
-and hands out three kinds of sums, not rows by the million: no shuffle sees a move of a whole
-episode. What is no such chain here (midnight, the end of a chunk, a missing record, a clock that
-stepped back) is handed out move by move, for `aggregation.spark.rollups.member_episodes` to put
-together.
+Theory of operation. The moves of an episode are close to each other in a day's files, so one task
+reads nearly all of its episodes whole. Each task sorts its moves by episode, follows every chain
+and returns three kinds of sums instead of millions of rows. No shuffle sees a move of a whole
+episode. An incomplete chain (midnight, the end of a chunk, a missing record, a clock that stepped
+back) is returned move by move, and `aggregation.spark.rollups.member_episodes` puts it together.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,12 +49,12 @@ SUMS = T.StructType(
         T.StructField("seconds", T.DoubleType()),
     ]
 )
-"""Rollups of whole episodes (``what`` is member, duration or status), and moves of any other one
+"""Rollups of whole episodes (``what`` is member, duration or status), and moves of all others
 (``rest``)."""
 
 _PLACE_BITS = 21
 _CHUNK = 1 << _PLACE_BITS
-"""Rows that a worker holds at a time: 400 MB with what is computed of them."""
+"""Rows that a worker holds at a time: 400 MB with all intermediate values."""
 _NUMBERS_MOST = 1 << 62
 
 Numbers = npt.NDArray[np.int64]
@@ -63,9 +62,9 @@ Flags = npt.NDArray[np.bool_]
 
 
 def sum_episodes(records: DataFrame) -> DataFrame:
-    """Add up the table ``transitions``, or some days of it: rows of `SUMS`.
+    """Sum the table ``transitions``, or some days of it: rows of `SUMS`.
 
-    Rows of one key can be several, of each task and chunk: they add up.
+    A key can have several rows, one from each task and chunk; they add up.
     """
     files = files_of(records)
     if files is None:
@@ -88,7 +87,7 @@ def _sum_shares(
 def sum_moves(
     batches: Iterable[pa.RecordBatch], chunk_rows: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
-    """Add up moves (`narrowed`) that one task reads, at most 2^21 rows at a time."""
+    """Sum the moves (`select_columns`) that one task reads, at most 2^21 rows at a time."""
     for chunk in _chunks(batches, chunk_rows):
         chains = _Chains.of(chunk)
         for rows in (_members(chains), _lengths(chains), _statuses(chains), _rest(chains)):
@@ -111,7 +110,7 @@ def _chunks(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
 
 
 def _encode_names(moves: pa.Table) -> pa.Table:
-    """Give every name a number."""
+    """Encode every name as a number."""
     for place, name in enumerate(moves.column_names):
         if name in _NAMES and not pa.types.is_dictionary(moves[name].type):
             moves = moves.set_column(place, name, moves[name].dictionary_encode())
@@ -120,21 +119,21 @@ def _encode_names(moves: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chains:
-    """Moves in the order of their episodes and of time, and which episodes are whole."""
+    """Moves in the order of episode and time, and the positions of whole episodes."""
 
     moves: pa.Table
     order: Numbers
     at: Numbers
     to: Numbers
     first: Numbers
-    """Where the whole ones start, and where they end."""
+    """Positions at which whole episodes start, and at which they end."""
     last: Numbers
     other: Flags
-    """Of moves: whether its episode is not whole."""
+    """For each move, whether its episode is incomplete."""
 
     @classmethod
     def of(cls, moves: pa.Table) -> "_Chains":
-        """Follow the chains of some moves."""
+        """Follow the chains in a table of moves."""
         episodes, owners = _number_rows(moves, "episode"), _number_rows(moves, *_OWNER)
         order = _in_order(episodes, owners, moves["at"].to_numpy())
         at, to, left = (moves[name].to_numpy()[order] for name in ("at", "to", "from"))
@@ -155,12 +154,12 @@ class _Chains:
         )
 
     def micros(self) -> Numbers:
-        """Return how long the whole ones took."""
+        """Return the lengths of whole episodes."""
         return self.at[self.last] - self.at[self.first]
 
 
 def _number_rows(moves: pa.Table, *names: str) -> Numbers:
-    """Number what some columns say together."""
+    """Return one number for each combination of the columns' values."""
     numbers, count = np.zeros(moves.num_rows, np.int64), 1
     for name in names:
         column = moves[name].combine_chunks()
@@ -174,8 +173,8 @@ def _number_rows(moves: pa.Table, *names: str) -> Numbers:
 
 
 def _in_order(episodes: Numbers, owners: Numbers, at: Numbers) -> Numbers:
-    """Sort by episode and time; equal ones stay as they are."""
-    # one number of the episode and the place is sorted faster than places by the episode
+    """Return the order by episode and time; equal rows keep their order."""
+    # one number made of episode and place sorts faster than places sorted by episode
     places = np.arange(len(episodes))
     order = np.sort((episodes << _PLACE_BITS) | places) & (_CHUNK - 1)
     is_confused = (np.diff(at[order]) < 0) | (np.diff(owners[order]) != 0)
@@ -215,15 +214,15 @@ def _rest(chains: _Chains) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Owners:
-    """Whose each of some things is."""
+    """The owners of a list of items."""
 
     labels: pa.Table
-    """Of those that are named, in the order of their numbers."""
+    """The owners' columns, in the order of their numbers."""
     indices: Numbers
 
     @classmethod
     def by(cls, names: Sequence[str], chains: _Chains) -> "_Owners":
-        """Number the owners of whole episodes."""
+        """Return the owners of whole episodes."""
         firsts = chains.moves.select(names).take(chains.order[chains.first])
         encoded = pa.array(_number_rows(firsts, *names)).dictionary_encode()
         whose = encoded.indices.to_numpy().astype(np.int64)
@@ -232,15 +231,15 @@ class _Owners:
         return cls(labels=firsts.take(any_of), indices=whose)
 
     def repeat(self, counts: Numbers) -> "_Owners":
-        """Return the owners of things of which each has some."""
+        """Return the owners of lists: each owner's entry stands as often as its count."""
         return _Owners(labels=self.labels, indices=np.repeat(self.indices, counts))
 
     def where(self, wanted: Flags) -> "_Owners":
-        """Return the owners of some of the things."""
+        """Return the owners of selected items."""
         return _Owners(labels=self.labels, indices=self.indices[wanted])
 
     def sum_by(self, numbers: Numbers, micros: Numbers, *, number: str) -> pa.Table:
-        """Add up by owner and by a small number."""
+        """Sum by owner and by a small number."""
         least = numbers.min(initial=0)
         width = int(numbers.max(initial=0) - least) + 1
         keys = self.indices * width + (numbers - least)
@@ -255,7 +254,7 @@ class _Owners:
 
 
 def _to_schema(rows: pa.Table, *, what: str, kind: str | None) -> pa.Table:
-    """Bring rows into the shape of `SUMS`."""
+    """Return rows with the columns of `SUMS`."""
     schema, count = to_arrow_schema(SUMS), rows.num_rows
     given = {name: rows[name] for name in rows.column_names} | {
         "what": pa.repeat(what, count),

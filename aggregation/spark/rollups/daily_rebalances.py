@@ -1,11 +1,11 @@
-"""One group's rebalances, day after day: pure.
+"""The rebalances of one group, day by day: pure.
 
 Theory of operation. A rebalance is *over* when its group has been quiet for longer than any rule of
-`aggregation.rebalances.grouping` looks back; it is counted with the day on which that is so. From
-day to day the group carries the records of what is not over, of members under way, of the last hour
-(who caused what) and of the last two rebalances (who is there): so a day is explained by the same
-functions as a whole history, and costs what happened on it. What it forgets is older: a member that
-was gone for longer and comes back is new, and a scale-down is told by who is there soon after.
+`aggregation.rebalances.grouping` looks back. It is counted with the day on which it is over. From
+day to day the group carries the records of open rebalances, of rebalancing members, of the last
+hour (for causes) and of the last two rebalances (for present members). So the functions for a whole
+history explain a day too, and a day costs only its own events. Older records are dropped. A member
+that returns after a longer absence is new, and a scale-down depends on the members shortly after.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,47 +20,47 @@ from aggregation.spark.tables.period import ends_at
 from metrics.model.sample import Sample, SampleKind, Scope, format_time
 
 QUIET_S = SKEW_S + 60.0
-"""Nothing that begins this long after it belongs to a rebalance."""
+"""An event that begins this long after a rebalance does not belong to it."""
 OPEN_S = 3600.0
-"""A rebalance whose end was not seen for so long is counted as it is."""
+"""An open rebalance without a record for this long is counted without its end."""
 CARRY_S = 7 * 86_400.0
-"""A member that is under way for longer has its next record taken for a start."""
+"""If a member's episode is open for longer, its next record counts as a start."""
 _ROUNDS_KEPT = 2
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """What a day leaves to the next one."""
+    """State that a day passes to the next day."""
 
     records: tuple[Sample, ...] = ()
     counted_to: float = float("-inf")
-    """When the last one that is counted began, and its id: several may begin at once."""
-    counted_id: str = "~"  # behind every id: what wrote none had counted all that began then
+    """Start of the last counted rebalance, and its id, since several can begin at once."""
+    counted_id: str = "~"  # sorts behind every id: older state had counted all of that instant
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Encode the state."""
         return msgspec.msgpack.encode(self)
 
     @classmethod
     def decode(cls, written: bytes | None) -> "Carried":
-        """Read what `encode` wrote; None is a group that is new."""
+        """Decode the output of `encode`; None means a new group."""
         return cls() if written is None else msgspec.msgpack.decode(written, type=cls)
 
 
 class GroupDays:
-    """Follows one group from day to day."""
+    """The history of one group, advanced day by day."""
 
     def __init__(self, carried: Carried) -> None:
-        """Begin with what the day before has left."""
+        """Start from the state of the day before."""
         self.carried = carried
         self.pending: Sequence[ExplainedRebalance] = ()
-        """What is not over yet, as it looks so far."""
+        """Rebalances that are not over yet, in their present form."""
 
     def day(
         self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]
     ) -> Sequence[ExplainedRebalance]:
-        """Return what is over by the end of a day.
+        """Return the rebalances that are over by the end of a day.
 
-        ``told`` are the agents and when each was last heard of (RFC 3339) by then.
+        ``last_seen`` has the time of each agent's last record by then (RFC 3339).
         """
         records = [*self.carried.records, *events]
         made = sorted(explain_records(records, last_seen), key=_order)
@@ -76,10 +76,12 @@ class GroupDays:
         return over
 
 
-def explain_records(records: Iterable[Sample], last_seen: Mapping[str, str]) -> list[ExplainedRebalance]:
-    """Return the rebalances of one group, whatever order its records come in.
+def explain_records(
+    records: Iterable[Sample], last_seen: Mapping[str, str]
+) -> list[ExplainedRebalance]:
+    """Return the rebalances of one group; its records may come in any order.
 
-    ``told`` are the agents and when each was last heard of (RFC 3339).
+    ``last_seen`` has the time of each agent's last record (RFC 3339).
     """
     in_order = sorted(records, key=_place)
     agents = {record.agent for record in in_order}
@@ -97,7 +99,7 @@ def _over_at(episode: ExplainedRebalance) -> float:
 
 
 def _cut(made: Sequence[ExplainedRebalance], since: float) -> float:
-    """Return a time as early that nothing is cut in two: rebalances of a group can overlap."""
+    """Return the latest time before ``since`` that cuts no rebalance; rebalances can overlap."""
     for each in sorted(made, key=lambda each: each.round.ended_at, reverse=True):
         if each.round.ended_at < since:
             break
@@ -106,7 +108,7 @@ def _cut(made: Sequence[ExplainedRebalance], since: float) -> float:
 
 
 def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sample]:
-    """Return the records from a time on, whole episodes, and members that are still under way."""
+    """Return the records since a time, whole episodes, and episodes that are still open."""
     cut = format_time(since)
     latest: dict[str | None, Sample] = {}
     for record in sorted(records, key=lambda record: (record.ts, record.seq)):
@@ -141,7 +143,7 @@ def _presence_record(agent: str, ts: str) -> Sample:
 
 
 def last_seen_by(day: date, last_seen: Mapping[str, Sequence[tuple[date, str]]]) -> dict[str, str]:
-    """Return when each agent was last heard of by the end of a day."""
+    """Return the time of each agent's last record by the end of a day."""
     found: dict[str, str] = {}
     for agent, days in last_seen.items():
         known = [ts for seen, ts in days if seen <= day]
@@ -151,5 +153,5 @@ def last_seen_by(day: date, last_seen: Mapping[str, Sequence[tuple[date, str]]])
 
 
 def day_after(day: date) -> date:
-    """Return the batch of what is not over on the last day."""
+    """Return the batch of rebalances that are not over on the last day."""
     return day + timedelta(days=1)

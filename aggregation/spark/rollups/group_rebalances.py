@@ -1,11 +1,10 @@
 """Whole rebalances of groups with their root cause: DataFrame to DataFrame.
 
-Theory of operation. The rules are those of `aggregation.rebalances.rebalances`, and so is the code:
-each group's events go to a Python worker as one Arrow table and through `explain_rebalances`: all
-at once (`group_rebalances`), or, for rollups, a day at a time (`explained_by_day`). Then what is
-not over at midnight waits for the next day (`GroupDays`): a day costs what happened on it. Only
-events go there: periodic samples, which are most of the data, are read for one thing, up to when
-each agent had told all (`heard`).
+Theory of operation. Rules and code are those of `aggregation.rebalances.rebalances`. A Python
+worker gets each group's events as one Arrow table and calls `explain_rebalances`: once
+(`group_rebalances`), or day by day for rollups (`explain_by_day`). A rebalance that is open at
+midnight waits for the next day (`GroupDays`), so a day costs only its own events. Periodic samples
+are most of the data and stay outside. They only give each agent's watermark (`agents_last_seen`).
 """
 
 from collections import defaultdict
@@ -35,7 +34,7 @@ from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 
 GROUP = ("cluster", "group")
 LastSeen = Mapping[str, Sequence[tuple[date, str]]]
-"""Of each agent the last time of each day, by day."""
+"""Each agent's last time on each day, in order of days."""
 
 _DEPARTURE = T.StructType(
     [
@@ -76,9 +75,9 @@ REBALANCES = T.StructType(
         T.StructField("offsets", T.ArrayType(_OFFSET)),
     ]
 )
-"""``day`` is that of its start, ``batch`` the one with which it was over.
+"""``day`` is the day of the start, ``batch`` the day with which the rebalance was over.
 
-``offsets``: how far each agent's clock is off, as the ends of a generation tell (`clock_offsets`).
+``offsets`` are the agents' clock offsets, measured at the ends of a generation (`clock_offsets`).
 """
 
 CARRIED = T.StructType(
@@ -88,7 +87,7 @@ CARRIED = T.StructType(
         T.StructField("carried", T.BinaryType()),
     ]
 )
-"""What each day leaves to the next one, a row per group."""
+"""State that each day passes to the next day, one row per group."""
 
 _BOTH = T.StructType([*REBALANCES.fields, CARRIED["carried"]])
 _COLUMNS = (
@@ -101,9 +100,9 @@ _COLUMNS = (
 def group_rebalances(records: DataFrame) -> DataFrame:
     """Return one row per rebalance of a group (`REBALANCES`), from the table ``transitions``.
 
-    ``cause`` is the trigger's code, null where nobody knows; ``certainty`` says how it is known:
-    seen, inferred or unknown. ``seconds`` is from the first member's start to the last member's
-    end, ``member_seconds`` what it cost: the seconds of all members that were not at 0.
+    ``cause`` is the trigger's code, null if unknown. ``certainty`` is seen, inferred or unknown.
+    ``seconds`` is from the first member's start to the last member's end. ``member_seconds`` is
+    the cost: the seconds of all members that were not at 0.
     """
     schema = T.StructType([field for field in REBALANCES if field.name != "batch"])
     explain = _explain_all(agents_last_seen(records), to_arrow_schema(schema))
@@ -122,7 +121,7 @@ def _explain_all(last_seen: LastSeen, schema: pa.Schema) -> Callable[[pa.Table],
 
 
 def agents_last_seen(records: DataFrame) -> LastSeen:
-    """Return when agents were last heard of, of transitions and periodic samples alike."""
+    """Return the last time of each agent by day, from transitions and periodic samples alike."""
     found: dict[str, list[tuple[date, str]]] = {}
     rows = records.groupBy("agent", "day").agg(F.max("ts").alias("ts"))
     for row in rows.withColumn("ts", _rfc3339("ts")).orderBy("day").collect():
@@ -133,10 +132,10 @@ def agents_last_seen(records: DataFrame) -> LastSeen:
 def explain_by_day(
     records: DataFrame, carried: DataFrame, days: Sequence[date], last_seen: LastSeen
 ) -> DataFrame:
-    """Return the rebalances of some days, and in rows without ``id`` what each day carries on.
+    """Return the rebalances of some days, and, in rows without ``id``, the state after each day.
 
-    ``carried`` is what the day before the first one has left. What is not over at the last day's
-    end is in both: as a row of the batch after it, and in what is carried.
+    ``carried`` is the state of the day before the first one. A rebalance that is open at the last
+    day's end is in both: in the state, and as a row of the batch after that day.
     """
     events = _events(records.where(F.col("day").isin(list(days))))
     before = carried.select(*GROUP, "carried")
@@ -228,9 +227,9 @@ def row_of(episode: ExplainedRebalance) -> dict[str, Any]:
 
 
 def clock_offsets(made: RebalanceSegments) -> dict[str, float]:
-    """Return by how many seconds each agent's clock is off the others', where several saw it.
+    """Return each agent's clock offset in seconds, if several agents saw the rebalance.
 
-    The members of a classic group get their assignments at one moment, the last one's join.
+    The members of a classic group get their assignments at one moment, the last member's join.
     """
     ends: dict[str, list[float]] = defaultdict(list)
     for piece in made.consumers:

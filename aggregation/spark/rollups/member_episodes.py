@@ -1,12 +1,12 @@
-"""From transitions to members' episodes: DataFrame to DataFrame, without a sort or a window.
+"""Members' episodes from transitions: DataFrame to DataFrame, without a sort or a window.
 
-Theory of operation. Each transition leaves where the one before has arrived, and a status only
-rises or falls to 0. So an episode needs no order: it is whole where it leaves 0 once, arrives at 0
-once and leaves every other code as often as it arrives there. The instants of entry into each code
-tell the first cause, the gravest code, and how long each was held. All of that are minima, maxima
-and sums, which merge: what is not over at midnight is carried into the next day as it is.
+Theory of operation. Each transition starts at the code at which the one before ended, and a status
+only rises or falls to 0. So an episode needs no order. It is whole if it leaves 0 once, arrives at
+0 once and leaves every other code as often as it arrives there. The instants of entry into each
+code give the first cause, the highest code and the time in each code. All of these are minima,
+maxima and sums, which merge. So an open episode is carried over midnight in the same form.
 
-Where the sums disagree, a record is missing: the episode is a ``gap``, and has no length.
+If the sums disagree, a record is missing: the episode is a ``gap`` and has no length.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -19,13 +19,13 @@ from metrics.model.status import RebalanceStatus
 CODES = tuple(status.value for status in RebalanceStatus if status)
 MEMBER = ("cluster", "app", "group", "scope", "client_id", "host")
 CHAIN = ("cluster", "group", "scope", "client_id", "episode")
-"""What names an episode: labels (app, host) may change while it lasts."""
+"""Key of an episode; its labels (app, host) may change while it lasts."""
 KINDS = (SampleKind.TRANSITION.value, SampleKind.LOST.value)
 SCOPES = (Scope.CONSUMER.value, Scope.STREAMS.value)
-"""Of records that move a member's status."""
+"""Scopes of records that move a member's status."""
 
 _BITS = 4
-"""Of a sum of moves each code has so many: a code is entered once, or few times if told twice."""
+"""Bits of each code in a sum of moves: a code is entered once, or a few times if duplicated."""
 _ENTRIES = tuple(f"entered_{code}" for code in CODES)
 _LAST = ("ended", "lost", "headed", "last_seen")
 _SUMS = ("into", "out_of", "records")
@@ -36,8 +36,8 @@ def member_episodes(records: DataFrame) -> DataFrame:
     """Return one row per episode of a member, from the table ``transitions``.
 
     ``state`` is ``ended``, ``lost`` (dropped as stale), ``open`` (no end seen), ``headless`` (no
-    start seen) or ``gap`` (records between are missing); only an ended one has ``ended_at`` and
-    ``seconds``. ``cause`` is its first code, ``gravest`` the highest.
+    start seen) or ``gap`` (records between are missing). Only an ended episode has ``ended_at`` and
+    ``seconds``. ``cause`` is its first code, ``gravest`` its highest.
     """
     merged = merge(parts(select_columns(moves(records))), *CHAIN).withColumn("state", state())
     ended = F.col("state") == "ended"
@@ -56,7 +56,7 @@ def member_episodes(records: DataFrame) -> DataFrame:
 
 
 def moves(records: DataFrame) -> DataFrame:
-    """Return what moves a member's status, each within a named episode."""
+    """Return the moves of members' statuses, each within a named episode."""
     return moves_with_episode(records).unionByName(moves_without_episode(records))
 
 
@@ -66,7 +66,7 @@ def moves_with_episode(records: DataFrame) -> DataFrame:
 
 
 def moves_without_episode(records: DataFrame) -> DataFrame:
-    """Return the moves of all other writers; transitions that leave 0 tell their episodes apart."""
+    """Return the moves of all other writers; a transition that leaves 0 starts an episode."""
     order = Window.partitionBy("cluster", "group", "scope", "client_id", "host").orderBy(
         "ts", "seq", F.when(F.coalesce("to", F.lit(0)) == 0, len(CODES) + 1).otherwise(F.col("to"))
     )
@@ -80,7 +80,7 @@ def _moves(records: DataFrame) -> DataFrame:
 
 
 def select_columns(moved: DataFrame) -> DataFrame:
-    """Keep what episodes are made of; a ``to`` of -1 is lost, a ``from`` of -1 unknown."""
+    """Keep the columns of episodes; a ``to`` of -1 is lost, a ``from`` of -1 unknown."""
     is_transition = F.col("kind") == SampleKind.TRANSITION.value
     return moved.select(
         *MEMBER,
@@ -94,7 +94,7 @@ def select_columns(moved: DataFrame) -> DataFrame:
 
 
 def parts(moved: DataFrame) -> DataFrame:
-    """Return what each move (`narrowed`) adds to its episode. Instants are Unix microseconds."""
+    """Return each move's share (`select_columns`) of its episode; instants are microseconds."""
     at, to, left = F.col("at"), F.col("to"), F.col("from")
     return moved.select(
         *MEMBER,
@@ -113,13 +113,13 @@ def parts(moved: DataFrame) -> DataFrame:
 
 
 def merge(rows: DataFrame, *by: str) -> DataFrame:
-    """Put parts together; labels that are no key are the greatest that were told."""
+    """Merge parts; a label that is no key gets its greatest value."""
     labels = [name for name in MEMBER if name not in by]
     return rows.groupBy(*by).agg(*(F.max(name).alias(name) for name in labels), *merge_aggregates())
 
 
 def merge_aggregates() -> list[Column]:
-    """Return the aggregates that make one part of many."""
+    """Return the aggregates that merge many parts into one."""
     return [
         *(F.min(name).alias(name) for name in _ENTRIES),
         *(F.max(name).alias(name) for name in _LAST),
@@ -128,7 +128,7 @@ def merge_aggregates() -> list[Column]:
 
 
 def is_whole() -> Column:
-    """Whether all of an episode was seen."""
+    """Return whether all of an episode was seen."""
     once = F.col("out_of").bitwiseAND(F.lit((1 << _BITS) - 1)) == 1
     whole = (F.col("headed") == 1) & F.col("ended").isNotNull() & (F.col("lost") == 0)
     few = F.col("records") < (1 << _BITS)
@@ -136,7 +136,7 @@ def is_whole() -> Column:
 
 
 def state() -> Column:
-    """Say what became of an episode."""
+    """Return the state of an episode."""
     linked = F.col("into") - F.col("out_of") == _bit(highest_code()) - 1
     return (
         F.when(F.col("headed") == 0, "headless")
@@ -148,27 +148,27 @@ def state() -> Column:
 
 
 def start_time() -> Column:
-    """Return when it began, or of a headless one when it was first seen."""
+    """Return the start of an episode, or the first sight of a headless one."""
     return F.least(*_ENTRIES, "ended", "last_seen")
 
 
 def seconds() -> Column:
-    """Return how long a whole one took, with its microseconds."""
+    """Return the length of a whole episode, with microseconds."""
     return (F.col("ended") - start_time()) / F.lit(MICROS)
 
 
 def cause() -> Column:
-    """Return the first code: a status only rises."""
+    """Return the first code, which is the lowest: a status only rises."""
     return F.coalesce(*(_code_if_entered(code) for code in CODES))
 
 
 def highest_code() -> Column:
-    """Return the highest code; 0 where none was seen."""
+    """Return the highest code; 0 if none was seen."""
     return F.coalesce(*(_code_if_entered(code) for code in reversed(CODES)), F.lit(0))
 
 
 def seconds_in(code: int) -> Column:
-    """Return the seconds in a code: to the entry into the next one, or to the end."""
+    """Return the seconds in a code, until the entry into the next code or the end."""
     later = [f"entered_{other}" for other in CODES if other > code]
     until = F.least(*later, "ended") if later else F.col("ended")
     length = (until - F.col(f"entered_{code}")) / F.lit(MICROS)
@@ -180,6 +180,6 @@ def _code_if_entered(code: int) -> Column:
 
 
 def _bit(code: Column) -> Column:
-    # a table, for Spark shifts by constants alone
+    # a table, because Spark shifts only by constants
     powers = F.array(*(F.lit(1 << (_BITS * n)) for n in range(len(CODES) + 1)))
     return F.element_at(powers, code.cast("int") + 1).cast("bigint")

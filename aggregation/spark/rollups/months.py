@@ -1,9 +1,9 @@
-"""Months of rollups put together, so that a year is a few files and a small part of the rows.
+"""Rollups merged by month, so that a year is a few files and a small part of the rows.
 
-Theory of operation. A month holds what sections of the report ask of it, by cut
-(`aggregation.spark.rollups.preaggregations`). It is made when its last day, or a later one, is
-there, and again when one of its batches was. It stands for its batches where a period holds it
-whole, or nothing of it, and no later batch has a rebalance that began before its last day; of other
+Theory of operation. A month holds the pre-aggregations that sections of the report need
+(`aggregation.spark.rollups.preaggregations`). It is computed once its last day or a later one is
+present, and again after a change of one of its batches. It replaces its batches if a period holds
+all of it or none, and if no later batch has a rebalance that began before its last day. For other
 months the batches themselves are read.
 """
 
@@ -22,21 +22,21 @@ from aggregation.spark.tables.period import Period, month_end
 from aggregation.spark.tables.schema import empty, literal_path
 
 ORDER = ("what", "day", "group")
-"""Of the rows in a file: a section's are side by side, and the others' pages are passed over."""
+"""Order of rows in a file: a section's rows are adjacent, and pages of others are skipped."""
 _LAYOUT = b"1"
-"""Months in another one are made again."""
+"""A month in another layout is computed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Months:
-    """The months of some batches, each by its first day."""
+    """The months of a folder of batches, each named by its first day."""
 
     spark: SparkSession
     manifest: Manifest
     folder: Path
 
     def update(self, notify: Callable[[str], None]) -> None:
-        """Make the months that are over and were not made of what there is now."""
+        """Compute the complete months that are missing or stale."""
         months, marked = Manifest(self.folder), self.manifest.entries()
         for month, made_of in missing(self.manifest, self.folder).items():
             notify(f"rollups of {month:%B %Y}")
@@ -48,7 +48,7 @@ class Months:
             months.mark(month, made_of)
 
     def rollups_of(self, periods: Sequence[Period], by: By) -> Mapping[PreAggregation, DataFrame]:
-        """Return rows that answer what each cut is asked as all batches' do in these periods."""
+        """Return rows that give each pre-aggregation's queries the same results as all batches."""
         months, marked = Manifest(self.folder), self.manifest.entries()
         known = months.entries()
         whole = [
@@ -72,14 +72,14 @@ class Months:
 
 
 def missing(manifest: Manifest, folder: Path) -> Mapping[date, RollupBatch]:
-    """Return which months are to be made, and of what."""
+    """Return the months to compute, each with its fingerprint."""
     known = Manifest(folder).entries()
     over = _over(manifest.entries())
     return {month: made_of for month, made_of in over.items() if known.get(month) != made_of}
 
 
 def _over(marked: Mapping[date, RollupBatch]) -> Mapping[date, RollupBatch]:
-    """Return which months are over, and what they are made of."""
+    """Return the complete months, each with its fingerprint."""
     last = max((day for day, batch in marked.items() if batch != PENDING), default=date.min)
     months: dict[date, list[RollupBatch]] = {}
     for day, batch in marked.items():
@@ -92,13 +92,13 @@ def _over(marked: Mapping[date, RollupBatch]) -> Mapping[date, RollupBatch]:
 
 
 def _splits(period: Period, month: date) -> bool:
-    """Whether a part of the month, but not all of it, is within the period."""
+    """Return whether a part of the month, but not all of it, is within the period."""
     end = month_end(month)
     apart = end < period.first or period.last < month
     return not apart and not (period.first <= month and end <= period.last)
 
 
 def _reaches_into(month: date, day: date, batch: RollupBatch) -> bool:
-    """Whether a later batch tells of more than the month's last day."""
+    """Return whether a later batch has rebalances from before the month's last day."""
     end = month_end(month)
     return day > end and batch.since is not None and batch.since < end

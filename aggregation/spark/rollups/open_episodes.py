@@ -1,7 +1,7 @@
-"""Members' episodes that are not whole within one day: DataFrame to DataFrame.
+"""Members' episodes that are incomplete within one day: DataFrame to DataFrame.
 
-They are few: what crosses a midnight, is still going on, was lost, or misses a record. Their parts
-(`aggregation.spark.rollups.member_episodes`) of all days are put together for each midnight.
+They are few: an episode crosses midnight, is still open, was lost, or misses a record. Their parts
+of all days (`aggregation.spark.rollups.member_episodes`) are merged for each midnight.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ _CARRY_MICROS = int(CARRY_S * MICROS)
 
 
 def at_midnights(rest: DataFrame, days: Sequence[date], before: date) -> DataFrame:
-    """Return what is known of each episode at the end of each of the days (``batch``).
+    """Return the state of each episode at the end of each day (``batch``).
 
-    ``rest`` are parts with the ``day`` that they are of; those of ``before`` were carried.
+    ``rest`` are parts with their ``day``; parts of ``before`` were carried.
     """
     ends = [int(ends_at(day) * MICROS) for day in (before, *days)]
     rows = list(zip(days, ends[1:], ends[:-1], strict=True))
@@ -51,9 +51,9 @@ def at_midnights(rest: DataFrame, days: Sequence[date], before: date) -> DataFra
 
 
 def select_finished(episodes: DataFrame, last: date) -> DataFrame:
-    """Return each episode once, with the batch in which it was over or given up.
+    """Return each episode once, with the batch in which it ended or was given up.
 
-    What is still going on at the end of the last day is in the batch after it.
+    An episode that is open at the end of the last day is in the batch after that day.
     """
     given_up = ~_is_over() & _is_old("midnight") & ~_is_old("midnight_before")
     pending = ~_is_over() & ~_is_old("midnight") & (F.col("batch") == F.lit(last))
@@ -64,7 +64,7 @@ def select_finished(episodes: DataFrame, last: date) -> DataFrame:
 
 
 def select_open(episodes: DataFrame) -> DataFrame:
-    """Return what each day leaves to the next one."""
+    """Return the open episodes that each day passes to the next day."""
     return episodes.where(~_is_over() & ~_is_old("midnight")).select(CARRIED_PARTS.fieldNames())
 
 

@@ -1,10 +1,9 @@
-"""Members' moves, read in a worker straight from the Parquet files of a table.
+"""A worker's scan of members' moves, straight from the Parquet files of a table.
 
-Theory of operation. Spark's reader turns files into rows and those into Arrow again, a string at a
-time, which costs ten times what is computed of them; Arrow reads names as numbers with a
-dictionary. So where a frame is a whole table, or whole days of one, on a disk that all share, its
-tasks are given files. They say of moves what `aggregation.spark.rollups.member_episodes` says of
-rows.
+Theory of operation. Spark's reader turns files into rows and rows into Arrow, one string at a time.
+That costs ten times the computation. Arrow reads names as numbers with a dictionary. So if a frame
+is a whole table, or whole days of one, on a shared disk, its tasks get files. They select the same
+moves as `aggregation.spark.rollups.member_episodes`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,8 +27,8 @@ _COLUMNS = (*_TEXTS, "ts", "to", "from")
 
 
 def files_of(records: DataFrame) -> list[Path] | None:
-    """Return the files that a frame is of; None where it is no plain Parquet, or a part of it."""
-    plan = records._jdf.queryExecution().analyzed()  # noqa: SLF001 - nothing public tells it
+    """Return the files of a frame; None if it is not plain Parquet, or only a part of it."""
+    plan = records._jdf.queryExecution().analyzed()  # noqa: SLF001 - there is no public way
     if plan.getClass().getSimpleName() != "LogicalRelation":
         return None
     relation = plan.relation()
@@ -48,7 +47,7 @@ def _is_of_a_day(path: Path) -> bool:
 
 
 def shares(files: Iterable[Path]) -> list[list[Path]]:
-    """Deal files out to tasks: those of one day together, as far as they are small."""
+    """Distribute files to tasks; small files of one day stay together."""
     found: list[list[Path]] = []
     size = _SHARE_BYTES
     for path in files:
@@ -61,10 +60,10 @@ def shares(files: Iterable[Path]) -> list[list[Path]]:
 
 
 def read_moves(path: Path) -> Iterator[pa.RecordBatch]:
-    """Read the moves of named episodes, in the columns of `member_episodes.narrowed`.
+    """Read the moves of named episodes, in the columns of `member_episodes.select_columns`.
 
     Raises:
-        OSError: the file cannot be read; says so in Spark's words.
+        OSError: the file cannot be read; the text has Spark's form.
 
     """
     day = date.fromisoformat(path.parent.name.removeprefix(_DAY))
@@ -78,12 +77,12 @@ def read_moves(path: Path) -> Iterator[pa.RecordBatch]:
                 yield from _select_moves(read, day).to_batches()
     except (OSError, pa.ArrowException) as error:
         why = "FILE_NOT_EXIST" if isinstance(error, FileNotFoundError) else "NO_HINT"
-        said = f"[FAILED_READ_FILE.{why}] Encountered error while reading file {path.as_uri()}. "
-        raise OSError(said) from error
+        text = f"[FAILED_READ_FILE.{why}] Encountered error while reading file {path.as_uri()}. "
+        raise OSError(text) from error
 
 
 def _select_moves(read: pa.Table, day: date) -> pa.Table:
-    """Do what `member_episodes.named_moves` and `narrowed` do."""
+    """Select rows and columns like `member_episodes.moves_with_episode` and `select_columns`."""
     rows = read.num_rows
     given = {name: _column(read, name) for name in _COLUMNS}
     is_transition = _is_in(given["kind"], [SampleKind.TRANSITION])

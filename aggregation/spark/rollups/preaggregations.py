@@ -1,10 +1,10 @@
-"""What months keep of their days' rollups: for each section of the report just what it asks.
+"""Pre-aggregations of a month's rollups, each for some sections of the report.
 
-Theory of operation. A section asks for days or for groups and members, seldom for both. A cut is
-what the same questions need, and rows that differ in nothing that they need are added up; a
-question that is asked of the cut has the same answer as of the rows that it was made of. What began
-in another month keeps its day, and so does the last day where its sum decides something: a part of
-it may be in the next month's batches.
+Theory of operation. A section needs days, or groups and members, seldom both. A pre-aggregation
+serves sections with the same needs, and rows that do not differ in them are summed. A query has the
+same result on the pre-aggregation as on the rows. A rebalance that began in another month keeps its
+day. So does the last day if its sum decides something, since a part of it may be in the next
+month's batches.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,27 +21,27 @@ from aggregation.spark.tables.period import month_end
 
 By = Literal["group", "app"]
 FLAPPING = 3
-"""Departures of one member on one day."""
+"""Departures of one member on one day that count as flapping."""
 SEVERAL_DAYS = 0
-"""The ``bucket`` of departures that are of several days."""
+"""The ``bucket`` of departures that are summed over several days."""
 ROWS = T.StructType([field for field in ROLLUPS if field.name != "batch"])
 _SUMS = ("times", "seconds", "member_seconds")
 
 
 class PreAggregation(StrEnum):
-    """Which rows a section asks for."""
+    """The rows that a section needs."""
 
     DAYS = "days"
-    """Those of all groups together, by day."""
+    """Sums of all groups, by day."""
     GROUPS = "groups"
-    """Those of groups and members, all days together."""
+    """Sums of groups and members over all days."""
     WORST = "worst"
-    """Each group's worst day, all others together."""
+    """Each group's worst day, and the sum of all others."""
     FLAPPING = "flapping"
-    """Each member's departures: by day where it flaps, else all days together."""
+    """Each member's departures: by day if it flaps, else summed over all days."""
 
     def partition_name(self, by: By) -> str:
-        """Return the name that its rows have: two cuts differ by whom they are of."""
+        """Return the partition's name; two of them differ between groups and applications."""
         return (
             f"{self}-{by}"
             if self in {PreAggregation.WORST, PreAggregation.FLAPPING}
@@ -71,7 +71,7 @@ _OF_GROUPS: Mapping[str, tuple[str, ...]] = {
 
 
 def preaggregate(rows: DataFrame, month: date) -> DataFrame:
-    """Return all cuts of a month's rows; the column ``cut`` names them."""
+    """Return all pre-aggregations of a month's rows; the column ``cut`` names them."""
     merged = F.when(F.trunc("day", "month") == F.lit(month), F.lit(month)).otherwise(F.col("day"))
     return union(
         _as_preaggregation(_together(rows, F.col("day"), _OF_DAYS), PreAggregation.DAYS.value),
@@ -92,7 +92,7 @@ def _of_days_that_count(rows: DataFrame, month: date) -> Iterator[DataFrame]:
 
 
 def _together(rows: DataFrame, day: Column, keys_of: Mapping[str, tuple[str, ...]]) -> DataFrame:
-    """Add rows up that have the same keys; each kind of row has its own."""
+    """Sum rows with equal keys; each kind of row has its own keys."""
     what = F.col("what")
     names = sorted({name for keys in keys_of.values() for name in keys})
     keys = [
@@ -109,7 +109,7 @@ def _together(rows: DataFrame, day: Column, keys_of: Mapping[str, tuple[str, ...
 
 
 def _last_reasons(rows: DataFrame, day: Column) -> DataFrame:
-    """Return a row without a count for what each member said when it triggered last."""
+    """Return a row without a count for the reason of each member's last trigger."""
     last = F.max(F.struct("last_at", "last_reason")).alias("last")
     return (
         rows.where("what = 'trigger'")
@@ -120,7 +120,7 @@ def _last_reasons(rows: DataFrame, day: Column) -> DataFrame:
 
 
 def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
-    """Put all days together but the one with the largest share, which theirs cannot be above."""
+    """Sum all days except the one with the largest share, which their sum cannot exceed."""
     of = ("cluster", by)
     sums = {
         what: F.sum(F.when(F.col("what") == what, F.col("seconds")))
@@ -128,7 +128,7 @@ def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
     }
     daily = rows.where(F.col("what").isin(*sums)).groupBy("day", *of)
     days = daily.agg(*(each.alias(what) for what, each in sums.items()))
-    # a day with one record has been watched for no time at all
+    # a day with one record was observed for no time
     share = F.try_divide(F.coalesce(F.col("rebalance"), F.lit(0.0)), F.col("observed"))
     can = is_own & (F.col("observed") > 0)
     window = Window.partitionBy(*of, can).orderBy(share.desc(), F.col("day").desc())
@@ -140,7 +140,7 @@ def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
 
 
 def _flapping(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
-    """Put days together on which a member does not flap."""
+    """Sum the days on which a member does not flap."""
     of = ("cluster", by, "client_id", "host")
     departures = rows.where("what = 'departure'").groupBy("what", "day", *of, "kind")
     days = departures.agg(F.sum("times").alias("times"))

@@ -1,4 +1,4 @@
-"""The rollups of some days, computed together: DataFrames to DataFrames."""
+"""The computation of several days' rollups: DataFrames to DataFrames."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,11 +35,11 @@ from metrics.model.sample import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayRange:
-    """What the rollups of some days are made of."""
+    """The input of several days' rollups."""
 
     days: tuple[date, ...]
     before: date
-    """The batch that carries on into the first of them."""
+    """The batch with the state for the first of them."""
     carried: DataFrame
     parts: DataFrame
     transitions: DataFrame
@@ -48,7 +48,7 @@ class DayRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollupRows:
-    """The rows of all tables."""
+    """The computed rows of all tables."""
 
     rollups: DataFrame
     rebalances: DataFrame
@@ -58,9 +58,9 @@ class RollupRows:
 
 @contextmanager
 def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows]:
-    """Compute the rows of some batches: the days, and where they are the last ones, one more.
+    """Compute the rows of some batches: the days, and one more if they are the last ones.
 
-    What several tables are made of is held until the end.
+    Frames that several tables share are cached until the end.
     """
     wanted = F.col("batch").isin(list(batches))
     seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
@@ -99,7 +99,7 @@ def all_member_rollups(transitions: DataFrame) -> DataFrame:
 
 
 def member_rollups(sums: DataFrame, singles: DataFrame) -> DataFrame:
-    """Return the rollups of members' episodes: sums, and those that are no part of them."""
+    """Return the rollups of members' episodes: the sums, and the episodes outside of them."""
     is_length = F.col("what") == "duration"
     of_consumers = F.col("scope") == Scope.CONSUMER.value
     wanted = (F.col("what") != "rest") & (~is_length | of_consumers)

@@ -1,8 +1,8 @@
-"""Which batches of rollups there are, and what each was made of: a small file beside its rows.
+"""The manifest of rollup batches: a small file beside each batch's rows.
 
-Theory of operation. A batch is marked as pending before its rows are touched, and as made when all
-of them are there, so a run that was killed leaves nothing that counts as done. Spark does not look
-at files with such names. A year of marks is read in some milliseconds, without Spark.
+Theory of operation. A batch is marked as pending before its rows change, and as complete after all
+of them are written. So a killed run leaves nothing that counts as complete. Spark ignores files
+with such names. A year of entries is read in a few milliseconds, without Spark.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _MARK = "_made.json"
 
 
 class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch was made of, and a digest of what it carries on.
+    """Fingerprints of a batch's input and of the state that it passes on.
 
     ``since`` is the first day of its rebalances.
     """
@@ -29,22 +29,22 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
-"""Being made, or what was not over on the last day."""
+"""A batch in work, or the rebalances that were open on the last day."""
 _decoder = msgspec.json.Decoder(RollupBatch)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The marks in one folder of batches."""
+    """The entries in one folder of batches."""
 
     folder: Path
 
     def of(self, batch: date) -> Path:
-        """Return where a batch's rows are."""
+        """Return the folder of a batch's rows."""
         return self.folder / f"batch={batch}"
 
     def entries(self) -> dict[date, RollupBatch]:
-        """Return all marks by day, in order."""
+        """Return all entries by day, in order."""
         marks = sorted(self.folder.glob(f"batch=*/{_MARK}"))
         return {
             date.fromisoformat(mark.parent.name.removeprefix("batch=")): _decoder.decode(
@@ -54,11 +54,11 @@ class Manifest:
         }
 
     def complete_entries(self) -> Mapping[date, RollupBatch]:
-        """Return the batches that are done."""
+        """Return the entries of complete batches."""
         return {day: batch for day, batch in self.entries().items() if batch != PENDING}
 
     def mark(self, day: date, batch: RollupBatch) -> None:
-        """Write a batch's mark in one step."""
+        """Write a batch's entry atomically."""
         folder = self.of(day)
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f"{_MARK}.part"
@@ -66,7 +66,7 @@ class Manifest:
         partial.replace(folder / _MARK)
 
     def empty(self, day: date) -> None:
-        """Remove a batch's rows; it is pending from before the first is gone."""
+        """Remove a batch's rows, after it is marked as pending."""
         self.mark(day, PENDING)
         for path in self.of(day).rglob("*.parquet"):
             path.unlink()

@@ -1,10 +1,10 @@
-"""Keeps the rollups beside the tables, and computes what is missing or no longer true.
+"""The store of rollups beside the tables, which computes missing and stale batches.
 
-Theory of operation. A batch is done again when the files of its day have changed, or when the batch
-before it carries on something else than it was made of: late data redo their own day, and the next
-one only where it makes a difference. What a day is made of is written after its rows, so a run that
-was killed is simply not done. Days whose files are gone keep their rollups. Only the days that are
-computed are read, so a day costs the same with a year before it.
+Theory of operation. A batch is computed again if its day's files changed, or if the batch before it
+passes on a different state. Late data recompute their own day, and the next one only if it is
+affected. A day's manifest entry is written after its rows, so a killed run counts as not done.
+Days without files keep their rollups. Only computed days are read, so a day costs the same with a
+year before it.
 
 Under ``--tables``: ``rollups`` (`aggregation.spark.rollups.rollups`), ``rebalances`` (one row
 each), ``_carry`` and ``_months`` (`aggregation.spark.rollups.months`), all partitioned by
@@ -42,13 +42,13 @@ from aggregation.spark.tables.schema import (
 from aggregation.spark.tables.table_fingerprint import fingerprints, parquet_fingerprints
 
 RANGE_DAYS = 7
-"""So many days are computed in one go: a worker holds a group's events of them."""
+"""Days that are computed together: a worker holds a group's events of all of them."""
 _BEFORE_ALL = date(1970, 1, 1)
 Notify = Callable[[str], None]
 
 
 def check_tables(tables: Path) -> None:
-    """Look, without Spark, whether there is anything to report.
+    """Check without Spark that there is something to report.
 
     Raises:
         SparkSetupError: there are no tables.
@@ -62,7 +62,7 @@ def check_tables(tables: Path) -> None:
 
 
 def is_up_to_date(tables: Path) -> bool:
-    """Tell, without Spark, whether all is computed; where only Spark could, it is not."""
+    """Return, without Spark, whether all is computed; False if only Spark could know."""
     files, batches = parquet_fingerprints(tables), Manifest(tables / "rollups")
     if files is None or _stale(batches.complete_entries(), files):
         return False
@@ -70,7 +70,7 @@ def is_up_to_date(tables: Path) -> bool:
 
 
 def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
-    """Return the first days in a row that must be computed."""
+    """Return the first consecutive days that must be computed."""
     span: list[date] = []
     for before, day in pairwise([_BEFORE_ALL, *sorted({*known, *files})]):
         batch = known.get(day, NOTHING)
@@ -87,7 +87,7 @@ class RollupStore:
     """The rollups of one set of tables. The caller holds their lock."""
 
     def __init__(self, spark: SparkSession, tables: Path) -> None:
-        """Take what there is.
+        """Open the store.
 
         Raises:
             SparkSetupError: there are no tables.
@@ -104,11 +104,11 @@ class RollupStore:
         return self._read("rollups", ROLLUPS)
 
     def rollups_of(self, by: By, *periods: Period) -> Mapping[PreAggregation, DataFrame]:
-        """Return what says the same of these periods, in fewer rows; without ``batch``."""
+        """Return equivalent rollups of these periods with fewer rows, without ``batch``."""
         return self._months.rollups_of(periods, by)
 
     def days(self) -> list[date]:
-        """Return the days of which there were records."""
+        """Return the days that have records."""
         return list(self._manifest.complete_entries())
 
     def rebalances(self) -> DataFrame:
@@ -116,7 +116,7 @@ class RollupStore:
         return self._read("rebalances", REBALANCES)
 
     def update(self, notify: Notify) -> list[date]:
-        """Compute what is missing or stale and return which days that were."""
+        """Compute missing and stale batches and return their days."""
         files = fingerprints(self._spark, self._tables)
         done: list[date] = []
         while span := _stale(self._manifest.complete_entries(), files):
@@ -139,7 +139,7 @@ class RollupStore:
             samples=read_days(self._spark, self._tables, Table.SAMPLES, span),
         )
         batches = [*span, day_after(span[-1])] if is_last else span
-        # where days follow, what is open at the end stays as it is
+        # if days follow, the batch after the last day stays as it is
         over = [d for d, b in self._manifest.entries().items() if b == PENDING] if is_last else []
         self._forget(batches, over)
         with compute(asked, batches) as found:
@@ -160,7 +160,7 @@ class RollupStore:
             came = went
 
     def _digests(self, *carried: DataFrame) -> dict[date, str]:
-        """Return a digest of what each batch carries on."""
+        """Return a digest of the state that each batch passes on."""
         found: dict[date, list[str]] = defaultdict(list)
         for frame in carried:
             hashes = frame.groupBy("batch").agg(F.bit_xor(F.xxhash64(*frame.columns)).alias("x"))
@@ -184,7 +184,7 @@ class RollupStore:
         return self._spark.read.schema(schema).parquet(literal_path(folder))
 
     def _forget(self, batches: Sequence[date], over: Sequence[date]) -> None:
-        """Remove all rows of batches: of some that are made now, and of some that no longer are."""
+        """Remove all rows of batches that are recomputed now, and of batches that are obsolete."""
         for batch in {*batches, *over}:
             self._manifest.empty(batch)
             for name in ("rebalances", "_carry/groups", "_carry/members"):

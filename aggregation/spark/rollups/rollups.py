@@ -1,10 +1,10 @@
-"""What days add up to: one table of additive rows, each day computed alone.
+"""The rollups: one table of additive rows, each day computed alone.
 
 Theory of operation. Every row counts something (``what``) of one day and of one group, member, code
-or bucket: ``times``, ``seconds`` and ``member_seconds`` add up over any rows, so weeks, periods,
-applications and percentiles (`BUCKETS`) are sums. Rows are written by *batch*, the day with which
-something was over; ``day`` is the one on which it began. What is under way at midnight is carried
-to the next day: partial sums of members' episodes, and groups' last records.
+or bucket. ``times``, ``seconds`` and ``member_seconds`` add up over any rows, so weeks, periods,
+applications and percentiles (`bucket_of`) are sums. Rows are written by *batch*, the day with which
+something was over; ``day`` is the day of its beginning. Open episodes and rebalances are carried
+over midnight: partial sums of members' episodes, and groups' last records.
 
 | what | per | counts |
 |---|---|---|
@@ -13,8 +13,8 @@ to the next day: partial sums of members' episodes, and groups' last records.
 | duration | group, bucket, kind = group or member | lengths |
 | rebalance | group, code = cause, kind = certainty | rebalances of groups, and what they cost |
 | trigger | member, code | rebalances that it began; the last one's time and reason |
-| straggler | member | rebalances that it held up, and for how long |
-| departure | member, kind | how members went |
+| straggler | member | rebalances that it held up, and the seconds of waiting |
+| departure | member, kind | members that left or were removed |
 | follow_up | group, code | rebalances that another one caused |
 | hour | cluster, bucket = hour | rebalances by hour, UTC |
 | storm | group, ``last_at`` = window's start | rebalances within ten minutes, two or more |
@@ -74,7 +74,7 @@ def bucket_of(length: Column) -> Column:
 
 
 def single(episodes: DataFrame) -> DataFrame:
-    """Say of single episodes, put together of their parts, what sums say of many."""
+    """Return the rollup columns of single episodes, merged from their parts."""
     whole = is_whole()
     return (
         episodes.withColumn("kind", state())
@@ -130,7 +130,7 @@ def fault_rows(singles: DataFrame) -> DataFrame:
 def rebalance_rows(rebalances: DataFrame) -> DataFrame:
     """Return all rollups of group rebalances (`group_rebalances.REBALANCES`).
 
-    Each is turned into the facts that it tells, so that one aggregation counts them all.
+    Each rebalance becomes several facts, so that one aggregation counts them all.
     """
     facts = F.concat(
         F.array(*_facts()),
@@ -163,7 +163,7 @@ _FACT = {
 
 
 def _facts() -> list[Column]:
-    """Return what every rebalance tells, or may tell: then ``what`` is null where it does not."""
+    """Return the facts of every rebalance; ``what`` is null for a fact that does not apply."""
     cause = F.col("cause")
     known = F.col("client_id").isNotNull() & F.col("cause").isNotNull()
     last = F.struct(F.col("started_at").alias("at"), F.col("reason").alias("reason"))
@@ -204,7 +204,7 @@ def _offset(one: Column) -> Column:
 
 
 def _count_row(what: str, when: Column | None = None, **columns: Column) -> Column:
-    """Return one fact of a rebalance, in the shape that all have."""
+    """Return one fact of a rebalance, in the common shape."""
     named = F.lit(what) if when is None else F.when(when, F.lit(what))
     own = {name: F.col(name) for name in (*_GROUP, "seconds", "member_seconds")}
     given = own | {"what": named, "times": F.lit(1)} | columns
@@ -212,7 +212,7 @@ def _count_row(what: str, when: Column | None = None, **columns: Column) -> Colu
 
 
 def observation_rows(stamps: DataFrame) -> DataFrame:
-    """Return rollups of what was heard, from `stamps`."""
+    """Return rollups of observation, from `timestamps`."""
     groups = stamps.groupBy("day", *_GROUP).agg(
         F.min("first_at").alias("first_at"), F.max("last_at").alias("last_at")
     )
@@ -228,7 +228,7 @@ def observation_rows(stamps: DataFrame) -> DataFrame:
 
 
 def timestamps(records: DataFrame) -> DataFrame:
-    """Return from when to when each agent told of each group on each day, and how often."""
+    """Return the first and last time and the number of each agent's records by group and day."""
     return records.groupBy("day", "agent", *_GROUP).agg(
         F.min("ts").alias("first_at"),
         F.max("ts").alias("last_at"),
@@ -245,7 +245,7 @@ def _label_rows(rows: DataFrame, what: str) -> DataFrame:
 
 
 def in_shape(rows: DataFrame) -> DataFrame:
-    """Bring rows into the shape of the table."""
+    """Return rows with the columns of the table."""
     given = set(rows.columns)
     return rows.select(
         *(
@@ -258,5 +258,5 @@ def in_shape(rows: DataFrame) -> DataFrame:
 
 
 def union(*rows: DataFrame) -> DataFrame:
-    """Put rows of one shape together."""
+    """Concatenate rows of one shape."""
     return reduce(DataFrame.unionByName, rows)

@@ -1,7 +1,8 @@
-"""The jars of Kafka's source, Delta and Iceberg: fetched once from a Maven repository, pinned.
+"""The pinned jars of Kafka's source, Delta and Iceberg, fetched once from a Maven repository.
 
-``jars.toml`` names each jar and its SHA-256, so there is nothing to resolve and what a mirror sends
-is what was tested. A jar appears in the cache by a rename, and is looked at before each use.
+``jars.toml`` names each jar and its SHA-256. So nothing has to be resolved, and a mirror can only
+deliver the tested files. A jar appears in the cache by a rename, and its digest is checked before
+each use.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Need(StrEnum):
-    """What wants jars; the tables of ``jars.toml``."""
+    """A feature that needs jars; a table of ``jars.toml``."""
 
     KAFKA = "kafka"
     DELTA = "delta"
@@ -40,20 +41,20 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """Its name, there and here."""
+        """File name, in the repository and in the cache."""
         _, name, version = self.coordinate.split(":")
         return f"{name}-{version}.jar"
 
     @property
     def path(self) -> str:
-        """Where it lies in a repository."""
+        """Path within a repository."""
         group, name, version = self.coordinate.split(":")
         return f"{group.replace('.', '/')}/{name}/{version}/{self.file}"
 
 
 @cache
 def load_pins() -> dict[Need, tuple[Jar, ...]]:
-    """Return what is pinned."""
+    """Return the pinned jars of each feature."""
     text = (files(__package__) / "jars.toml").read_text()
     return {
         Need(need): tuple(Jar(*pin) for pin in pins.items())
@@ -63,7 +64,7 @@ def load_pins() -> dict[Need, tuple[Jar, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JarStore:
-    """Where jars come from: a folder, filled from a Maven repository unless ``offline``."""
+    """A folder of jars, filled from a Maven repository unless ``offline``."""
 
     folder: Path
     repository: str
@@ -73,7 +74,7 @@ class JarStore:
         """Return the jars, each with the pinned content.
 
         Raises:
-            SparkSetupError: one is not there and cannot be had, or is another one.
+            SparkSetupError: a jar is missing and cannot be fetched, or its content differs.
 
         """
         return [self._one(jar, notify) for need in sorted(set(needs)) for jar in load_pins()[need]]
@@ -94,7 +95,7 @@ class JarStore:
             self._download(jar, path)
         except urllib.error.HTTPError as error:
             raise SparkSetupError(f"{self.repository}{jar.path}: {error}") from error
-        except OSError as error:  # urllib's other errors are OSErrors, too
+        except OSError as error:  # urllib's other errors are OSErrors too
             reason = getattr(error, "reason", None) or error
             raise SparkSetupError(
                 f"{jar.coordinate} cannot be fetched from {self.repository} ({reason}); name a "

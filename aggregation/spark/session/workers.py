@@ -1,8 +1,8 @@
-"""The way of our functions into Spark's Python workers.
+"""Transport of functions to Spark's Python workers.
 
-A worker may find other packages by our names. So it gets a function of ours as bytes, which
-`kafka_rebalance_agent.worker` turns into the function once the names are ours. What travels around
-the bytes is a nested function, which Spark sends by its code and not by the name of this module.
+A worker may import other packages under this project's package names. So it gets a function as
+bytes, and `kafka_rebalance_agent.worker` loads it once the names are bound to this project. A
+nested function wraps the bytes, because Spark sends nested functions by code and not by name.
 """
 
 from collections.abc import Callable, Iterable

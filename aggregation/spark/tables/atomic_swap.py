@@ -1,4 +1,4 @@
-"""One folder in the place of another in one step, so that a reader sees the one or the other."""
+"""Atomic exchange of two folders, so that a reader sees either the old or the new one."""
 
 import ctypes
 import errno
@@ -10,10 +10,10 @@ _RENAME_EXCHANGE = 2  # Linux 3.15, glibc 2.28; not on every file system (NFS)
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Let two folders change names.
+    """Exchange the names of two folders.
 
     Raises:
-        OSError: this system or file system cannot do that, or one of them is not there.
+        OSError: this system or file system cannot do that, or a folder does not exist.
 
     """
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

@@ -1,4 +1,4 @@
-"""One writer at a time: an advisory lock on the folder of the tables."""
+"""An advisory lock on the folder of the tables: one writer at a time."""
 
 import fcntl
 import time
@@ -10,7 +10,7 @@ from typing import IO
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 
 _TIMEOUT_S = 30.0
-"""A killed ingest's JVM ends its commit and lets go within this time."""
+"""Within this time a killed ingest's JVM ends its commit and releases the lock."""
 _POLL_S = 0.2
 
 
@@ -18,21 +18,21 @@ _POLL_S = 0.2
 def table_lock(
     tables: Path, notify: Callable[[str], None], timeout_s: float = _TIMEOUT_S
 ) -> Iterator[int]:
-    """Hold the lock and give its file descriptor, for child processes to hold it too.
+    """Hold the lock and provide its file descriptor, so that child processes can hold it too.
 
     Raises:
         SparkSetupError: the folder cannot be written to.
-        SparkJobError: another process holds it for longer than ``patience_s`` seconds.
+        SparkJobError: another process holds it for longer than ``timeout_s`` seconds.
 
     """
     with _open_lock(tables) as file:
-        deadline, told = time.monotonic() + timeout_s, False
+        deadline, is_reported = time.monotonic() + timeout_s, False
         while not _take(file.fileno()):
             if time.monotonic() >= deadline:
                 raise SparkJobError(f"another ingest is writing to {str(tables)!r}")
-            if not told:
+            if not is_reported:
                 notify(f"waiting for another ingest to let go of {str(tables)!r}")
-                told = True
+                is_reported = True
             time.sleep(_POLL_S)
         yield file.fileno()
 

@@ -1,10 +1,10 @@
-"""What keeps tables fit for years: small files become few, old days go.
+"""Maintenance of the tables: compaction of small files and retention of days.
 
 Theory of operation. Each batch leaves a small file in each day that it touches. Delta and Iceberg
-merge and delete in commits of their own. For Parquet a day's small files are merged beside the
-table, in a folder that also gets links to the day's large files; the two folders then change names
-in one step, and an old day leaves by one rename. So a kill at any moment leaves the old day or the
-new one, and what lies in ``_upkeep`` is nobody's. The tables' lock must be held.
+merge and delete in their own commits. For Parquet a day's small files are merged beside the table,
+in a folder that also gets links to the day's large files. Then the two folders exchange names in
+one step, and an old day leaves by one rename. So a kill at any moment leaves the old day or the new
+one, and files in ``_upkeep`` are garbage. The caller holds the tables' lock.
 """
 
 import os
@@ -21,18 +21,18 @@ from aggregation.spark.tables.schema import COLUMNS, Table, TableFormat, literal
 from aggregation.spark.tables.tables import Tables
 
 EVERY_S = 3600.0
-"""How often a continuous ingest does it."""
+"""Interval of maintenance in a continuous ingest."""
 SMALL_BYTES = 64 << 20
-"""A file below it is merged with others; none of them is rewritten more than some times."""
+"""A file below this size is merged with others, so a file is rewritten only a few times."""
 _MERGED_BYTES = 256 << 20
 MIN_FILES = 8
-"""So many small files make a day worth the work."""
+"""A day with fewer small files is not merged."""
 _WORK = "_upkeep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """What is done, for the tables of one folder."""
+    """Compaction and retention for the tables of one folder."""
 
     tables: Tables
     keep_days: int | None = None
@@ -110,7 +110,7 @@ class Maintenance:
         if max(days.values(), default=0) >= MIN_FILES:
             name = self.tables.name(spark, table)
             spark.sql(f"OPTIMIZE {name}")
-            spark.sql(f"VACUUM {name}")  # of what was replaced a week ago
+            spark.sql(f"VACUUM {name}")  # removes files that were replaced a week ago
             self.notify(f"{table}: small files merged")
 
     def _merge_iceberg(self, spark: SparkSession, table: Table) -> None:
@@ -120,6 +120,6 @@ class Maintenance:
             f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})"
         ).collect()
         if done.rewritten_data_files_count:
-            # of what was replaced five days ago
+            # removes files that were replaced five days ago
             spark.sql(f"CALL {catalog}.system.expire_snapshots(table => '{name}')").collect()
             self.notify(f"{table}: {done.rewritten_data_files_count} small files merged")

@@ -12,19 +12,19 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Whole days, UTC; the last one included."""
+    """Whole UTC days, the last one included."""
 
     first: date
     last: date
 
     @property
     def days(self) -> int:
-        """How many."""
+        """Number of days."""
         return (self.last - self.first).days + 1
 
     @property
     def before(self) -> "Period":
-        """As many days, right before."""
+        """The same number of days, directly before."""
         return Period(self.first - timedelta(self.days), self.first - timedelta(1))
 
 

@@ -1,10 +1,10 @@
-"""The tables: where they lie under ``--tables`` and what their columns are.
+"""The tables' folders under ``--tables`` and their columns.
 
-``transitions`` holds every kind of record that tells an event (transition, lost, signal, episode),
-``samples`` the periodic ones, ``quarantine`` the lines that are no record. All are partitioned by
-``day``: the UTC date of ``ts``, in the quarantine of the file's last change or the record's
-arrival. The columns of a record are the fields of `metrics.model.sample.Sample` by the same names;
-what a line holds beyond them is kept in ``extra``, a JSON object.
+``transitions`` holds all records of events (transition, lost, signal, episode), ``samples`` the
+periodic records, and ``quarantine`` malformed lines. All are partitioned by ``day``: the UTC date
+of ``ts``, or in the quarantine of the file's last change or the record's arrival. A record's
+columns are the fields of `metrics.model.sample.Sample`. Further fields of a line are kept in
+``extra``, a JSON object.
 """
 
 import re
@@ -48,7 +48,7 @@ RECORD = T.StructType(
         _DAY,
     ]
 )
-"""Of transitions and samples."""
+"""Columns of transitions and samples."""
 
 _FILE = T.StructField("file", T.StringType())  # a path or URL, or topic-partition
 _OFFSET = T.StructField("offset", T.LongType())  # in bytes, or the topic's; null: the whole file
@@ -69,13 +69,13 @@ QUARANTINE = T.StructType(
 PARSED = T.StructType(
     [*RECORD.fields, _FILE, _OFFSET, T.StructField("fault", T.StringType()), _TEXT]
 )
-"""What became of one line: a record, or ``fault``."""
+"""Columns of a parsed line: a record, or ``fault``."""
 
 COLUMNS = {Table.TRANSITIONS: RECORD, Table.SAMPLES: RECORD, Table.QUARANTINE: QUARANTINE}
 
 
 class TableFormat(StrEnum):
-    """What a table's folder holds."""
+    """The format of a table's folder."""
 
     PARQUET = "parquet"
     DELTA = "delta"
@@ -87,22 +87,22 @@ _SIGNS = {
     TableFormat.ICEBERG: "metadata/v*.metadata.json",
     TableFormat.PARQUET: "day=*",
 }
-"""What the folder of a table holds once something was committed to it."""
+"""Files in a table's folder after its first commit."""
 
 
 def table_format(tables: Path, table: Table) -> TableFormat | None:
-    """Tell what a table is, None where nothing was ever written to it."""
+    """Return a table's format; None if nothing was ever written to it."""
     folder = tables / table
     return next((f for f, sign in _SIGNS.items() if any(folder.glob(sign))), None)
 
 
 def formats(tables: Path) -> set[TableFormat]:
-    """Tell what reading the tables takes."""
+    """Return the formats of all tables in the folder."""
     return {found for table in Table if (found := table_format(tables, table)) is not None}
 
 
 def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame":
-    """Return the table, empty where nothing was ever written to it."""
+    """Return the table; it is empty if nothing was ever written to it."""
     columns, path = COLUMNS[table], tables / table
     match table_format(tables, table):
         case None:
@@ -116,7 +116,7 @@ def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame"
 def read_days(
     spark: "SparkSession", tables: Path, table: Table, days: Iterable[date]
 ) -> "DataFrame":
-    """Return a table's rows of some days; of Parquet other days' folders are not even listed."""
+    """Return a table's rows of some days; in Parquet, folders of other days are not listed."""
     if table_format(tables, table) is not TableFormat.PARQUET:
         return read_table(spark, tables, table).where(F.col("day").isin(list(days)))
     folder = tables / table
@@ -128,12 +128,12 @@ def read_days(
 
 
 def empty(spark: "SparkSession", columns: T.StructType) -> "DataFrame":
-    """Return a table without rows, which takes no Python worker to read."""
+    """Return a table without rows, which needs no Python worker."""
     return spark.range(0).select(
         *(F.lit(None).cast(field.dataType).alias(field.name) for field in columns)
     )
 
 
 def literal_path(path: Path) -> str:
-    """Write a path so that Spark, which globs what it reads, takes it as it is."""
+    """Escape a path, because Spark treats each path that it reads as a glob."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))

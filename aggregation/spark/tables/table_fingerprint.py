@@ -1,4 +1,4 @@
-"""Of what the tables consist on each day, so that a change is seen without reading rows."""
+"""Fingerprints of the tables by day, which show a change without reading rows."""
 
 import re
 from collections import defaultdict
@@ -19,19 +19,19 @@ _TABLES = (Table.TRANSITIONS, Table.SAMPLES)
 
 
 def parquet_fingerprints(tables: Path) -> dict[date, str] | None:
-    """Return the same as `contents` without Spark; None where a table is not of Parquet."""
+    """Return the same as `fingerprints` without Spark; None if a table is not of Parquet."""
     if formats(tables) - {TableFormat.PARQUET}:
         return None
     return digest_days(part for table in _TABLES for part in _parquet(tables, table))
 
 
 def fingerprints(spark: SparkSession, tables: Path) -> dict[date, str]:
-    """Return a digest of what transitions and samples have on each day."""
+    """Return a digest of each day's transitions and samples."""
     return digest_days(part for table in _TABLES for part in _parts(spark, tables, table))
 
 
 def digest_days(parts: Iterable[tuple[date, str]]) -> dict[date, str]:
-    """Return a digest of each day's files' names, in any order."""
+    """Return a digest of each day's file names, which may come in any order."""
     found: dict[date, list[str]] = defaultdict(list)
     for day, part in parts:
         found[day].append(part)
@@ -42,7 +42,7 @@ def digest_days(parts: Iterable[tuple[date, str]]) -> dict[date, str]:
 
 
 def _parts(spark: SparkSession, tables: Path, table: Table) -> Iterator[tuple[date, str]]:
-    """Yield the names of files with their days; where a format does not tell them, of all ids."""
+    """Yield days with their file names, or for Iceberg with a digest of all ids."""
     match table_format(tables, table):
         case TableFormat.PARQUET:
             yield from _parquet(tables, table)

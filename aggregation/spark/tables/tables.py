@@ -1,11 +1,11 @@
-"""Rows into tables, each id once, in any of the three formats.
+"""Tables in three formats, each of which holds an id once.
 
-Theory of operation. `append` writes only the rows whose ids the table does not hold yet, so a batch
-may come twice, wholly or in part. Ids are looked for around the rows' own times only, a cost that
-grows neither with the day nor with the days before: an id is made of its event's time, and ``ts``
-is that or a little later (`APART_S`). Delta and Iceberg commit an append as a whole; Spark's
-Parquet moves finished files into place one by one, of which a killed job leaves some, whole, whose
-ids count. There is one writer at a time (`lock`).
+Theory of operation. `append` writes only rows with ids that the table does not hold, so a batch may
+come twice, wholly or in part. It looks for equal ids only around the rows' own times, so its cost
+grows neither with the day nor with the days before. An id is made of its event's time, and ``ts``
+is that time or a little later (`APART_S`). Delta and Iceberg commit an append as a whole. Spark's
+Parquet moves finished files into place one by one. A killed job leaves some of them, each complete,
+and their ids count. There is one writer at a time (`lock`).
 """
 
 import os
@@ -33,11 +33,11 @@ from aggregation.spark.tables.schema import (
 )
 
 APART_S = 300
-"""So far apart the times of records with one id may be, on either side of midnight.
+"""Largest distance between the times of two records with one id, also across midnight.
 
-Two agents that see one event write its own time, or that of the periodic sample that either has
-written before it; a log's event is waited for so long (``max.poll.interval.ms``). Whatever comes
-with a time farther off is a record of its own; reports then count its episode as a gap.
+Two agents that see one event write its time, or the time of their last periodic sample before it.
+A log's event can be that late (``max.poll.interval.ms``). A record with a more distant time is
+separate, and reports then count its episode as a gap.
 """
 _CATALOG = "spark.sql.catalog."
 _SETTINGS = {
@@ -45,7 +45,7 @@ _SETTINGS = {
     TableFormat.DELTA: {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # made for lakes: 50 tasks to read its log and 10,000 to list files
+        # its defaults are made for lakes: 50 tasks to read its log and 10,000 to list files
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
         "spark.databricks.delta.optimize.maxFileSize": str(256 << 20),
@@ -55,11 +55,11 @@ _SETTINGS = {
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
-        # asks for the file system's scheme, which the raw one does not tell
+        # Iceberg needs the file system's scheme, which the raw one does not report
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
     },
 }
-# Iceberg keeps a file of metadata a commit, which an ingest makes every few seconds.
+# Iceberg keeps one metadata file per commit, and an ingest commits every few seconds.
 _ICEBERG_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
@@ -67,22 +67,22 @@ _ICEBERG_PROPERTIES = {
 
 
 def session_settings(formats: Iterable[TableFormat]) -> dict[str, str]:
-    """Return what a session needs from its start to read and write such tables."""
+    """Return the settings that a session needs to read and write such tables."""
     return {name: value for each in formats for name, value in _SETTINGS[each].items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The tables of one folder, and what those that are not there yet will be."""
+    """The tables of one folder; new ones get ``format``."""
 
     folder: Path
     format: TableFormat = TableFormat.PARQUET
 
     def check(self) -> None:
-        """Look whether what is there is what is wanted.
+        """Check that existing tables can take new rows.
 
         Raises:
-            SparkSetupError: it is of another format, no folder, or cannot be written to.
+            SparkSetupError: a table has another format, is no folder, or cannot be written to.
 
         """
         for table in Table:
@@ -97,16 +97,16 @@ class Tables:
                 )
 
     def clean(self) -> None:
-        """Remove what a killed run has left half done; no reader looks into it."""
+        """Remove unfinished files of a killed run; no reader looks into them."""
         for table in Table:
             shutil.rmtree(self.folder / table / "_temporary", ignore_errors=True)
 
     def read(self, spark: SparkSession, table: Table) -> DataFrame:
-        """Return a table, empty where it is not there yet."""
+        """Return a table; it is empty if it does not exist yet."""
         return read_table(spark, self.folder, table)
 
     def append(self, rows: DataFrame, table: Table) -> int:
-        """Write what the table does not hold yet and return how many rows that was."""
+        """Write the rows that the table does not hold, and return their number."""
         days, near = _duplicate_range(rows)
         if not days:
             return 0
@@ -121,7 +121,7 @@ class Tables:
         return count
 
     def name(self, spark: SparkSession, table: Table) -> str:
-        """Return what SQL calls a table of Delta or Iceberg; the latter's catalog is its folder."""
+        """Return the SQL name of a Delta or Iceberg table; Iceberg's catalog is the folder."""
         place = str(self.folder.resolve())
         if self.format is TableFormat.DELTA:
             return f"delta.`{place.replace('`', '``')}/{table}`"
@@ -141,7 +141,7 @@ class Tables:
         writer.save(str(self.folder / table))
 
     def _create(self, empty: DataFrame, table: Table) -> None:
-        """Commit a table without rows, so that files of a first append never lie there alone."""
+        """Commit an empty table, so that a first append never leaves files without a commit."""
         if self.format is TableFormat.DELTA:
             writer = empty.write.format(self.format).mode("append").partitionBy("day")
             writer.save(str(self.folder / table))
@@ -153,18 +153,18 @@ class Tables:
 
 
 def drop_known(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """Return one row of each ``id`` that ``known`` does not have."""
+    """Return one row for each ``id`` that is not in ``known``."""
     return rows.dropDuplicates(["id"]).join(known.select("id"), "id", "left_anti")
 
 
 def sort_for_write(rows: DataFrame) -> DataFrame:
-    """Make few files, one a day unless a day is large, each in the order of time."""
+    """Arrange rows for few files, one a day unless a day is large, each in order of time."""
     order = [name for name in ("day", "ts", "id") if name in rows.columns]
     return rows.hint("rebalance", "day").sortWithinPartitions(*order)
 
 
 def _duplicate_range(rows: DataFrame) -> tuple[set[date], Column]:
-    """Tell where equal ids would be: on which days, and there around the rows' times."""
+    """Return the days and the time range in which equal ids can be."""
     if "ts" not in rows.columns:
         return {row.day for row in rows.select("day").distinct().collect()}, F.lit(True)
     at, apart = F.unix_micros("ts"), APART_S * MICROS

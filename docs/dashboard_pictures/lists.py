@@ -5,15 +5,15 @@ from itertools import chain
 from typing import Any
 
 from aggregation.spark.report.plot import readable
-from dashboards.picture_place import (
+from docs.dashboard_pictures.place import (
     CHAR_IN,
     TITLE_IN,
     Found,
     Place,
+    format_value,
     label_margin,
-    mapped,
     on,
-    written,
+    value_mappings,
 )
 
 _BAR = "#3b76af"
@@ -29,13 +29,13 @@ def stat(place: Place, panel: Mapping[str, Any], found: Found) -> None:
     value = next((series.last for series in chain(*found)), None)
     if value is None:
         place.say(x, y, _NO_DATA, **middle)
-    elif value in (values := mapped(panel)):
+    elif value in (values := value_mappings(panel)):
         text, colour = values[value]
         place.fill(0.1, TITLE_IN, place.width_in - 0.2, place.height_in - TITLE_IN - 0.1, colour)
         place.say(x, y, text, size=14, color=on(colour), **middle)
     else:
         unit = panel["fieldConfig"]["defaults"]["unit"]
-        place.say(x, y, written(value, unit), size=18, **middle)
+        place.say(x, y, format_value(value, unit), size=18, **middle)
 
 
 def ranking(place: Place, panel: Mapping[str, Any], found: Found) -> None:
@@ -50,7 +50,7 @@ def ranking(place: Place, panel: Mapping[str, Any], found: Found) -> None:
         y = TITLE_IN + (row + 0.5) * tall
         place.say(left - 0.08, y, name, ha="right", size=6.5)
         place.fill(left, y - 0.35 * tall, room * series.last / longest, 0.7 * tall, _BAR)
-        text = written(series.last, unit)
+        text = format_value(series.last, unit)
         place.say(left + room * series.last / longest + 0.06, y, text, size=6.5)
     if not ranked:
         place.say(place.width_in / 2, place.height_in / 2, _NO_DATA, ha="center")
@@ -65,7 +65,7 @@ def table(place: Place, panel: Mapping[str, Any], found: Found) -> None:
     for sort in panel.get("options", {}).get("sortBy", []):
         (by,) = (column for column in columns if names[column] == sort["displayName"])
         told.sort(key=lambda row: row.get(by, -1.0), reverse=sort["desc"])
-    values, colours = mapped(panel), _coloured(panel)
+    values, colours = value_mappings(panel), _coloured_columns(panel)
     each_in = (place.width_in - 0.2) / len(columns)
     for number, column in enumerate(columns):
         x = 0.1 + number * each_in
@@ -82,7 +82,7 @@ def table(place: Place, panel: Mapping[str, Any], found: Found) -> None:
 
 
 def _rows(panel: Mapping[str, Any], found: Found) -> list[dict[str, Any]]:
-    """Return a row for each set of labels, which the answers share."""
+    """Return a row for each set of labels that the responses share."""
     merged: dict[tuple[tuple[str, str], ...], dict[str, Any]] = {}
     for target, answer in zip(panel["targets"], found, strict=True):
         column = f"Value #{target['refId']}" if len(found) > 1 else "Value"
@@ -92,5 +92,5 @@ def _rows(panel: Mapping[str, Any], found: Found) -> list[dict[str, Any]]:
     return list(merged.values())
 
 
-def _coloured(panel: Mapping[str, Any]) -> set[str]:
+def _coloured_columns(panel: Mapping[str, Any]) -> set[str]:
     return {each["matcher"]["options"] for each in panel["fieldConfig"]["overrides"]}

@@ -1,4 +1,4 @@
-"""What panels are drawn with: series, the time shown, a rectangle, and how values are written."""
+"""Tools to draw panels: series, the time shown, a rectangle, and values as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _STEPS_S = (10, 30, 60, 120, 300, 600, 1800, 3600)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One series of an answer; points are (Unix seconds, value), ``step_s`` apart."""
+    """One series of a response; points are (Unix seconds, value), ``step_s`` apart."""
 
     name: str
     labels: Mapping[str, str]
@@ -86,7 +86,7 @@ class Place:
     def fill(
         self, x: float, y: float, width: float, height: float, colour: str, **line: Any
     ) -> None:
-        """Draw a rectangle behind what is written."""
+        """Draw a rectangle behind the text."""
         left, bottom, wide, tall = self._share(x, y, width, height)
         box = Rectangle((left, bottom), wide, tall, facecolor=colour, linewidth=0)
         box.set(transform=self.figure.transFigure, zorder=-1, **line)
@@ -112,7 +112,7 @@ class Place:
 
 
 def runs(series: Series) -> Iterator[tuple[float, float, float]]:
-    """Return (from, to, value) for each run of one value, with gaps where nothing was told."""
+    """Return (from, to, value) for each run of one value, with gaps between distant points."""
     number = 0
     keyed = list[tuple[tuple[int, float], float]]()
     for position, (at, value) in enumerate(series.points):
@@ -123,7 +123,7 @@ def runs(series: Series) -> Iterator[tuple[float, float, float]]:
         yield ats[0], ats[-1] + series.step_s, value
 
 
-def written(value: float, unit: str) -> str:
+def format_value(value: float, unit: str) -> str:
     """Write a value as Grafana does, about."""
     if not isfinite(value):
         return "no data"
@@ -140,7 +140,7 @@ def written(value: float, unit: str) -> str:
             return f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
 
 
-def mapped(panel: Mapping[str, Any]) -> dict[float, tuple[str, str]]:
+def value_mappings(panel: Mapping[str, Any]) -> dict[float, tuple[str, str]]:
     """Return text and colour of each value that a panel names."""
     return {
         float(value): (each["text"], each["color"])
@@ -150,12 +150,12 @@ def mapped(panel: Mapping[str, Any]) -> dict[float, tuple[str, str]]:
 
 
 def label_margin(names: Sequence[str], most_in: float) -> tuple[float, list[str]]:
-    """Return the room that labels need, and the labels cut to what there is."""
+    """Return the room that labels need, and the labels cut to the available room."""
     cut = [readable(name, max(8, int(most_in / CHAR_IN))) for name in names]
     return 0.15 + CHAR_IN * max(map(len, cut), default=0), cut
 
 
 def on(colour: str) -> str:
-    """Return what can be read on a colour: white, or dark."""
+    """Return the text colour that is readable on a colour: white, or dark."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#1f2328" if 0.299 * red + 0.587 * green + 0.114 * blue > _LIGHT else "#ffffff"

@@ -9,17 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from aggregation.spark.report.plot import GAP, LABEL_MAX_CHARS, format_seconds, readable
-from dashboards.picture_place import (
+from docs.dashboard_pictures.place import (
     CHAR_IN,
     TITLE_IN,
     Found,
     Place,
     Series,
+    format_value,
     label_margin,
-    mapped,
     on,
     runs,
-    written,
+    value_mappings,
 )
 
 _CYCLE = ("#3b76af", "#c88d2b", "#4f9d9d", "#8c6bb1", "#7a8b3c", "#b5577e", "#5c6670", "#a0714f")
@@ -41,7 +41,7 @@ def state_timeline(place: Place, panel: Mapping[str, Any], found: Found) -> None
     """Draw a lane for each series, the first on top."""
     lanes = sorted(chain(*found), key=lambda series: series.name)
     left, names = label_margin([lane.name for lane in lanes], place.width_in / 3)
-    axes, values = place.axes(left, _TICKS_IN), mapped(panel)
+    axes, values = place.axes(left, _TICKS_IN), value_mappings(panel)
     in_a_char = CHAR_IN * place.span.seconds / (place.width_in - left)
     for row, lane in enumerate(lanes):
         for start, end, value in runs(lane):
@@ -56,7 +56,7 @@ def state_timeline(place: Place, panel: Mapping[str, Any], found: Found) -> None
 
 
 def timeseries(place: Place, panel: Mapping[str, Any], found: Found) -> None:
-    """Draw lines or stacked bars, and whose they are below."""
+    """Draw lines or stacked bars, with their legend below."""
     series, defaults = list(chain(*found)), panel["fieldConfig"]["defaults"]
     longest = max((len(each.name) for each in series), default=0)
     columns = max(1, int(place.width_in / (0.45 + CHAR_IN * min(longest, LABEL_MAX_CHARS))))
@@ -69,7 +69,7 @@ def timeseries(place: Place, panel: Mapping[str, Any], found: Found) -> None:
     axes.set_ylim(0, None if highest > 0 else 1)
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5]))
     unit = defaults["unit"]
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value, unit)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, unit)))
     axes.grid(axis="y")
     place.span.axis(axes)
     if rows:

@@ -1,4 +1,4 @@
-"""A dashboard as a picture (SVG): its panels where Grafana has them, with what was answered.
+"""A dashboard as a picture (SVG): its panels in Grafana's places, with Prometheus' responses.
 
 It reads the JSON that Grafana reads: places, titles, units, names and colours are the dashboard's.
 """
@@ -11,12 +11,12 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from aggregation.spark.report.plot import style, svg
-from dashboards.picture_lists import ranking, stat, table
-from dashboards.picture_place import Place, Series, Span
-from dashboards.picture_times import heatmap, state_timeline, timeseries
+from docs.dashboard_pictures.lists import ranking, stat, table
+from docs.dashboard_pictures.place import Place, Series, Span
+from docs.dashboard_pictures.times import heatmap, state_timeline, timeseries
 
 Ask = Callable[[Mapping[str, Any], str], Sequence[Series]]
-"""(one of a panel's targets, the panel's own smallest interval) -> what Prometheus answers."""
+"""(one of a panel's targets, the panel's own smallest interval) -> Prometheus' response."""
 
 _WIDTH_IN = 12.0
 _COLUMNS = 24
@@ -32,7 +32,7 @@ _SPARE = re.compile(
     r"""<!--.*?--> | (?<=\n)[ ]+ | (?<=<g)[ ]id="[^"]*" | (?<=\.\d)\d+(?=[^<]*>)""",
     re.DOTALL | re.VERBOSE,
 )
-"""What nobody sees: comments, indents, groups' names, and what is behind a tenth of a point."""
+"""Invisible text: comments, indents, groups' names, and digits below a tenth of a point."""
 _COLOURS = "--ink:#1f2328;--faint:#d0d7de;--card:#fff;background:#fff"
 _KINDS = {
     "bargauge": ranking,
@@ -45,7 +45,7 @@ _KINDS = {
 
 
 def picture(dashboard: Mapping[str, Any], ask: Ask, span: Span) -> str:
-    """Return the whole dashboard as one document, with every target asked once."""
+    """Return the whole dashboard as one document, with one query for each target."""
     panels = dashboard["panels"]
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
     size = (_WIDTH_IN, rows * _ROW_IN + _GAP_IN)

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dashboards.picture import picture
-from dashboards.picture_place import Series, Span
+from docs.dashboard_pictures.picture import picture
+from docs.dashboard_pictures.place import Series, Span
 from metrics.model.palette import COLOURS
 from metrics.model.status import RebalanceStatus
 from tests.dashboards.written import DASHBOARDS, PANELS

@@ -1,0 +1,1 @@
+"""Dashboards drawn as SVG pictures for the documentation; `make pictures` writes them."""
