@@ -10,12 +10,12 @@ read makes the connection opaque: counted, and silent from then on. Nothing here
 import struct
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from agent.errors import DecodeError
 from agent.wire.codec.apis import (
     APIS,
     VERSION_MAX,
+    Message,
     UnknownVersionError,
     read_request,
     read_response,
@@ -46,13 +46,9 @@ class ConnectionDecoder:
     in_step: bool = True
     """Seen from its first byte."""
     client_id: str | None = None
-    software: str | None = None
-    """What ApiVersions said, such as ``apache-kafka-java 4.3.0``; kept by the interpreter."""
     gaps: int = 0
     """How often bytes were lost whose meaning is therefore not known."""
     opaque: bool = False
-    speakers: dict[str, Any] = field(default_factory=dict)
-    """Who speaks here, by group; kept by the interpreter."""
     _correlation: "Correlation[DecodedRequest]" = field(default_factory=Correlation)
     _requests: Framer = field(default_factory=lambda: Framer(8))
     _responses: Framer = field(default_factory=lambda: Framer(4))
@@ -129,7 +125,7 @@ class ConnectionDecoder:
             self._give_up("request")
             return []
         self.client_id = client_id
-        request = DecodedRequest(self, api_key, version, at, message)
+        request = DecodedRequest(self, api_key, version, correlation_id, at, message)
         if api_key in APIS_WITH_RESPONSE:
             self._correlation.add(correlation_id, request)
         return [request]
@@ -176,11 +172,10 @@ class DecodedRequest:
     connection: ConnectionDecoder
     api_key: int
     version: int
+    correlation_id: int
     at: float
-    message: Any
+    message: Message
     """A class of `agent.wire.codec.messages`; None where only the answer is wanted."""
-    context: Any = None
-    """What its reader wants to find again with the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +183,7 @@ class DecodedResponse:
     """An answer and what it answers."""
 
     request: DecodedRequest
-    message: Any
+    message: Message
     at: float
 
 

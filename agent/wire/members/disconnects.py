@@ -20,7 +20,7 @@ class DisconnectTracker:
 
     def record(self, connection: ConnectionDecoder, at: float) -> None:
         """Take the end of a connection, before its speakers lose it."""
-        for speaker in connection.speakers.values():
+        for speaker in self.registry.list_on(connection):
             self._disconnected_at.pop(speaker.member.origin, None)
             self._disconnected_at[speaker.member.origin] = at
 

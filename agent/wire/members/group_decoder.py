@@ -9,7 +9,6 @@ is over.
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from agent.wire.codec.messages import (
     ClientSoftware,
@@ -39,17 +38,10 @@ from agent.wire.connection import (
 from agent.wire.members import classic_protocol as classic
 from agent.wire.members import heartbeat_protocol as consumer_group
 from agent.wire.members.member import WireMember
-from agent.wire.members.member_registry import MemberRegistry
+from agent.wire.members.member_registry import MemberRegistry, RequestContext
 from metrics.model.signals import Signal, SignalKind
 
 _PORTS_LIMIT = 64
-
-
-class RequestContext(NamedTuple):
-    """What a request leaves for its answer."""
-
-    member: WireMember
-    incarnation: int
 
 
 @dataclass(slots=True)
@@ -79,7 +71,8 @@ class GroupDecoder:
     def _handle_request(self, request: DecodedRequest) -> list[Signal]:
         match request.message:
             case ClientSoftware(name=name, version=version):
-                request.connection.software = f"{name} {version}".strip() or None
+                state = self.registry.state_of(request.connection)
+                state.software = f"{name} {version}".strip() or None
             case JoinRequest() as join:
                 return self._handle_join(request, join)
             case GroupHeartbeatRequest() as heartbeat:
@@ -91,15 +84,30 @@ class GroupDecoder:
                     for leaver in leave.members
                     for signal in leaves(request, leave.group, leaver)
                 ]
-            case MemberRequest() as message if _is_from_member(request.connection, message):
+            case MemberRequest() as message if self._is_from_member(request.connection, message):
                 speaker = self.registry.resolve(
                     request, message.group, message.member_id, message.instance_id
                 )
-                request.context = RequestContext(speaker, speaker.incarnation)
+                self._remember(request, speaker)
         return []
 
+    def _remember(self, request: DecodedRequest, member: WireMember) -> None:
+        """Keep the sender of a request for the response."""
+        contexts = self.registry.state_of(request.connection).contexts
+        contexts.add(request.correlation_id, RequestContext(member, member.incarnation))
+
+    def _is_from_member(self, connection: ConnectionDecoder, request: MemberRequest) -> bool:
+        """Return whether a member sends: one with an expired session has dropped its id.
+
+        librdkafka's next heartbeat is without one: rd_kafka_cgrp_session_timeout_check.
+        """
+        if request.generation < 0:
+            return False
+        is_known = self.registry.find_on(connection, request.group) is not None
+        return bool(request.member_id) or is_known
+
     def _handle_join(self, request: DecodedRequest, join: JoinRequest) -> list[Signal]:
-        known = request.connection.speakers.get(join.group)
+        known = self.registry.find_on(request.connection, join.group)
         assignor = None if known is None else known.member.assignor
         metadata = classic.read_metadata(join, assignor, self.counts)
         process_id = None if metadata[1] is None else metadata[1].process_id
@@ -113,7 +121,7 @@ class GroupDecoder:
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
         speaker.gaps_at_join = request.connection.gaps
-        request.context = RequestContext(speaker, speaker.incarnation)
+        self._remember(request, speaker)
         return classic.handle_join_request(speaker, join, metadata, request.at)
 
     def _handle_group_heartbeat(
@@ -133,7 +141,7 @@ class GroupDecoder:
         )
         signals = consumer_group.handle_request(speaker, heartbeat, request.at)
         if heartbeat.epoch >= 0:  # what a leave is answered concerns nobody
-            request.context = RequestContext(speaker, speaker.incarnation)
+            self._remember(request, speaker)
         return signals
 
     def _handle_leave(
@@ -148,7 +156,7 @@ class GroupDecoder:
         self, connection: ConnectionDecoder, group: str, leaver: LeavingMember
     ) -> WireMember | None:
         """Return who leaves by itself; None if someone else (an admin) makes it leave."""
-        here: WireMember | None = connection.speakers.get(group)
+        here = self.registry.find_on(connection, group)
         named = self.registry.find_by_id(group, leaver.member_id)
         if here is not None and (
             here is named
@@ -177,7 +185,7 @@ class GroupDecoder:
         return [victim.build_signal(SignalKind.NOTE, request.at, reason=leaver.reason)]
 
     def _handle_response(self, answer: DecodedResponse) -> list[Signal]:
-        request, asked = answer.request, answer.request.context
+        request = answer.request
         match answer.message:
             case ClusterMetadata(cluster_id=cluster_id, brokers=brokers):
                 self._learn_ports(brokers)
@@ -185,7 +193,8 @@ class GroupDecoder:
                     self.registry.learn_cluster(request.connection.server, cluster_id)
             case CoordinatorNodes(nodes=nodes):
                 self._learn_ports(nodes)
-        if not isinstance(asked, RequestContext):
+        asked = self.registry.take_context(request)
+        if asked is None:
             return []
         speaker = asked.member.merged_into or asked.member
         return (
@@ -240,14 +249,6 @@ class GroupDecoder:
                 self.ports.move_to_end(broker.port)
         while len(self.ports) > _PORTS_LIMIT:
             self.ports.popitem(last=False)
-
-
-def _is_from_member(connection: ConnectionDecoder, asked: MemberRequest) -> bool:
-    """Tell whether a member asks: one that finds its session expired has dropped its id.
-
-    librdkafka's next heartbeat is without one: rd_kafka_cgrp_session_timeout_check.
-    """
-    return asked.generation >= 0 and bool(asked.member_id or asked.group in connection.speakers)
 
 
 def _is_outdated(speaker: WireMember, asked: MemberRequest) -> bool:

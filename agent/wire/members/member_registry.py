@@ -10,15 +10,35 @@ it is that of its instance: the process id, or what the instance's other threads
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from agent.wire.codec.correlation import Correlation
 from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionDecoder, DecodedRequest
 from agent.wire.members.member import WireMember
 from metrics.model.signals import Member, MemberKey, streams_thread
 
 _SERVERS_LIMIT = 1_000
+
+
+class RequestContext(NamedTuple):
+    """The member that has sent a request, for the response."""
+
+    member: WireMember
+    incarnation: int
+
+
+@dataclass(slots=True)
+class ConnectionState:
+    """Members and client software of one connection, and its requests without a response."""
+
+    software: str | None = None
+    """The client's name and version in ApiVersions, such as ``apache-kafka-java 4.3.0``."""
+    members: dict[str, WireMember] = field(default_factory=dict)
+    """By group."""
+    contexts: Correlation[RequestContext] = field(default_factory=Correlation)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +57,15 @@ class MemberRegistry:
     _by_client: dict[tuple[str, str, str], tuple[WireMember, ...]] = field(default_factory=dict)
     """By group, client id (of the Streams instance, for its threads) and host."""
     _clusters: OrderedDict[HostPort, str] = field(default_factory=OrderedDict)
+    _states: dict[ConnectionDecoder, ConnectionState] = field(default_factory=dict)
+    """Of the connections that have not ended."""
+
+    def state_of(self, connection: ConnectionDecoder) -> ConnectionState:
+        """Return the state of a connection, and begin it where there is none."""
+        state = self._states.get(connection)
+        if state is None:
+            state = self._states[connection] = ConnectionState()
+        return state
 
     def find_by_id(self, group: str, member_id: str) -> WireMember | None:
         """Return the member with this id, if it was met."""
@@ -45,6 +74,21 @@ class MemberRegistry:
     def find_static(self, group: str, instance_id: str) -> WireMember | None:
         """Return the static member of this `group.instance.id`, if it was met."""
         return self._by_instance.get((group, instance_id))
+
+    def find_on(self, connection: ConnectionDecoder, group: str) -> WireMember | None:
+        """Return the member of a group on this connection, if there is one."""
+        state = self._states.get(connection)
+        return None if state is None else state.members.get(group)
+
+    def list_on(self, connection: ConnectionDecoder) -> list[WireMember]:
+        """Return the members of all groups on this connection."""
+        state = self._states.get(connection)
+        return [] if state is None else list(state.members.values())
+
+    def take_context(self, request: DecodedRequest) -> RequestContext | None:
+        """Return the sender of a request that was responded to, and forget it."""
+        state = self._states.get(request.connection)
+        return None if state is None else state.contexts.take(request.correlation_id)
 
     def learn_cluster(self, server: HostPort, cluster_id: str) -> None:
         """Remember which cluster a broker is of."""
@@ -66,12 +110,13 @@ class MemberRegistry:
         if speaker is None:
             speaker = self._add(connection, group, instance_id, process_id)
         self._by_key.move_to_end(speaker.member.key)
-        connection.speakers[group] = speaker
+        state = self.state_of(connection)
+        state.members[group] = speaker
         if connection not in speaker.connections:
             speaker.connections = (*speaker.connections, connection)
         if speaker.process_id is None:
             speaker.process_id = process_id
-        speaker.learn(software=connection.software)
+        speaker.learn(software=state.software)
         return self.assign_id(speaker, member_id)
 
     def assign_id(self, speaker: WireMember, member_id: str | None) -> WireMember:
@@ -95,11 +140,11 @@ class MemberRegistry:
 
     def disconnect(self, connection: ConnectionDecoder) -> None:
         """Take a connection from those who spoke on it."""
-        for speaker in connection.speakers.values():
+        state = self._states.pop(connection, ConnectionState())
+        for speaker in state.members.values():
             speaker.connections = tuple(c for c in speaker.connections if c is not connection)
             if speaker.has_left and not speaker.connections:
                 speaker.reset()
-        connection.speakers.clear()
 
     def _find(
         self,
@@ -113,7 +158,7 @@ class MemberRegistry:
         found = self._by_member_id.get((group, member_id)) if member_id else None
         if found is not None and found.member.client_id == client_id:
             return found
-        found = _on(connection, group)
+        found = self.find_on(connection, group)
         if found is not None and found.member.group_instance_id == instance_id:
             return found
         kin = self._by_client.get(_client_key(group, client_id, connection.client.host), ())
@@ -132,7 +177,7 @@ class MemberRegistry:
         if speaker.connections:
             speaker.incarnation += 1
         for connection in speaker.connections:
-            connection.speakers.pop(speaker.member.group, None)
+            self.state_of(connection).members.pop(speaker.member.group, None)
         speaker.connections = ()
 
     def _add(
@@ -191,7 +236,7 @@ class MemberRegistry:
         speaker.merged_into = other
         other.connections = tuple(dict.fromkeys(other.connections + connections))
         for connection in connections:
-            connection.speakers[other.member.group] = other
+            self.state_of(connection).members[other.member.group] = other
 
     def _release_id(self, speaker: WireMember) -> None:
         name = (speaker.member.group, speaker.member.member_id or "")
@@ -203,7 +248,7 @@ class MemberRegistry:
         member = speaker.member
         speaker.incarnation += 1
         for connection in speaker.connections:
-            connection.speakers.pop(member.group, None)
+            self.state_of(connection).members.pop(member.group, None)
         del self._by_key[member.key]
         self._release_id(speaker)
         instance = (member.group, member.group_instance_id or "")
@@ -218,11 +263,6 @@ class MemberRegistry:
 def _is_of_process(thread: WireMember, process_id: str | None) -> bool:
     """Tell whether a Streams thread is of this process: there it is the only one of its name."""
     return process_id is not None and thread.process_id == process_id
-
-
-def _on(connection: ConnectionDecoder, group: str) -> WireMember | None:
-    speaker: WireMember | None = connection.speakers.get(group)
-    return speaker
 
 
 def _client_key(group: str, client_id: str, host: str) -> tuple[str, str, str]:

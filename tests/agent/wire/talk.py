@@ -7,6 +7,7 @@ from typing import Any
 from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionClosed, ConnectionDecoder
 from agent.wire.members.group_decoder import GroupDecoder
+from agent.wire.members.member import WireMember
 from metrics.model.signals import Signal, SignalKind
 from tests.agent.wire.frames import HEARTBEAT, JOIN_GROUP, SYNC_GROUP, answer, assignment, request
 from tests.agent.wire.frames import subscription as metadata
@@ -43,6 +44,10 @@ class Talk:
     asked: tuple[int, int, int] = (0, 0, 0)
     log: list[tuple[bool, bytes]] = field(default_factory=list)
     """Whether the client sent it, and the bytes."""
+
+    def members(self) -> list[WireMember]:
+        """Return the members on this connection."""
+        return self.wire.interpreter.registry.list_on(self.connection)
 
     def ask(self, api_key: int, version: int, **values: Any) -> list[Signal]:
         """Send a request; return what it tells by itself."""

@@ -198,7 +198,7 @@ class TestHeartbeatsAndCommits:
         talk = Wire().connect("tool")
 
         assert commit(talk, 25, generation=-1, member_id="") == []
-        assert talk.connection.speakers == {}
+        assert talk.members() == []
 
     @pytest.mark.parametrize("ask", ["heartbeat", "commit"])
     def test_a_member_that_has_dropped_its_id_learns_that_it_was_removed(

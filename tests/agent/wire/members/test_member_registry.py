@@ -126,8 +126,18 @@ class TestConsumers:
 
         assert [key.client_id for key in speakers._by_key] == ["b", "c"]
         assert wire.interpreter.counts["member_evicted"] == 1
-        assert talks[0].connection.speakers == {}
+        assert talks[0].members() == []
         assert key(talks[0], "a").client_id == "a"
+
+    def test_an_ended_connection_leaves_no_state(self) -> None:
+        wire = Wire()
+        talk = wire.connect("a")
+        talk.heartbeat("a-1")
+        talk.ask(12, 4, group_id="g", generation_id=1, member_id="a-1")
+
+        talk.close()
+
+        assert wire.interpreter.registry._states == {}
 
     def test_an_answer_for_one_that_is_forgotten_is_void(self) -> None:
         wire = Wire()
@@ -199,8 +209,8 @@ class TestStreams:
         return talk
 
     def stream(self, talk: Talk) -> str:
-        stream: str = talk.connection.speakers["g"].member.origin
-        return stream
+        [member] = talk.members()
+        return member.member.origin
 
     def test_the_threads_of_a_process_are_one_instance(self) -> None:
         wire = Wire()
@@ -225,15 +235,16 @@ class TestStreams:
     def test_so_is_a_thread_whose_former_connection_still_ends(self) -> None:
         wire = Wire()
         former, other = self.thread(wire, 1, 7), self.thread(wire, 2, 7)
-        before = former.connection.speakers["g"]
+        [before] = former.members()
         other.close()
 
         thread = self.thread(wire, 1, 7)
 
-        assert thread.connection.speakers["g"].member.key == before.member.key
+        [after] = thread.members()
+        assert after.member.key == before.member.key
         assert self.stream(self.thread(wire, 2, 7)) == self.stream(thread)
         former.close()
-        assert thread.connection.speakers["g"].connections == (thread.connection,)
+        assert after.connections == (thread.connection,)
 
     def test_both_sides_of_a_proxy_on_its_host_carry_one_thread(self) -> None:
         wire = Wire()
