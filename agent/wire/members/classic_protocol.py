@@ -56,119 +56,119 @@ def read_metadata(
 
 
 def handle_join_request(
-    speaker: WireMember,
+    member: WireMember,
     join: JoinRequest,
     metadata: tuple[embedded.Subscription | None, streams_userdata.SubscriptionInfo | None],
     at: float,
 ) -> list[Signal]:
     """Return why a member joins, as far as the request tells."""
     subscription, info = metadata
-    out = _find_cause(speaker, join, subscription, at)
+    out = _find_cause(member, join, subscription, at)
     if subscription is not None:
-        speaker.topics_hash, speaker.owned = hash(subscription.topics), subscription.owned or EMPTY
-    speaker.streams_info = info
+        member.topics_hash, member.owned = hash(subscription.topics), subscription.owned or EMPTY
+    member.streams_info = info
     if not join.member_id and join.instance_id is None:  # the others have what it had
-        speaker.assigned = ()
-    speaker.has_left, speaker.awaits_sync = False, True
+        member.assigned = ()
+    member.has_left, member.awaits_sync = False, True
     return out
 
 
 def _find_cause(
-    speaker: WireMember, join: JoinRequest, subscription: embedded.Subscription | None, at: float
+    member: WireMember, join: JoinRequest, subscription: embedded.Subscription | None, at: float
 ) -> list[Signal]:
     if join.reason is not None:
-        return _report_reason(speaker, join.reason, at)
-    before = speaker.topics_hash
+        return _report_reason(member, join.reason, at)
+    before = member.topics_hash
     if subscription is not None and before not in {None, hash(subscription.topics)}:
-        return speaker.report_cause(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
+        return member.report_cause(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
     if (
-        speaker.follow_up and not speaker.reported_causes
+        member.follow_up and not member.reported_causes
     ):  # Streams below 3.2 calls enforceRebalance()
-        return speaker.report_cause(RebalanceStatus.USER_REQUESTED, at, None)
+        return member.report_cause(RebalanceStatus.USER_REQUESTED, at, None)
     return []
 
 
-def _report_reason(speaker: WireMember, reason: str, at: float) -> list[Signal]:
+def _report_reason(member: WireMember, reason: str, at: float) -> list[Signal]:
     cause = reasons.parse_join_reason(reason)
     if cause.status is reasons.NONE:
         return []
     if not cause.due_ms:  # of Streams' at once (0), 10, 12 or 13, the assignment before has told
-        return speaker.report_cause(cause.status, at, reason)
+        return member.report_cause(cause.status, at, reason)
     layer = FollowUp(
         status=RebalanceStatus.ASSIGNMENT_PROBING,
         at=at,
         reason=reason,
         due_at=cause.due_ms / 1000,
     )
-    return speaker.report_cause(cause.status, at, reason, layer)
+    return member.report_cause(cause.status, at, reason, layer)
 
 
-def handle_join_response(speaker: WireMember, answer: JoinResponse, at: float) -> list[Signal]:
+def handle_join_response(member: WireMember, answer: JoinResponse, at: float) -> list[Signal]:
     """Return what a JoinGroup's answer tells; the member id was learned before."""
     if answer.error:
-        return _handle_error(speaker, answer.error, "JoinGroup", at)
-    speaker.generation = answer.generation
-    speaker.learn(assignor=answer.protocol, leader=answer.leader or None)
-    return [] if speaker.reported_causes else [speaker.build_signal(SignalKind.JOIN, at)]
+        return _handle_error(member, answer.error, "JoinGroup", at)
+    member.generation = answer.generation
+    member.learn(assignor=answer.protocol, leader=answer.leader or None)
+    return [] if member.reported_causes else [member.build_signal(SignalKind.JOIN, at)]
 
 
 def handle_sync_response(
-    speaker: WireMember, answer: SyncResponse, counts: Counter[str], at: float
+    member: WireMember, answer: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
     """Return the end of a round, with what its assignment demands at once."""
     if answer.error:
-        return _handle_error(speaker, answer.error, "SyncGroup", at)
-    if speaker.member.protocol_type == _CONNECT:
-        return _complete_worker(speaker, answer, counts, at)
+        return _handle_error(member, answer.error, "SyncGroup", at)
+    if member.identity.protocol_type == _CONNECT:
+        return _complete_worker(member, answer, counts, at)
     follow_up = layer = gained = None
-    if speaker.member.protocol_type == _CONSUMER:
+    if member.identity.protocol_type == _CONSUMER:
         assignment = _read_or_count(
             embedded.read_assignment, answer.assignment, counts, "assignment"
         )
         if assignment is not None:
-            follow_up = _find_revocation(speaker, assignment, at)
-            layer = _find_streams_follow_up(speaker, assignment, counts, at)
-            gained = speaker.assign(assignment.partitions)
-    return _complete(speaker, at, follow_up, layer, gained)
+            follow_up = _find_revocation(member, assignment, at)
+            layer = _find_streams_follow_up(member, assignment, counts, at)
+            gained = member.assign(assignment.partitions)
+    return _complete(member, at, follow_up, layer, gained)
 
 
 def _complete(
-    speaker: WireMember,
+    member: WireMember,
     at: float,
     follow_up: FollowUp | None = None,
     layer: FollowUp | None = None,
     gained: int | None = None,
 ) -> list[Signal]:
-    speaker.awaits_sync = False
-    speaker.reported_causes = EMPTY if follow_up is None else frozenset({follow_up.status})
-    speaker.follow_up = RebalanceStatus.NONE if layer is None else layer.status
+    member.awaits_sync = False
+    member.reported_causes = EMPTY if follow_up is None else frozenset({follow_up.status})
+    member.follow_up = RebalanceStatus.NONE if layer is None else layer.status
     return [
-        speaker.build_signal(
+        member.build_signal(
             SignalKind.SYNC, at, follow_up=follow_up, streams_follow_up=layer, gained=gained
         )
     ]
 
 
 def _complete_worker(
-    speaker: WireMember, answer: SyncResponse, counts: Counter[str], at: float
+    member: WireMember, answer: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
     """Return the same of a Connect worker, whose leader may have failed to assign anything."""
     read = connect_assignment.read_assignment
     assignment = _read_or_count(read, answer.assignment, counts, "connect_assignment")
     if assignment is None or not (assignment.failure or assignment.revoked):
-        return _complete(speaker, at, None, None)
+        return _complete(member, at, None, None)
     if assignment.failure is not None:
-        return speaker.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
+        return member.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
     reason = f"tasks to revoke: {', '.join(sorted(assignment.revoked))}"
     status = RebalanceStatus.REVOCATION_NEEDED
-    return _complete(speaker, at, FollowUp(status=status, at=at, reason=reason), None)
+    return _complete(member, at, FollowUp(status=status, at=at, reason=reason), None)
 
 
 def _find_revocation(
-    speaker: WireMember, assignment: embedded.Assignment, at: float
+    member: WireMember, assignment: embedded.Assignment, at: float
 ) -> FollowUp | None:
-    lost = speaker.owned - assignment.partitions
-    if not lost or speaker.member.assignor in _EAGER:
+    lost = member.owned - assignment.partitions
+    if not lost or member.identity.assignor in _EAGER:
         return None
     names = ", ".join(f"{topic}-{number}" for topic, number in sorted(lost))
     return FollowUp(
@@ -177,45 +177,45 @@ def _find_revocation(
 
 
 def _find_streams_follow_up(
-    speaker: WireMember, assignment: embedded.Assignment, counts: Counter[str], at: float
+    member: WireMember, assignment: embedded.Assignment, counts: Counter[str], at: float
 ) -> FollowUp | None:
-    if speaker.streams_info is None or not assignment.user_data:
+    if member.streams_info is None or not assignment.user_data:
         return None
     info = _read_or_count(
         streams_userdata.read_assignment_info, assignment.user_data, counts, "streams_assignment"
     )
-    return None if info is None else streams_userdata.find_follow_up(speaker.streams_info, info, at)
+    return None if info is None else streams_userdata.find_follow_up(member.streams_info, info, at)
 
 
 def handle_member_response(
-    speaker: WireMember, request: MemberRequest, errors: frozenset[int], api: str, at: float
+    member: WireMember, request: MemberRequest, errors: frozenset[int], api: str, at: float
 ) -> list[Signal]:
     """Return what the answer to a Heartbeat or an OffsetCommit tells."""
-    if speaker.generation is None:  # joined in mid-stream
-        speaker.generation = request.generation
+    if member.generation is None:  # joined in mid-stream
+        member.generation = request.generation
     worst = [error for error in errors if error]
     if worst:
         return [
-            signal for error in sorted(worst) for signal in _handle_error(speaker, error, api, at)
+            signal for error in sorted(worst) for signal in _handle_error(member, error, api, at)
         ]
-    return speaker.report_alive(at)
+    return member.report_alive(at)
 
 
-def complete_lost_sync(speaker: WireMember, request: MemberRequest, at: float) -> list[Signal]:
+def complete_lost_sync(member: WireMember, request: MemberRequest, at: float) -> list[Signal]:
     """Return the end of a round whose SyncGroup was lost: the member's heartbeats are accepted."""
-    speaker.generation = request.generation
-    speaker.assigned = None
-    return _complete(speaker, at)
+    member.generation = request.generation
+    member.assigned = None
+    return _complete(member, at)
 
 
-def handle_leave_request(speaker: WireMember, leaver: LeavingMember, at: float) -> list[Signal]:
+def handle_leave_request(member: WireMember, leaver: LeavingMember, at: float) -> list[Signal]:
     """Return what a member's own LeaveGroup tells."""
     if not reasons.is_poll_timeout(leaver.reason):
-        return speaker.report_leave(at, leaver.reason)
-    if speaker.has_left:
-        return speaker.report_alive(at)
-    speaker.end_membership()
-    return speaker.report_cause(RebalanceStatus.DROPPED_GROUP, at, leaver.reason)
+        return member.report_leave(at, leaver.reason)
+    if member.has_left:
+        return member.report_alive(at)
+    member.end_membership()
+    return member.report_cause(RebalanceStatus.DROPPED_GROUP, at, leaver.reason)
 
 
 def _read_or_count(
@@ -229,17 +229,17 @@ def _read_or_count(
         return None
 
 
-def _handle_error(speaker: WireMember, error: int, api: str, at: float) -> list[Signal]:
+def _handle_error(member: WireMember, error: int, api: str, at: float) -> list[Signal]:
     reason = f"{api} answered {describe_error(error)}"
     joins = api in {"JoinGroup", "SyncGroup"}
     match interpret_error(error):
         case RebalanceStatus() as status:
-            return speaker.report_cause(status, at, reason)
+            return member.report_cause(status, at, reason)
         case ErrorMeaning.FENCED:
-            return speaker.report_failure(at, reason)
+            return member.report_failure(at, reason)
         case ErrorMeaning.RETRIABLE if joins:
-            return speaker.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, reason)
+            return member.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, reason)
         case ErrorMeaning.FATAL if joins:
-            return speaker.report_failure(at, reason)
+            return member.report_failure(at, reason)
         case _:
-            return speaker.report_alive(at)
+            return member.report_alive(at)

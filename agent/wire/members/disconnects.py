@@ -19,10 +19,10 @@ class DisconnectTracker:
     _disconnected_at: dict[str, float] = field(default_factory=dict)
 
     def record(self, connection: ConnectionDecoder, at: float) -> None:
-        """Take the end of a connection, before its speakers lose it."""
-        for speaker in self.registry.list_on(connection):
-            self._disconnected_at.pop(speaker.member.origin, None)
-            self._disconnected_at[speaker.member.origin] = at
+        """Take the end of a connection, before its members lose it."""
+        for member in self.registry.list_on(connection):
+            self._disconnected_at.pop(member.identity.origin, None)
+            self._disconnected_at[member.identity.origin] = at
 
     def take_expired(self, now: float) -> list[str]:
         """Return the streams that are over; each once."""

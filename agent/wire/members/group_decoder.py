@@ -85,10 +85,10 @@ class GroupDecoder:
                     for signal in leaves(request, leave.group, leaver)
                 ]
             case MemberRequest() as message if self._is_from_member(request.connection, message):
-                speaker = self.registry.resolve(
+                member = self.registry.resolve(
                     request, message.group, message.member_id, message.instance_id
                 )
-                self._remember(request, speaker)
+                self._remember(request, member)
         return []
 
     def _remember(self, request: DecodedRequest, member: WireMember) -> None:
@@ -108,26 +108,26 @@ class GroupDecoder:
 
     def _handle_join(self, request: DecodedRequest, join: JoinRequest) -> list[Signal]:
         known = self.registry.find_on(request.connection, join.group)
-        assignor = None if known is None else known.member.assignor
+        assignor = None if known is None else known.identity.assignor
         metadata = classic.read_metadata(join, assignor, self.counts)
         process_id = None if metadata[1] is None else metadata[1].process_id
-        speaker = self.registry.resolve(
+        member = self.registry.resolve(
             request, join.group, join.member_id, join.instance_id, process_id
         )
         timeout_ms = join.rebalance_timeout_ms
-        speaker.learn(
+        member.learn(
             protocol_type=join.protocol_type,
             group_type="classic",
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
-        speaker.gaps_at_join = request.connection.gaps
-        self._remember(request, speaker)
-        return classic.handle_join_request(speaker, join, metadata, request.at)
+        member.gaps_at_join = request.connection.gaps
+        self._remember(request, member)
+        return classic.handle_join_request(member, join, metadata, request.at)
 
     def _handle_group_heartbeat(
         self, request: DecodedRequest, heartbeat: GroupHeartbeatRequest
     ) -> list[Signal]:
-        speaker = self.registry.resolve(
+        member = self.registry.resolve(
             request,
             heartbeat.group,
             heartbeat.member_id,
@@ -135,22 +135,22 @@ class GroupDecoder:
             heartbeat.process_id,
         )
         timeout_ms = heartbeat.rebalance_timeout_ms
-        speaker.learn(
+        member.learn(
             group_type=heartbeat.group_type,
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
-        signals = consumer_group.handle_request(speaker, heartbeat, request.at)
+        signals = consumer_group.handle_request(member, heartbeat, request.at)
         if heartbeat.epoch >= 0:  # what a leave is answered concerns nobody
-            self._remember(request, speaker)
+            self._remember(request, member)
         return signals
 
     def _handle_leave(
         self, request: DecodedRequest, group: str, leaver: LeavingMember
     ) -> list[Signal]:
-        speaker = self._find_leaving_member(request.connection, group, leaver)
-        if speaker is None:
+        member = self._find_leaving_member(request.connection, group, leaver)
+        if member is None:
             return self._note_removal(request, group, leaver)
-        return classic.handle_leave_request(speaker, leaver, request.at)
+        return classic.handle_leave_request(member, leaver, request.at)
 
     def _find_leaving_member(
         self, connection: ConnectionDecoder, group: str, leaver: LeavingMember
@@ -160,12 +160,12 @@ class GroupDecoder:
         named = self.registry.find_by_id(group, leaver.member_id)
         if here is not None and (
             here is named
-            or (leaver.instance_id and leaver.instance_id == here.member.group_instance_id)
+            or (leaver.instance_id and leaver.instance_id == here.identity.group_instance_id)
         ):
             return here
         client_id = connection.client_id or ""
         if named is not None:
-            return named if named.member.client_id == client_id else None
+            return named if named.identity.client_id == client_id else None
         return here if leaver.member_id.startswith(f"{client_id}-") else None
 
     def _note_removal(
@@ -196,50 +196,48 @@ class GroupDecoder:
         asked = self.registry.take_context(request)
         if asked is None:
             return []
-        speaker = asked.member.merged_into or asked.member
+        member = asked.member.merged_into or asked.member
         return (
             []
-            if asked.incarnation < speaker.incarnation
-            else self._handle_member_response(speaker, answer)
+            if asked.incarnation < member.incarnation
+            else self._handle_member_response(member, answer)
         )
 
-    def _handle_member_response(self, speaker: WireMember, answer: DecodedResponse) -> list[Signal]:
+    def _handle_member_response(self, member: WireMember, answer: DecodedResponse) -> list[Signal]:
         request, at = answer.request, answer.at
         match request.message, answer.message:
             case JoinRequest(), JoinResponse() as joined:
-                speaker = self.registry.assign_id(speaker, joined.member_id)
-                return classic.handle_join_response(speaker, joined, at)
+                member = self.registry.assign_id(member, joined.member_id)
+                return classic.handle_join_response(member, joined, at)
             case GroupHeartbeatRequest() as heartbeat, GroupHeartbeatResponse() as beat:
-                speaker = self.registry.assign_id(speaker, beat.member_id)
-                return consumer_group.handle_response(speaker, heartbeat, request.at, beat, at)
-            case MemberRequest() as asked, message if not _is_outdated(speaker, asked):
-                return self._handle_generation_response(speaker, asked, answer, message)
+                member = self.registry.assign_id(member, beat.member_id)
+                return consumer_group.handle_response(member, heartbeat, request.at, beat, at)
+            case MemberRequest() as asked, message if not _is_outdated(member, asked):
+                return self._handle_generation_response(member, asked, answer, message)
         return []
 
     def _handle_generation_response(
-        self, speaker: WireMember, asked: MemberRequest, answer: DecodedResponse, message: object
+        self, member: WireMember, asked: MemberRequest, answer: DecodedResponse, message: object
     ) -> list[Signal]:
         match asked, message:
             case SyncRequest(), SyncResponse() as synced:
-                return classic.handle_sync_response(speaker, synced, self.counts, answer.at)
+                return classic.handle_sync_response(member, synced, self.counts, answer.at)
             case HeartbeatRequest(), ErrorResponse(errors=errors):
-                if not any(errors) and self._has_lost_sync(speaker, asked, answer.request):
-                    return classic.complete_lost_sync(speaker, asked, answer.at)
-                return classic.handle_member_response(
-                    speaker, asked, errors, "Heartbeat", answer.at
-                )
+                if not any(errors) and self._has_lost_sync(member, asked, answer.request):
+                    return classic.complete_lost_sync(member, asked, answer.at)
+                return classic.handle_member_response(member, asked, errors, "Heartbeat", answer.at)
             case CommitRequest(), ErrorResponse(errors=errors):
                 return classic.handle_member_response(
-                    speaker, asked, errors, "OffsetCommit", answer.at
+                    member, asked, errors, "OffsetCommit", answer.at
                 )
         return []
 
     def _has_lost_sync(
-        self, speaker: WireMember, asked: MemberRequest, request: DecodedRequest
+        self, member: WireMember, asked: MemberRequest, request: DecodedRequest
     ) -> bool:
         """Tell whether an accepted heartbeat shows the end of a round that was not seen."""
-        known = speaker.generation
-        lost = speaker.awaits_sync and request.connection.gaps > speaker.gaps_at_join
+        known = member.generation
+        lost = member.awaits_sync and request.connection.gaps > member.gaps_at_join
         return lost or (known is not None and asked.generation > known)
 
     def _learn_ports(self, brokers: Iterable[HostPort]) -> None:
@@ -251,9 +249,9 @@ class GroupDecoder:
             self.ports.popitem(last=False)
 
 
-def _is_outdated(speaker: WireMember, asked: MemberRequest) -> bool:
+def _is_outdated(member: WireMember, asked: MemberRequest) -> bool:
     """Tell whether a request was sent in an older generation, or as an earlier member."""
-    known = speaker.generation
+    known = member.generation
     return (known is not None and asked.generation < known) or (
-        asked.member_id not in {"", speaker.member.member_id}
+        asked.member_id not in {"", member.identity.member_id}
     )

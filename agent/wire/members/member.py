@@ -19,7 +19,7 @@ EMPTY: frozenset[Any] = frozenset()
 class WireMember:
     """What is known of one member."""
 
-    member: Member
+    identity: Member
     process_id: str | None = None
     connections: tuple[ConnectionDecoder, ...] = ()
     merged_into: "WireMember | None" = None
@@ -73,7 +73,7 @@ class WireMember:
         return Signal(
             kind=kind,
             at=at,
-            member=self.member,
+            member=self.identity,
             source=SourceKind.WIRE,
             status=status,
             reason=reason,
@@ -145,7 +145,7 @@ class WireMember:
         known = {
             name: value
             for name, value in changes.items()
-            if value is not None and getattr(self.member, name) != value
+            if value is not None and getattr(self.identity, name) != value
         }
         if known:
-            self.member = replace(self.member, **known)
+            self.identity = replace(self.identity, **known)

@@ -106,45 +106,45 @@ class MemberRegistry:
     ) -> WireMember:
         """Return who sent a request of a group: found, or new."""
         connection = request.connection
-        speaker = self._find(connection, group, member_id, instance_id, process_id)
-        if speaker is None:
-            speaker = self._add(connection, group, instance_id, process_id)
-        self._by_key.move_to_end(speaker.member.key)
+        member = self._find(connection, group, member_id, instance_id, process_id)
+        if member is None:
+            member = self._add(connection, group, instance_id, process_id)
+        self._by_key.move_to_end(member.identity.key)
         state = self.state_of(connection)
-        state.members[group] = speaker
-        if connection not in speaker.connections:
-            speaker.connections = (*speaker.connections, connection)
-        if speaker.process_id is None:
-            speaker.process_id = process_id
-        speaker.learn(software=state.software)
-        return self.assign_id(speaker, member_id)
+        state.members[group] = member
+        if connection not in member.connections:
+            member.connections = (*member.connections, connection)
+        if member.process_id is None:
+            member.process_id = process_id
+        member.learn(software=state.software)
+        return self.assign_id(member, member_id)
 
-    def assign_id(self, speaker: WireMember, member_id: str | None) -> WireMember:
+    def assign_id(self, member: WireMember, member_id: str | None) -> WireMember:
         """Give a member its id; return the one that has it already, if there is one."""
-        if not member_id or member_id == speaker.member.member_id:
-            return speaker
-        group = speaker.member.group
+        if not member_id or member_id == member.identity.member_id:
+            return member
+        group = member.identity.group
         other = self._by_member_id.get((group, member_id))
-        if other is not None and other.member.client_id == speaker.member.client_id:
-            self._merge(speaker, other)
+        if other is not None and other.identity.client_id == member.identity.client_id:
+            self._merge(member, other)
             return other
-        self._release_id(speaker)
-        self._by_member_id[group, member_id] = speaker
-        speaker.learn(member_id=member_id)
-        speaker.generation = None
-        return speaker
+        self._release_id(member)
+        self._by_member_id[group, member_id] = member
+        member.learn(member_id=member_id)
+        member.generation = None
+        return member
 
     def list_connected_origins(self) -> set[str]:
         """Return the streams of all members that have a connection."""
-        return {each.member.origin for each in self._by_key.values() if each.connections}
+        return {each.identity.origin for each in self._by_key.values() if each.connections}
 
     def disconnect(self, connection: ConnectionDecoder) -> None:
         """Take a connection from those who spoke on it."""
         state = self._states.pop(connection, ConnectionState())
-        for speaker in state.members.values():
-            speaker.connections = tuple(c for c in speaker.connections if c is not connection)
-            if speaker.has_left and not speaker.connections:
-                speaker.reset()
+        for member in state.members.values():
+            member.connections = tuple(c for c in member.connections if c is not connection)
+            if member.has_left and not member.connections:
+                member.reset()
 
     def _find(
         self,
@@ -156,29 +156,29 @@ class MemberRegistry:
     ) -> WireMember | None:
         client_id = connection.client_id or ""
         found = self._by_member_id.get((group, member_id)) if member_id else None
-        if found is not None and found.member.client_id == client_id:
+        if found is not None and found.identity.client_id == client_id:
             return found
         found = self.find_on(connection, group)
-        if found is not None and found.member.group_instance_id == instance_id:
+        if found is not None and found.identity.group_instance_id == instance_id:
             return found
-        kin = self._by_client.get(_client_key(group, client_id, connection.client.host), ())
-        for speaker in reversed(kin):
-            member = speaker.member
-            if (member.client_id, member.group_instance_id) != (client_id, instance_id):
+        candidates = self._by_client.get(_client_key(group, client_id, connection.client.host), ())
+        for member in reversed(candidates):
+            identity = member.identity
+            if (identity.client_id, identity.group_instance_id) != (client_id, instance_id):
                 continue
-            if not speaker.connections or _is_of_process(speaker, process_id):
-                self._detach(speaker)
-                speaker.reset()
-                return speaker
+            if not member.connections or _is_of_process(member, process_id):
+                self._detach(member)
+                member.reset()
+                return member
         return None
 
-    def _detach(self, speaker: WireMember) -> None:
+    def _detach(self, member: WireMember) -> None:
         """Take from a member connections that have not ended yet, with what it asked on them."""
-        if speaker.connections:
-            speaker.incarnation += 1
-        for connection in speaker.connections:
-            self.state_of(connection).members.pop(speaker.member.group, None)
-        speaker.connections = ()
+        if member.connections:
+            member.incarnation += 1
+        for connection in member.connections:
+            self.state_of(connection).members.pop(member.identity.group, None)
+        member.connections = ()
 
     def _add(
         self,
@@ -189,7 +189,7 @@ class MemberRegistry:
     ) -> WireMember:
         host, client_id = connection.client.host, connection.client_id or ""
         client = _client_key(group, client_id, host)
-        member = Member(
+        identity = Member(
             cluster=self._cluster_of(connection.server),
             group=group,
             client_id=client_id,
@@ -197,29 +197,32 @@ class MemberRegistry:
             group_instance_id=instance_id,
             host=host,
         )
-        if instance_id is not None and member.key in self._by_key:  # static: wherever it runs
-            return self._by_key[member.key]
-        while member.key in self._by_key:  # the same port again
-            member = replace(member, origin=f"{member.origin}+")
-        speaker = WireMember(member=member, process_id=process_id)
-        self._by_key[member.key] = speaker
+        if instance_id is not None and identity.key in self._by_key:  # static: wherever it runs
+            return self._by_key[identity.key]
+        while identity.key in self._by_key:  # the same port again
+            identity = replace(identity, origin=f"{identity.origin}+")
+        member = WireMember(identity=identity, process_id=process_id)
+        self._by_key[identity.key] = member
         if instance_id is not None:
-            self._by_instance[group, instance_id] = speaker
-        self._by_client[client] = (*self._by_client.get(client, ()), speaker)
+            self._by_instance[group, instance_id] = member
+        self._by_client[client] = (*self._by_client.get(client, ()), member)
         if len(self._by_key) > self.limit:
             self._remove(next(iter(self._by_key.values())))
             self.counts["member_evicted"] += 1
-        return speaker
+        return member
 
     def _choose_origin(
-        self, connection: ConnectionDecoder, kin: tuple[WireMember, ...], process_id: str | None
+        self,
+        connection: ConnectionDecoder,
+        candidates: tuple[WireMember, ...],
+        process_id: str | None,
     ) -> str:
         if streams_thread(connection.client_id or ""):
-            for thread in kin:
+            for thread in candidates:
                 if process_id is None or thread.process_id in {None, process_id}:
-                    return thread.member.origin
-            if kin and not any(thread.connections for thread in kin):
-                return kin[-1].member.origin  # the process has started again
+                    return thread.identity.origin
+            if candidates and not any(thread.connections for thread in candidates):
+                return candidates[-1].identity.origin  # the process has started again
             if process_id is not None:
                 return process_id
         return f"{connection.client.host}:{connection.client.port}"
@@ -230,34 +233,34 @@ class MemberRegistry:
         known = set(self._clusters.values())
         return self._clusters.get(server) or (known.pop() if len(known) == 1 else "")
 
-    def _merge(self, speaker: WireMember, other: WireMember) -> None:
-        connections = speaker.connections
-        self._remove(speaker)
-        speaker.merged_into = other
+    def _merge(self, member: WireMember, other: WireMember) -> None:
+        connections = member.connections
+        self._remove(member)
+        member.merged_into = other
         other.connections = tuple(dict.fromkeys(other.connections + connections))
         for connection in connections:
-            self.state_of(connection).members[other.member.group] = other
+            self.state_of(connection).members[other.identity.group] = other
 
-    def _release_id(self, speaker: WireMember) -> None:
-        name = (speaker.member.group, speaker.member.member_id or "")
-        if self._by_member_id.get(name) is speaker:
+    def _release_id(self, member: WireMember) -> None:
+        name = (member.identity.group, member.identity.member_id or "")
+        if self._by_member_id.get(name) is member:
             del self._by_member_id[name]
 
-    def _remove(self, speaker: WireMember) -> None:
+    def _remove(self, member: WireMember) -> None:
         """Drop a member; what it asked for will be void."""
-        member = speaker.member
-        speaker.incarnation += 1
-        for connection in speaker.connections:
-            self.state_of(connection).members.pop(member.group, None)
-        del self._by_key[member.key]
-        self._release_id(speaker)
-        instance = (member.group, member.group_instance_id or "")
-        if self._by_instance.get(instance) is speaker:
+        identity = member.identity
+        member.incarnation += 1
+        for connection in member.connections:
+            self.state_of(connection).members.pop(identity.group, None)
+        del self._by_key[identity.key]
+        self._release_id(member)
+        instance = (identity.group, identity.group_instance_id or "")
+        if self._by_instance.get(instance) is member:
             del self._by_instance[instance]
-        client = _client_key(member.group, member.client_id, member.host)
-        kin = tuple(each for each in self._by_client.pop(client) if each is not speaker)
-        if kin:
-            self._by_client[client] = kin
+        client = _client_key(identity.group, identity.client_id, identity.host)
+        candidates = tuple(each for each in self._by_client.pop(client) if each is not member)
+        if candidates:
+            self._by_client[client] = candidates
 
 
 def _is_of_process(thread: WireMember, process_id: str | None) -> bool:

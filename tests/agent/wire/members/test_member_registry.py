@@ -210,7 +210,7 @@ class TestStreams:
 
     def stream(self, talk: Talk) -> str:
         [member] = talk.members()
-        return member.member.origin
+        return member.identity.origin
 
     def test_the_threads_of_a_process_are_one_instance(self) -> None:
         wire = Wire()
@@ -241,7 +241,7 @@ class TestStreams:
         thread = self.thread(wire, 1, 7)
 
         [after] = thread.members()
-        assert after.member.key == before.member.key
+        assert after.identity.key == before.identity.key
         assert self.stream(self.thread(wire, 2, 7)) == self.stream(thread)
         former.close()
         assert after.connections == (thread.connection,)
