@@ -1,10 +1,10 @@
-"""One client's connection to one broker: bytes of both directions in, requests and answers out.
+"""A decoder of one client's connection to one broker: bytes in, requests and responses out.
 
 Theory of operation. Sans I/O: proxy, capture and pcap feed the same object. A direction is *in
-step* when it is known where frames start. It is out of step after a start in mid-stream or a loss
-inside a frame that was wanted; then each piece (a TCP segment, as a rule the start of a frame) is
-tried, and the first that looks like a frame of this connection is where it goes on. What cannot be
-read makes the connection opaque: counted, and silent from then on. Nothing here raises.
+step* when its frame starts are known. It is out of step after a start in mid-stream or a loss
+inside a wanted frame. Then each piece (a TCP segment, as a rule the start of a frame) is tried, and
+reading goes on with the first that looks like a frame of this connection. Unreadable bytes make the
+connection opaque: counted, and silent from then on. Nothing here raises.
 """
 
 import struct
@@ -33,12 +33,12 @@ _LONG_FRAME_BYTES = 64 << 10
 _API_KEY_MAX = 255
 """Far above the highest of Kafka 4.3 (93)."""
 APIS_WITH_RESPONSE = frozenset(key for key, api in APIS.items() if api.response is not None)
-"""The APIs whose answers are read."""
+"""The APIs with a wanted response."""
 
 
 @dataclass(slots=True, eq=False)
 class ConnectionDecoder:
-    """What is known of a connection, and how far its two directions were read."""
+    """A connection, and the progress of its two directions."""
 
     client: HostPort
     server: HostPort
@@ -47,13 +47,13 @@ class ConnectionDecoder:
     """Seen from its first byte."""
     client_id: str | None = None
     gaps: int = 0
-    """How often bytes were lost whose meaning is therefore not known."""
+    """Losses of bytes with an unknown meaning."""
     opaque: bool = False
     _correlation: "Correlation[DecodedRequest]" = field(default_factory=Correlation)
     _requests: Framer = field(default_factory=lambda: Framer(8))
     _responses: Framer = field(default_factory=lambda: Framer(4))
     _has_request: bool = False
-    """A request was seen; what does not look like one later is a raw SASL token."""
+    """A request was seen; anything later that does not look like one is a raw SASL token."""
     _requests_in_step: bool = field(init=False)
     _responses_in_step: bool = field(init=False)
 
@@ -61,7 +61,7 @@ class ConnectionDecoder:
         self._requests_in_step = self._responses_in_step = self.in_step
 
     def feed_client(self, data: bytes, at: float) -> "list[DecodedRequest]":
-        """Take bytes of the client; return the requests that are complete."""
+        """Take bytes of the client; return the complete requests."""
         if self.opaque or not (self._requests_in_step or self._find_request(data)):
             return []
         try:
@@ -72,7 +72,7 @@ class ConnectionDecoder:
         return [request for frame in frames for request in self._read_request(frame, at)]
 
     def feed_broker(self, data: bytes, at: float) -> "list[DecodedResponse]":
-        """Take bytes of the broker; return the answers that are complete and were wanted."""
+        """Take bytes of the broker; return the complete and wanted responses."""
         if self.opaque or not (self._responses_in_step or self._find_response(data)):
             return []
         try:
@@ -95,7 +95,7 @@ class ConnectionDecoder:
             self._count_gap()
 
     def shrink_buffers(self) -> None:
-        """Give up, as memory is short, if long frames are under way: nothing more is decoded."""
+        """Give up, as memory is short, if long frames are incomplete: nothing more is decoded."""
         if self._requests.buffered_bytes + self._responses.buffered_bytes > _LONG_FRAME_BYTES:
             self._give_up("memory")
 
@@ -167,7 +167,7 @@ class ConnectionDecoder:
 
 @dataclass(slots=True, eq=False)
 class DecodedRequest:
-    """A request that was read. ``at`` is when its last byte was seen (Unix seconds)."""
+    """A decoded request. ``at`` is the time of its last byte (Unix seconds)."""
 
     connection: ConnectionDecoder
     api_key: int
@@ -175,12 +175,12 @@ class DecodedRequest:
     correlation_id: int
     at: float
     message: Message
-    """A class of `agent.wire.codec.messages`; None where only the answer is wanted."""
+    """A class of `agent.wire.codec.messages`; None where only the response is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedResponse:
-    """An answer and what it answers."""
+    """A response and its request."""
 
     request: DecodedRequest
     message: Message
@@ -202,7 +202,7 @@ _INT32 = struct.Struct(">i")
 
 
 def looks_like_request(data: bytes) -> bool:
-    """Tell whether a request starts here: a header with a client id, within Kafka's limits."""
+    """Return whether a request starts here: a header with a client id, within Kafka's limits."""
     if len(data) < _REQUEST.size:
         return False
     size, api_key, version, correlation_id, id_size = _REQUEST.unpack_from(data)

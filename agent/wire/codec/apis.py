@@ -1,4 +1,4 @@
-"""Which APIs are decoded, and how their messages are read in every version."""
+"""The decoded APIs, and readers of their messages in every version."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ Build = Callable[[Fields, int], Message]
 
 
 class MessageReader(NamedTuple):
-    """One direction of an API: the fields that are wanted, and what is made of them."""
+    """One direction of an API: its wanted fields, and the builder of its message."""
 
     wanted: tuple[str, ...]
     build: Build
@@ -45,7 +45,7 @@ class ApiReaders(NamedTuple):
 
 
 class UnknownVersionError(DecodeError):
-    """The peers speak a version that we have no schema of: counted, and passed over."""
+    """An API version without a schema: counted, and passed over."""
 
 
 def read_request(api_key: int, version: int, frame: bytes) -> tuple[str, Message]:
@@ -70,7 +70,7 @@ def read_request(api_key: int, version: int, frame: bytes) -> tuple[str, Message
 
 
 def read_response(api_key: int, version: int, frame: bytes) -> Message:
-    """Return the message of an answer's frame; None where nobody wants it.
+    """Return the message of a response's frame; None where the API has no wanted one.
 
     Raises:
         DecodeError: odd bytes, or (`UnknownVersionError`) an API version without a schema.

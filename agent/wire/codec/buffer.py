@@ -1,7 +1,7 @@
-"""Reads big-endian fields out of a few bytes; whatever is wrong with them is a `DecodeError`.
+"""A reader of big-endian fields; any fault in the bytes is a `DecodeError`.
 
-For the parts that no schema covers or that must survive unknown versions: embedded subscriptions,
-Kafka Streams' user data, the head of a Metadata answer.
+It serves the parts that no schema covers or that must survive unknown versions: embedded
+subscriptions, Kafka Streams' user data, the head of a Metadata response.
 """
 
 import struct
@@ -68,7 +68,7 @@ class Buffer:
         return None if size == -1 else self.text(size)
 
     def java_utf(self) -> str:
-        """Read what ``DataOutputStream.writeUTF`` wrote (host and topic names are plain)."""
+        """Read the output of ``DataOutputStream.writeUTF`` (host and topic names are plain)."""
         return self.text(self.uint16())
 
     def nullable_bytes(self) -> bytes:

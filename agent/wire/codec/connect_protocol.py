@@ -1,4 +1,4 @@
-"""What the leader of a Connect group gives a worker: ConnectProtocol V0 to V2 and beyond.
+"""The assignment that the leader of a Connect group gives a worker: ConnectProtocol V0 and later.
 
 Source: ConnectProtocol and IncrementalCooperativeConnectProtocol (KIP-415; KIP-507's V2 is laid out
 as V1), read in Kafka 2.8 to 4.3. As there, a higher version is read as the highest known one.
@@ -22,7 +22,7 @@ class ConnectAssignment:
     config_offset: int
     """How far the config topic must have been read, for this to hold."""
     assigned: frozenset[str]
-    """All from now on; since V1 only what is new."""
+    """The whole assignment; since V1 only its additions."""
     revoked: frozenset[str]
     """To be given up at once, and to join again."""
 

@@ -12,7 +12,7 @@ from agent.wire.codec.messages import Partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a member of a "consumer" group says when it joins."""
+    """The metadata with which a member of a "consumer" group joins."""
 
     topics: frozenset[str]
     user_data: bytes
@@ -21,7 +21,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What the leader gave a member."""
+    """A member's assignment by its leader."""
 
     partitions: Partitions
     user_data: bytes

@@ -1,8 +1,8 @@
-"""Which request an answer belongs to, on one connection.
+"""Requests of one connection, found by the correlation id of their response.
 
-A broker answers a connection's requests in their order, so an answer also tells that what was asked
-before it will have none (the answer was lost, or none was due as for Produce with acks=0). Requests
-that nobody wants are not remembered at all.
+A broker responds to a connection's requests in their order. So a response also shows that earlier
+requests will have none: it was lost, or none was due as for Produce with acks=0. Unwanted requests
+are not kept at all.
 """
 
 from typing import Generic, TypeVar
@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T")
 
 PENDING_LIMIT = 1_000
-"""Requests without an answer; clients keep five in flight, pipelining ones some hundred."""
+"""Requests without a response; clients keep five in flight, pipelining ones some hundred."""
 
 
 class Correlation(Generic[_T]):
-    """The requests of one connection that wait for their answers; bounded."""
+    """The requests of one connection that wait for their responses; bounded."""
 
     __slots__ = ("dropped", "pending")
 
@@ -35,11 +35,11 @@ class Correlation(Generic[_T]):
             self.dropped += 1
 
     def peek(self, correlation_id: int) -> _T:
-        """Return the request of an answer that is not complete yet, and forget nothing."""
+        """Return the request of a response that is not complete yet, and forget nothing."""
         return self.pending[correlation_id]
 
     def take(self, correlation_id: int) -> _T | None:
-        """Return the request of an answer, and forget it with all that came before it."""
+        """Return the request of a response, and forget it with all earlier ones."""
         if correlation_id not in self.pending:
             return None
         while (oldest := next(iter(self.pending))) != correlation_id:

@@ -1,9 +1,9 @@
 """Bytes in any pieces in, Kafka frames out; one framer a direction of a connection.
 
 Theory of operation. A frame is a length and that many bytes. Its head (the first bytes after the
-length) tells whether anyone wants it; the body of any other frame is skipped by its length and
-never stored, so a claim of 2 GiB costs nothing. What is stored is one wanted frame, and of it no
-more than has arrived.
+length) shows whether it is wanted. The body of any other frame is skipped by its length and never
+stored, so a claim of 2 GiB costs nothing. The store is one wanted frame, and no more of it than has
+arrived.
 """
 
 import struct
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from agent.errors import DecodeError
 
 FRAME_LIMIT = 8 << 20
-"""Bytes that one should want at most: a JoinGroup answer to the leader of 1,000 Streams members of
-4 KiB each fits twice."""
+"""Upper bound of wanted bytes: a JoinGroup response to the leader of 1,000 Streams members of 4 KiB
+each fits twice.
+"""
 _LENGTH = struct.Struct(">i")
 Wanted = Callable[[bytes, int], bool]
 """(a frame's head, its size): whether anyone wants it. Not kept: it may be its keeper's method."""
@@ -25,7 +26,7 @@ class Framer:
     __slots__ = ("_buffer", "_head", "_need", "_skip")
 
     def __init__(self, head_bytes: int) -> None:
-        """Cut frames that are told by their first ``head_bytes``."""
+        """Cut frames that are recognised by their first ``head_bytes``."""
         self._head = _LENGTH.size + head_bytes
         self._skip = 0
         self._buffer = bytearray()
@@ -33,7 +34,7 @@ class Framer:
 
     @property
     def buffered_bytes(self) -> int:
-        """What has come of a frame that is not complete."""
+        """Bytes that have arrived of an incomplete frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes, wanted: Wanted) -> list[bytes]:
@@ -70,7 +71,7 @@ class Framer:
         self._buffer.clear()
 
     def _start(self, data: bytes, at: int, wanted: Wanted, frames: list[bytes]) -> int:
-        """Read a frame whose first byte is at ``at``; return where to go on."""
+        """Read the frame that starts at ``at``; return the position behind it."""
         end = len(data)
         if end - at < self._head:
             self._buffer += data[at : at + _LENGTH.size]
@@ -99,7 +100,7 @@ class Framer:
         return self._advance(at + step, wanted, frames)
 
     def _advance(self, at: int, wanted: Wanted, frames: list[bytes]) -> int:
-        """Decide what the buffered frame needs next; passes ``at`` on."""
+        """Choose the next state of the buffered frame; passes ``at`` on."""
         buffer = self._buffer
         if len(buffer) < self._need:
             return at

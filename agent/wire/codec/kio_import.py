@@ -1,4 +1,4 @@
-"""Imports kio without what it does for tests.
+"""An import of kio without its support for tests.
 
 kio registers its types with hypothesis wherever that is installed: 8 MiB and 0.1 s that an agent
 never uses.
@@ -17,7 +17,7 @@ def without_hypothesis() -> Iterator[None]:
     if _HEAVY in sys.modules:
         yield
         return
-    sys.modules[_HEAVY] = None  # type: ignore[assignment]  # as the import system says "no"
+    sys.modules[_HEAVY] = None  # type: ignore[assignment]  # the import system's mark of absence
     try:
         yield
     finally:

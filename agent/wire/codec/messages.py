@@ -1,7 +1,7 @@
 """The group protocols' messages, one shape for all versions.
 
-Source: https://kafka.apache.org/protocol. What a version does not have is None or empty. Error
-codes stay numbers: a broker may be newer than we are.
+Source: https://kafka.apache.org/protocol. A field that a version lacks is None or empty. Error
+codes stay numbers: a broker may be newer than the agent.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Partitions = frozenset[Partition]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSoftware:
-    """ApiVersions: what the client says it is."""
+    """ApiVersions: the client's name and version."""
 
     name: str
     version: str
@@ -29,14 +29,14 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorNodes:
-    """FindCoordinator's answer; those that are not available are left out."""
+    """FindCoordinator's response, without the unavailable ones."""
 
     nodes: tuple[HostPort, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """Metadata's or DescribeCluster's answer."""
+    """Metadata's or DescribeCluster's response."""
 
     cluster_id: str | None
     brokers: tuple[HostPort, ...]
@@ -66,7 +66,7 @@ class JoinResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRequest:
-    """SyncGroup, Heartbeat, OffsetCommit: who asks, in which generation."""
+    """SyncGroup, Heartbeat, OffsetCommit: the sender and its generation."""
 
     group: str
     generation: int
@@ -97,7 +97,7 @@ class CommitRequest(MemberRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
-    """An answer that is nothing but errors; OffsetCommit's stand by partition."""
+    """A response of errors alone; OffsetCommit has one a partition."""
 
     errors: frozenset[int]
 

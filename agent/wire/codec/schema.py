@@ -1,11 +1,11 @@
-"""Reads the head of a message by kio's schema of its API version, loaded when it is first seen.
+"""Readers of a message's head by kio's schema of its API version, loaded at first use.
 
 Theory of operation. kio has every version of every message as a dataclass. Its own native reader
-(0.6.5) allocates for the counts in the bytes before it looks whether they can be true: one hostile
-frame of 20 bytes aborts the process. So the bytes are read here, each count checked against what is
-left, and only up to the last field that is wanted: what a leader receives (members) or sends
-(assignments) stands behind it and costs nothing. A version's classes weigh 50 KiB and are used
-once, so they are let go of; one thread at a time, for sources decode in threads of their own.
+(0.6.5) allocates for the counts in the bytes before it checks them: one hostile frame of 20 bytes
+aborts the process. So the bytes are read here, each count is checked against the rest, and reading
+stops at the last wanted field. The members that a leader receives and the assignments that it sends
+stand behind that field and cost nothing. A version's classes weigh 50 KiB and are used once, so
+they are unloaded; one thread at a time, for sources decode in threads of their own.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ with without_hypothesis():
     from kio.index import KioIndexError, load_request_schema, load_response_schema
 
 LOADING = Lock()
-"""Held while kio's modules are loaded, inspected or let go of."""
+"""Held while kio's modules are loaded, inspected or unloaded."""
 
 Fields = dict[str, Any]
 Read = Callable[[Buffer], Any]
@@ -58,7 +58,7 @@ class SimilarVersion(NamedTuple):
     removed: frozenset[str] = frozenset()
 
 
-# What stands in clients/src/main/resources/common/message of Kafka 2.8.2, 4.0.0 and 4.4.0. Fields
+# Read in clients/src/main/resources/common/message of Kafka 2.8.2, 4.0.0 and 4.4.0. Fields
 # behind the last one that is wanted may differ as well.
 _REQUESTS_LIKE = {
     (8, 1): SimilarVersion(2),  # OffsetCommit: old librdkafka and sarama
@@ -83,19 +83,19 @@ class Layout(NamedTuple):
     flexible: bool
     """KIP-482: compact types, and tagged fields in its header."""
     read: Callable[[Buffer], Fields]
-    """Return the fields by name; what the version does not have is absent."""
+    """Return the fields by name; a field that the version lacks is absent."""
 
 
 @cache
 def request_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
-    """Return how a request's ``wanted`` fields are read; None if the version is not known."""
+    """Return the reader of a request's ``wanted`` fields; None for an unknown version."""
     kin = _REQUESTS_LIKE.get((api_key, version), SimilarVersion(version))
     return _load_layout(load_request_schema, api_key, kin, wanted)
 
 
 @cache
 def response_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
-    """Return how an answer's ``wanted`` fields are read; None if the version is not known."""
+    """Return the reader of a response's ``wanted`` fields; None for an unknown version."""
     kin = _RESPONSES_LIKE.get((api_key, version), SimilarVersion(version))
     return _load_layout(load_response_schema, api_key, kin, wanted)
 
@@ -111,12 +111,12 @@ def _load_layout(
         layout = Layout(bool(schema.__flexible__), _struct_reader(schema, wanted, kin))
         _unload(schema.__module__.rpartition(".")[0])
         del schema
-    gc.collect(1)  # what was made just now is young; to look through all would hold traffic up
+    gc.collect(1)  # the schema is young; a collection of all generations would hold traffic up
     return layout
 
 
 def _unload(package: str) -> None:
-    """Let go of the modules of one version: its request and its answer."""
+    """Unload the modules of one version: its request and its response."""
     for name in (package, f"{package}.request", f"{package}.response"):
         sys.modules.pop(name, None)
     parent, _, version = package.rpartition(".")

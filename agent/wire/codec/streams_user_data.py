@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionInfo:
-    """What a Streams thread says when it joins. Beyond v11 only the versions are known."""
+    """A Streams thread's metadata at its join. Beyond v11 only the versions are known."""
 
     version: int
     process_id: str | None = None
@@ -38,12 +38,12 @@ class SubscriptionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentInfo:
-    """What the leader tells a Streams thread beside its partitions."""
+    """The leader's data for a Streams thread beside its partitions."""
 
     version: int
     commonly_supported: int
     hosts: frozenset[HostPort] | None = None
-    """The instances' endpoints; None beyond v11, where they are not known."""
+    """The instances' endpoints; None beyond v11, a layout that is not known."""
     error: int = 0
     next_rebalance_ms: int = _NEVER_MS
     """Unix milliseconds; 0 is at once."""
@@ -96,7 +96,7 @@ def read_assignment_info(data: bytes) -> AssignmentInfo:
 
 
 def find_follow_up(sent: SubscriptionInfo, given: AssignmentInfo, at: float) -> FollowUp | None:
-    """Return the rebalance that an assignment of Unix seconds ``at`` asks the instance for."""
+    """Return the follow-up rebalance that an assignment of Unix seconds ``at`` requests."""
     if given.error:  # the client shuts down or fails before it looks at the rest
         return None
     if given.commonly_supported > sent.version or given.version < sent.version:
@@ -150,7 +150,7 @@ def _skip_topic_partition(buffer: Buffer) -> None:
 
 
 def _read_hosts(buffer: Buffer, version: int) -> frozenset[HostPort]:
-    """Read up to where errCode stands; return the endpoints with active partitions."""
+    """Read up to errCode; return the endpoints with active partitions."""
     if version < 2:
         return frozenset()
     if version < 5:

@@ -1,7 +1,8 @@
 """The classic group protocol: JoinGroup, SyncGroup, Heartbeat, OffsetCommit, LeaveGroup.
 
-What sets which code: semantics of the status, sections 1, 3 and 4a; KAFKA-12472 for the codes. A
-request is read when it is sent (its reason), and again with its answer (its error).
+The rules of the codes are semantics of the status, sections 1, 3 and 4a; the codes are
+KAFKA-12472's. A request is read when it is sent (its reason), and again with its response (its
+error).
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
 _EAGER = {"range", "roundrobin", "sticky"}
-"""Assignors of the eager protocol: what is owned was revoked before the join."""
+"""Assignors of the eager protocol: owned partitions were revoked before the join."""
 _CONSUMER, _CONNECT = "consumer", "connect"
 _T = TypeVar("_T")
 
@@ -34,7 +35,7 @@ _T = TypeVar("_T")
 def read_metadata(
     join: JoinRequest, assignor: str | None, counts: Counter[str]
 ) -> tuple[embedded.Subscription | None, streams_userdata.SubscriptionInfo | None]:
-    """Return what a member of a "consumer" group embeds in its JoinGroup, as far as it is known."""
+    """Return the known metadata that a member of a "consumer" group embeds in its JoinGroup."""
     if join.protocol_type != _CONSUMER or not join.protocols:
         return None, None
     by_name = dict(join.protocols)
@@ -61,13 +62,13 @@ def handle_join_request(
     metadata: tuple[embedded.Subscription | None, streams_userdata.SubscriptionInfo | None],
     at: float,
 ) -> list[Signal]:
-    """Return why a member joins, as far as the request tells."""
+    """Return the cause of a join, as far as the request shows it."""
     subscription, info = metadata
     out = _find_cause(member, join, subscription, at)
     if subscription is not None:
         member.topics_hash, member.owned = hash(subscription.topics), subscription.owned or EMPTY
     member.streams_info = info
-    if not join.member_id and join.instance_id is None:  # the others have what it had
+    if not join.member_id and join.instance_id is None:  # its partitions went to others
         member.assigned = ()
     member.has_left, member.awaits_sync = False, True
     return out
@@ -92,7 +93,7 @@ def _report_reason(member: WireMember, reason: str, at: float) -> list[Signal]:
     cause = reasons.parse_join_reason(reason)
     if cause.status is reasons.NONE:
         return []
-    if not cause.due_ms:  # of Streams' at once (0), 10, 12 or 13, the assignment before has told
+    if not cause.due_ms:  # the assignment before has reported Streams' at once (0), 10, 12 or 13
         return member.report_cause(cause.status, at, reason)
     layer = FollowUp(
         status=RebalanceStatus.ASSIGNMENT_PROBING,
@@ -104,7 +105,7 @@ def _report_reason(member: WireMember, reason: str, at: float) -> list[Signal]:
 
 
 def handle_join_response(member: WireMember, answer: JoinResponse, at: float) -> list[Signal]:
-    """Return what a JoinGroup's answer tells; the member id was learned before."""
+    """Return the signals of a JoinGroup response; the member id was learned before."""
     if answer.error:
         return _handle_error(member, answer.error, "JoinGroup", at)
     member.generation = answer.generation
@@ -115,7 +116,7 @@ def handle_join_response(member: WireMember, answer: JoinResponse, at: float) ->
 def handle_sync_response(
     member: WireMember, answer: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
-    """Return the end of a round, with what its assignment demands at once."""
+    """Return the end of a rebalance, with the follow-up that its assignment requests."""
     if answer.error:
         return _handle_error(member, answer.error, "SyncGroup", at)
     if member.identity.protocol_type == _CONNECT:
@@ -152,7 +153,7 @@ def _complete(
 def _complete_worker(
     member: WireMember, answer: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
-    """Return the same of a Connect worker, whose leader may have failed to assign anything."""
+    """Return the same of a Connect worker; its leader may have failed to assign anything."""
     read = connect_assignment.read_assignment
     assignment = _read_or_count(read, answer.assignment, counts, "connect_assignment")
     if assignment is None or not (assignment.failure or assignment.revoked):
@@ -190,7 +191,7 @@ def _find_streams_follow_up(
 def handle_member_response(
     member: WireMember, request: MemberRequest, errors: frozenset[int], api: str, at: float
 ) -> list[Signal]:
-    """Return what the answer to a Heartbeat or an OffsetCommit tells."""
+    """Return the signals of the response to a Heartbeat or an OffsetCommit."""
     if member.generation is None:  # joined in mid-stream
         member.generation = request.generation
     worst = [error for error in errors if error]
@@ -202,14 +203,14 @@ def handle_member_response(
 
 
 def complete_lost_sync(member: WireMember, request: MemberRequest, at: float) -> list[Signal]:
-    """Return the end of a round whose SyncGroup was lost: the member's heartbeats are accepted."""
+    """Return the end of a rebalance with a lost SyncGroup: the member's heartbeats are accepted."""
     member.generation = request.generation
     member.assigned = None
     return _complete(member, at)
 
 
 def handle_leave_request(member: WireMember, leaver: LeavingMember, at: float) -> list[Signal]:
-    """Return what a member's own LeaveGroup tells."""
+    """Return the signals of a member's own LeaveGroup."""
     if not reasons.is_poll_timeout(leaver.reason):
         return member.report_leave(at, leaver.reason)
     if member.has_left:

@@ -1,4 +1,4 @@
-"""Which streams have ended: their members' connections have gone, and none came back in time."""
+"""Origins that have ended: their members lost every connection, and none came back in time."""
 
 from dataclasses import dataclass, field
 
@@ -11,21 +11,21 @@ RECONNECT_S = 60.0
 
 @dataclass(slots=True)
 class DisconnectTracker:
-    """The streams that lost a connection, and since when (Unix seconds)."""
+    """The origins that lost a connection, and the time of the loss (Unix seconds)."""
 
     registry: MemberRegistry
     limit: int = 20_000
-    """Streams remembered; beyond it the earliest are over before their time."""
+    """Origins remembered; beyond it the earliest end before their time."""
     _disconnected_at: dict[str, float] = field(default_factory=dict)
 
     def record(self, connection: ConnectionDecoder, at: float) -> None:
-        """Take the end of a connection, before its members lose it."""
+        """Record the end of a connection, before its members lose it."""
         for member in self.registry.list_on(connection):
             self._disconnected_at.pop(member.identity.origin, None)
             self._disconnected_at[member.identity.origin] = at
 
     def take_expired(self, now: float) -> list[str]:
-        """Return the streams that are over; each once."""
+        """Return the origins that have ended; each once."""
         late = [stream for stream, at in self._disconnected_at.items() if now >= at + RECONNECT_S]
         late = late or [*self._disconnected_at][: -self.limit]
         for stream in late:

@@ -1,4 +1,4 @@
-"""What the group protocols' error codes mean for a member.
+"""The group protocols' error codes, and their meaning for a member.
 
 Source: https://kafka.apache.org/protocol#protocol_error_codes, as kio has it.
 """
@@ -20,7 +20,7 @@ class ErrorMeaning(Enum):
     """Another process has the static member's place: the client dies."""
     FATAL = auto()
     UNKNOWN = auto()
-    """Newer than we are."""
+    """Newer than the agent."""
 
 
 _CODES: dict[int, RebalanceStatus | ErrorMeaning] = {

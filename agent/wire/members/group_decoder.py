@@ -1,9 +1,8 @@
-"""Requests and answers in, signals out: the one place that knows members and protocols together.
+"""Requests and responses in, signals out: the one place that knows members and protocols together.
 
-Theory of operation. Each request finds its member (`agent.wire.members.member_registry`), is read
-for what it says itself, and leaves its member and the member's life with the answer to come. An
-answer to what was asked before a leave, or in an older generation, is void: it tells of a time that
-is over.
+Theory of operation. Each request finds its member (`agent.wire.members.member_registry`), reports
+its own causes, and keeps its member and the member's incarnation for the response. A response to a
+request from before a leave, or of an older generation, is void: it belongs to an ended membership.
 """
 
 from collections import Counter, OrderedDict
@@ -46,19 +45,19 @@ _PORTS_LIMIT = 64
 
 @dataclass(slots=True)
 class GroupDecoder:
-    """Gives the signals of every member that a decoder sees."""
+    """A decoder of the signals of every member."""
 
     cluster: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     ports: OrderedDict[int, None] = field(default_factory=OrderedDict)
-    """Where brokers listen, as the answers of FindCoordinator and Metadata say; the latest last."""
+    """Brokers' ports, as the responses of FindCoordinator and Metadata name them, latest last."""
     registry: MemberRegistry = field(init=False)
 
     def __post_init__(self) -> None:
         self.registry = MemberRegistry(cluster=self.cluster, counts=self.counts)
 
     def decode(self, event: Event) -> list[Signal]:
-        """Take one event; return what it tells of members, in order."""
+        """Take one event; return its signals, in order."""
         match event:
             case DecodedRequest():
                 return self._handle_request(event)
@@ -140,7 +139,7 @@ class GroupDecoder:
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
         signals = consumer_group.handle_request(member, heartbeat, request.at)
-        if heartbeat.epoch >= 0:  # what a leave is answered concerns nobody
+        if heartbeat.epoch >= 0:  # the response to a leave concerns no member
             self._remember(request, member)
         return signals
 
@@ -155,7 +154,7 @@ class GroupDecoder:
     def _find_leaving_member(
         self, connection: ConnectionDecoder, group: str, leaver: LeavingMember
     ) -> WireMember | None:
-        """Return who leaves by itself; None if someone else (an admin) makes it leave."""
+        """Return the member that leaves by itself; None if an admin removes it."""
         here = self.registry.find_on(connection, group)
         named = self.registry.find_by_id(group, leaver.member_id)
         if here is not None and (
@@ -171,10 +170,10 @@ class GroupDecoder:
     def _note_removal(
         self, request: DecodedRequest, group: str, leaver: LeavingMember
     ) -> list[Signal]:
-        """Note why an admin removed a member: nobody's code, but it explains the group.
+        """Note an admin's reason for a removal: no code, but it explains the group.
 
-        It names static members by their instance alone; no member makes another one leave, whatever
-        its client id.
+        It names static members by their instance alone; no member removes another one, whatever its
+        client id.
         """
         victim = self.registry.find_by_id(group, leaver.member_id)
         if victim is None and leaver.instance_id is not None:
@@ -235,7 +234,7 @@ class GroupDecoder:
     def _has_lost_sync(
         self, member: WireMember, asked: MemberRequest, request: DecodedRequest
     ) -> bool:
-        """Tell whether an accepted heartbeat shows the end of a round that was not seen."""
+        """Return whether an accepted heartbeat shows the end of an unseen rebalance."""
         known = member.generation
         lost = member.awaits_sync and request.connection.gaps > member.gaps_at_join
         return lost or (known is not None and asked.generation > known)
@@ -250,7 +249,7 @@ class GroupDecoder:
 
 
 def _is_outdated(member: WireMember, asked: MemberRequest) -> bool:
-    """Tell whether a request was sent in an older generation, or as an earlier member."""
+    """Return whether a request was sent in an older generation, or as an earlier member."""
     known = member.generation
     return (known is not None and asked.generation < known) or (
         asked.member_id not in {"", member.identity.member_id}

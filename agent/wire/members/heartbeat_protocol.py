@@ -1,8 +1,8 @@
-"""Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups: one heartbeat tells all.
+"""Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups: one heartbeat for everything.
 
-What sets which code: semantics of the status, sections 3 and 4. A member's target is what the
-broker gave it last; it has settled when a heartbeat that reports the target was accepted. Share
-groups report nothing: there the next accepted heartbeat settles.
+The rules of the codes are semantics of the status, sections 3 and 4. A member's target is the
+broker's last assignment; the member has completed it when a heartbeat that reports the target was
+accepted. Share groups report nothing: there the next accepted heartbeat completes.
 """
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ _SHARE = "share"
 
 
 def handle_request(member: WireMember, heartbeat: GroupHeartbeatRequest, at: float) -> list[Signal]:
-    """Return what the request itself tells: a join, a leave, another subscription."""
+    """Return the signals of the request itself: a join, a leave, another subscription."""
     if member.identity.protocol_type is not None:  # only classic groups are of one
         member.identity = replace(member.identity, protocol_type=None)
     if heartbeat.epoch < 0:  # -1, or -2 of a static member that will be back
@@ -59,13 +59,13 @@ def handle_response(
     answer: GroupHeartbeatResponse,
     at: float,
 ) -> list[Signal]:
-    """Return what the answer tells: an error, another target, or that the member has settled."""
+    """Return the signals of the response: an error, another target, or a completed target."""
     if answer.error:
         return _handle_error(member, answer, at)
     member.generation = answer.epoch
     out = _handle_endpoint(member, answer, at)
     if member.target_at is not None and sent_at >= member.target_at and _has_reported(member):
-        out += _complete(member, at)  # what else the same answer brings is the next round
+        out += _complete(member, at)  # the rest of the response is the next rebalance
     if answer.target is not None and answer.target != member.target:
         return out + _apply_target(member, heartbeat, answer, at)
     if member.reported_causes and member.target_at is None:
@@ -79,7 +79,9 @@ def _apply_target(
     before, target = member.target, answer.target or EMPTY
     member.target, member.warmups = target, answer.warmups
     if before is None and not member.reported_causes and heartbeat.epoch and heartbeat.subscription:
-        return member.report_alive(at)  # joined in mid-stream: a full heartbeat repeats what it has
+        return member.report_alive(
+            at
+        )  # joined in mid-stream: a full heartbeat repeats the present state
     owned = before if member.reported is None else member.reported
     taken = exclude_standby(owned or EMPTY) - exclude_standby(target)
     member.target_at, member.confirmed_at = at, None
@@ -107,7 +109,7 @@ def _has_reported(member: WireMember) -> bool:
 
 
 def _complete_without_target(member: WireMember, sent_at: float, at: float) -> list[Signal]:
-    """End what changes no target with the next accepted heartbeat; its target may come till then.
+    """End a cause without a new target at the next accepted heartbeat; its target may come before.
 
     A new member has to wait for its first one.
     """
@@ -135,14 +137,14 @@ def _complete(member: WireMember, at: float) -> list[Signal]:
 
 
 def _count_gained(member: WireMember) -> int | None:
-    """Return how much moved to it; what a share group shares moves nowhere."""
+    """Return the number of partitions that moved to it; a share group's partitions move nowhere."""
     if member.identity.group_type == _SHARE or member.target is None:
         return None
     return member.assign(exclude_standby(member.target))
 
 
 def _handle_endpoint(member: WireMember, answer: GroupHeartbeatResponse, at: float) -> list[Signal]:
-    """Return the 13 of a member whose new endpoint the group takes up."""
+    """Return EndpointUpdate (13) for a member with a new endpoint that the group adopts."""
     before, member.endpoint_epoch = member.endpoint_epoch, answer.endpoint_epoch
     if not member.has_moved or before is None or (answer.endpoint_epoch or 0) <= before:
         return []
@@ -158,7 +160,7 @@ def _handle_error(member: WireMember, answer: GroupHeartbeatResponse, at: float)
     match interpret_error(answer.error):
         case RebalanceStatus() as status:
             member.target = member.target_at = member.reported = None
-            member.assigned = ()  # fenced: the others get what it had
+            member.assigned = ()  # fenced: its partitions go to others
             return member.report_cause(status, at, reason)
         case ErrorMeaning.FATAL | ErrorMeaning.FENCED:
             return member.report_failure(at, reason)

@@ -1,4 +1,4 @@
-"""What the Reason of a JoinGroup or LeaveGroup says (KIP-800).
+"""Causes in the Reason of a JoinGroup or LeaveGroup (KIP-800).
 
 The texts are the clients' own: the Java client's, read in its sources from 3.2 to 4.3
 (AbstractCoordinator, ConsumerCoordinator, ClassicKafkaConsumer, Kafka Streams' StreamThread,
@@ -16,7 +16,7 @@ NONE = RebalanceStatus.NONE
 
 @dataclass(frozen=True, slots=True)
 class JoinCause:
-    """A join's cause as its reason tells it."""
+    """A join's cause in its reason."""
 
     status: RebalanceStatus
     due_ms: int | None = None
@@ -71,12 +71,12 @@ CODES = frozenset(status for _, status in _FIXED if status) | {
     RebalanceStatus.USER_REQUESTED,
     RebalanceStatus.ASSIGNMENT_PROBING,
 }
-"""What a join's reason can say."""
+"""The codes that a join's reason can set."""
 _DROPPED = {"consumer poll timeout has expired.", "worker poll timeout has expired."}
 
 
 def parse_join_reason(reason: str) -> JoinCause:
-    """Return what a JoinGroup's reason says; `NONE` where it is no cause of its own."""
+    """Return the cause in a JoinGroup's reason; `NONE` for a text that is no cause of its own."""
     if match := _FOLLOW_UP.fullmatch(reason):
         return JoinCause(RebalanceStatus.USER_REQUESTED, int(match["due_ms"]))
     for pattern, status in _FIXED:
@@ -86,5 +86,5 @@ def parse_join_reason(reason: str) -> JoinCause:
 
 
 def is_poll_timeout(reason: str | None) -> bool:
-    """Tell whether the heartbeat thread left the group, not the user."""
+    """Return whether the heartbeat thread left the group, not the user."""
     return reason in _DROPPED

@@ -1,4 +1,4 @@
-"""What is known of one member on the wire, and what it is told to have done."""
+"""One member on the wire: its known state, and its signals."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,29 +17,29 @@ EMPTY: frozenset[Any] = frozenset()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class WireMember:
-    """What is known of one member."""
+    """The known state of one member."""
 
     identity: Member
     process_id: str | None = None
     connections: tuple[ConnectionDecoder, ...] = ()
     merged_into: "WireMember | None" = None
-    """The same member, where two connections turn out to carry it (a proxy's both sides)."""
+    """The same member, found on both of its connections (a proxy's two sides)."""
     generation: int | None = None
     """The generation, or the member epoch."""
     reported_causes: frozenset[RebalanceStatus] = EMPTY
-    """The causes of this round that were passed on: each is told once."""
+    """The causes of this rebalance so far: each is reported once."""
     incarnation: int = 0
-    """How often it has left: what was asked in an earlier life is void."""
+    """The number of its leaves; a request of an earlier incarnation is void."""
     has_left: bool = False
     assigned: tuple[Partition, ...] | None = None
-    """What it has had since its last round; None: not known."""
+    """Its partitions since the last rebalance; None: not known."""
     # classic protocol
     topics_hash: int | None = None
-    """The hash of what it subscribes to: compared, and a set of each member's own is long."""
+    """The hash of its subscribed topics: compared only, and 20,000 sets would be long."""
     owned: Partitions = EMPTY
     streams_info: SubscriptionInfo | None = None
     follow_up: RebalanceStatus = RebalanceStatus.NONE
-    """The follow-up that the last assignment asked the Streams instance for."""
+    """The follow-up that the last assignment requests of the Streams instance."""
     awaits_sync: bool = False
     gaps_at_join: int = 0
     """The connection's losses when this round's join was sent."""
@@ -84,18 +84,18 @@ class WireMember:
         )
 
     def assign(self, partitions: Partitions) -> int | None:
-        """Take what it has from now on; return how much of it is new, None: not known."""
+        """Take its current partitions; return the number of new ones, None: not known."""
         before, self.assigned = self.assigned, tuple(partitions)
         return None if before is None else len(partitions.difference(before))
 
     def report_alive(self, at: float) -> list[Signal]:
-        """Return that it lives."""
+        """Return a sign of life."""
         return [self.build_signal(SignalKind.SEEN, at)]
 
     def report_cause(
         self, status: RebalanceStatus, at: float, reason: str | None, layer: FollowUp | None = None
     ) -> list[Signal]:
-        """Return a cause; told again in the same round it only confirms."""
+        """Return a cause; a repetition in the same rebalance only confirms it."""
         if status in self.reported_causes:
             return self.report_alive(at)
         self.reported_causes |= {status}
@@ -106,12 +106,12 @@ class WireMember:
         ]
 
     def report_failure(self, at: float, reason: str) -> list[Signal]:
-        """Return that the round has failed for good."""
+        """Return the final failure of the rebalance."""
         self.reported_causes = EMPTY
         return [self.build_signal(SignalKind.FAIL, at, reason=reason)]
 
     def report_leave(self, at: float, reason: str | None) -> list[Signal]:
-        """Return that the user made it leave; once, however many connections show it."""
+        """Return the user's leave; once, however many connections show it."""
         if self.has_left:
             return self.report_alive(at)
         self.end_membership()
@@ -119,7 +119,7 @@ class WireMember:
         return [self.build_signal(SignalKind.LEAVE, at, reason=reason)]
 
     def end_membership(self) -> None:
-        """Forget what holds only while it is a member."""
+        """Forget the state of a membership."""
         self.has_left = True
         self.incarnation += 1
         self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
@@ -127,21 +127,21 @@ class WireMember:
         self._reset_heartbeats()
 
     def reset(self) -> None:
-        """Forget what a process knew: perhaps this is another one, with its own subscription."""
+        """Forget a process' state: perhaps this is another one, with its own subscription."""
         self.topics_hash, self.owned, self.streams_info = None, EMPTY, None
         self.follow_up = RebalanceStatus.NONE
         self.reported_causes = EMPTY
         self._reset_heartbeats()
 
     def _reset_heartbeats(self) -> None:
-        """Forget what members of consumer, share and streams groups tell and are told."""
+        """Forget the state of consumer, share and streams groups."""
         self.subscription_hash = self.reported = self.target = None
         self.target_at = self.confirmed_at = None
         self.endpoint = self.endpoint_epoch = None
         self.warmups = self.has_moved = False
 
     def learn(self, **changes: str | float | None) -> None:
-        """Change what the member is known by; None changes nothing."""
+        """Change attributes of its identity; None changes nothing."""
         known = {
             name: value
             for name, value in changes.items()

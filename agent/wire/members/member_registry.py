@@ -1,11 +1,11 @@
-"""Who is who on the wire: members, joined over their connections and their member ids.
+"""Member identity on the wire, joined over connections and member ids.
 
 Theory of operation. A connection belongs to one client, and a client joins a group once. A member
-is found by its member id, else by the connection, else it is the member of the same client id, host
-and group whose connections have all gone (it came back, or its process did), or, of a Streams
-process, the thread of that name; else it is new. Its
-stream is the client's end of the first connection that it was seen on; for a Kafka Streams thread
-it is that of its instance: the process id, or what the instance's other threads have.
+is found by its member id, else by the connection. Else it is the member of the same client id, host
+and group that has lost all connections (it came back, or its process did), or, of a Streams
+process, the thread of that name; else it is new. Its origin is the client's end of its first
+connection. A Kafka Streams thread has the origin of its instance: the process id, or the origin of
+the instance's other threads.
 """
 
 from collections import Counter, OrderedDict
@@ -43,7 +43,7 @@ class ConnectionState:
 
 @dataclass(slots=True, kw_only=True)
 class MemberRegistry:
-    """Every member, and how it is found."""
+    """Every member, with its indexes."""
 
     cluster: str = ""
     """The configured name; without one the Cluster ID of Metadata is taken."""
@@ -61,18 +61,18 @@ class MemberRegistry:
     """Of the connections that have not ended."""
 
     def state_of(self, connection: ConnectionDecoder) -> ConnectionState:
-        """Return the state of a connection, and begin it where there is none."""
+        """Return the state of a connection, which begins with its first use."""
         state = self._states.get(connection)
         if state is None:
             state = self._states[connection] = ConnectionState()
         return state
 
     def find_by_id(self, group: str, member_id: str) -> WireMember | None:
-        """Return the member with this id, if it was met."""
+        """Return the known member with this id."""
         return self._by_member_id.get((group, member_id))
 
     def find_static(self, group: str, instance_id: str) -> WireMember | None:
-        """Return the static member of this `group.instance.id`, if it was met."""
+        """Return the known static member of this `group.instance.id`."""
         return self._by_instance.get((group, instance_id))
 
     def find_on(self, connection: ConnectionDecoder, group: str) -> WireMember | None:
@@ -91,7 +91,7 @@ class MemberRegistry:
         return None if state is None else state.contexts.take(request.correlation_id)
 
     def learn_cluster(self, server: HostPort, cluster_id: str) -> None:
-        """Remember which cluster a broker is of."""
+        """Remember a broker's cluster."""
         self._clusters[server] = cluster_id
         if len(self._clusters) > _SERVERS_LIMIT:
             self._clusters.popitem(last=False)
@@ -104,7 +104,7 @@ class MemberRegistry:
         instance_id: str | None,
         process_id: str | None = None,
     ) -> WireMember:
-        """Return who sent a request of a group: found, or new."""
+        """Return the sender of a group's request: found, or new."""
         connection = request.connection
         member = self._find(connection, group, member_id, instance_id, process_id)
         if member is None:
@@ -135,11 +135,11 @@ class MemberRegistry:
         return member
 
     def list_connected_origins(self) -> set[str]:
-        """Return the streams of all members that have a connection."""
+        """Return the origins of all members that have a connection."""
         return {each.identity.origin for each in self._by_key.values() if each.connections}
 
     def disconnect(self, connection: ConnectionDecoder) -> None:
-        """Take a connection from those who spoke on it."""
+        """Take an ended connection from its members."""
         state = self._states.pop(connection, ConnectionState())
         for member in state.members.values():
             member.connections = tuple(c for c in member.connections if c is not connection)
@@ -173,7 +173,7 @@ class MemberRegistry:
         return None
 
     def _detach(self, member: WireMember) -> None:
-        """Take from a member connections that have not ended yet, with what it asked on them."""
+        """Take connections that have not ended yet from a member, with their open requests."""
         if member.connections:
             member.incarnation += 1
         for connection in member.connections:
@@ -247,7 +247,7 @@ class MemberRegistry:
             del self._by_member_id[name]
 
     def _remove(self, member: WireMember) -> None:
-        """Drop a member; what it asked for will be void."""
+        """Drop a member; its open requests become void."""
         identity = member.identity
         member.incarnation += 1
         for connection in member.connections:
@@ -264,7 +264,7 @@ class MemberRegistry:
 
 
 def _is_of_process(thread: WireMember, process_id: str | None) -> bool:
-    """Tell whether a Streams thread is of this process: there it is the only one of its name."""
+    """Return whether a Streams thread is of this process, in which its name is unique."""
     return process_id is not None and thread.process_id == process_id
 
 

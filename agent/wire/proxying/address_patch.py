@@ -1,4 +1,4 @@
-"""A reader of an answer's start that notes the changes of addresses on its way."""
+"""A reader of a response's start that notes the changes of addresses on its way."""
 
 import struct
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import NamedTuple
 from agent.errors import DecodeError
 
 Route = Callable[[str, int], tuple[str, int] | None]
-"""Where clients reach a broker's host and port; None leaves the address as it is."""
+"""The address under which clients reach a broker's; None leaves it unchanged."""
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _VARINT_BYTES = 5
 
 
 class TruncatedError(DecodeError):
-    """More bytes of the answer are needed: so many at least."""
+    """More bytes of the response are needed: at least ``missing``."""
 
     def __init__(self, missing: int) -> None:
         super().__init__(f"{missing} bytes more wanted")
@@ -21,14 +21,14 @@ class TruncatedError(DecodeError):
 
 
 class RewrittenHead(NamedTuple):
-    """``head`` takes the place of the answer's first ``consumed`` bytes."""
+    """``head`` takes the place of the response's first ``consumed`` bytes."""
 
     head: bytes
     consumed: int
 
 
 class AddressReader:
-    """A position in an answer, and what changes before it."""
+    """A position in a response, and the changes before it."""
 
     __slots__ = ("_data", "_flexible", "_kept", "_out", "_route", "at")
 
@@ -72,7 +72,7 @@ class AddressReader:
         return self._data[start : self.at]
 
     def tags(self) -> None:
-        """Pass over tagged fields, where the version has any."""
+        """Pass over tagged fields, if the version has any."""
         if self._flexible:
             for _ in range(self.varint()):
                 self.varint()

@@ -1,11 +1,11 @@
-"""Rewrites the broker addresses in an answer's first bytes; nothing else in it changes.
+"""A rewriter of the broker addresses in a response's first bytes; nothing else in it changes.
 
-Theory of operation. Whatever names a broker stands near the start of its answer, but for Produce's
-new leaders (KIP-951), whose answers are small, and those of share groups. So a prefix is read by
-hand up to the last address and replaced; what follows passes unread. Brokers also name new leaders
-at the far end of a Fetch answer, behind the records, when its length has long been passed on: there
-the version is held below the one that has them (`_cap_versions`), which costs the client nothing
-but a Metadata request when a leader changes. Share groups have no such version: `is_whole`.
+Theory of operation. Addresses of brokers stand near the start of a response, but for Produce's new
+leaders (KIP-951), in small responses, and those of share groups. So a prefix is read by hand up to
+the last address and replaced; the rest passes unread. Brokers also name new leaders at the far end
+of a Fetch response, behind the records, when its length has long been passed on. There the version
+is held below the one that has them (`_cap_versions`); this costs the client only a Metadata request
+when a leader changes. Share groups have no such version: `has_addresses_at_end`.
 """
 
 import struct
@@ -34,39 +34,39 @@ _LAST_VERSION = {
     SHARE_FETCH: 2,
     SHARE_ACKNOWLEDGE: 2,
 }
-"""What clients may use at most, so that no address passes by."""
+"""The highest version that clients may use, so that no address passes by."""
 APIS_WITH_ADDRESSES = _VERSIONS.keys() | _LAST_VERSION.keys()
-"""The APIs of which some version has, or may have, addresses in its answers."""
+"""The APIs with a version that has, or may have, addresses in its responses."""
 _FIRST_FLEXIBLE = {PRODUCE: 9, METADATA: 9, FIND_COORDINATOR: 3}
 """Those of all other APIs are flexible."""
 _LAST_BYTES = {PRODUCE: bytes(5), SHARE_FETCH: b"\1\0", SHARE_ACKNOWLEDGE: b"\1\0"}
-"""How an answer ends that names no new leader: no throttle, no tag; no endpoint, no tag."""
+"""The end of a response without a new leader: no throttle, no tag; no endpoint, no tag."""
 _VERSION_RANGE = struct.Struct(">hhh")
 
 
 def has_addresses(api_key: int, version: int) -> bool:
-    """Tell whether `rewrite` reads the answers of an API's version."""
+    """Return whether `rewrite` reads the responses of an API's version."""
     return version in _VERSIONS.get(api_key, ())
 
 
 def has_addresses_at_end(api_key: int) -> bool:
-    """Tell whether an API's answers have their addresses at the end."""
+    """Return whether an API's responses have their addresses at the end."""
     return api_key in {SHARE_FETCH, SHARE_ACKNOWLEDGE}
 
 
 def names_no_broker(api_key: int, answer: bytes) -> bool:
-    """Tell whether a whole answer's last bytes say already that there is no address in it."""
+    """Return whether a whole response's last bytes show that it has no address."""
     end = _LAST_BYTES.get(api_key)
     return end is not None and answer.endswith(end)
 
 
 def is_too_new(api_key: int, version: int) -> bool:
-    """Tell whether an API's version may have addresses that nobody here can read."""
+    """Return whether an API's version may have addresses that cannot be read here."""
     return version > _LAST_VERSION.get(api_key, version)
 
 
 def rewrite(api_key: int, version: int, data: bytes, route: Route) -> RewrittenHead:
-    """Rewrite an answer, of which ``data`` is the start, from its correlation id on.
+    """Rewrite a response, of which ``data`` is the start, from its correlation id on.
 
     Raises:
         TruncatedError: the addresses are not complete yet.
@@ -134,7 +134,7 @@ def _rewrite_produce(reader: AddressReader, version: int) -> None:
             reader.skip(4 + 2 + 8 + 8 + 8)  # partition, error, base offset, time, start offset
             for _ in range(reader.count()):
                 reader.skip(4)  # index in the batch
-                reader.text()  # what is wrong with this record
+                reader.text()  # the fault of this record
                 reader.tags()
             reader.text()  # the error's message
             reader.tags()
@@ -211,7 +211,7 @@ def _cap_versions(version: int, data: bytes) -> RewrittenHead:
     flexible = version >= 3
     reader = AddressReader(data, lambda _host, _port: None, flexible=flexible)
     reader.skip(4 + 2)  # correlation id (its header has no tags in any version), error
-    if data[4:6] != b"\0\0":  # such an answer may be of version 0, whatever was asked
+    if data[4:6] != b"\0\0":  # such a response may be of version 0, whatever the request's
         return reader.result()
     for _ in range(reader.count()):
         start = reader.at

@@ -1,11 +1,12 @@
-"""A proxied connection's bytes, in any pieces: what goes on as it came, and what is rewritten.
+"""A proxied connection's bytes, in any pieces: passed on unchanged or rewritten.
 
 Theory of operation. Both directions are cut into frames by their lengths, apart from the decoder:
-its faults must not end the rewriting. The decoder is shown whole frames, and only those that it
-reads. Only requests whose answers have addresses, or are to be shown, are remembered.
-Withheld are at most a frame's first bytes, and an answer's up to its last address (where they stand
-at the end, behind too many records, the answer passes as it is and is counted). What is no Kafka
-(TLS, a bad length) makes both directions a tunnel; raw SASL tokens have lengths too, and pass.
+its faults must not end the rewriting. The decoder gets whole frames, and only those that it reads.
+Only requests that expect addresses in the response, or that the decoder reads, are remembered.
+Withheld are at most a frame's first bytes, and a response's up to its last address. Where those
+stand at the end, behind too many records, the response passes unchanged and is counted. Other
+protocols (TLS, a bad length) make both directions a tunnel; raw SASL tokens have lengths too, and
+pass.
 """
 
 import struct
@@ -30,16 +31,16 @@ from agent.wire.proxying.address_rewriter import (
 
 FRAME_BYTES_MAX = (1 << 31) - 1
 ENDLESS = 1 << 62
-"""What is left of a body that has no end."""
+"""The rest of a body without an end."""
 _REWRITE_BYTES_MAX = 4 << 20
-"""What is withheld at most: the addresses of some 40,000 brokers, or a share group's records."""
+"""Bound of withheld bytes: the addresses of some 40,000 brokers, or a share group's records."""
 _SASL_HANDSHAKE = 17
 _REQUEST = struct.Struct(">hhi")
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _REQUEST_BYTES_MAX = 256 << 20
 """No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
 Visit = Callable[[bytes, int, int], RewrittenHead | None]
-"""(data, where a frame's body starts, its size): what replaces its start, with the length.
+"""(data, start of a frame's body, its size): the replacement of its start, with the length.
 
 It may raise `TruncatedError`, to see the frame again with more of it.
 """
@@ -48,7 +49,7 @@ Decode = Callable[[bytes], object]
 
 
 class FrameSplitter:
-    """Finds the frames of one direction."""
+    """A splitter of one direction into frames."""
 
     __slots__ = (
         "_broken",
@@ -67,19 +68,19 @@ class FrameSplitter:
         self,
         head_bytes: int,
         visit: Visit,
-        show: Decode,
+        decode: Decode,
         broken: Callable[[], None],
         rewrites: Sized,
     ) -> None:
-        """Have each frame visited, with at least its first ``head_bytes``.
+        """Visit each frame, with at least its first ``head_bytes``.
 
-        Where something is no frame, all passes from then on, and ``broken`` is called.
+        After bytes that are no frame, all pass, and ``broken`` is called.
         """
-        self._head, self._visit, self._decode, self._broken = head_bytes, visit, show, broken
+        self._head, self._visit, self._decode, self._broken = head_bytes, visit, decode, broken
         self.rewrites = rewrites
         """Not empty while a frame that comes next may be changed."""
         self.is_decoded = False
-        """Whether the frame that was visited last is shown to the decoder: the visit says so."""
+        """Whether the decoder gets the last visited frame: the visit sets it."""
         self.withheld: list[bytes] = []
         """A frame's start, in pieces, until more has come; to look whether there is any."""
         self._missing = 0
@@ -89,7 +90,7 @@ class FrameSplitter:
         """Bytes that come next and pass, whatever they are."""
 
     def close(self) -> None:
-        """Let go of those that are called: they may be methods of who keeps this."""
+        """Drop the callbacks, to break the reference cycle with their owner."""
         self._visit, self._broken = _visit_nothing, _do_nothing
 
     @property
@@ -122,7 +123,7 @@ class FrameSplitter:
         self._passed = sum(map(len, self.withheld))
 
     def _split(self, data: bytes, kept: int) -> bytes:
-        """Find the frames that start in ``data``, of which so many bytes have gone on."""
+        """Find the frames that start in ``data``; its first ``kept`` bytes have gone on."""
         out: list[bytes] = []
         at, end = self.skip, len(data)
         try:
@@ -179,10 +180,12 @@ class FrameForwarder:
         "responses",
     )
 
-    def __init__(self, route: Route, counts: Counter[str], asks: Decode, tells: Decode) -> None:
-        """Rewrite with ``route``; ``counts`` takes what could not be, by a short reason.
+    def __init__(
+        self, route: Route, counts: Counter[str], on_request: Decode, on_response: Decode
+    ) -> None:
+        """Rewrite with ``route``; ``counts`` takes each failure, by a short reason.
 
-        ``asks`` and ``tells`` take the requests and the answers that the decoder reads.
+        ``on_request`` and ``on_response`` take the frames that the decoder reads.
         """
         self._route, self._counts = route, counts
         self._pending: Correlation[tuple[int, int]] = Correlation()
@@ -190,9 +193,11 @@ class FrameForwarder:
         self._has_request = self._raw = False
         self._last_request: int | None = None
         self._last_response: int | None = None
-        self.requests = FrameSplitter(_REQUEST.size, self._visit_request, asks, self._tunnel, ())
+        self.requests = FrameSplitter(
+            _REQUEST.size, self._visit_request, on_request, self._tunnel, ()
+        )
         self.responses = FrameSplitter(
-            _INT32.size, self._visit_response, tells, self._tunnel, self._pending.pending
+            _INT32.size, self._visit_response, on_response, self._tunnel, self._pending.pending
         )
         self.feed_client = self.requests.feed
         """Takes bytes of the client; returns those that go on to the broker."""
@@ -200,13 +205,13 @@ class FrameForwarder:
         """Takes bytes of the broker; returns those that go on to the client."""
 
     def close(self) -> None:
-        """Take nothing more. Then its memory is free as soon as nobody keeps it."""
+        """Take nothing more. Then its memory is free with its last owner."""
         self.requests.close()
         self.responses.close()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way: every request that has an answer was answered."""
+        """Whether every request that expects a response has one, and no frame is incomplete."""
         between = self.requests.is_between_frames and self.responses.is_between_frames
         return between and self._last_request == self._last_response
 
@@ -233,7 +238,7 @@ class FrameForwarder:
             self._remember_request(api_key, version, correlation_id)
 
     def _remember_request(self, api_key: int, version: int, correlation_id: int) -> None:
-        """Remember a request whose answer may have addresses."""
+        """Remember a request with addresses in its response."""
         if has_addresses(api_key, version):
             self._pending.add(correlation_id, (api_key, version))
         elif is_too_new(api_key, version):
@@ -283,15 +288,15 @@ _API_KEYS = 256
 
 
 def _visit_nothing(_data: bytes, _at: int, _size: int) -> None:
-    """Stand where a visit was."""
+    """Stand for a visit after `close`."""
 
 
 def _do_nothing() -> None:
-    """Stand where something was to be called."""
+    """Stand for a callback after `close`."""
 
 
 def _expects_response(data: bytes, at: int, version: int) -> bool:
-    """Tell whether a Produce request is to be answered: not with acks=0."""
+    """Return whether a Produce request expects a response: not with acks=0."""
     try:
         at += _REQUEST.size
         at += 2 + max(0, _INT16.unpack_from(data, at)[0])  # client id

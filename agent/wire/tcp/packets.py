@@ -1,4 +1,4 @@
-"""From a captured frame to its TCP segment: link layer, IPv4 and IPv6.
+"""A captured frame's TCP segment: link layer, IPv4 and IPv6.
 
 Link types by their numbers at https://www.tcpdump.org/linktypes.html. Anything that is no TCP, and
 every IP fragment (brokers and clients avoid them by path MTU discovery), is None. Nothing raises:
@@ -61,7 +61,7 @@ def read_segment(link_type: int, frame: bytes) -> Segment | None:
 
 
 def is_known_link(link_type: int) -> bool:
-    """Tell whether frames of this link type can be read."""
+    """Return whether frames of this link type can be read."""
     return link_type in _LINKS
 
 

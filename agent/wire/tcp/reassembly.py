@@ -1,12 +1,12 @@
-"""Segments of one TCP connection in, the bytes of both directions in their causal order out.
+"""TCP reassembly for captured traffic: segments in, bytes of both directions in causal order out.
 
-Theory of operation. A segment is delivered when all bytes before it were delivered, and all bytes
-that its sender had acknowledged: so an answer never overtakes its request, however the capture
-mixed them. What a direction still waits for was lost by the capture if the other end has
-acknowledged it (it will not come again), else on the network (it will be sent again). The first is
-given up after `LOST_AFTER_S`, the second after `RESENT_WITHIN_S`, both when too much waits; a loss
-is a piece of its own. What was delivered once is never delivered again: duplicates, retransmissions
-and overlaps are cut by their sequence numbers (RFC 9293; compared modulo 2^32).
+Theory of operation. A segment is delivered after all bytes before it, and after all bytes that its
+sender had acknowledged: so a response never overtakes its request, however the capture mixed them.
+A gap was lost by the capture if the other end has acknowledged its bytes (they will not come
+again), else on the network (they will be sent again). The first is given up after `LOST_AFTER_S`,
+the second after `RESENT_WITHIN_S`, both when too much waits; a loss is a chunk of its own. Nothing
+is delivered twice: duplicates, retransmissions and overlaps are cut by their sequence numbers
+(RFC 9293; compared modulo 2^32).
 """
 
 import heapq
@@ -20,7 +20,7 @@ LOST_AFTER_S = 0.5
 RESENT_WITHIN_S = 60.0
 """Linux sends again after 0.2 s and doubles that each time."""
 PENDING_BYTES = 4 << 20
-"""What may wait behind a hole: about a receive window."""
+"""Bytes that may wait behind a gap: about a receive window."""
 _PENDING_SEGMENTS = 4_096
 _RANGE = 1 << 32
 
@@ -48,9 +48,9 @@ class Direction:
     """One direction. Positions are sequence numbers without their wrapping around."""
 
     next: int | None = None
-    """Where the next byte to deliver stands; None before anything was seen."""
+    """Position of the next byte to deliver; None before the first segment."""
     acked: int = 0
-    """What the other end said to have received, and when it said so (Unix seconds)."""
+    """The last position that the other end acknowledged, and the time of that (Unix seconds)."""
     acked_at: float = 0.0
     pending: list[PendingSegment] = field(default_factory=list)
 
@@ -69,14 +69,14 @@ class TcpStream:
         default_factory=lambda: (Direction(), Direction())
     )
     reorder_packets: int = 0
-    """How many packets of the capture must pass, too, before a loss is sure."""
+    """Packets of the capture that must pass, too, before a loss is sure."""
     stuck_at: float | None = None
-    """Since when something waits without progress (Unix seconds)."""
+    """Start of a wait without progress (Unix seconds)."""
     stuck_since: int = 0
     """The same in packets of the capture."""
 
     def push(self, direction: int, segment: Segment, at: float, number: int = 0) -> list[Chunk]:
-        """Take a segment, the capture's packet ``number``; return what can be delivered now."""
+        """Take a segment, the capture's packet ``number``; return the deliverable chunks."""
         half, peer = self.directions[direction], self.directions[1 - direction]
         ack = self._acknowledge(peer, segment, at)
         if half.next is None:
@@ -99,14 +99,14 @@ class TcpStream:
         return out
 
     def expire(self, at: float, number: int = 0) -> list[Chunk]:
-        """Give up what will not come any more at Unix seconds ``at``."""
+        """Give up lost bytes at Unix seconds ``at``."""
         out: list[Chunk] = []
         while self.stuck_at is not None and self._is_hopeless(self.stuck_at, at, number):
             out += self._give_up()
         return out
 
     def flush(self) -> list[Chunk]:
-        """Give up whatever is missing: nothing more will come."""
+        """Give up all gaps: nothing more will come."""
         out: list[Chunk] = []
         while self.stuck_at is not None:
             out += self._give_up()
@@ -160,7 +160,7 @@ class TcpStream:
         return at - stuck_at >= RESENT_WITHIN_S
 
     def _hole(self) -> tuple[int, int]:
-        """Return the direction in which something is missing, and up to where."""
+        """Return the direction with a gap, and the gap's end."""
         for direction, half in enumerate(self.directions):
             if half.pending and half.pending[0].at > (half.next or 0):
                 return direction, half.pending[0].at

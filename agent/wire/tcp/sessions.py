@@ -1,9 +1,9 @@
-"""The TCP connections of a capture: who is client, what the decoder reads on each.
+"""The TCP connections of a capture: which end is the client, and the decoder's events of each.
 
-Theory of operation. A SYN tells who is the client, and starts a connection anew where its ports
-were used before. A capture that begins in mid-stream has no SYN: then the side is the client that
-sends to a known broker, or something that looks like a request. Until that is known nothing is
-read. A connection ends with the first FIN or RST of either side.
+Theory of operation. A SYN shows the client, and starts a new connection on reused ports. A capture
+that begins in mid-stream has no SYN: then the client is the side that sends to a known broker, or
+sends bytes that look like a request. Until that is known nothing is read. A connection ends with
+the first FIN or RST of either side.
 """
 
 from collections import Counter, OrderedDict
@@ -16,7 +16,7 @@ from agent.wire.tcp.reassembly import Chunk, TcpStream
 _SERVERS_LIMIT = 10_000
 _TICK_S = 0.1
 _LATE_SYN_BYTES = 1 << 16
-"""What a client sends before its window opens: data that was captured before the SYN."""
+"""Bytes that a client sends before its window opens: data that was captured before the SYN."""
 
 
 @dataclass(slots=True)
@@ -29,11 +29,11 @@ class TcpSession:
     """The direction of requests, once it is known."""
     connection: ConnectionDecoder | None = None
     first_seq: int | None = None
-    """The client's initial sequence number, where its SYN was seen."""
+    """The client's initial sequence number, from its SYN."""
     ended: bool = False
 
     def is_opened_by(self, client: int, first_seq: int) -> bool:
-        """Tell whether a SYN is this connection's: repeated, or captured after the first data."""
+        """Return whether a SYN is this connection's: repeated, or captured after the first data."""
         begun = self.stream.directions[client].next
         if self.first_seq is not None or begun is None:
             return self.first_seq == first_seq
@@ -41,13 +41,13 @@ class TcpSession:
 
 
 class TcpSessions:
-    """Follows the connections of one capture; segments in, requests and answers out."""
+    """The connections of one capture; segments in, requests and responses out."""
 
     def __init__(self, counts: Counter[str], limit: int = 10_000, patience: int = 0) -> None:
-        """Follow up to ``limit`` connections; the one that was silent longest goes.
+        """Follow up to ``limit`` connections; the longest silent one goes first.
 
-        ``counts`` takes what could not be read, by a short reason. ``patience`` is how many packets
-        may come between two that belong together.
+        ``counts`` takes unreadable input, by a short reason. ``patience`` is the number of
+        packets that may come between two related ones.
         """
         self.counts = counts
         self._limit = limit
@@ -78,7 +78,7 @@ class TcpSessions:
         return out + self._feed(session, direction, segment, at)
 
     def flush(self) -> list[Event]:
-        """Return what waits for segments that never came, at the end of the capture."""
+        """Return the events behind gaps, at the end of the capture."""
         return [
             event
             for session in list(self._stuck.values())
@@ -86,19 +86,19 @@ class TcpSessions:
         ]
 
     def shrink_buffers(self) -> list[Event]:
-        """Let go, as memory is short, of long frames; return what waits for segments."""
+        """Drop long incomplete frames, as memory is short; return the events behind gaps."""
         for session in self._sessions.values():
             if session.connection is not None:
                 session.connection.shrink_buffers()
         return self.flush()
 
     def expire(self, at: float) -> list[Event]:
-        """Give up what will not come any more at Unix seconds ``at``, where no segment tells it."""
+        """Give up lost bytes at Unix seconds ``at``, if no segment brings a time."""
         self._now = max(self._now, at)
         return self._tick(self._now)
 
     def forget(self, one: bytes, other: bytes) -> list[Event]:
-        """Follow a connection no longer; what it sends later has no beginning."""
+        """Follow a connection no longer; its later bytes have no beginning."""
         session = self._sessions.pop((min(one, other), max(one, other)), None)
         return [] if session is None else self._end(session)
 
@@ -208,7 +208,7 @@ class TcpSessions:
         return list(requests)
 
     def _guess(self, session: TcpSession, piece: Chunk) -> None:
-        """Find the client of a connection whose start was not seen."""
+        """Find the client of a connection with an unseen start."""
         sender, receiver = piece.direction, 1 - piece.direction
         if session.endpoints[receiver] in self._servers or looks_like_request(piece.data):
             self._orient(session, sender, in_step=False)
