@@ -1,13 +1,13 @@
 """The kernel's part of a capture: a classic BPF program that passes coordinator connections only.
 
 Theory of operation. The program runs on packets that begin with their IP header (SOCK_DGRAM). It
-has one list of connections for each `Pass` and passes of them what that says. Of all others it
-passes handshakes, requests that ask for no records, and short answers: so nothing of a connection
-that begins is missed, however late it comes on a list. Everything else ends in the kernel.
+has one list of connections for each `FilterRule`. Of all other connections it passes handshakes,
+requests for no records, and short responses: so nothing of a new connection is missed, however late
+it comes on a list. Everything else ends in the kernel.
 
 Instructions: https://docs.kernel.org/networking/filter.html. A program has 4,096 of them at most,
 and its size counts against net.core.optmem_max, so the lists are bounded. A connection is known by
-its two ports and the sum of its two addresses' last 32 bits: what collides passes without need, and
+its two ports and the sum of its two addresses' last 32 bits: a collision passes without need, and
 its reader drops it.
 """
 
@@ -44,7 +44,7 @@ whether the broker sent it, the packet's length."""
 
 
 class FilterRule(IntEnum):
-    """What of a connection passes."""
+    """The packets of a connection that pass."""
 
     ALL = 0
     SHORT = 1
@@ -94,10 +94,10 @@ def build_program(ports: Sequence[int], connections: Mapping[ConnectionKey, Filt
 
 
 def attach_program(sock: socket.socket, code: bytes) -> None:
-    """Put a program in place of the one before, at once and without a packet between them.
+    """Replace the program, at once and without a packet in between.
 
     Raises:
-        OSError: ENOMEM where it is too long for the kernel's net.core.optmem_max.
+        OSError: ENOMEM if it is too long for the kernel's net.core.optmem_max.
 
     """
     instructions = ctypes.create_string_buffer(code, len(code))
@@ -168,7 +168,7 @@ _IP = [
     _Op(_JEQ, 0, yes="length", no="total"),
     _label("ipv6"),
     _Op(_LDB, 6),
-    _Op(_JEQ, socket.IPPROTO_TCP, no="drop"),  # nobody sends TCP behind extension headers
+    _Op(_JEQ, socket.IPPROTO_TCP, no="drop"),  # no stack sends TCP behind extension headers
     *_sum_addresses(20, 36),
     _Op(_LDX, 40),
     _Op(_LDH, 4),
@@ -185,7 +185,7 @@ _IP = [
 
 
 def _tcp(ports: Sequence[int]) -> list[_Op]:
-    """Find out who sent how much on which connection; handshakes and ends pass."""
+    """Find the connection, the sender and the size of a packet; handshakes and ends pass."""
     return [
         _Op(_LDH_X, 2),
         *(_Op(_JEQ, port, yes="request") for port in ports),

@@ -1,4 +1,4 @@
-"""What a source of type ``capture`` is told; apart from it, for not every agent has the decoder."""
+"""The configuration of a source of type ``capture``; it imports nothing of the decoder."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class CaptureConfig:
 
     interface: str = ANY
     ports: tuple[int, ...] = (9092,)
-    """Where clients bootstrap, in plaintext; ports that brokers' answers name are added."""
+    """Brokers' plaintext ports for bootstrap; ports in brokers' responses are added."""
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check the values beyond their types.
 
         Raises:
             ConfigError: no interface, no ports, or no port numbers.
@@ -33,5 +33,5 @@ class CaptureConfig:
 
     @property
     def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
+        """The source's name in metrics and in the checkpoint."""
         return f"capture:{self.interface}:{','.join(map(str, self.ports))}"

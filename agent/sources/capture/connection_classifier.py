@@ -1,11 +1,10 @@
-"""Which connections a capture follows: found by what they carry, for there need not be a beginning.
+"""Choice of the connections that a capture follows, by their content: a start may be unseen.
 
-Theory of operation. A connection that begins is followed until it shows what it is for: the first
-request of a group API keeps it, a Fetch or a Produce without one before ends it. Of a connection
-that was there before the capture the first request of a group API is its beginning. FindCoordinator
-alone would not do: its answer names a broker and so its port, but records move on other connections
-to that broker, and it was asked before the capture began. What shares a connection with records
-(some clients do that) is read as far as its segments are short.
+Theory of operation. A new connection is followed until its first typical request: a group API keeps
+it, a Fetch or a Produce before that ends it. An older connection begins with its first request of a
+group API. FindCoordinator alone would not do. Its response names a broker and so its port, but
+records move on other connections to that broker, and the request may precede the capture. A
+connection that carries records as well (some clients share one) is read in its short segments only.
 """
 
 import struct
@@ -24,19 +23,19 @@ from agent.wire.connection import looks_like_request
 from agent.wire.tcp.packets import ACK, FIN, RST, SYN, Segment
 
 UNPROVEN_BYTES = 1 << 20
-"""What a connection may carry before its first group request: logins, metadata."""
+"""Bytes that a connection may carry before its first group request: logins, metadata."""
 _IGNORED_AFTER = 8
-"""Packets of a connection that has asked for nothing of interest."""
+"""Packets of a connection without a request of interest."""
 _IGNORED_LIMIT = CONNECTIONS_LIMIT // 2
 _LISTED_LIMIT = CONNECTIONS_LIMIT - _IGNORED_LIMIT
 _UNLISTED_LIMIT = 10_000
-"""Group connections beyond what the filter can list: their requests and short answers pass it."""
+"""Group connections beyond the filter's list: their requests and short responses pass it."""
 _API_KEY = struct.Struct(">4xh")
 _TLS_HANDSHAKE = b"\x16\x03"
 
 
 class ConnectionKind(Enum):
-    """What is known of a followed connection."""
+    """The kind of a followed connection."""
 
     NEW = auto()
     GROUP = auto()
@@ -46,19 +45,19 @@ class ConnectionKind(Enum):
 
 @dataclass(slots=True)
 class FollowedConnection:
-    """A connection whose packets are read."""
+    """A connection with packets that are read."""
 
     kind: ConnectionKind
     seen_bytes: int = 0
 
 
 class PacketAction(Enum):
-    """What is to be done with a segment."""
+    """The handling of a segment."""
 
     SKIP = auto()
     READ = auto()
     FORGET = auto()
-    """Skip it, and what was read of its connection is of no use."""
+    """Skip it, and forget the earlier packets of its connection."""
 
 
 @dataclass(slots=True)
@@ -68,18 +67,18 @@ class ConnectionClassifier:
     ports: frozenset[int]
     counts: Counter[str] = field(default_factory=Counter)
     joined_mid_stream: list[ConnectionKey] = field(default_factory=list)
-    """Connections that were found in mid-stream; for the caller to tell and to clear."""
+    """Connections that were found in mid-stream; for the caller to report and to clear."""
     changed: bool = False
-    """`connections` differs from what it was; for the caller to clear."""
+    """Whether `connections` has changed; for the caller to clear."""
     _followed: OrderedDict[ConnectionKey, FollowedConnection] = field(default_factory=OrderedDict)
     _unlisted: OrderedDict[ConnectionKey, FollowedConnection] = field(default_factory=OrderedDict)
-    """Followed as well, but for their long answers, until there is room in the filter's list."""
+    """Followed as well, except for their long responses, until the filter's list has room."""
     _ignored: OrderedDict[ConnectionKey, int] = field(default_factory=OrderedDict)
-    """Connections of no interest, by how many packets were seen."""
+    """Connections of no interest, by their number of packets."""
 
     @property
     def connections(self) -> dict[ConnectionKey, FilterRule]:
-        """What of which connection is to pass the filter."""
+        """The filter's rule for each connection."""
         dull = (ends for ends, packets in self._ignored.items() if packets >= _IGNORED_AFTER)
         return dict.fromkeys(dull, FilterRule.REQUESTS) | {
             ends: FilterRule.ALL if each.kind is ConnectionKind.GROUP else FilterRule.SHORT
@@ -87,7 +86,7 @@ class ConnectionClassifier:
         }
 
     def classify(self, segment: Segment) -> PacketAction:
-        """Tell what to do with a segment, and learn from it."""
+        """Return the handling of a segment, and learn from it."""
         asks = int.from_bytes(segment.target[-2:], "big") in self.ports
         ends = ConnectionKey(*((segment.source, segment.target)[:: 1 if asks else -1]))
         if segment.flags & SYN:
@@ -110,7 +109,7 @@ class ConnectionClassifier:
         return PacketAction.READ
 
     def _end(self, ends: ConnectionKey) -> PacketAction:
-        """Let go of a connection; that it still stands in the filter harms nobody."""
+        """Forget a connection; an entry left in the filter does no harm."""
         self._ignored.pop(ends, None)
         followed = self._followed.pop(ends, None) or self._unlisted.pop(ends, None)
         return PacketAction.SKIP if followed is None else PacketAction.READ
@@ -143,7 +142,7 @@ class ConnectionClassifier:
     def _is_uninteresting(
         self, followed: FollowedConnection, key: int | None, segment: Segment, *, asks: bool
     ) -> bool:
-        """Tell whether a connection without a group request so far will have none."""
+        """Return whether a connection without a group request so far will have none."""
         followed.seen_bytes += len(segment.data)
         if asks and segment.data.startswith(_TLS_HANDSHAKE):
             self.counts["encrypted"] += 1

@@ -1,7 +1,7 @@
 """An AF_PACKET socket: the packets of a network namespace that a filter passes.
 
-It sees what goes out and what comes in, without the link's header (SOCK_DGRAM), which also takes
-VLAN tags off. It needs CAP_NET_RAW and nothing else. It is never open without a filter.
+It sees outgoing and incoming packets, without the link's header (SOCK_DGRAM), which also takes VLAN
+tags off. It needs CAP_NET_RAW and nothing else. It is never open without a filter.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from agent.sources.capture.bpf import REJECT_ALL, WHOLE, attach_program
 from agent.sources.capture.config import ANY
 
 _EVERY_PROTOCOL = 0x0003
-"""ETH_P_ALL: a socket for ETH_P_IP alone does not see what goes out."""
+"""ETH_P_ALL: a socket for ETH_P_IP alone does not see outgoing packets."""
 _BUFFER_BYTES = 4 << 20
 """The kernel gives net.core.rmem_max at most (212,992 as a rule)."""
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
@@ -47,7 +47,7 @@ class PacketSocket:
     """How many packets `read` returns at most."""
 
     def __init__(self, interface: str) -> None:
-        """Open it; nothing passes before `filter` says what.
+        """Open it; nothing passes before `set_filter`.
 
         Raises:
             SourceError: no CAP_NET_RAW, or no such interface.
@@ -70,7 +70,7 @@ class PacketSocket:
                 self._closing = stack.pop_all()
 
     def set_filter(self, code: bytes) -> bool:
-        """Pass what a program says from now on; False if it is too long for the kernel."""
+        """Pass a program's choice from now on; False if it is too long for the kernel."""
         try:
             attach_program(self._socket, code)
         except OSError as error:
@@ -109,7 +109,7 @@ class PacketSocket:
         self._closing.close()
 
     def _drain(self) -> None:
-        """Throw away what came before the filter."""
+        """Discard the packets from before the filter."""
         while self.read():
             pass
         self.take_drops()

@@ -41,7 +41,7 @@ _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER = 0x1A2B3C4D
 _IF_TSRESOL = 9
 _PATIENCE_PACKETS = 16
-"""A recording waits for nobody: so many packets may come before one that belongs before them."""
+"""Packets that may come before an earlier one: a recording waits without cost."""
 _PACKET_BYTES_MAX = 16 << 20
 """No capture has longer packets (libpcap's own limit is 256 KiB, of USB 128 MiB)."""
 
@@ -55,11 +55,11 @@ class Packet(NamedTuple):
 
 
 Reads = Generator[Packet, None, bool]
-"""Packets, and whether the file ended where one does."""
+"""Packets, and whether the file is complete."""
 
 
 class CaptureInterface(NamedTuple):
-    """What a pcapng section says of an interface."""
+    """A pcapng section's description of an interface."""
 
     link_type: int
     unit_s: float
@@ -68,11 +68,11 @@ class CaptureInterface(NamedTuple):
 def signals(
     paths: Iterable[str], cluster: str, counts: Counter[str], failed: Failed = fail
 ) -> Generator[Signal | Tick, None, int]:
-    """Yield what the captures tell, by time; return how many requests they hold.
+    """Yield the captures' signals, by time; return the number of requests.
 
-    Several files are one capture, cut or side by side. ``counts`` takes what could not be read, by
-    a short reason, ``failed`` the SourceError of a file that cannot be read or is no capture; if
-    it raises none, the others go on.
+    Several files are one capture, cut or side by side. ``counts`` takes unreadable input, by a
+    short reason, ``failed`` the SourceError of a file that cannot be read or is no capture; if it
+    raises none, the others go on.
     """
     sessions = TcpSessions(counts, patience=_PATIENCE_PACKETS)
     interpreter = GroupDecoder(cluster, counts)
@@ -96,7 +96,7 @@ def signals(
 
 
 def is_capture(path: str) -> bool:
-    """Tell by its first bytes whether a file is a capture; stdin is taken for none.
+    """Return by its first bytes whether a file is a capture; stdin counts as none.
 
     Raises:
         SourceError: the file cannot be read.
@@ -137,7 +137,7 @@ def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
 
 
 class _Rewind:
-    """A file whose first bytes were looked at already; stdin cannot seek."""
+    """A file with its first bytes read already; stdin cannot seek."""
 
     def __init__(self, file: BinaryIO, head: bytes) -> None:
         self._file, self._head = file, head

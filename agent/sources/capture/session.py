@@ -1,4 +1,4 @@
-"""From a packet socket to requests and answers: one stretch of capturing without a break."""
+"""One stretch of capturing without a break: a packet socket's requests and responses."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _RAW_IP = 101
 
 
 class CaptureSession:
-    """What is read of a socket, and what its filter passes."""
+    """A socket's events, and its filter."""
 
     def __init__(self, sock: PacketSocket, ports: Iterable[int], counts: Counter[str]) -> None:
         """Begin with a filter that looks for groups.
@@ -37,7 +37,7 @@ class CaptureSession:
         self._set_filter()
 
     def read(self) -> list[Event]:
-        """Read what has come, a batch at most.
+        """Read the available packets, a batch at most.
 
         Raises:
             OSError: the interface is gone.
@@ -62,11 +62,11 @@ class CaptureSession:
             self._set_filter()
 
     def expire(self, at: float) -> list[Event]:
-        """Return what waited for segments that will not come any more at Unix seconds ``at``."""
+        """Return the events behind gaps that are lost at Unix seconds ``at``."""
         return self._sessions.expire(at)
 
     def shrink_buffers(self) -> list[Event]:
-        """Let go of what can be done without; return what waited for segments."""
+        """Drop long incomplete frames; return the events behind gaps."""
         return self._sessions.shrink_buffers()
 
     def count_drops(self) -> None:

@@ -1,10 +1,10 @@
-"""Captures clients' plaintext traffic with brokers in this network namespace; signals out.
+"""The source of type ``capture``: clients' plaintext traffic in this network namespace.
 
-Theory of operation. The filter in the kernel and `Watch` find the connections that carry groups,
-at the ports that are configured and at those that brokers' answers name; their segments go to the
-decoder. What a member did before the first packet of its connection is not
-known: its next request tells who it is, its next rebalance why. A capture has no position: after a
-restart it joins in mid-stream, and what passed meanwhile was not seen.
+Theory of operation. The filter in the kernel and `ConnectionClassifier` find the connections that
+carry groups, at the configured ports and at those in brokers' responses; their segments go to the
+decoder. A member's past before the first packet of its connection is unknown: its next request
+shows its identity, its next rebalance the cause. A capture has no position: after a restart it
+joins in mid-stream, and the traffic in between was not seen.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class CaptureSource:
         return reading.watermark if reading is not None and reading.is_behind else now
 
     def shrink_buffers(self) -> None:
-        """Let go, at the next tick, of what waits and of long frames."""
+        """Drop waiting segments and long frames, at the next tick."""
         self._is_short = True
 
     def checkpoint(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class CaptureSource:
         def ready() -> None:
             try:
                 self._read_packets(reading, emit)
-            except Exception as error:  # noqa: BLE001 - it is raised again by the one who waits
+            except Exception as error:  # noqa: BLE001 - the awaiting task raises it again
                 loop.remove_reader(sock)
                 failed.set_exception(error)
 
@@ -116,12 +116,12 @@ class CaptureSource:
             loop.remove_reader(sock)
 
     def _read_packets(self, reading: CaptureSession, emit: Emit) -> None:
-        """Read what has come, and look where brokers are by now."""
+        """Read the available packets, and follow the brokers' present ports."""
         self._decode(reading.read(), emit)
         reading.follow(self._decoder.ports)
 
     def _tick(self, reading: CaptureSession, emit: Emit, detach: Detach) -> None:
-        """Let time pass where no packet tells it."""
+        """Let time pass without packets."""
         now = self._clock()
         if not reading.is_behind:
             self._decode(reading.expire(now), emit)
@@ -145,7 +145,7 @@ class CaptureSource:
             emit(signals)
 
     def _report(self, reading: CaptureSession) -> None:
-        """Say once what a person should know."""
+        """Log once each fact that an operator should know."""
         self.health.read_bytes += reading.take_read_bytes()
         for ends in reading.take_joined():
             client, server = format_endpoint(ends.client), format_endpoint(ends.server)

@@ -1,7 +1,7 @@
-"""Where clients reach each broker: one listening port a broker, learned from what brokers say.
+"""Listening ports, one a broker, assigned as brokers' responses name them.
 
-A broker keeps its port as long as the agent has its checkpoint, for clients keep addresses too; one
-that no broker names any more hands it on where a new one finds none.
+A broker keeps its port as long as the agent has its checkpoint, for clients keep addresses too. The
+port of a broker that is named no more goes to a new one if no other port is free.
 """
 
 import logging
@@ -16,16 +16,17 @@ from agent.wire.codec.messages import HostPort
 BACKLOG = 1024
 """Clients that wait to be taken."""
 GONE_S = 3_600.0
-"""A broker that no answer has named for so long is gone: clients ask at least every 5 minutes
-(`metadata.max.age.ms`)."""
+"""A broker that no response has named for so long is gone: clients send Metadata at least every
+5 minutes (`metadata.max.age.ms`).
+"""
 
 _log = logging.getLogger(__name__)
 
 
 class BrokerPorts:
-    """The listeners. ``serve`` takes each new one, with what tells the broker behind it."""
+    """The listeners. ``serve`` takes each new one, with a function that names its broker."""
 
-    def __init__(  # noqa: PLR0913 - what the loop knows
+    def __init__(  # noqa: PLR0913 - the loop's parts
         self,
         host: str,
         ports: Sequence[int],
@@ -38,7 +39,7 @@ class BrokerPorts:
         """Listen for the brokers that are ``known`` from a former run (``host:port`` to port)."""
         self._host, self._counts, self._serve, self._clock = host, counts, serve, clock
         self.offered = ports
-        """What new brokers may get."""
+        """The ports for new brokers."""
         self._ports: dict[HostPort, int] = {}
         self._brokers_by_port: dict[int, HostPort] = {}
         self._named_at: dict[HostPort, float] = {}
@@ -47,7 +48,7 @@ class BrokerPorts:
             self._listen(HostPort(broker_host, int(broker_port)), [port])
 
     def as_dict(self) -> dict[str, int]:
-        """Return what the next run takes as ``known``."""
+        """Return the ``known`` brokers for the next run."""
         return {f"{node.host}:{node.port}": port for node, port in list(self._ports.items())}
 
     def get_or_assign(self, node: HostPort) -> int | None:
@@ -82,7 +83,7 @@ class BrokerPorts:
         _log.info("proxy_broker", extra={"broker": f"{node.host}:{node.port}", "port": port})
 
     def _listen(self, node: HostPort, ports: list[int]) -> int | None:
-        """Listen on the first of the ports that nobody else has."""
+        """Listen on the first free one of the ports."""
         for port in ports:
             try:
                 listener = listen(self._host, port)

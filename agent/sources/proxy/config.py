@@ -1,4 +1,4 @@
-"""The configuration of a source of type ``proxy``; without what the proxy itself needs."""
+"""The configuration of a source of type ``proxy``; it imports nothing of the proxy."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from agent.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenTls:
-    """What clients see; with ``ca_file`` they must show a certificate of it (mTLS)."""
+    """TLS towards clients; with ``ca_file`` they must show a certificate of it (mTLS)."""
 
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -18,7 +18,7 @@ class ListenTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamTls:
-    """How brokers are called; ``cert_file`` and ``key_file`` are for mTLS."""
+    """TLS towards brokers; ``cert_file`` and ``key_file`` are for mTLS."""
 
     enabled: bool = False
     ca_file: Path | None = None
@@ -29,7 +29,7 @@ class UpstreamTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
-    """Both sides; each is plaintext unless something is said of it."""
+    """Both sides; each is plaintext unless it is configured."""
 
     listen: ListenTls = field(default_factory=ListenTls)
     upstream: UpstreamTls = field(default_factory=UpstreamTls)
@@ -40,25 +40,25 @@ class ProxyConfig:
     """One source of type ``proxy``: one cluster."""
 
     listen: str
-    """Where clients bootstrap."""
+    """The address for clients to bootstrap from."""
     upstream: tuple[str, ...]
-    """Where the cluster's brokers are bootstrapped from."""
+    """The brokers to bootstrap the cluster from."""
     advertise: str | None = None
-    """The host that clients are told; by default the address on which they have reached us."""
+    """The host in addresses for clients; by default the one that a client has connected to."""
     broker_ports: int = 100
-    """How many ports after that of ``listen`` may be taken, one a broker.
+    """The number of ports after that of ``listen`` that brokers may take, one each.
 
-    That of a broker that was not heard of for an hour is given again where there is no other.
+    The port of a broker that was not named for an hour is assigned again if no other is free.
     """
     max_connections: int = 2_000
     drain_s: float = 5.0
-    """What is under way has so long to end when the agent stops."""
+    """Time for requests under way to end when the agent stops."""
     setup_s: float = 10.0
-    """A client is closed whose broker, or either handshake, takes longer."""
+    """A client is closed if its broker, or either handshake, takes longer."""
     tls: TlsConfig = field(default_factory=TlsConfig)
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check the values beyond their types.
 
         Raises:
             ConfigError: an address that is none.
@@ -73,5 +73,5 @@ class ProxyConfig:
 
     @property
     def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
+        """The source's name in metrics and in the checkpoint."""
         return f"proxy:{self.listen}"

@@ -1,7 +1,7 @@
-"""One client's connection to one broker, from when both sides are open to their end.
+"""A client's proxied connection to one broker, from the open sockets on both sides to their end.
 
-Theory of operation. What is read is passed on at once; what the decoder reads of it waits until
-there is time (`Backlog`).
+Theory of operation. Bytes pass on at once; the decoder's share waits for idle time
+(`DecodeQueue`).
 """
 
 import logging
@@ -25,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 class EventLoop(Protocol):
-    """What connections need of the loop that runs them."""
+    """The part of the loop that connections need."""
 
     pipes: PipePool
     counts: Counter[str]
     decode_queue: DecodeQueue
 
     def watch(self, fd: int, mask: int, ready: Ready) -> None:
-        """Call back whenever a socket is ready for what the mask says, or broken; 0: never."""
+        """Call back whenever a socket is ready for the mask's events, or broken; 0: never."""
 
     def call_soon(self, run: Ready) -> None:
         """Call back once, after all others had their turn."""
@@ -72,7 +72,7 @@ class ProxiedConnection:
     ) -> None:
         """Start to pass bytes.
 
-        ``left`` is told that the broker has ended it, and calls back when the client may know.
+        ``broker_closed`` is called at the broker's end, and calls back when the client may see it.
         """
         self._loop, self._client, self._broker, self._broker_closed = loop, client, broker, left
         self.decoder, self.forwarder, self.decode_queue = decoder, passage, loop.decode_queue
@@ -86,11 +86,11 @@ class ProxiedConnection:
 
     @property
     def total_bytes(self) -> int:
-        """What has passed, in both directions."""
+        """Bytes that have passed, in both directions."""
         return self._requests.total_bytes + self._responses.total_bytes
 
     def drain(self) -> None:
-        """Take no more requests; close as soon as those under way are answered."""
+        """Take no more requests; close as soon as those under way have their responses."""
         self._draining = True
         self._advance()
 
@@ -99,17 +99,17 @@ class ProxiedConnection:
         if self.closed:
             return
         self.closed = True
-        for pump in (self._requests, self._responses):
-            pump.close()
-        for end in (self._client, self._broker):
-            self._loop.watch(end.fd, 0, self._advance)
-            end.close()
+        for relay in (self._requests, self._responses):
+            relay.close()
+        for endpoint in (self._client, self._broker):
+            self._loop.watch(endpoint.fd, 0, self._advance)
+            endpoint.close()
         self.decode_queue.end(self.decoder)
         self.forwarder.close()
         self._client_ready = self._broker_ready = _do_nothing  # else it would wait for gc
 
     def _advance(self) -> None:
-        """Move what can be moved in both directions."""
+        """Move the available bytes in both directions."""
         self._queued = False
         self._client_ready()
         self._broker_ready()  # does nothing, if the other has ended the link
@@ -127,7 +127,7 @@ class ProxiedConnection:
             else:
                 more = writes.wants_write and writes.run()
                 more |= not reads.wants_write and reads.run()
-        except OSError as error:  # what a peer does may end this link and nothing else
+        except OSError as error:  # a peer's fault may end this connection and nothing else
             self._fail(error)
         else:
             self._update(more=more)
@@ -147,10 +147,10 @@ class ProxiedConnection:
         _log.warning("proxy_handshake_failed", extra=keys)
 
     def _update(self, *, more: bool) -> None:
-        """Do what follows from what has passed."""
+        """Act on the state after a move."""
         requests, answers = self._requests, self._responses
         ends = self._draining or requests.ended or answers.ended
-        if requests.ended and not self.decoder.opaque:  # nobody reads what is answered now
+        if requests.ended and not self.decoder.opaque:  # no client reads the later responses
             self.decode_queue.end(self.decoder)
         if ends and self._is_over():
             self._end()
@@ -162,13 +162,13 @@ class ProxiedConnection:
             self._loop.call_soon(self._advance)
 
     def _end(self) -> None:
-        """Close, at once unless it was the broker who ended it."""
+        """Close; after the broker's end only once its listener has checked it."""
         if self._requests.ended or self._draining:
             self.close()
             return
         self._client_ready = self._broker_ready = _do_nothing
-        for end in (self._client, self._broker):
-            self._loop.watch(end.fd, 0, _do_nothing)
+        for endpoint in (self._client, self._broker):
+            self._loop.watch(endpoint.fd, 0, _do_nothing)
         self._broker_closed(self.close)
 
     def _is_over(self) -> bool:
@@ -194,4 +194,4 @@ class ProxiedConnection:
 
 
 def _do_nothing() -> None:
-    """Stand where there is nothing to be ready any more."""
+    """Stand for a callback after the end."""

@@ -1,4 +1,4 @@
-"""What has passed and is yet to be decoded: when there is time, so that no answer waits for it.
+"""A queue of passed bytes for the decoder, read in idle time, so that no response waits for it.
 
 A fault of the decoder ends the decoding of that connection, is counted, and nothing else: frames
 and addresses are read apart.
@@ -13,7 +13,7 @@ from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event
 from agent.wire.decoder_errors import record_fault
 
 _PIECES_MAX = 64
-"""Each is what was read at once: a MiB in all."""
+"""Each is one read of a socket: a MiB in all."""
 _WAIT_S = 0.01
 """The oldest piece waits no longer."""
 
@@ -23,13 +23,13 @@ Take = Callable[[bytes], None]
 
 
 class DecodeQueue:
-    """Pieces of all connections, in the order in which they have passed."""
+    """Pieces of all connections, in the order of their passing."""
 
     def __init__(self, take: Callable[[Event], None], counts: Counter[str]) -> None:
-        """Give ``take`` what was read; it is called within `read` and `close`."""
+        """Give decoded events to ``take``; it is called within `drain` and `end`."""
         self._handle, self._counts = take, counts
         self.pieces: deque[tuple[ConnectionDecoder, Read, bytes, float]] = deque()
-        """To look whether there are any; each is a decoder, its method, what was read, and when."""
+        """For a look at its length; each is a decoder, its method, the bytes, and their time."""
 
     @property
     def is_due(self) -> bool:
@@ -42,21 +42,21 @@ class DecodeQueue:
         self.pieces.append((decoder, read, data, time.time()))
 
     def bind(self, decoder: ConnectionDecoder) -> tuple[Take, Take]:
-        """Return what takes the bytes of a connection's client, and those of its broker."""
+        """Return two functions: for the bytes of a connection's client, and of its broker."""
         add = self.add
         return partial(add, decoder, ConnectionDecoder.feed_client), partial(
             add, decoder, ConnectionDecoder.feed_broker
         )
 
     def drain(self) -> None:
-        """Read all."""
+        """Decode everything."""
         while self.pieces:
             decoder, read, data, at = self.pieces.popleft()
             if not decoder.opaque:
                 self._decode(decoder, read, data, at)
 
     def end(self, decoder: ConnectionDecoder) -> None:
-        """Read all, and say that a connection has ended: nothing more of it is decoded."""
+        """Decode everything, then the end of a connection: nothing more of it is decoded."""
         self.drain()
         self._decode(
             decoder, lambda decoder, _, at: [ConnectionClosed(decoder, at)], b"", time.time()
@@ -67,5 +67,5 @@ class DecodeQueue:
         try:
             for event in read(decoder, data, at):
                 self._handle(event)
-        except Exception:  # noqa: BLE001 - what a peer sends must not end all traffic
+        except Exception:  # noqa: BLE001 - one peer's bytes must not end all traffic
             record_fault(decoder, self._counts)

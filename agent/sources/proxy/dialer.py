@@ -1,4 +1,4 @@
-"""Calls to brokers: their names looked up, the first address that answers connected to."""
+"""Dialing of brokers: a name lookup, then a connection to the first address that accepts."""
 
 import errno
 import logging
@@ -21,7 +21,7 @@ class Target(NamedTuple):
     """One address of a broker."""
 
     node: HostPort
-    """As configured, or as the brokers say; its certificate must be for this host."""
+    """As configured, or as brokers name it; its certificate must be for this host."""
     family: int
     address: Any
 
@@ -61,7 +61,7 @@ class DialAttempt:
         answered: Callable[[socket.socket, Target], None],
         failed: Callable[[int], None],
     ) -> None:
-        """Begin with `dial`; ``failed`` takes the last ``errno``, 0 where there is no target."""
+        """Begin with `dial`; ``failed`` takes the last ``errno``, 0 without a target."""
         self._loop, self._targets = loop, list(targets)
         self._connected, self._failed = answered, failed
         self._socket: socket.socket | None = None

@@ -1,7 +1,7 @@
 """The proxy's own thread: one epoll loop for listeners, clients and brokers.
 
-Theory of operation. All that a connection does happens in this thread, without a lock; others ask
-it by `post`. Names are looked up in a thread of their own.
+Theory of operation. Everything that a connection does happens in this thread, without a lock; other
+threads use `post`. Names are looked up in a thread of their own.
 """
 
 import itertools
@@ -34,10 +34,11 @@ from metrics.model.signals import Signal
 _TURN_S = 0.5
 """How often deadlines are looked at."""
 _SHORT_TURN_S = 0.05
-"""How long signals are gathered: the event loop's work would hold up the answers on their way."""
+"""Time to gather signals: the agent's event loop would hold up the responses on their way."""
 _IDLE_S = 0.02
-"""After so long without traffic what has passed is decoded: an answer would have come. A wait that
-ends before the kernel's next tick (4 ms) has a timer set for it alone: 6 us a wait in a VM."""
+"""After so long without traffic the queue is decoded: a response would have come. A wait that ends
+before the kernel's next tick (4 ms) has a timer set for it alone: 6 us a wait in a VM.
+"""
 _EVENTS = 64
 """At most so many at once."""
 
@@ -47,7 +48,7 @@ _log = logging.getLogger(__name__)
 class ProxyLoop:
     """Listens, and runs all connections until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - what the source knows
+    def __init__(  # noqa: PLR0913 - the source's parts
         self,
         *,
         listen_at: HostPort,
@@ -57,10 +58,10 @@ class ProxyLoop:
         emit: Callable[[Sequence[Signal]], None],
         detach: Callable[[str, float], None],
     ) -> None:
-        """Listen from now on; connections are taken once it runs.
+        """Listen from now on; clients are accepted once it runs.
 
         Raises:
-            SourceError: the address is taken or not ours.
+            SourceError: the address is taken or not of this host.
 
         """
         self.counts, self.pipes = interpreter.counts, PipePool()
@@ -94,8 +95,10 @@ class ProxyLoop:
 
     @property
     def total_bytes(self) -> int:
-        """What has passed through all connections, in both directions."""
-        return self._closed_bytes + sum(link.total_bytes for link in list(self._connections))
+        """Bytes that have passed through all connections, in both directions."""
+        return self._closed_bytes + sum(
+            connection.total_bytes for connection in list(self._connections)
+        )
 
     def run(self) -> None:
         """Run until `stop`, and close everything."""
@@ -112,25 +115,25 @@ class ProxyLoop:
             self._close()
 
     def stop(self, drain_s: float) -> None:
-        """From any thread: take no more clients, let what is under way end for so many seconds."""
+        """From any thread: accept no more clients; requests under way have so long to end."""
         self.post(partial(self._drain, drain_s))
 
     def renew(self, terms: ProxySettings) -> None:
-        """From any thread: take other terms from now on."""
+        """From any thread: use other settings from now on."""
         self._settings, self.ports.offered = terms, terms.ports
 
     def shrink_buffers(self) -> None:
-        """Let go of long frames that are under way to the decoder."""
-        for link in self._connections:
-            link.decoder.shrink_buffers()
+        """Drop long incomplete frames of the decoders."""
+        for connection in self._connections:
+            connection.decoder.shrink_buffers()
 
     def post(self, run: Ready) -> None:
-        """From any thread: have something done in this loop's thread."""
+        """From any thread: call a function in this loop's thread."""
         self._posted.append(run)
         os.eventfd_write(self._wake, 1)
 
     def watch(self, fd: int, mask: int, ready: Ready) -> None:
-        """Call back whenever a socket is ready for what the mask says, or broken; 0: never."""
+        """Call back whenever a socket is ready for the mask's events, or broken; 0: never."""
         if not mask:
             if self._ready.pop(fd, None) is not None:
                 self._poll.unregister(fd)
@@ -146,7 +149,7 @@ class ProxyLoop:
         self._again.append(run)
 
     def _handle_event(self, event: Event) -> None:
-        """Take what the decoder has read."""
+        """Handle an event of a decoder."""
         if isinstance(event, ConnectionClosed):
             self._disconnects.record(event.connection, event.at)
         signals = self._decoder.decode(event)
@@ -169,8 +172,8 @@ class ProxyLoop:
         self._run_periodic(time.monotonic())
 
     def _run_periodic(self, now: float) -> None:
-        for gate in list(self.pending_listeners):
-            gate.poll(now)
+        for listener in list(self.pending_listeners):
+            listener.poll(now)
         if now >= self._sweep_at or self._drain_deadline_at is not None:
             self._sweep(now)
         if self._signals and now >= self._emit_at:
@@ -195,22 +198,22 @@ class ProxyLoop:
             self._posted.popleft()()
 
     def _sweep(self, now: float) -> None:
-        """Let go of what has ended, and end what takes too long."""
+        """Drop ended connections, and end those that take too long."""
         self._sweep_at = now + _TURN_S
-        for gate in self._listeners:
-            gate.resume()
-        for setup in [each for each in self._handshakes if each.deadline_at < now]:
-            setup.close("setup_timeout")
+        for listener in self._listeners:
+            listener.resume()
+        for handshake in [each for each in self._handshakes if each.deadline_at < now]:
+            handshake.close("setup_timeout")
         self._handshakes = {each for each in self._handshakes if not each.closed}
-        for link in [each for each in self._connections if each.closed]:
-            self._connections.discard(link)
-            self._closed_bytes += link.total_bytes
+        for connection in [each for each in self._connections if each.closed]:
+            self._connections.discard(connection)
+            self._closed_bytes += connection.total_bytes
         at = time.time()
         for stream in self._disconnects.take_expired(at):
             self._detach(stream, at)
 
     def _list_upstream(self) -> list[HostPort]:
-        """Return where to bootstrap: another one first each time."""
+        """Return the brokers to bootstrap from: another one first each time."""
         nodes = self._settings.upstream
         at = next(self._turns) % len(nodes)
         return [*nodes[at:], *nodes[:at]]
@@ -218,16 +221,16 @@ class ProxyLoop:
     def _serve(self, listener: socket.socket, brokers: Callable[[], list[HostPort]]) -> None:
         self._listeners.append(Listener(self, listener, brokers, self._accept_client))
 
-    def _accept_client(self, gate: Listener, sock: socket.socket, address: Any) -> None:
+    def _accept_client(self, listener: Listener, sock: socket.socket, address: Any) -> None:
         if len(self._connections) + len(self._handshakes) >= self._settings.connections_max:
             self._sweep(time.monotonic())
         if len(self._connections) + len(self._handshakes) >= self._settings.connections_max:
             self.counts["connection_limit"] += 1
             sock.close()
         else:
-            self._open(sock, HostPort(*address[:2]), gate)
+            self._open(sock, HostPort(*address[:2]), listener)
 
-    def _open(self, sock: socket.socket, peer: HostPort, gate: Listener) -> None:
+    def _open(self, sock: socket.socket, peer: HostPort, listener: Listener) -> None:
         tune(sock)
         terms, tls = self._settings, self._settings.tls
         here = terms.advertise or sock.getsockname()[0]
@@ -241,39 +244,39 @@ class ProxyLoop:
             decoder = ConnectionDecoder(client=peer, server=node, counts=self.counts)
             passage = FrameForwarder(route, self.counts, *self.decode_queue.bind(decoder))
             self._connections.add(
-                ProxiedConnection(self, client, broker, decoder, passage, gate.check_broker)
+                ProxiedConnection(self, client, broker, decoder, passage, listener.check_broker)
             )
 
-        setup = Handshake(
+        handshake = Handshake(
             self,
             client,
             tls.broker,
             opened=opened,
-            unreached=gate.record_result,
+            unreached=listener.record_result,
             deadline_at=time.monotonic() + terms.setup_s,
         )
-        self._handshakes.add(setup)
-        self.resolver.resolve(gate.brokers(), setup.dial)
+        self._handshakes.add(handshake)
+        self.resolver.resolve(listener.brokers(), handshake.dial)
 
     def _drain(self, drain_s: float) -> None:
         self._drain_deadline_at = time.monotonic() + drain_s
         self._stop_listening()
-        for setup in self._handshakes:
-            setup.close()
-        for link in list(self._connections):
-            link.drain()
+        for handshake in self._handshakes:
+            handshake.close()
+        for connection in list(self._connections):
+            connection.drain()
 
     def _stop_listening(self) -> None:
-        for gate in self._listeners:
-            gate.close()
+        for listener in self._listeners:
+            listener.close()
         self._listeners.clear()
 
     def _close(self) -> None:
         self._stop_listening()
-        for setup in self._handshakes:
-            setup.close()
-        for link in self._connections:
-            link.close()
+        for handshake in self._handshakes:
+            handshake.close()
+        for connection in self._connections:
+            connection.close()
         self._sweep(time.monotonic())
         self._flush_signals()
         self.resolver.close()

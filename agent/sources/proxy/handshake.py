@@ -1,6 +1,6 @@
-"""From an accepted client to a link: the broker is called, and both sides shake hands.
+"""The steps from an accepted client to a proxied connection: dialing, then both handshakes.
 
-Nothing is read of a client before its broker has answered; one whose broker is down is closed.
+Nothing is read of a client before its broker has accepted; a client of a failed broker is closed.
 """
 
 import logging
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """What holds for connections to come; those that are open stay as they are."""
+    """The settings of new connections; open ones stay as they are."""
 
     upstream: tuple[HostPort, ...]
     ports: tuple[int, ...]
-    """Which may be a broker's; 0 is any."""
+    """The ports for brokers; 0 is any."""
     advertise: str | None
     tls: TlsContexts
     connections_max: int
@@ -33,7 +33,7 @@ class ProxySettings:
 
 
 class Handshake:
-    """What one client waits for. It ends with ``opened`` (client, broker, node) or with `close`."""
+    """One client's wait. It ends with ``opened`` (client, broker, node) or with `close`."""
 
     def __init__(  # noqa: PLR0913 - one argument a part
         self,
@@ -45,9 +45,9 @@ class Handshake:
         unreached: Callable[[int], None],
         deadline_at: float,
     ) -> None:
-        """Wait for `call`; ``tls`` is for the broker's side, the deadline a monotonic time.
+        """Wait for `dial`; ``tls`` is for the broker's side, the deadline a monotonic time.
 
-        ``unreached`` takes the ``errno`` where no target answers, before the client is closed.
+        ``unreached`` takes the ``errno`` if no target accepts, before the client is closed.
         """
         self._loop, self._client, self._tls, self._on_open = loop, client, tls, opened
         self._on_unreached = unreached
@@ -58,7 +58,7 @@ class Handshake:
         self.closed = False
 
     def dial(self, targets: Sequence[Target]) -> None:
-        """Connect to the first of the targets that answers."""
+        """Connect to the first target that accepts."""
         if not self.closed:
             self._attempt = DialAttempt(self._loop, targets, self._start_handshakes, self._fail)
             self._attempt.dial()
@@ -73,9 +73,9 @@ class Handshake:
         if self._attempt is not None:
             self._attempt.hang_up()
             self._attempt = None
-        for end in filter(None, (self._client, self._broker)):
-            self._loop.watch(end.fd, 0, self._shake)
-            end.close()
+        for endpoint in filter(None, (self._client, self._broker)):
+            self._loop.watch(endpoint.fd, 0, self._shake)
+            endpoint.close()
 
     def _fail(self, error: int) -> None:
         self._attempt = None
@@ -96,17 +96,17 @@ class Handshake:
         if self.closed or self._broker is None or self._server is None:
             return
         try:
-            for end in (self._broker, self._client):
-                if not end.handshake():
-                    self._loop.watch(end.fd, EPOLLIN, self._shake)
+            for endpoint in (self._broker, self._client):
+                if not endpoint.handshake():
+                    self._loop.watch(endpoint.fd, EPOLLIN, self._shake)
                     return
-                self._loop.watch(end.fd, 0, self._shake)
+                self._loop.watch(endpoint.fd, 0, self._shake)
         except (ssl.SSLError, OSError) as error:
-            side = "client" if end is self._client else "broker"
+            side = "client" if endpoint is self._client else "broker"
             broker = f"{self._server.host}:{self._server.port}"
             keys = {"side": side, "broker": broker, "error": str(error)}
             _log.warning("proxy_handshake_failed", extra=keys)
             self.close(f"tls_{side}")
             return
-        self.closed = True  # the ends are the link's now
+        self.closed = True  # the endpoints belong to the connection now
         self._on_open(self._client, self._broker, self._server)

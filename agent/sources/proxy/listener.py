@@ -1,11 +1,11 @@
 """A listening port that refuses clients while the brokers behind it do.
 
-Theory of operation. A client that is accepted has reached its broker, as far as it knows. Where it
-is closed at once it may come back at once, and turn to no other broker: kafka-python 3.0 forgets
-how long it has to wait whenever it gets through, and its consumer then gives up. So whenever a
-broker ends a connection it is called before the client hears of it, and while it refuses, so does
-the port (`shutdown` ends the listening alone, the port stays ours). What tells nothing of the
-broker (an unknown name, no descriptor left, packets that nobody answers) leaves the port open.
+Theory of operation. An accepted client has reached its broker, as far as it knows. A client that is
+closed at once may come back at once, and try no other broker: kafka-python 3.0 resets its back-off
+whenever it gets through, and its consumer then gives up. So whenever a broker ends a connection it
+is dialed before the client sees the end, and while it refuses, so does the port (`shutdown` ends
+the listening alone; the port stays bound). Failures that show nothing of the broker (an unknown
+name, no free descriptor, lost packets) leave the port open.
 """
 
 import errno
@@ -24,8 +24,9 @@ from agent.wire.codec.messages import HostPort
 AGAIN_S = 0.2
 """How often a broker that refuses is called."""
 _CALL_S = 1.0
-"""A call that is not answered for so long tells nothing; the kernel would now send its first packet
-again."""
+"""An attempt without a result for so long shows nothing; the kernel would now send its first packet
+again.
+"""
 _ACCEPTS = 64
 """At most so many at once."""
 _REFUSALS = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT}
@@ -34,15 +35,15 @@ _log = logging.getLogger(__name__)
 
 
 class ListenerLoop(EventLoop, Protocol):
-    """What gates need of the loop that runs them."""
+    """The part of the loop that listeners need."""
 
     resolver: Resolver
     pending_listeners: "set[Listener]"
-    """Whose `tend` is called each turn."""
+    """The listeners with a `poll` in each turn."""
 
 
 class Listener:
-    """One of our ports."""
+    """One listening port."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Listener:
         brokers: Callable[[], list[HostPort]],
         arrived: "Callable[[Listener, socket.socket, Any], None]",
     ) -> None:
-        """Take clients from a listening socket, and hand each over with its address."""
+        """Accept clients from a listening socket, and hand each over with its address."""
         self._loop, self._listener, self.brokers, self._on_client = loop, listener, brokers, arrived
         self._port: int = listener.getsockname()[1]
         self._is_dialing = self._is_lost = self._is_closed = False
@@ -62,12 +63,12 @@ class Listener:
         self.resume()
 
     def resume(self) -> None:
-        """Take clients again, after there was no descriptor left for one."""
+        """Accept clients again, after a lack of descriptors."""
         if self._is_open:
             self._loop.watch(self._listener.fileno(), EPOLLIN, self._accept)
 
     def check_broker(self, then: Ready) -> None:
-        """Find out whether the broker is there, and go on."""
+        """Check whether the broker accepts, then call ``then``."""
         self._callbacks.append(then)
         if self._is_closed:
             self._run_callbacks()
@@ -75,12 +76,12 @@ class Listener:
             self._start_dial()
 
     def record_result(self, error: int) -> None:
-        """Take it from an ``errno`` that a call has just had, unless the gate calls itself."""
+        """Take the result of another dial, unless one of its own is under way."""
         if not (self._is_dialing or self._is_closed):
             self._handle_result(error)
 
     def poll(self, now: float) -> None:
-        """Go on with what takes time; ``now`` is a monotonic time."""
+        """Continue a dial or begin the next; ``now`` is a monotonic time."""
         if not self._poll_at:
             self._poll_at = now + (_CALL_S if self._is_dialing else AGAIN_S)
         elif now < self._poll_at:
@@ -94,7 +95,7 @@ class Listener:
             self._start_dial()
 
     def close(self) -> None:
-        """Take no client any more, and let go of the port."""
+        """Accept no client any more, and free the port."""
         self._is_closed, self._is_open = True, False
         self._loop.pending_listeners.discard(self)
         if self._attempt is not None:
@@ -164,7 +165,7 @@ class Listener:
                 sock, address = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError as error:  # the client is gone already, or we have no descriptor left
+            except OSError as error:  # the client is gone already, or no descriptor is free
                 self._loop.counts["accept"] += 1
                 _log.warning("proxy_accept_failed", extra={"error": str(error)})
                 self._loop.watch(self._listener.fileno(), 0, self._accept)  # until the next sweep

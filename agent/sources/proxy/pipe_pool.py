@@ -1,4 +1,4 @@
-"""What bodies pass through on their way from socket to socket: lent, and used again."""
+"""A pool of pipes that bodies pass through from socket to socket."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ class PipePool:
 
     @cached_property
     def buffer(self) -> memoryview:
-        """What TLS passes through; each user empties it at once."""
+        """A buffer for bodies under TLS; each user empties it at once."""
         return memoryview(bytearray(_BUFFER_BYTES))
 
     def lend(self, size: int) -> tuple[int, int]:

@@ -1,10 +1,10 @@
-"""Moves one direction of a connection: copied where frames start, spliced through opaque bodies.
+"""One direction of a connection: copied at frame starts, spliced through opaque bodies.
 
-Theory of operation. What was read must be written before more is read: that is the back-pressure,
-and the bound of memory. `os.splice` moves a body from socket to socket through a pipe, without a
-copy into the process; a pipe is lent while a body passes. Within a long body the kernel is asked
-to wake nobody for a few bytes (SO_RCVLOWAT). How much at once is best differs: an answer is read
-while it comes, a request is of no use before its end.
+Theory of operation. Read bytes must be written before more is read: that is the back-pressure, and
+the bound of memory. `os.splice` moves a body from socket to socket through a pipe, without a copy
+into the process; a pipe is lent while a body passes. Within a long body the kernel wakes the loop
+for no few bytes (SO_RCVLOWAT). The best size differs by direction: a response is read while it
+comes, a request is of no use before its end.
 """
 
 import os
@@ -16,11 +16,11 @@ from agent.sources.proxy.pipe_pool import PipePool
 from agent.sources.proxy.socket_endpoint import CHUNK_BYTES, Endpoint
 from agent.wire.proxying.frame_forwarder import FRAME_BYTES_MAX
 
-_SPLICE_MIN_BYTES = CHUNK_BYTES
-"""A body of which less is left when its start was read is copied: cheaper than a pipe. One that
-is spliced is spliced to its end: its last bytes would take another turn."""
+_SPLICE_MIN_BYTES = CHUNK_BYTES """A body with a shorter rest behind its first read is copied:
+cheaper than a pipe. A spliced body is spliced to its end: its last bytes would take another turn.
+"""
 _TURN_BYTES = 4 << 20
-"""What a body moves at most before it is another connection's turn."""
+"""Bytes of a body in one turn, before other connections have theirs."""
 _ROUNDS = 8
 """Steps before others have their turn: at most 32 MiB."""
 
@@ -29,53 +29,54 @@ class SpliceTuning(NamedTuple):
     """How bodies of one direction are moved."""
 
     pipe_bytes: int
-    """What a pipe holds, and what is moved at once."""
+    """The size of a pipe, and of one move."""
     await_bytes: int
-    """Fewer bytes of a longer body wake nobody."""
+    """Fewer bytes of a longer body wake the loop for nothing."""
     flags: int = 0
     """Of all parts of a body but its last."""
     shuts_down_target: bool = False
-    """Whether the target is told that nothing more comes."""
+    """Whether the target's sending side is shut down at the source's end."""
 
 
 RESPONSES = SpliceTuning(pipe_bytes=64 << 10, await_bytes=1 << 20)
-"""Pipes of 128 KiB take a little less CPU for a slow reader, and a tenth more for a fast one; so do
-2 MiB awaited. With 768 KiB and SPLICE_F_MORE a third of the throughput was left: the kernel
-keeps back what the reader could have. To stop at a short piece costs a fifth more: a pipe is full
-with 16 of them, and more is there."""
+"""Pipes of 128 KiB take a little less CPU for a slow reader, and a tenth more for a fast one; so does
+a wait for 2 MiB. With 768 KiB and SPLICE_F_MORE a third of the throughput was left: the kernel
+keeps bytes back from the reader. To stop at a short piece costs a fifth more: a pipe is full with
+16 of them, and more is there.
+"""
 REQUESTS = SpliceTuning(
     pipe_bytes=1 << 20, await_bytes=768 << 10, flags=os.SPLICE_F_MORE, shuts_down_target=True
 )
-"""A producer's batches come in many small pieces, of which a pipe of 64 KiB holds 16."""
+"""A producer's batches come in many small pieces; a pipe of 64 KiB holds 16 of them."""
 
 
 class FrameFilter(Protocol):
-    """What a direction's bytes mean: a `Cutter`."""
+    """The frames of a direction: a `FrameSplitter`."""
 
     skip: int
-    """How many bytes come next that are no frame's start; less what passes without `feed`."""
+    """Bytes up to the next frame's start; the relay subtracts those that pass without `feed`."""
     is_decoded: bool
-    """Whether somebody needs to see those."""
+    """Whether the decoder gets those."""
 
     @property
     def rewrites(self) -> Sized:
-        """What may change in what comes next; it goes on as it is if nothing is `held`, either."""
+        """Not empty while the next frame may change; else all passes if nothing is `withheld`."""
 
     @property
     def withheld(self) -> Sized:
-        """What was taken and has not gone on."""
+        """Bytes that were taken and have not gone on."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes that were read; return what to write for them."""
+        """Take read bytes; return the bytes to write for them."""
 
     def track(self, data: bytes) -> None:
-        """Take bytes that are on their way as they came."""
+        """Take bytes that pass unchanged."""
 
 
 class Relay:
     """One direction.
 
-    What a heartbeat takes (`copy`) is written for few calls: after each wait nothing is warm.
+    The path of a heartbeat (`copy`) has few calls: after each wait no cache is warm.
     """
 
     __slots__ = (
@@ -115,11 +116,11 @@ class Relay:
         self._pipe: tuple[int, int] | None = None
         self._piped = 0
         self.body = self._count_opaque()
-        """What is left of a body that nobody needs to see; 0 if that is little."""
+        """The rest of a body that the decoder does not get; 0 if that is little."""
         self.wants_write = False
         """Whether it waits for its target."""
         self.ended = False
-        """Whether the source has said that nothing more comes."""
+        """Whether the source has ended."""
         self.finished = False
         """Whether that was passed on, as far as it is, and all before it."""
         self.is_paused = False
@@ -132,7 +133,7 @@ class Relay:
         return not (self.ended or self.is_paused or self.wants_write)
 
     def run(self) -> bool:
-        """Move what can be moved; return whether there may be more at once."""
+        """Move available bytes; return whether there may be more at once."""
         for _ in range(_ROUNDS):
             if self.wants_write and not self._write():
                 return False
@@ -147,7 +148,7 @@ class Relay:
         return True
 
     def copy(self) -> bool:
-        """Read once where frames may start, and write; return whether there may be more at once."""
+        """Read once at a frame's start, and write; return whether there may be more at once."""
         try:
             data = self._recv()
         except BlockingIOError:
@@ -173,17 +174,17 @@ class Relay:
         return len(data) >= self.source.more_bytes
 
     def splice(self) -> bool:
-        """Move what is there of a body; return whether anything was."""
+        """Move the available part of a body; return whether there was any."""
         return self._splices and not self.wants_write and self._splice() > 0
 
     def close(self) -> None:
-        """Let go of a pipe."""
+        """Give a pipe back."""
         if self._pipe is not None:
             self._pipes.give_back(self._pipe, self._tuning.pipe_bytes, empty=not self._piped)
             self._pipe = None
 
     def _write(self) -> bool:
-        """Write what was read; return whether nothing of it is left."""
+        """Write the read bytes; return whether nothing of them is left."""
         with suppress(BlockingIOError):
             if self._out:
                 sent = self._send(self._out)
@@ -196,7 +197,7 @@ class Relay:
         return not self.wants_write
 
     def _move(self) -> bool:
-        """Move once what is there of a body; return whether there may be more at once."""
+        """Move the available part of a body once; return whether there may be more at once."""
         if not self._splices:
             return self._copy_body()
         moved = self._splice()
@@ -204,7 +205,7 @@ class Relay:
         return self.ended or moved >= _TURN_BYTES
 
     def _splice(self) -> int:
-        """Splice what is there of a body; return its size, 0 at the end, -1 if nothing is there."""
+        """Splice the available part of a body; return its size, 0 at the end, -1 without any."""
         moved = self._splice_body()
         if moved > 0:
             self._count_bytes(moved)
@@ -218,10 +219,10 @@ class Relay:
         return moved
 
     def _splice_body(self) -> int:
-        """Do as `_splice`, and note nothing but what is left in the pipe.
+        """Do as `_splice`, and update nothing but the bytes in the pipe.
 
-        A gigabyte takes 20,000 rounds, each with nothing warm: what one says costs as much as what
-        the kernel does. All descriptors are non-blocking, so splices are without being told so.
+        A gigabyte takes 20,000 rounds with cold caches: each flag of a call costs as much as the kernel's
+        work. All descriptors are non-blocking, so splices are without a flag.
         """
         left = body = self.body
         flags = self._tuning.flags if _is_within_frame(body) else 0
@@ -248,7 +249,7 @@ class Relay:
         return body - left
 
     def _copy_body(self) -> bool:
-        """Move a body through one buffer of all connections: TLS must see it, nobody else."""
+        """Move a body through one buffer of all connections: TLS must see it."""
         buffer = self._pipes.buffer
         try:
             moved = self.source.recv_into(buffer[: min(self.body, len(buffer))])
@@ -259,7 +260,7 @@ class Relay:
         self._out = buffer[:moved]
         if moved:
             self._write()
-        self._out = bytes(self._out)  # what the target did not take
+        self._out = bytes(self._out)  # the part that the target did not take
         return True
 
     def _count_bytes(self, size: int) -> None:

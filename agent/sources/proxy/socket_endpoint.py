@@ -6,15 +6,16 @@ from functools import partial
 from typing import Protocol
 
 CHUNK_BYTES = 16 << 10
-"""What is read at once where frames may start; longer bodies are spliced."""
+"""Size of a read at frame starts; longer bodies are spliced."""
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-"""A peer that is gone without a word is noticed after two minutes; one that owes an acknowledgement
-when the kernel has sent it again long enough, some 15 minutes (net.ipv4.tcp_retries2)."""
+"""A vanished peer is noticed after two minutes; one that owes an acknowledgement when the kernel has
+sent it again long enough, some 15 minutes (net.ipv4.tcp_retries2).
+"""
 _WANTS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Endpoint(Protocol):
-    """What a `Pump` moves bytes from and to. Methods raise OSError for what the peer does."""
+    """One end of a `Relay`. Methods raise OSError for the peer's faults."""
 
     fd: int
     can_splice: bool
@@ -25,7 +26,7 @@ class Endpoint(Protocol):
         """Go on with the handshake; return whether it is complete."""
 
     def recv(self) -> bytes:
-        """Return what is there, ``b""`` at the end; raise BlockingIOError if there is nothing."""
+        """Return the available bytes, ``b""`` at the end; raise BlockingIOError without any."""
 
     def recv_into(self, buffer: memoryview) -> int:
         """Do as `recv`, into a buffer; return the size."""
@@ -37,14 +38,14 @@ class Endpoint(Protocol):
         """Be ready to read with so many bytes, or at the end."""
 
     def finish(self) -> None:
-        """Tell the peer that nothing more comes."""
+        """Shut down the sending side."""
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
 
 
 def tune(sock: socket.socket) -> None:
-    """Make a socket fit for a proxy: non-blocking, no delay, and aware of peers that are gone."""
+    """Set up a socket for a proxy: non-blocking, no delay, and aware of vanished peers."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -130,7 +131,7 @@ class TlsEndpoint:
             raise BlockingIOError from error
 
     def await_bytes(self, size: int) -> None:
-        """Do nothing: what is ready is a record."""
+        """Do nothing: records arrive whole."""
 
     def finish(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)

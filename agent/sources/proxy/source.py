@@ -1,8 +1,7 @@
-"""The source of type ``proxy``: clients reach their brokers through it, and it reads on the way.
+"""The source of type ``proxy``: clients reach their brokers through it, and it decodes on the way.
 
 Bytes pass in a thread of their own (`agent.sources.proxy.event_loop`); signals come back to the
-event loop. Nothing of the traffic is kept, so the checkpoint holds only which broker has which
-port.
+event loop. Nothing of the traffic is kept, so the checkpoint holds only the port of each broker.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ class ProxySource:
 
     @property
     def address(self) -> HostPort | None:
-        """Where it listens, once it does."""
+        """The listening address, while it runs."""
         return None if self._loop is None else self._loop.address
 
     async def run(self, emit: Emit, detach: Detach) -> None:
@@ -82,7 +81,7 @@ class ProxySource:
             target=_run_loop, args=(loop, ended, call), name=self.name, daemon=True
         )
         gc.collect()
-        gc.freeze()  # to look through all that was imported would hold traffic up for 50 ms
+        gc.freeze()  # a collection over all imports would hold traffic up for 50 ms
         _limit_heap()
         thread.start()
         self._loop, self.health.up = loop, True
@@ -97,9 +96,9 @@ class ProxySource:
             self._ports, self._loop, self.health.up = loop.ports.as_dict(), None, False
 
     def reload(self, config: ProxyConfig) -> None:
-        """Hold to another configuration, and to what its files hold now, for connections to come.
+        """Use another configuration, and the present content of its files, for new connections.
 
-        It listens on; those that are open stay as they are.
+        It listens on; open connections stay as they are.
         """
         self._settings, self._config = _build_settings(config), config
         if self._loop is not None:
@@ -110,7 +109,7 @@ class ProxySource:
         return now - _ON_THE_WAY_S
 
     def shrink_buffers(self) -> None:
-        """Let go of long frames that are under way to the decoder; the traffic goes on."""
+        """Drop long incomplete frames of the decoders; the traffic goes on."""
         if self._loop is not None:
             self._loop.post(self._loop.shrink_buffers)
 
@@ -140,7 +139,7 @@ class ProxySource:
 
 
 def _limit_heap() -> None:
-    """Have glibc keep one heap, not one a thread, and return what only the start has used."""
+    """Have glibc keep one heap, not one a thread, and return the memory of the start."""
     libc = ctypes.CDLL(None)
     with suppress(AttributeError):  # another C library does neither
         libc.mallopt(_M_ARENA_MAX, 1)
@@ -167,7 +166,7 @@ def _run_loop(loop: ProxyLoop, ended: "asyncio.Future[None]", call: Callable[...
     """Run the loop in this thread; its bug is the source's."""
     try:
         loop.run()
-    except BaseException as error:  # noqa: BLE001 - it is raised again by the one who waits
+    except BaseException as error:  # noqa: BLE001 - the awaiting task raises it again
         call(ended.set_exception, error)
     else:
         call(ended.set_result, None)

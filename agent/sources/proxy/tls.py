@@ -8,11 +8,11 @@ from agent.errors import ConfigError
 from agent.sources.proxy.config import ListenTls, TlsConfig, UpstreamTls
 
 _NO_PASSWORD = b""
-"""Without one OpenSSL asks the terminal for it."""
+"""Without one OpenSSL prompts on the terminal."""
 
 
 class TlsContexts(NamedTuple):
-    """What both sides' sockets are wrapped with; None: plaintext."""
+    """The contexts of both sides' sockets; None: plaintext."""
 
     client: ssl.SSLContext | None
     broker: ssl.SSLContext | None
@@ -40,7 +40,7 @@ def load_contexts(config: TlsConfig) -> TlsContexts:
 
 
 def _check_readable(where: str, path: Path | None) -> None:
-    """OpenSSL does not tell which file it could not read."""
+    """Raise an error with the path, which OpenSSL's error lacks."""
     if path is None:
         return
     try:
