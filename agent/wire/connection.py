@@ -80,7 +80,7 @@ class ConnectionDecoder:
         except DecodeError:
             self._give_up("frame")
             return []
-        return [answer for frame in frames for answer in self._read_response(frame, at)]
+        return [response for frame in frames for response in self._read_response(frame, at)]
 
     def skip_client(self, size_bytes: int) -> None:
         """Pass over bytes of the client that were never seen."""
@@ -96,7 +96,7 @@ class ConnectionDecoder:
 
     def shrink_buffers(self) -> None:
         """Give up, as memory is short, if long frames are incomplete: nothing more is decoded."""
-        if self._requests.buffered_bytes + self._responses.buffered_bytes > _LONG_FRAME_BYTES:
+        if self._requests.buffer_bytes + self._responses.buffer_bytes > _LONG_FRAME_BYTES:
             self._give_up("memory")
 
     def _is_request_wanted(self, head: bytes, size: int) -> bool:
@@ -140,7 +140,7 @@ class ConnectionDecoder:
             self.counts[f"version_{request.api_key}_{request.version}"] += 1
             return []
         except DecodeError:
-            self._give_up("answer")
+            self._give_up("response")
             return []
         return [DecodedResponse(request, message, at)]
 

@@ -25,7 +25,7 @@ from agent.wire.codec.streams_user_data import (
 from agent.wire.connection import ConnectionDecoder
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.proxying.frame_forwarder import FrameForwarder
-from agent.wire.tcp.packets import ACK, FIN, RST, SYN, Segment, read_segment
+from agent.wire.tcp.packets import ACK, FIN, RST, SYN, TcpSegment, read_segment
 from agent.wire.tcp.reassembly import PENDING_BYTES, TcpStream
 from agent.wire.tcp.sessions import TcpSessions
 from tests.fuzz.cursor import Cursor
@@ -134,7 +134,7 @@ def reassembly(data: bytes) -> None:
         flags = (ACK if control & 2 else 0) | (FIN if control & 0x70 == 0x70 else 0)
         seqs = (base + start) % 2**32, (base + ack) % 2**32
         missing = 100 * (control & 0x0C == 0x0C)
-        segment = Segment(*_ENDS, *seqs, flags, body, missing)
+        segment = TcpSegment(*_ENDS, *seqs, flags, body, missing)
         at += (control >> 4) ** 2 / 50
         before = [half.next for half in stream.directions]
         for piece in stream.push(direction, segment, at):
@@ -176,7 +176,7 @@ def watched(data: bytes) -> None:
     build_program([_PORT], watch.connections)
 
 
-def _segments(data: bytes) -> Iterator[tuple[Segment, float]]:
+def _segments(data: bytes) -> Iterator[tuple[TcpSegment, float]]:
     cursor, at = Cursor(data), 0.0
     while cursor:
         control = cursor.number()
@@ -187,7 +187,7 @@ def _segments(data: bytes) -> Iterator[tuple[Segment, float]]:
         missing = cursor.number(4) if control & 4 else 0
         body = cursor.take(cursor.number())
         at += cursor.number() / 4
-        segment = Segment(one, other, seq, ack, flags, body, missing)
+        segment = TcpSegment(one, other, seq, ack, flags, body, missing)
         yield segment, at
 
 

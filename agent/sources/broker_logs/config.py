@@ -1,4 +1,4 @@
-"""The configuration of a source of type ``broker_log``; without what reading logs needs."""
+"""The configuration of a source of type ``broker_log``; it imports nothing of log reading."""
 
 from dataclasses import dataclass
 
@@ -11,5 +11,5 @@ class BrokerLogConfig(FilesConfig):
 
     @property
     def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
+        """The source's name in metrics and in the checkpoint."""
         return f"broker_log:{','.join(self.paths)}"

@@ -1,17 +1,18 @@
-"""From what a broker's group coordinator prints to signals: every group of one broker's log.
+"""Meaning of a group coordinator's lines: every group of one broker's log.
 
-Theory of operation. A line says one thing of a group and mostly names a member. What begins a
-rebalance gives the member that it names its code, and 1 to the members that are known beside it.
-``assigned`` (Stabilized) tells who is in the round; ``sync`` (the leader's assignment has come, a
-target was computed) ends it for them. ``settle`` is a member's own end, or tells that the group is
-empty. ``announce`` is a rebalance whose cause stood before, or is the broker's own.
+Theory of operation. A line reports one fact about a group and mostly names a member. A line that
+begins a rebalance gives the named member its code, and CoordinatorRequested (1) to the other known
+members. ``assigned`` (Stabilized) shows the members of the generation; ``sync`` (the leader's
+assignment has come, a target was computed) ends the rebalance for them. ``settle`` is a member's
+own end, or an empty group. ``announce`` is a rebalance with an earlier cause, or the broker's own.
 
-What a broker cannot tell is not guessed. Members that joined before the log begins are not known
-until a line names them. What an assignment demands is not printed, so a cooperative follow-up is an
-episode of its own. In the new protocols an epoch's line tells who moved it and not whom it moves.
+Nothing is guessed. Members that joined before the log begins are unknown until a line names them.
+The demands of an assignment are not printed, so a cooperative follow-up is an episode of its own.
+In the new protocols an epoch's line names its originator and not the members that it moves.
 
-A member that was removed has failed as soon as the group has settled without it. One whose poll
-interval expired holds its 5 until it is back, `DROPPED_S` at most: nobody tells when it dies.
+A removed member has failed as soon as the group has settled without it. After an expired poll
+interval a member holds DroppedGroup (5) until it is back, `DROPPED_S` at most: no line reports its
+death.
 """
 
 import re
@@ -45,9 +46,9 @@ _GROUP_LIMIT = 20_000
 _PARTY_LIMIT = 20_000
 """Members remembered of one log, in all groups: a removed one waits for its group's next round."""
 _TELLS_ENDS = {"share", "streams"}
-"""Group types whose members' assignment states are always printed."""
+"""Group types with assignment states of members in every log."""
 _ASSIGNED_IN = re.compile(r"@\d+")
-"""The epoch in which a task was assigned (4.4); it is 0 where a static member is back."""
+"""The epoch of a task's assignment (4.4); it is 0 when a static member is back."""
 # AbstractCoordinator.maybeLeaveGroup's callers in Kafka 3.2 to 4.3; franz-go's consumer_group.go
 _OWN_LEAVES = {
     "the consumer is being closed",
@@ -58,7 +59,7 @@ _OWN_LEAVES = {
 
 
 class DroppedMember(NamedTuple):
-    """A member whose poll interval expired, and when (Unix seconds)."""
+    """A member with an expired poll interval, and the time of that (Unix seconds)."""
 
     at: float
     group: str
@@ -66,27 +67,27 @@ class DroppedMember(NamedTuple):
 
 
 def _ignore_departure(_: str, __: float) -> None:
-    """Nobody wants to know whom the broker has forgotten."""
+    """Stand for a callback that nothing needs."""
 
 
 @dataclass(slots=True)
 class CoordinatorInterpreter:
-    """Takes the events of one broker's log; stands where a client's log has an `Interpreter`."""
+    """An interpreter of the events of one broker's log."""
 
     cluster: str = ""
     on_departure: Callable[[str, float], None] = _ignore_departure
-    """Is told the stream of a member that has gone for good."""
+    """Takes the origin of a member that has gone for good."""
     groups: dict[str, CoordinatorGroup] = field(default_factory=dict)
     dropped: list[DroppedMember] = field(default_factory=list)
     tells_ends: set[str] = field(default_factory=lambda: set(_TELLS_ENDS))
-    """Group types whose members' assignment states this log shows."""
+    """Group types with assignment states of members in this log."""
     eviction_count: int = 0
     """Members that were forgotten because there were too many, or too many groups."""
     _known: int = 0
     """Members in all groups."""
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
-        """Take one event at Unix seconds ``at``; return what it tells."""
+        """Take one event at Unix seconds ``at``; return its signals."""
         self._expire_dropped(at)
         name = event.captures.get("group")
         if name is None:
@@ -111,7 +112,7 @@ class CoordinatorInterpreter:
         return None
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs, in types that JSON can carry."""
+        """Return the state for a restart, in types that JSON can carry."""
         state: dict[str, Any] = msgspec.to_builtins(
             {
                 "groups": list(self.groups.values()),
@@ -175,7 +176,7 @@ class CoordinatorInterpreter:
     def _handle_member(
         self, group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
     ) -> list[Signal]:
-        """Return what a line tells of the member that it names."""
+        """Return a line's signals for the member that it names."""
         match event.rule.action:
             case Action.RAISE:
                 return report_cause(group, party, event, at)
@@ -189,9 +190,9 @@ class CoordinatorInterpreter:
         return []
 
     def _begins_rebalance(self, group: CoordinatorGroup, event: LogEvent) -> bool:
-        """Tell whether the others have to rebalance with the member that is named, if one is.
+        """Return whether the others rebalance with the named member, if there is one.
 
-        In the new protocols it is not told whom an epoch moves beside the one who moved it.
+        In the new protocols an epoch's line does not name the other members that it moves.
         """
         if event.rule.group_type == CLASSIC:
             return "old_generation" in event.captures
@@ -253,7 +254,7 @@ class CoordinatorInterpreter:
     def _remove(
         self, group: CoordinatorGroup, parties: Iterable[GroupMember], at: float
     ) -> list[Signal]:
-        """End what runs of members that have gone, and forget them."""
+        """End the episodes of removed members, and forget them."""
         out = []
         for party in parties:
             if party.status:
@@ -263,7 +264,7 @@ class CoordinatorInterpreter:
         return out
 
     def _expire_dropped(self, at: float) -> None:
-        """Wait no longer for members that dropped out long ago."""
+        """Forget members that dropped out long ago."""
         while self.dropped and self.dropped[0].at + DROPPED_S <= at:
             dropped = self.dropped.pop(0)
             group = self.groups.get(dropped.group)
@@ -286,7 +287,7 @@ class CoordinatorInterpreter:
 
 
 def _is_duplicate_leave(group: CoordinatorGroup, member_id: str, event: LogEvent) -> bool:
-    """Tell whether this is the second of two lines about a leave."""
+    """Return whether this is the second of two lines about a leave."""
     return event.rule.action is Action.LEAVE and member_id in group.left
 
 

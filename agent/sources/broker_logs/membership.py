@@ -1,9 +1,9 @@
-"""Who is in a group, as far as a broker's log has named them.
+"""Membership of groups, as far as a broker's log names members.
 
 A member id of the classic protocol is ``<client id>-<uuid>``, a static member's is
-``<group.instance.id>-<uuid>``; the new protocols' ids hold no name. Where no client id is told, the
-instance id or the member id stands for it. A member that comes back has a new member id: it is the
-one of the same name that was removed before, so that its series and its episode go on.
+``<group.instance.id>-<uuid>``; the new protocols' ids hold no name. Without a client id, the
+instance id or the member id stands for it. A member that comes back has a new member id. It is the
+removed one of the same name, so its series and its episode go on.
 """
 
 import re
@@ -30,11 +30,11 @@ class GroupMember:
 
     member: Member
     slot: int
-    """Which one of those with the same name in the group."""
+    """Its number among the members of the same name in the group."""
     status: RebalanceStatus = NONE
     """The highest code that it was given since its last end."""
     last: RebalanceStatus = NONE
-    """The last one: several lines tell the same."""
+    """The last one: several lines report the same."""
     in_round: bool = False
     """The generation that was made has it."""
     out: bool = False
@@ -46,7 +46,7 @@ class GroupMember:
 
 @dataclass(slots=True, kw_only=True)
 class CoordinatorGroup:
-    """One group. Its members stand in the order in which they were last named."""
+    """One group. Its members stand in the order of their last lines."""
 
     name: str
     cluster: str = ""
@@ -54,12 +54,12 @@ class CoordinatorGroup:
     parties: dict[str, GroupMember] = field(default_factory=dict)
     """By member id."""
     explained: bool = False
-    """New protocols: a cause was told since the last target assignment."""
+    """New protocols: a cause was reported since the last target assignment."""
     left: list[str] = field(default_factory=list)
-    """The last member ids that have gone by LeaveGroup: two lines tell it, in either order."""
+    """The last member ids that have gone by LeaveGroup: two lines report it, in either order."""
 
     def resolve(self, member_id: str, seen: Mapping[str, str]) -> GroupMember:
-        """Find or make a member, and put it last."""
+        """Find or create a member, and put it last."""
         party = self.parties.pop(member_id, None) or self._take_returning(member_id, seen)
         if party is None:
             party = self._create_member(member_id, seen)
@@ -85,7 +85,7 @@ class CoordinatorGroup:
         return [party for party in self.parties.values() if not party.out]
 
     def surplus(self, members: int) -> list[GroupMember]:
-        """Return whom the broker cannot mean any more: it has so many, we know of more."""
+        """Return members beyond the broker's count, the longest unnamed first."""
         inside = self.inside
         return inside[: max(0, len(inside) - members)]
 
@@ -126,6 +126,6 @@ class CoordinatorGroup:
 
 
 def _parse_client_id(member_id: str) -> str | None:
-    """Return what stands before the UUID."""
+    """Return the part before the UUID."""
     name, uuid = member_id[:-_UUID_CHARS], member_id[-_UUID_CHARS:]
     return name if name and _UUID.fullmatch(uuid) else None

@@ -1,4 +1,4 @@
-"""What one line of a broker's log says of one member, as signals."""
+"""Signals of one broker log line for one member."""
 
 from agent.sources.broker_logs.membership import NONE, CoordinatorGroup, GroupMember
 from agent.sources.lines.dialect import LogEvent
@@ -14,7 +14,7 @@ _NO_WORDS = {"", "not provided"}
 
 
 def read_client_reason(event: LogEvent) -> str | None:
-    """Return the client's own reason (KIP-800), which clients below 3.2 and many others lack."""
+    """Return the client's own reason (KIP-800), absent from clients below 3.2 and many others."""
     words = event.captures.get("client_reason", "").strip()
     return None if words in _NO_WORDS else words
 
@@ -42,11 +42,11 @@ def report_join(party: GroupMember, event: LogEvent, at: float) -> list[Signal]:
     """Return the cause of a join that began a rebalance, as the client or the broker gives it."""
     words, told = read_client_reason(event), event.captures.get("reason")
     cause = None if words is None else parse_join_reason(words)
-    # at once, Streams follows up 10, 12 or 13: which of them, only the assignment before has told
+    # of Streams' follow-ups at once (10, 12 or 13), the assignment before has reported the kind
     status = NONE if cause is None or cause.due_ms == 0 else cause.status
     adds = "adds" in event.captures and party.member.group_instance_id is None
     if status is NONE and adds and not party.at_once:
-        status = RebalanceStatus.NEW_MEMBER  # 2.8 does not print that it asked for a member id
+        status = RebalanceStatus.NEW_MEMBER  # 2.8 does not print its request for a member id
     if status is NONE:
         note = build_signal(party, SignalKind.NOTE, at, reason=words or told)
         return [note, build_signal(party, SignalKind.JOIN, at)]
@@ -64,7 +64,7 @@ def report_join(party: GroupMember, event: LogEvent, at: float) -> list[Signal]:
 def report_others(
     group: CoordinatorGroup, named: list[GroupMember], event: LogEvent, at: float
 ) -> list[Signal]:
-    """Return the 1 of everyone who has to join again for somebody else."""
+    """Return CoordinatorRequested (1) for each member that must rejoin because of another one."""
     reason = event.captures.get("reason")
     idle = [p for p in group.inside if p.status is NONE and not any(p is n for n in named)]
     return [s for party in idle for s in raise_once(party, COORDINATOR_REQUESTED, at, reason)]
@@ -77,7 +77,7 @@ def raise_once(
     reason: str | None,
     layer: FollowUp | None = None,
 ) -> list[Signal]:
-    """Return the raise, once: several lines tell the same."""
+    """Return the raise, once: several lines report the same."""
     if party.last is status:
         return []
     party.last, party.status = status, max(party.status, status)

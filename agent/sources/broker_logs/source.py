@@ -1,4 +1,4 @@
-"""Tails brokers' logs: what their group coordinators print of every group of the cluster.
+"""The source of type ``broker_log``: group coordinators' lines about every group of the cluster.
 
 Lines: `agent.sources.broker_logs.dialects`; their meaning:
 `agent.sources.broker_logs.coordinator_interpreter`. Rotation, checkpoints and faults are the log
@@ -25,7 +25,7 @@ class BrokerLogSource:
 
     kind = "broker_log"
 
-    def __init__(  # noqa: PLR0913 - what the composition root knows
+    def __init__(  # noqa: PLR0913 - the composition root's parts
         self,
         config: BrokerLogConfig,
         *,
@@ -65,7 +65,7 @@ class BrokerLogSource:
         return self._log.watermark(now)
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return each log's place and what is known of its groups."""
+        """Return each log's position and the state of its groups."""
         return self._log.checkpoint()
 
     def _record_departure(self, stream: str, at: float) -> None:
@@ -73,5 +73,5 @@ class BrokerLogSource:
 
 
 def create_broker_dialects() -> Dialects:
-    """Return what brokers of all versions print."""
+    """Return the dialects of brokers of all versions."""
     return Dialects(all=load_broker_dialects())

@@ -20,7 +20,7 @@ from agent.sources.capture.bpf import (
     FilterRule,
 )
 from agent.wire.connection import looks_like_request
-from agent.wire.tcp.packets import ACK, FIN, RST, SYN, Segment
+from agent.wire.tcp.packets import ACK, FIN, RST, SYN, TcpSegment
 
 UNPROVEN_BYTES = 1 << 20
 """Bytes that a connection may carry before its first group request: logins, metadata."""
@@ -85,7 +85,7 @@ class ConnectionClassifier:
             for ends, each in self._followed.items()
         }
 
-    def classify(self, segment: Segment) -> PacketAction:
+    def classify(self, segment: TcpSegment) -> PacketAction:
         """Return the handling of a segment, and learn from it."""
         asks = int.from_bytes(segment.target[-2:], "big") in self.ports
         ends = ConnectionKey(*((segment.source, segment.target)[:: 1 if asks else -1]))
@@ -115,7 +115,7 @@ class ConnectionClassifier:
         return PacketAction.SKIP if followed is None else PacketAction.READ
 
     def _follow(
-        self, ends: ConnectionKey, followed: FollowedConnection, segment: Segment, *, asks: bool
+        self, ends: ConnectionKey, followed: FollowedConnection, segment: TcpSegment, *, asks: bool
     ) -> PacketAction:
         key = _api_key(segment.data) if asks else None
         if ends in self._followed:
@@ -140,7 +140,7 @@ class ConnectionClassifier:
         return PacketAction.READ
 
     def _is_uninteresting(
-        self, followed: FollowedConnection, key: int | None, segment: Segment, *, asks: bool
+        self, followed: FollowedConnection, key: int | None, segment: TcpSegment, *, asks: bool
     ) -> bool:
         """Return whether a connection without a group request so far will have none."""
         followed.seen_bytes += len(segment.data)

@@ -1,7 +1,7 @@
-"""Events that users' own processes post: lines of JSON, read strictly, and what each means.
+"""Events that users' own processes post: lines of JSON, read strictly, and their meaning.
 
-``docs/events.md`` is the contract. An event is what a consumer's own callbacks know, and they
-seldom know why: ``revoked`` and ``lost`` are joins without a visible cause unless a ``code`` tells
+``docs/events.md`` is the contract. An event reports a consumer's own callbacks, and they seldom
+have the cause: ``revoked`` and ``lost`` are joins without a visible cause, unless a ``code`` names
 it, or the cooperative protocol takes partitions away (10).
 """
 
@@ -44,7 +44,7 @@ _FATAL = {
 
 
 class EventKind(StrEnum):
-    """What a consumer can tell of itself."""
+    """The kinds of events of a consumer."""
 
     ASSIGNED = "assigned"
     REVOKED = "revoked"
@@ -62,7 +62,7 @@ _PLAIN = {
 
 
 class PostedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event; fields that we do not know are passed over."""
+    """One event; unknown fields are passed over."""
 
     event: EventKind
     group: _Name
@@ -70,7 +70,7 @@ class PostedEvent(msgspec.Struct, frozen=True, kw_only=True):
     ts: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     """When it happened; without it, when it arrived."""
     process: _Name | None = None
-    """What tells this consumer from others of the same client id; without it, the sender's host."""
+    """Sets consumers of the same client id apart; without it, the sender's host does."""
     member_id: _Name | None = None
     group_instance_id: _Name | None = None
     generation: _Generation | None = None
@@ -84,7 +84,7 @@ class PostedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventError(DecodeError):
-    """A line that the sender must change: which one, which field, found and wanted."""
+    """A line that the sender must change: its number, its field, found and wanted."""
 
 
 _decoder = msgspec.json.Decoder(PostedEvent)
@@ -102,7 +102,7 @@ def read_events(body: bytes, arrival_at: float) -> list[PostedEvent]:
 
 
 def build_signal(event: PostedEvent, *, sender: str, cluster: str, arrival_at: float) -> Signal:
-    """Return what an event means. ``sender`` is the host that it came from."""
+    """Return an event's signal. ``sender`` is the host that it came from."""
     member = Member(
         cluster=cluster,
         group=event.group,
@@ -139,7 +139,7 @@ def _read_event(line: bytes, number: int, arrival_at: float) -> PostedEvent:
 
 
 def _format_error(error: Exception) -> str:
-    """Put the field first, as all our errors do."""
+    """Format a message with the field first."""
     text = str(error)
     match = _FIELD.search(text)
     if match is None:

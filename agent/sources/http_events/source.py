@@ -1,9 +1,9 @@
 """Events and statistics that users' processes post over HTTP; the agent's server hands them in.
 
-Theory of operation. A body counts whole or not at all. Who may post shows a bearer token, which is
-read anew for each body, so it can be changed while the agent runs; without a token file only this
-machine may. What arrives too fast is refused before it is read, and the sender told when to come
-again. A member that ever said ``alive`` and then falls silent has gone.
+Theory of operation. A body counts whole or not at all. Senders show a bearer token, which is read
+again for each body, so it can be changed while the agent runs; without a token file only this
+machine may post. A body that comes too fast is refused before it is read, with a time to come
+again. A member that once reported ``alive`` and then falls silent has gone.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from metrics.model.signals import Signal
 
 TICK_S = 1.0
 ALIVE_S = 180.0
-"""How long a member that says that it is alive may say nothing: six times the helper's interval."""
+"""Longest silence of a member that reports to be alive: six times the helper's interval."""
 _BURST_S = 10.0
 _SENDER_LIMIT = 1_000
-"""Hosts whose statistics are remembered."""
+"""Hosts with remembered statistics."""
 _ALIVE_LIMIT = 50_000
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class HttpConfig:
     max_lines_per_second: int = 1_000
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check the values beyond their types.
 
         Raises:
             ConfigError: a limit of nothing.
@@ -59,7 +59,7 @@ class HttpConfig:
 
     @property
     def name(self) -> str:
-        """What the source is called in metrics; there is one at most."""
+        """The source's name in metrics; there is one at most."""
         return "http"
 
 
@@ -67,7 +67,7 @@ class PostRefusedError(RebalanceAgentError):
     """A body that was not taken; ``status`` is HTTP's."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: int = 0) -> None:
-        """``reason`` is what is counted."""
+        """``reason`` is the counter's label."""
         super().__init__(message)
         self.status, self.reason, self.retry_after_s = status, reason, retry_after_s
 
@@ -96,7 +96,7 @@ class HttpSource:
         self._alive: dict[str, float] = {}
         self._senders: dict[tuple[str, str | None], StatsParser] = {}
         self._evicted: list[str] = []
-        """Streams whose end is not told yet."""
+        """Origins with an end that is not reported yet."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Let bodies in until cancelled."""
@@ -109,11 +109,11 @@ class HttpSource:
             self._emit, self.health.up = None, False
 
     def watermark(self, now: float) -> float:
-        """Return ``now``: what was posted is taken at once."""
+        """Return ``now``: posted lines are taken at once."""
         return now
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return nothing: senders keep what was not taken."""
+        """Return nothing: senders keep refused bodies."""
         return {}
 
     def check(self, sender: str, authorization: str | None) -> None:
@@ -189,7 +189,7 @@ class HttpSource:
         self._count(refused.reason, 1)
 
     def tick(self, detach: Detach) -> None:
-        """Look for members that have fallen silent."""
+        """Detach members that have fallen silent."""
         now = self._clock()
         while self._evicted:
             detach(self._evicted.pop(), now)
@@ -206,7 +206,7 @@ class HttpSource:
                 detach(parser.interpreter.departed_origins.pop(), now)
 
     def _get_parser(self, sender: str, group: str | None) -> StatsParser:
-        """Find or make what is remembered of a host's statistics, and put it last."""
+        """Find or create the parser of a host's statistics, and put it last."""
         parser = self._senders.pop((sender, group), None)
         if parser is None:
             view = StatisticsInterpreter(

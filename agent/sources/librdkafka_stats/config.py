@@ -13,12 +13,12 @@ class StatsConfig:
     path: str
     """A Unix socket (``*.sock``), a file, or a glob of files."""
     group: str | None = None
-    """Of clients whose objects have no ``group_id``: librdkafka itself does not tell it."""
+    """For clients without ``group_id`` in their objects: librdkafka itself does not report it."""
     group_type: StatsGroupType = StatsGroupType.CLASSIC
     """``consumer`` with ``group.protocol=consumer``."""
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check the values beyond their types.
 
         Raises:
             ConfigError: no path.
@@ -29,5 +29,5 @@ class StatsConfig:
 
     @property
     def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
+        """The source's name in metrics and in the checkpoint."""
         return f"librdkafka_stats:{self.path}"

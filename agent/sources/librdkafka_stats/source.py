@@ -2,7 +2,7 @@
 
 A path that ends in ``.sock`` is a socket: users' processes connect and write one JSON object a
 line, each process by its own connection. Any other path is a file of such lines, or a glob of
-files, which is followed through rotation and restarts like a log. What the objects mean:
+files, which is followed through rotation and restarts like a log. The objects' meaning:
 `agent.sources.statistics.interpreter`.
 """
 
@@ -22,7 +22,7 @@ from agent.sources.statistics.line_parser import StatsParser
 from metrics.model.signals import Signal
 
 TICK_S = 1.0
-"""How often clients that have fallen silent are looked for."""
+"""Interval of the search for silent clients."""
 _SOCKET = ".sock"
 
 
@@ -31,7 +31,7 @@ class StatsSource:
 
     kind = "librdkafka_stats"
 
-    def __init__(  # noqa: PLR0913 - what the composition root knows
+    def __init__(  # noqa: PLR0913 - the composition root's parts
         self,
         config: StatsConfig,
         *,
@@ -74,11 +74,11 @@ class StatsSource:
         return self._reader.watermark(now)
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return each file's place and what its clients last showed; a socket has neither."""
+        """Return each file's position and its clients' last observations; a socket has neither."""
         return self._reader.checkpoint()
 
     def tick(self, emit: Emit, detach: Detach) -> None:
-        """Look for clients that have fallen silent or gone."""
+        """Find clients that are silent or gone."""
         now = self._clock()
         for view in self._interpreters:
             self._emit(view.advance(now), emit)

@@ -1,7 +1,7 @@
 """A Unix socket to which users' processes write statistics, one JSON object a line.
 
-A process is known by its id, which the kernel tells; what it was ends with its connection. Nothing
-is answered, so a writer never waits for the agent but for room in the socket's buffer.
+A process is known by its id from the kernel; its clients end with its connection. The socket writes
+nothing back, so a writer waits only for room in the socket's buffer.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _log = logging.getLogger(__name__)
 
 
 class StatsSocket:
-    """Listens until cancelled; the path is made anew at the start and removed at the end."""
+    """A listener; it creates the path at its start and removes it at its end."""
 
     def __init__(
         self, path: str, parser: Callable[[str], StatsParser], clock: Callable[[], float]
     ) -> None:
-        """``parser`` makes one for each connection's stream."""
+        """``parser`` creates one for each connection's stream."""
         self.health = SourceHealth()
         self._path, self._parser, self._clock = Path(path), parser, clock
         self._open: set[asyncio.Task[None]] = set()
         self._reported_error = ""
 
     async def run(self, emit: Emit, _: Detach) -> None:
-        """Listen; where that cannot be done, try again later."""
+        """Listen; after a failure try again later."""
         while True:
             try:
                 self._clear_path()
@@ -62,11 +62,11 @@ class StatsSocket:
                 self._path.unlink(missing_ok=True)
 
     def watermark(self, now: float) -> float:
-        """Return ``now``: what was written is read at once."""
+        """Return ``now``: written lines are read at once."""
         return now
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return nothing: what was written cannot be read again."""
+        """Return nothing: written lines cannot be read again."""
         return {}
 
     def _clear_path(self) -> None:
@@ -96,7 +96,7 @@ class StatsSocket:
         try:
             while data := await reader.read(_BLOCK_BYTES):
                 self._handle_data(parser, data, emit)
-                await asyncio.sleep(0)  # a writer that never stops holds up nobody
+                await asyncio.sleep(0)  # a writer that never stops delays no other
         except ConnectionError:
             self._count("connection")
         finally:
@@ -130,7 +130,7 @@ class StatsSocket:
 
 
 def _read_peer_pid(writer: asyncio.StreamWriter) -> int:
-    """Return the process id of the other end, as its own namespace or ours has it."""
+    """Return the process id of the other end, in its own namespace or the agent's."""
     peer = writer.get_extra_info("socket")
     pid, _, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     return int(pid)

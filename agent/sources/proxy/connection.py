@@ -67,7 +67,7 @@ class ProxiedConnection:
         client: Endpoint,
         broker: Endpoint,
         decoder: ConnectionDecoder,
-        passage: FrameForwarder,
+        forwarder: FrameForwarder,
         left: Callable[[Ready], None],
     ) -> None:
         """Start to pass bytes.
@@ -75,9 +75,9 @@ class ProxiedConnection:
         ``broker_closed`` is called at the broker's end, and calls back when the client may see it.
         """
         self._loop, self._client, self._broker, self._broker_closed = loop, client, broker, left
-        self.decoder, self.forwarder, self.decode_queue = decoder, passage, loop.decode_queue
-        self._requests = Relay(client, broker, passage.requests, loop.pipes, REQUESTS)
-        self._responses = Relay(broker, client, passage.responses, loop.pipes, RESPONSES)
+        self.decoder, self.forwarder, self.decode_queue = decoder, forwarder, loop.decode_queue
+        self._requests = Relay(client, broker, forwarder.requests, loop.pipes, REQUESTS)
+        self._responses = Relay(broker, client, forwarder.responses, loop.pipes, RESPONSES)
         self._client_ready: Ready = partial(self._ready, self._requests, self._responses)
         self._broker_ready: Ready = partial(self._ready, self._responses, self._requests)
         self._client_mask = self._broker_mask = 0
@@ -148,14 +148,14 @@ class ProxiedConnection:
 
     def _update(self, *, more: bool) -> None:
         """Act on the state after a move."""
-        requests, answers = self._requests, self._responses
-        ends = self._draining or requests.ended or answers.ended
+        requests, responses = self._requests, self._responses
+        ends = self._draining or requests.ended or responses.ended
         if requests.ended and not self.decoder.opaque:  # no client reads the later responses
             self.decode_queue.end(self.decoder)
         if ends and self._is_over():
             self._end()
             return
-        if ends or requests.wants_write or answers.wants_write or not self._waits:
+        if ends or requests.wants_write or responses.wants_write or not self._waits:
             self._watch()
         if more and not self._queued:
             self._queued = True
@@ -172,18 +172,18 @@ class ProxiedConnection:
         self._broker_closed(self.close)
 
     def _is_over(self) -> bool:
-        requests, answers = self._requests, self._responses
+        requests, responses = self._requests, self._responses
         if self._draining:
             requests.is_paused = self.forwarder.requests.is_between_frames
-            if self.forwarder.is_idle and not (requests.wants_write or answers.wants_write):
+            if self.forwarder.is_idle and not (requests.wants_write or responses.wants_write):
                 return True
         # A broker that has ended takes no more requests. A client that has ended may still read.
-        return answers.finished or (requests.finished and self.forwarder.is_idle)
+        return responses.finished or (requests.finished and self.forwarder.is_idle)
 
     def _watch(self) -> None:
-        requests, answers = self._requests, self._responses
-        client = EPOLLIN * requests.wants_read | EPOLLOUT * answers.wants_write
-        broker = EPOLLIN * answers.wants_read | EPOLLOUT * requests.wants_write
+        requests, responses = self._requests, self._responses
+        client = EPOLLIN * requests.wants_read | EPOLLOUT * responses.wants_write
+        broker = EPOLLIN * responses.wants_read | EPOLLOUT * requests.wants_write
         if client != self._client_mask:
             self._client_mask = client
             self._loop.watch(self._client.fd, client, self._client_ready)

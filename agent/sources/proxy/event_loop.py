@@ -240,18 +240,18 @@ class ProxyLoop:
             ours = self.ports.get_or_assign(HostPort(host, port))
             return None if ours is None else (here, ours)
 
-        def opened(client: Endpoint, broker: Endpoint, node: HostPort) -> None:
+        def connect(client: Endpoint, broker: Endpoint, node: HostPort) -> None:
             decoder = ConnectionDecoder(client=peer, server=node, counts=self.counts)
-            passage = FrameForwarder(route, self.counts, *self.decode_queue.bind(decoder))
+            forwarder = FrameForwarder(route, self.counts, *self.decode_queue.bind(decoder))
             self._connections.add(
-                ProxiedConnection(self, client, broker, decoder, passage, listener.check_broker)
+                ProxiedConnection(self, client, broker, decoder, forwarder, listener.check_broker)
             )
 
         handshake = Handshake(
             self,
             client,
             tls.broker,
-            opened=opened,
+            opened=connect,
             unreached=listener.record_result,
             deadline_at=time.monotonic() + terms.setup_s,
         )

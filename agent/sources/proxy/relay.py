@@ -16,9 +16,9 @@ from agent.sources.proxy.pipe_pool import PipePool
 from agent.sources.proxy.socket_endpoint import CHUNK_BYTES, Endpoint
 from agent.wire.proxying.frame_forwarder import FRAME_BYTES_MAX
 
-_SPLICE_MIN_BYTES = CHUNK_BYTES """A body with a shorter rest behind its first read is copied:
-cheaper than a pipe. A spliced body is spliced to its end: its last bytes would take another turn.
-"""
+_SPLICE_MIN_BYTES = CHUNK_BYTES
+"""A body with a shorter rest behind its first read is copied: cheaper than a pipe. Splicing goes on
+to the end of a body: its last bytes would take another turn."""
 _TURN_BYTES = 4 << 20
 """Bytes of a body in one turn, before other connections have theirs."""
 _ROUNDS = 8
@@ -39,11 +39,10 @@ class SpliceTuning(NamedTuple):
 
 
 RESPONSES = SpliceTuning(pipe_bytes=64 << 10, await_bytes=1 << 20)
-"""Pipes of 128 KiB take a little less CPU for a slow reader, and a tenth more for a fast one; so does
-a wait for 2 MiB. With 768 KiB and SPLICE_F_MORE a third of the throughput was left: the kernel
+"""Pipes of 128 KiB take a little less CPU for a slow reader, and a tenth more for a fast one; so
+does a wait for 2 MiB. With 768 KiB and SPLICE_F_MORE a third of the throughput was left: the kernel
 keeps bytes back from the reader. To stop at a short piece costs a fifth more: a pipe is full with
-16 of them, and more is there.
-"""
+16 of them, and more is there."""
 REQUESTS = SpliceTuning(
     pipe_bytes=1 << 20, await_bytes=768 << 10, flags=os.SPLICE_F_MORE, shuts_down_target=True
 )
@@ -60,10 +59,10 @@ class FrameFilter(Protocol):
 
     @property
     def rewrites(self) -> Sized:
-        """Not empty while the next frame may change; else all passes if nothing is `withheld`."""
+        """Not empty while the next frame may change; else all passes if nothing is `pending`."""
 
     @property
-    def withheld(self) -> Sized:
+    def pending(self) -> Sized:
         """Bytes that were taken and have not gone on."""
 
     def feed(self, data: bytes) -> bytes:
@@ -157,7 +156,7 @@ class Relay:
             self.ended = True
             return True
         flow, out = self._filter, data
-        rewrites = bool(flow.rewrites or flow.withheld)
+        rewrites = bool(flow.rewrites or flow.pending)
         if rewrites:
             out = flow.feed(data)
         if out:
@@ -221,8 +220,8 @@ class Relay:
     def _splice_body(self) -> int:
         """Do as `_splice`, and update nothing but the bytes in the pipe.
 
-        A gigabyte takes 20,000 rounds with cold caches: each flag of a call costs as much as the kernel's
-        work. All descriptors are non-blocking, so splices are without a flag.
+        A gigabyte takes 20,000 rounds with cold caches: each flag of a call costs as much as the
+        kernel's work. All descriptors are non-blocking, so splices are without a flag.
         """
         left = body = self.body
         flags = self._tuning.flags if _is_within_frame(body) else 0

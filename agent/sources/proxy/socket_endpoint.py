@@ -8,9 +8,8 @@ from typing import Protocol
 CHUNK_BYTES = 16 << 10
 """Size of a read at frame starts; longer bodies are spliced."""
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-"""A vanished peer is noticed after two minutes; one that owes an acknowledgement when the kernel has
-sent it again long enough, some 15 minutes (net.ipv4.tcp_retries2).
-"""
+"""A vanished peer is noticed after two minutes; one that owes an acknowledgement after the kernel's
+retransmissions, some 15 minutes (net.ipv4.tcp_retries2)."""
 _WANTS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 

@@ -1,20 +1,19 @@
-"""From librdkafka's statistics (`cgrp`) to signals: one JSON object per client and interval.
+"""Meaning of librdkafka's statistics (`cgrp`): one JSON object per client and interval.
 
-Theory of operation. Statistics are looks at a client, not events: between two of them anything may
-have happened. A rebalance shows as a ``join_state`` that is not ``steady``, or as a higher
-``rebalance_cnt``; ``rebalance_age`` dates its last step. One that fits between two looks has no
-length.
+Theory of operation. Statistics are observations of a client, not events: between two of them
+anything may have happened. A rebalance shows as a ``join_state`` that is not ``steady``, or as a
+higher ``rebalance_cnt``; ``rebalance_age`` dates its last step. One that fits between two
+observations has no length.
 
 ``rebalance_reason`` is the last reason and is not cleared, and only a client that gives up all its
-partitions sets it: an eager one always, a cooperative one when it was dropped or removed. So a
-reason counts where its text has changed; the same text again counts only as 1, which is no cause.
-``unsubscribe`` is a close or a changed subscription, and "Metadata for subscribed topic(s) has
-changed" follows a first join, a changed subscription and a grown topic alike: no codes. So this
-shows 1, 3, 4 and 5; every other join is one without a visible cause.
+partitions sets it: an eager one always, a cooperative one after a drop or a removal. So a reason
+counts if its text has changed; the same text again counts only as CoordinatorRequested (1), which
+is no cause. ``unsubscribe`` is a close or a changed subscription, and "Metadata for subscribed
+topic(s) has changed" follows a first join, a changed subscription and a grown topic alike: no
+codes. So this shows 1, 3, 4 and 5; every other join is one without a visible cause.
 
 A client hands statistics out when it polls. One that is silent for `SILENT_INTERVALS` of its own
-intervals while its group rebalances is suspected to be the one that all wait for: that is a note,
-no code.
+intervals while its group rebalances is a suspected straggler: that is a note, no code.
 
 Sources: https://github.com/confluentinc/librdkafka/blob/v2.15.0/STATISTICS.md and, for the texts,
 rd_kafka_cgrp_revoke_all_rejoin's callers in rdkafka_cgrp.c of the same tag.
@@ -33,9 +32,9 @@ SILENT_INTERVALS = 3
 _CLIENT_LIMIT = 5_000
 """Clients remembered of one stream; the longest silent goes first."""
 FORGET_S = 300.0
-"""A client that said nothing for so long has gone: the others speak at every interval."""
+"""A client that is silent for so long has gone: the others report at every interval."""
 _STEADY, _STABLE = "steady", {"steady", "init", "wait-metadata"}
-"""Join states; whoever is at rest waits for nobody of its group."""
+"""Join states; a stable client does not wait for its group."""
 _SUSPECTED = "suspected straggler: no statistics while its group rebalances"
 _FATAL = "consumer fenced by newer instance"
 _CAUSES = {
@@ -49,7 +48,7 @@ _CAUSES = {
 
 
 class StatsGroupType(StrEnum):
-    """Which protocol the clients speak; librdkafka does not tell it."""
+    """The clients' group protocol; librdkafka does not report it."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -66,7 +65,7 @@ class Cgrp(msgspec.Struct, frozen=True):
 
 
 class StatisticsObject(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts of one statistics object; librdkafka itself does not tell the group."""
+    """The used part of a statistics object; librdkafka itself does not report the group."""
 
     name: str
     client_id: str
@@ -85,7 +84,7 @@ _decoder = msgspec.json.Decoder(StatisticsObject)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientObservation:
-    """What a client's last statistics showed. ``at`` is Unix seconds."""
+    """A client's last statistics. ``at`` is Unix seconds."""
 
     member: Member
     cgrp: Cgrp
@@ -93,7 +92,7 @@ class ClientObservation:
     ts: int
     age: int
     clock_offset_s: float
-    """Unix time less the client's monotonic clock, as near as whole seconds tell."""
+    """Unix time less the client's monotonic clock, within the precision of whole seconds."""
     interval_s: float | None = None
     """The shortest pause between two looks so far."""
     is_suspected: bool = False
@@ -111,26 +110,26 @@ class ClientObservation:
 
 @dataclass(slots=True, kw_only=True)
 class StatisticsInterpreter:
-    """Takes the statistics of one stream: a file, a connection, a host that posts them."""
+    """An interpreter of one stream of statistics: a file, a connection, a host that posts them."""
 
     stream: str
     group: str | None = None
-    """Of clients whose lines do not name one."""
+    """For clients without a group in their lines."""
     group_type: StatsGroupType = StatsGroupType.CLASSIC
     cluster: str = ""
     host: str = ""
     looks: dict[str, ClientObservation] = field(default_factory=dict)
     last_at: float | None = None
     without_group: int = 0
-    """Statistics of consumers whose group nobody has named."""
+    """Statistics of consumers without a known group."""
     departed_origins: list[str] = field(default_factory=list)
-    """Streams of clients that have gone, for the source to take."""
+    """Origins of departed clients, for the source to take."""
     evicted: int = 0
     """Of them, those that had to go because there were too many."""
     has_ended: bool = False
 
     def take(self, line: bytes) -> list[Signal]:
-        """Take one JSON object; producers and consumers without a group say nothing.
+        """Take one JSON object; producers and consumers without a group have no signals.
 
         Raises:
             msgspec.DecodeError: it is none, or not librdkafka's.
@@ -157,7 +156,7 @@ class StatisticsInterpreter:
         )
 
     def advance(self, now: float) -> list[Signal]:
-        """Let time pass until Unix seconds ``now``: note who is waited for, forget who has gone."""
+        """Let time pass until Unix seconds ``now``: note suspected stragglers, forget others."""
         busy = {look.member.group for look in self.looks.values() if look.is_busy}
         out = []
         for name, look in list(self.looks.items()):
@@ -175,7 +174,7 @@ class StatisticsInterpreter:
             self._forget(name)
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs, in types that JSON can carry."""
+        """Return the state for a restart, in types that JSON can carry."""
         state: dict[str, Any] = msgspec.to_builtins({"looks": self.looks, "last_at": self.last_at})
         return state
 
@@ -226,7 +225,7 @@ def _report_first(now: ClientObservation) -> list[Signal]:
 
 
 def _compare(before: ClientObservation, now: ClientObservation) -> list[Signal]:
-    """Return what has happened to a client between two looks."""
+    """Return the signals of a client's change between two observations."""
     moved = now.cgrp.rebalance_cnt > before.cgrp.rebalance_cnt
     turned_at = now.at
     if moved:
@@ -246,7 +245,7 @@ def _compare(before: ClientObservation, now: ClientObservation) -> list[Signal]:
 
 
 def _find_cause(before: ClientObservation, now: ClientObservation) -> RebalanceStatus:
-    """Return the code of a reason that is new, or of a new rebalance for the others' sake."""
+    """Return the code of a new reason, or of a new rebalance for other members."""
     status = _CAUSES.get(now.cgrp.rebalance_reason, RebalanceStatus.NONE)
     if now.cgrp.rebalance_reason != before.cgrp.rebalance_reason:
         return status

@@ -1,4 +1,4 @@
-"""Lines of statistics in any pieces, signals out; what is no statistics object is counted."""
+"""Lines of statistics in any pieces in, signals out; other lines are counted."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ LINE_LIMIT = 4 << 20
 
 @dataclass(slots=True, kw_only=True)
 class StatsCounts:
-    """What a stream has shown so far."""
+    """Counts of a stream."""
 
     unread: int = 0
     long: int = 0
@@ -52,7 +52,7 @@ class StatsParser:
         return out
 
     def flush(self) -> list[Signal]:
-        """Return what a last line without its newline says."""
+        """Return the signals of a last line without its newline."""
         return self.feed(b"\n", 0.0) if self._carry else []
 
     def horizon(self) -> float | None:
@@ -64,7 +64,7 @@ class StatsParser:
         return None
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs to go on behind the last complete line."""
+        """Return the state for a restart behind the last complete line."""
         return {"skipping": self._skipping, "view": self.interpreter.state()}
 
     def restore(self, state: dict[str, Any]) -> None:

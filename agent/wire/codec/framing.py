@@ -33,7 +33,7 @@ class Framer:
         self._need = 0
 
     @property
-    def buffered_bytes(self) -> int:
+    def buffer_bytes(self) -> int:
         """Bytes that have arrived of an incomplete frame."""
         return len(self._buffer)
 

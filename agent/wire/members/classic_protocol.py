@@ -104,27 +104,27 @@ def _report_reason(member: WireMember, reason: str, at: float) -> list[Signal]:
     return member.report_cause(cause.status, at, reason, layer)
 
 
-def handle_join_response(member: WireMember, answer: JoinResponse, at: float) -> list[Signal]:
+def handle_join_response(member: WireMember, response: JoinResponse, at: float) -> list[Signal]:
     """Return the signals of a JoinGroup response; the member id was learned before."""
-    if answer.error:
-        return _handle_error(member, answer.error, "JoinGroup", at)
-    member.generation = answer.generation
-    member.learn(assignor=answer.protocol, leader=answer.leader or None)
+    if response.error:
+        return _handle_error(member, response.error, "JoinGroup", at)
+    member.generation = response.generation
+    member.learn(assignor=response.protocol, leader=response.leader or None)
     return [] if member.reported_causes else [member.build_signal(SignalKind.JOIN, at)]
 
 
 def handle_sync_response(
-    member: WireMember, answer: SyncResponse, counts: Counter[str], at: float
+    member: WireMember, response: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
     """Return the end of a rebalance, with the follow-up that its assignment requests."""
-    if answer.error:
-        return _handle_error(member, answer.error, "SyncGroup", at)
+    if response.error:
+        return _handle_error(member, response.error, "SyncGroup", at)
     if member.identity.protocol_type == _CONNECT:
-        return _complete_worker(member, answer, counts, at)
+        return _complete_worker(member, response, counts, at)
     follow_up = layer = gained = None
     if member.identity.protocol_type == _CONSUMER:
         assignment = _read_or_count(
-            embedded.read_assignment, answer.assignment, counts, "assignment"
+            embedded.read_assignment, response.assignment, counts, "assignment"
         )
         if assignment is not None:
             follow_up = _find_revocation(member, assignment, at)
@@ -151,11 +151,11 @@ def _complete(
 
 
 def _complete_worker(
-    member: WireMember, answer: SyncResponse, counts: Counter[str], at: float
+    member: WireMember, response: SyncResponse, counts: Counter[str], at: float
 ) -> list[Signal]:
     """Return the same of a Connect worker; its leader may have failed to assign anything."""
     read = connect_assignment.read_assignment
-    assignment = _read_or_count(read, answer.assignment, counts, "connect_assignment")
+    assignment = _read_or_count(read, response.assignment, counts, "connect_assignment")
     if assignment is None or not (assignment.failure or assignment.revoked):
         return _complete(member, at, None, None)
     if assignment.failure is not None:

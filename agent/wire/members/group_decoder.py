@@ -183,61 +183,65 @@ class GroupDecoder:
             return []
         return [victim.build_signal(SignalKind.NOTE, request.at, reason=leaver.reason)]
 
-    def _handle_response(self, answer: DecodedResponse) -> list[Signal]:
-        request = answer.request
-        match answer.message:
+    def _handle_response(self, response: DecodedResponse) -> list[Signal]:
+        request = response.request
+        match response.message:
             case ClusterMetadata(cluster_id=cluster_id, brokers=brokers):
                 self._learn_ports(brokers)
                 if cluster_id is not None:
                     self.registry.learn_cluster(request.connection.server, cluster_id)
             case CoordinatorNodes(nodes=nodes):
                 self._learn_ports(nodes)
-        asked = self.registry.take_context(request)
-        if asked is None:
+        context = self.registry.take_context(request)
+        if context is None:
             return []
-        member = asked.member.merged_into or asked.member
+        member = context.member.merged_into or context.member
         return (
             []
-            if asked.incarnation < member.incarnation
-            else self._handle_member_response(member, answer)
+            if context.incarnation < member.incarnation
+            else self._handle_member_response(member, response)
         )
 
-    def _handle_member_response(self, member: WireMember, answer: DecodedResponse) -> list[Signal]:
-        request, at = answer.request, answer.at
-        match request.message, answer.message:
+    def _handle_member_response(
+        self, member: WireMember, response: DecodedResponse
+    ) -> list[Signal]:
+        request, at = response.request, response.at
+        match request.message, response.message:
             case JoinRequest(), JoinResponse() as joined:
                 member = self.registry.assign_id(member, joined.member_id)
                 return classic.handle_join_response(member, joined, at)
             case GroupHeartbeatRequest() as heartbeat, GroupHeartbeatResponse() as beat:
                 member = self.registry.assign_id(member, beat.member_id)
                 return consumer_group.handle_response(member, heartbeat, request.at, beat, at)
-            case MemberRequest() as asked, message if not _is_outdated(member, asked):
-                return self._handle_generation_response(member, asked, answer, message)
+            case MemberRequest() as sent, message if not _is_outdated(member, sent):
+                return self._handle_generation_response(member, sent, response, message)
         return []
 
     def _handle_generation_response(
-        self, member: WireMember, asked: MemberRequest, answer: DecodedResponse, message: object
+        self, member: WireMember, sent: MemberRequest, response: DecodedResponse, message: object
     ) -> list[Signal]:
-        match asked, message:
+        match sent, message:
             case SyncRequest(), SyncResponse() as synced:
-                return classic.handle_sync_response(member, synced, self.counts, answer.at)
+                return classic.handle_sync_response(member, synced, self.counts, response.at)
             case HeartbeatRequest(), ErrorResponse(errors=errors):
-                if not any(errors) and self._has_lost_sync(member, asked, answer.request):
-                    return classic.complete_lost_sync(member, asked, answer.at)
-                return classic.handle_member_response(member, asked, errors, "Heartbeat", answer.at)
+                if not any(errors) and self._has_lost_sync(member, sent, response.request):
+                    return classic.complete_lost_sync(member, sent, response.at)
+                return classic.handle_member_response(
+                    member, sent, errors, "Heartbeat", response.at
+                )
             case CommitRequest(), ErrorResponse(errors=errors):
                 return classic.handle_member_response(
-                    member, asked, errors, "OffsetCommit", answer.at
+                    member, sent, errors, "OffsetCommit", response.at
                 )
         return []
 
     def _has_lost_sync(
-        self, member: WireMember, asked: MemberRequest, request: DecodedRequest
+        self, member: WireMember, sent: MemberRequest, request: DecodedRequest
     ) -> bool:
         """Return whether an accepted heartbeat shows the end of an unseen rebalance."""
         known = member.generation
         lost = member.awaits_sync and request.connection.gaps > member.gaps_at_join
-        return lost or (known is not None and asked.generation > known)
+        return lost or (known is not None and sent.generation > known)
 
     def _learn_ports(self, brokers: Iterable[HostPort]) -> None:
         for broker in brokers:
@@ -248,9 +252,9 @@ class GroupDecoder:
             self.ports.popitem(last=False)
 
 
-def _is_outdated(member: WireMember, asked: MemberRequest) -> bool:
+def _is_outdated(member: WireMember, sent: MemberRequest) -> bool:
     """Return whether a request was sent in an older generation, or as an earlier member."""
     known = member.generation
-    return (known is not None and asked.generation < known) or (
-        asked.member_id not in {"", member.identity.member_id}
+    return (known is not None and sent.generation < known) or (
+        sent.member_id not in {"", member.identity.member_id}
     )

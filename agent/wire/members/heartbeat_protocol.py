@@ -56,28 +56,31 @@ def handle_response(
     member: WireMember,
     heartbeat: GroupHeartbeatRequest,
     sent_at: float,
-    answer: GroupHeartbeatResponse,
+    response: GroupHeartbeatResponse,
     at: float,
 ) -> list[Signal]:
     """Return the signals of the response: an error, another target, or a completed target."""
-    if answer.error:
-        return _handle_error(member, answer, at)
-    member.generation = answer.epoch
-    out = _handle_endpoint(member, answer, at)
+    if response.error:
+        return _handle_error(member, response, at)
+    member.generation = response.epoch
+    out = _handle_endpoint(member, response, at)
     if member.target_at is not None and sent_at >= member.target_at and _has_reported(member):
         out += _complete(member, at)  # the rest of the response is the next rebalance
-    if answer.target is not None and answer.target != member.target:
-        return out + _apply_target(member, heartbeat, answer, at)
+    if response.target is not None and response.target != member.target:
+        return out + _apply_target(member, heartbeat, response, at)
     if member.reported_causes and member.target_at is None:
         out += _complete_without_target(member, sent_at, at)
     return out or member.report_alive(at)
 
 
 def _apply_target(
-    member: WireMember, heartbeat: GroupHeartbeatRequest, answer: GroupHeartbeatResponse, at: float
+    member: WireMember,
+    heartbeat: GroupHeartbeatRequest,
+    response: GroupHeartbeatResponse,
+    at: float,
 ) -> list[Signal]:
-    before, target = member.target, answer.target or EMPTY
-    member.target, member.warmups = target, answer.warmups
+    before, target = member.target, response.target or EMPTY
+    member.target, member.warmups = target, response.warmups
     if before is None and not member.reported_causes and heartbeat.epoch and heartbeat.subscription:
         return member.report_alive(
             at
@@ -91,7 +94,7 @@ def _apply_target(
     ):  # the error that made it join was not seen
         out.append(member.build_signal(SignalKind.JOIN, at))
     elif not member.reported_causes:
-        reason = f"new assignment in epoch {answer.epoch}"
+        reason = f"new assignment in epoch {response.epoch}"
         out += member.report_cause(RebalanceStatus.COORDINATOR_REQUESTED, at, reason)
     if taken:
         reason = f"the new assignment takes {len(taken)} away"
@@ -143,10 +146,12 @@ def _count_gained(member: WireMember) -> int | None:
     return member.assign(exclude_standby(member.target))
 
 
-def _handle_endpoint(member: WireMember, answer: GroupHeartbeatResponse, at: float) -> list[Signal]:
+def _handle_endpoint(
+    member: WireMember, response: GroupHeartbeatResponse, at: float
+) -> list[Signal]:
     """Return EndpointUpdate (13) for a member with a new endpoint that the group adopts."""
-    before, member.endpoint_epoch = member.endpoint_epoch, answer.endpoint_epoch
-    if not member.has_moved or before is None or (answer.endpoint_epoch or 0) <= before:
+    before, member.endpoint_epoch = member.endpoint_epoch, response.endpoint_epoch
+    if not member.has_moved or before is None or (response.endpoint_epoch or 0) <= before:
         return []
     member.has_moved = False
     member.reported_causes |= {RebalanceStatus.ENDPOINT_UPDATE}
@@ -155,9 +160,9 @@ def _handle_endpoint(member: WireMember, answer: GroupHeartbeatResponse, at: flo
     return [member.build_signal(SignalKind.RAISE, at, reason=reason, streams_follow_up=layer)]
 
 
-def _handle_error(member: WireMember, answer: GroupHeartbeatResponse, at: float) -> list[Signal]:
-    reason = f"heartbeat answered {describe_error(answer.error)}"
-    match interpret_error(answer.error):
+def _handle_error(member: WireMember, response: GroupHeartbeatResponse, at: float) -> list[Signal]:
+    reason = f"heartbeat answered {describe_error(response.error)}"
+    match interpret_error(response.error):
         case RebalanceStatus() as status:
             member.target = member.target_at = member.reported = None
             member.assigned = ()  # fenced: its partitions go to others

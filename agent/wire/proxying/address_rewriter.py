@@ -54,10 +54,10 @@ def has_addresses_at_end(api_key: int) -> bool:
     return api_key in {SHARE_FETCH, SHARE_ACKNOWLEDGE}
 
 
-def names_no_broker(api_key: int, answer: bytes) -> bool:
+def names_no_broker(api_key: int, response: bytes) -> bool:
     """Return whether a whole response's last bytes show that it has no address."""
     end = _LAST_BYTES.get(api_key)
-    return end is not None and answer.endswith(end)
+    return end is not None and response.endswith(end)
 
 
 def is_too_new(api_key: int, version: int) -> bool:

@@ -59,9 +59,9 @@ class FrameSplitter:
         "_passed",
         "_visit",
         "is_decoded",
+        "pending",
         "rewrites",
         "skip",
-        "withheld",
     )
 
     def __init__(
@@ -81,7 +81,7 @@ class FrameSplitter:
         """Not empty while a frame that comes next may be changed."""
         self.is_decoded = False
         """Whether the decoder gets the last visited frame: the visit sets it."""
-        self.withheld: list[bytes] = []
+        self.pending: list[bytes] = []
         """A frame's start, in pieces, until more has come; to look whether there is any."""
         self._missing = 0
         self._passed = 0
@@ -96,18 +96,18 @@ class FrameSplitter:
     @property
     def is_between_frames(self) -> bool:
         """Whether the last frame was complete."""
-        return not self.skip and not self.withheld
+        return not self.skip and not self.pending
 
     def feed(self, data: bytes) -> bytes:
         """Return the bytes that go on now."""
         kept = 0
-        if self.withheld:
-            self.withheld.append(data)
+        if self.pending:
+            self.pending.append(data)
             self._missing -= len(data)
             if self._missing > 0:
                 return b""
-            data = b"".join(self.withheld)
-            self.withheld.clear()
+            data = b"".join(self.pending)
+            self.pending.clear()
             kept = self._passed
         elif self.skip:
             if self.is_decoded:
@@ -120,7 +120,7 @@ class FrameSplitter:
     def track(self, data: bytes) -> None:
         """Take bytes that have gone on as they came: none is held, no frame is to be changed."""
         self.feed(data)
-        self._passed = sum(map(len, self.withheld))
+        self._passed = sum(map(len, self.pending))
 
     def _split(self, data: bytes, kept: int) -> bytes:
         """Find the frames that start in ``data``; its first ``kept`` bytes have gone on."""
@@ -138,7 +138,7 @@ class FrameSplitter:
                     self._decode(data[at : at + 4 + size])
                 at += 4 + size
         except TruncatedError as error:
-            self.withheld.append(data[at:])
+            self.pending.append(data[at:])
             self._missing = error.missing
             self._passed = max(0, kept - at)
         except DecodeError:

@@ -24,7 +24,7 @@ _EXTENSIONS = {0, 43, 60, 135}
 _TCP_HEADER = struct.Struct(">HHIIBB")
 
 
-class Segment(NamedTuple):
+class TcpSegment(NamedTuple):
     """A TCP segment. An endpoint is the address and port as they stand in the packet."""
 
     source: bytes
@@ -43,7 +43,7 @@ def format_endpoint(endpoint: bytes) -> HostPort:
     return HostPort(socket.inet_ntop(family, endpoint[:-2]), int.from_bytes(endpoint[-2:], "big"))
 
 
-def read_segment(link_type: int, frame: bytes) -> Segment | None:
+def read_segment(link_type: int, frame: bytes) -> TcpSegment | None:
     """Return the segment in a captured frame, if it holds one."""
     strip = _LINKS.get(link_type)
     if strip is None:
@@ -94,7 +94,7 @@ _LINKS: dict[int, Callable[[bytes], bytes]] = {
 }
 
 
-def _read_ipv4(packet: bytes) -> Segment | None:
+def _read_ipv4(packet: bytes) -> TcpSegment | None:
     total, fragment = struct.unpack_from(">H2xH", packet, 2)
     if packet[9] != _TCP or fragment & 0x3FFF:  # more fragments, or an offset
         return None
@@ -104,7 +104,7 @@ def _read_ipv4(packet: bytes) -> Segment | None:
     return _read_tcp(packet, head, total or len(packet), packet[12:16], packet[16:20])
 
 
-def _read_ipv6(packet: bytes) -> Segment | None:
+def _read_ipv6(packet: bytes) -> TcpSegment | None:
     size, kind, at = int.from_bytes(packet[4:6], "big"), packet[6], 40
     while kind in _EXTENSIONS:
         kind, at = packet[at], at + 8 + 8 * packet[at + 1]
@@ -113,11 +113,11 @@ def _read_ipv6(packet: bytes) -> Segment | None:
     return _read_tcp(packet, at, 40 + size if size else len(packet), packet[8:24], packet[24:40])
 
 
-def _read_tcp(packet: bytes, at: int, end: int, source: bytes, target: bytes) -> Segment:
+def _read_tcp(packet: bytes, at: int, end: int, source: bytes, target: bytes) -> TcpSegment:
     """Read the segment at ``at``; ``end`` is the packet's length on the wire."""
     _, _, seq, ack, offset, flags = _TCP_HEADER.unpack_from(packet, at)
     body = at + (offset >> 4) * 4
     data = packet[body:end]  # without the padding of a short Ethernet frame
     missing = max(0, end - body - len(data))
     source, target = source + packet[at : at + 2], target + packet[at + 2 : at + 4]
-    return Segment(source, target, seq, ack, flags, data, missing)
+    return TcpSegment(source, target, seq, ack, flags, data, missing)

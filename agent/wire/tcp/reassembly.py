@@ -13,7 +13,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agent.wire.tcp.packets import ACK, FIN, SYN, Segment
+from agent.wire.tcp.packets import ACK, FIN, SYN, TcpSegment
 
 LOST_AFTER_S = 0.5
 """Captures mix packets of several queues by milliseconds."""
@@ -25,7 +25,7 @@ _PENDING_SEGMENTS = 4_096
 _RANGE = 1 << 32
 
 
-class Chunk(NamedTuple):
+class StreamChunk(NamedTuple):
     """Bytes of a direction, or as many bytes of it that were lost; neither is its end."""
 
     direction: int
@@ -75,7 +75,9 @@ class TcpStream:
     stuck_since: int = 0
     """The same in packets of the capture."""
 
-    def push(self, direction: int, segment: Segment, at: float, number: int = 0) -> list[Chunk]:
+    def push(
+        self, direction: int, segment: TcpSegment, at: float, number: int = 0
+    ) -> list[StreamChunk]:
         """Take a segment, the capture's packet ``number``; return the deliverable chunks."""
         half, peer = self.directions[direction], self.directions[1 - direction]
         ack = self._acknowledge(peer, segment, at)
@@ -98,21 +100,21 @@ class TcpStream:
             out += self.expire(at, number)
         return out
 
-    def expire(self, at: float, number: int = 0) -> list[Chunk]:
+    def expire(self, at: float, number: int = 0) -> list[StreamChunk]:
         """Give up lost bytes at Unix seconds ``at``."""
-        out: list[Chunk] = []
+        out: list[StreamChunk] = []
         while self.stuck_at is not None and self._is_hopeless(self.stuck_at, at, number):
             out += self._give_up()
         return out
 
-    def flush(self) -> list[Chunk]:
+    def flush(self) -> list[StreamChunk]:
         """Give up all gaps: nothing more will come."""
-        out: list[Chunk] = []
+        out: list[StreamChunk] = []
         while self.stuck_at is not None:
             out += self._give_up()
         return out
 
-    def _acknowledge(self, peer: Direction, segment: Segment, at: float) -> int:
+    def _acknowledge(self, peer: Direction, segment: TcpSegment, at: float) -> int:
         if not segment.flags & ACK:
             return peer.next or 0
         if peer.next is None:
@@ -122,8 +124,8 @@ class TcpStream:
             peer.acked, peer.acked_at = ack, at
         return ack
 
-    def _drain(self) -> list[Chunk]:
-        out: list[Chunk] = []
+    def _drain(self) -> list[StreamChunk]:
+        out: list[StreamChunk] = []
         before = -1
         while before < len(out):
             before = len(out)
@@ -131,7 +133,7 @@ class TcpStream:
             self._deliver(1, out)
         return out
 
-    def _deliver(self, direction: int, out: list[Chunk]) -> None:
+    def _deliver(self, direction: int, out: list[StreamChunk]) -> None:
         half, peer = self.directions[direction], self.directions[1 - direction]
         while half.pending and half.next is not None:
             first = half.pending[0]
@@ -141,13 +143,13 @@ class TcpStream:
             data = first.data[half.next - first.at :]
             end = first.at + len(first.data) + first.missing
             if data:
-                out.append(Chunk(direction, data, 0))
+                out.append(StreamChunk(direction, data, 0))
                 half.next += len(data)
             if end > half.next:  # the capture cut the segment short
-                out.append(Chunk(direction, b"", end - half.next))
+                out.append(StreamChunk(direction, b"", end - half.next))
                 half.next = end
             if first.last:
-                out.append(Chunk(direction, b"", 0))
+                out.append(StreamChunk(direction, b"", 0))
 
     def _is_hopeless(self, stuck_at: float, at: float, number: int) -> bool:
         segments = [waiting for half in self.directions for waiting in half.pending]
@@ -167,10 +169,10 @@ class TcpStream:
         direction = 0 if self.directions[1].pending else 1
         return direction, self.directions[1 - direction].pending[0].ack
 
-    def _give_up(self) -> list[Chunk]:
+    def _give_up(self) -> list[StreamChunk]:
         direction, end = self._hole()
         half = self.directions[direction]
-        out = [Chunk(direction, b"", end - (half.next or 0))]
+        out = [StreamChunk(direction, b"", end - (half.next or 0))]
         half.next = end
         out += self._drain()
         if not (self.directions[0].pending or self.directions[1].pending):

@@ -10,8 +10,8 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event, looks_like_request
-from agent.wire.tcp.packets import ACK, RST, SYN, Segment, format_endpoint
-from agent.wire.tcp.reassembly import Chunk, TcpStream
+from agent.wire.tcp.packets import ACK, RST, SYN, TcpSegment, format_endpoint
+from agent.wire.tcp.reassembly import StreamChunk, TcpStream
 
 _SERVERS_LIMIT = 10_000
 _TICK_S = 0.1
@@ -59,7 +59,7 @@ class TcpSessions:
         self._ticked_at = 0.0
         self._now = 0.0
 
-    def push(self, segment: Segment, at: float) -> list[Event]:
+    def push(self, segment: TcpSegment, at: float) -> list[Event]:
         """Take a segment seen at Unix seconds ``at``; a clock that runs back is held."""
         self._now = at = max(self._now, at)
         self._number += 1
@@ -103,7 +103,7 @@ class TcpSessions:
         return [] if session is None else self._end(session)
 
     def _feed(
-        self, session: TcpSession, direction: int, segment: Segment, at: float
+        self, session: TcpSession, direction: int, segment: TcpSegment, at: float
     ) -> list[Event]:
         if session.ended:
             return []
@@ -119,7 +119,7 @@ class TcpSessions:
         session: TcpSession | None,
         key: tuple[bytes, bytes],
         direction: int,
-        segment: Segment,
+        segment: TcpSegment,
         out: list[Event],
     ) -> TcpSession:
         """Start a session with its SYN or SYN-ACK; a repeated one changes nothing."""
@@ -173,7 +173,7 @@ class TcpSessions:
                 self._stuck.pop(key, None)
         return out
 
-    def _read(self, session: TcpSession, pieces: list[Chunk]) -> list[Event]:
+    def _read(self, session: TcpSession, pieces: list[StreamChunk]) -> list[Event]:
         out: list[Event] = []
         for piece in pieces:
             if session.connection is None and piece.data:
@@ -185,7 +185,7 @@ class TcpSessions:
         return out
 
     def _deliver(
-        self, session: TcpSession, connection: ConnectionDecoder, piece: Chunk
+        self, session: TcpSession, connection: ConnectionDecoder, piece: StreamChunk
     ) -> list[Event]:
         if piece.direction == session.client:
             if piece.lost:
@@ -207,7 +207,7 @@ class TcpSessions:
                 self._servers.popitem(last=False)
         return list(requests)
 
-    def _guess(self, session: TcpSession, piece: Chunk) -> None:
+    def _guess(self, session: TcpSession, piece: StreamChunk) -> None:
         """Find the client of a connection with an unseen start."""
         sender, receiver = piece.direction, 1 - piece.direction
         if session.endpoints[receiver] in self._servers or looks_like_request(piece.data):

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass, field
 
-from agent.wire.tcp.packets import ACK, FIN, SYN, Segment
+from agent.wire.tcp.packets import ACK, FIN, SYN, TcpSegment
 from tests.agent.wire.frames import FETCH, LEAVE_GROUP, opaque
 from tests.agent.wire.talk import Talk, Wire
 
@@ -11,7 +11,7 @@ CLIENT = b"\x0a\0\0\x01\xc3\x51"
 SERVER = b"\x0a\0\0\x09\x23\x84"
 TICK_S = 0.005
 
-Timed = tuple[float, Segment]
+Timed = tuple[float, TcpSegment]
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Dialogue:
     def _send(self, side: int, data: bytes, flags: int = 0, *, ack: bool = True) -> None:
         self.at += TICK_S
         ends = (self.client, self.server)
-        segment = Segment(
+        segment = TcpSegment(
             source=ends[side],
             target=ends[1 - side],
             seq=self.seqs[side],
@@ -99,7 +99,7 @@ def dialogue(size: int = 1_400, *, opened: bool = True, client: bytes = CLIENT) 
     return out
 
 
-def packet(segment: Segment) -> bytes:
+def packet(segment: TcpSegment) -> bytes:
     """Return a segment as an IP packet."""
     source, target = segment.source[:-2], segment.target[:-2]
     ports = segment.source[-2:] + segment.target[-2:]
@@ -113,7 +113,7 @@ def packet(segment: Segment) -> bytes:
     )
 
 
-def ethernet(segment: Segment) -> bytes:
+def ethernet(segment: TcpSegment) -> bytes:
     """Return a segment as an Ethernet frame."""
     kind = 0x0800 if len(segment.source) == 6 else 0x86DD
     return bytes(12) + struct.pack(">H", kind) + packet(segment)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent.runtime.replay import replay
 from agent.sources.capture.pcap_file import Packet, packets
 from agent.wire.members.group_decoder import GroupDecoder
-from agent.wire.tcp.packets import SYN, Segment, read_segment
+from agent.wire.tcp.packets import SYN, TcpSegment, read_segment
 from agent.wire.tcp.sessions import TcpSessions
 from metrics.model.sample import SampleKind
 from metrics.tracking.status_track import StatusConfig
@@ -62,7 +62,7 @@ def wanted(name: str) -> Codes:
     return codes([*recorded(name)])
 
 
-def _cut(segment: Segment, size: int) -> list[Segment]:
+def _cut(segment: TcpSegment, size: int) -> list[TcpSegment]:
     """Return it in pieces of ``size`` bytes; flags that begin or end a connection stay where."""
     if segment.flags & SYN or len(segment.data) <= size:
         return [segment]

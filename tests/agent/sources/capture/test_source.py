@@ -23,7 +23,7 @@ from agent.sources.capture.session import CaptureSession
 from agent.sources.capture.source import CaptureSource
 from agent.wire.connection import ConnectionClosed, DecodedRequest, DecodedResponse
 from agent.wire.members.disconnects import RECONNECT_S
-from agent.wire.tcp.packets import Segment, read_segment
+from agent.wire.tcp.packets import TcpSegment, read_segment
 from metrics.model.signals import Signal
 from tests.agent.sources.capture.ip_packets import (
     ACK,
@@ -52,7 +52,7 @@ FETCHING = opaque(FETCH, 8, "m1", 50)
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)
 
 
-def _segment(packet: bytes) -> Segment:
+def _segment(packet: bytes) -> TcpSegment:
     segment = read_segment(101, packet)
     assert segment is not None
     return segment

@@ -14,7 +14,7 @@ SIZE = 40_000
 class Body:
     """A body of some size, of which nobody needs to see anything."""
 
-    rewrites = withheld = ()
+    rewrites = pending = ()
     is_decoded = False
 
     def __init__(self, size: int) -> None:

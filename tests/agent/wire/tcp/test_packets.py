@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.codec.messages import HostPort
-from agent.wire.tcp.packets import ACK, Segment, format_endpoint, is_known_link, read_segment
+from agent.wire.tcp.packets import ACK, TcpSegment, format_endpoint, is_known_link, read_segment
 from tests.agent.wire.captures import CLIENT, SERVER, ethernet, packet
 
-V4 = Segment(CLIENT, SERVER, 7, 9, ACK, b"hello", 0)
+V4 = TcpSegment(CLIENT, SERVER, 7, 9, ACK, b"hello", 0)
 V6 = V4._replace(
     source=bytes(15) + b"\x01\xc3\x51", target=b"\xfe\x80" + bytes(13) + b"\x02\x23\x84"
 )
@@ -27,12 +27,12 @@ HEADS = {
 
 @pytest.mark.parametrize("segment", [V4, V6])
 @pytest.mark.parametrize("link_type", HEADS)
-def test_links_without_a_type(link_type: int, segment: Segment) -> None:
+def test_links_without_a_type(link_type: int, segment: TcpSegment) -> None:
     assert read_segment(link_type, HEADS[link_type] + packet(segment)) == segment
 
 
 @pytest.mark.parametrize(("segment", "kind"), [(V4, b"\x08\0"), (V6, b"\x86\xdd")])
-def test_links_with_a_type(segment: Segment, kind: bytes) -> None:
+def test_links_with_a_type(segment: TcpSegment, kind: bytes) -> None:
     ip = packet(segment)
     tag = b"\x81\0\0\x05"
 

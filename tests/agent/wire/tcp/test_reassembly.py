@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.runtime.replay import replay
 from agent.wire.connection import ConnectionClosed, Event
 from agent.wire.members.group_decoder import GroupDecoder
-from agent.wire.tcp.packets import ACK, RST, SYN, Segment
+from agent.wire.tcp.packets import ACK, RST, SYN, TcpSegment
 from agent.wire.tcp.reassembly import LOST_AFTER_S, PENDING_BYTES, RESENT_WITHIN_S, TcpStream
 from agent.wire.tcp.sessions import TcpSessions
 from metrics.model.sample import SampleKind
@@ -247,7 +247,7 @@ class TestSessions:
     @given(
         st.lists(
             st.builds(
-                Segment,
+                TcpSegment,
                 source=st.sampled_from([CLIENT, SERVER]),
                 target=st.sampled_from([CLIENT, SERVER]),
                 seq=st.integers(0, 2**32 - 1) | st.integers(0, 50),
@@ -258,21 +258,21 @@ class TestSessions:
             )
         )
     )
-    def test_any_segments_are_read_or_counted(self, segments: list[Segment]) -> None:
+    def test_any_segments_are_read_or_counted(self, segments: list[TcpSegment]) -> None:
         sessions = TcpSessions(Counter())
         for number, segment in enumerate(segments):
             sessions.push(segment, number / 4)
         sessions.flush()
 
 
-def _segment(seq: int, data: bytes, ack: int = 500) -> Segment:
-    return Segment(CLIENT, SERVER, seq, ack, ACK, data, 0)
+def _segment(seq: int, data: bytes, ack: int = 500) -> TcpSegment:
+    return TcpSegment(CLIENT, SERVER, seq, ack, ACK, data, 0)
 
 
 def _beat(number: int) -> bytes:
     return request(HEARTBEAT, 4, number, "m1", group_id="g", generation_id=1, member_id="m1-a")
 
 
-def _shift(segment: Segment, by: int) -> Segment:
+def _shift(segment: TcpSegment, by: int) -> TcpSegment:
     seq, ack = (segment.seq + by) % 2**32, (segment.ack + by) % 2**32
     return segment._replace(seq=seq, ack=ack if segment.flags & ACK else 0)
