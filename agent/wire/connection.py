@@ -140,7 +140,7 @@ class ConnectionDecoder:
             self.counts[f"version_{request.api_key}_{request.version}"] += 1
             return []
         except DecodeError:
-            self._give_up("response")
+            self._give_up("answer")
             return []
         return [DecodedResponse(request, message, at)]
 
