@@ -31,8 +31,8 @@ from confluent_kafka import Consumer, Producer
 from proxy_ways import Way, ways
 
 from agent.lab.artifacts import BROKER_VERSION, Artifact, default_cache, fetch
-from agent.lab.broker import HOST
 from agent.lab.jvm import find_java
+from agent.processes.ports import HOST
 
 TOPIC, RECORD_BYTES, MIB = "bulk", 100_000, 1 << 20
 FETCH_BYTES = 4 * MIB

@@ -16,7 +16,8 @@ from typing import Any
 
 import trustme
 
-from agent.lab.broker import HOST, Cluster, free_port
+from agent.lab.broker import Cluster
+from agent.processes.ports import HOST, free_port
 
 READY_WITHIN_S = 60.0
 GO_BUFFER_BYTES = 256 << 10

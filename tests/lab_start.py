@@ -16,9 +16,9 @@ import pytest
 
 from agent.lab.artifacts import BROKER, fetch
 from agent.lab.drivers import class_archive, classes
-from agent.lab.errors import LabError
 from agent.lab.jvm import find_java
 from agent.lab.lab import VERSIONS, fetch_artifacts, open_lab
+from agent.processes.errors import ProcessError
 from tests.system.inspected import CONSUMER_GROUPS, GROUPS
 from tests.system.kafka_tools import KafkaTools, command
 
@@ -29,7 +29,7 @@ def main() -> None:
     """Make the archives, unless the broker's is there: it is the last one."""
     try:
         _make(fetch_artifacts())
-    except LabError as error:  # the tests say it again, or can do without
+    except ProcessError as error:  # the tests say it again, or can do without
         sys.stderr.write(f"no archives of the lab's classes: {error}\n")
 
 
@@ -102,7 +102,7 @@ def _archive(classpath: str, names: Iterable[str], scratch: Path, cache: Path) -
     dumped = [str(java), "-XX:+UseSerialGC", *options, "-cp", classpath]
     done = subprocess.run(dumped, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise LabError(f"{java} archives none: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise ProcessError(f"{java} archives none: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     made.rename(class_archive(java, classpath, cache))
 
 

@@ -13,7 +13,7 @@ import click
 
 from agent.demo.show import DemoFolders, perform
 from agent.demo.spark import Spark
-from agent.demo.stages import STAGES
+from agent.demo.stages import STAGES, require_stage
 from agent.errors import ConfigError
 
 _WANTED_CODES = 6
@@ -34,7 +34,7 @@ Examples:
     default="mock",
     show_default=True,
     help="mock: librdkafka's cluster and consumers. kafka: a real broker, Java consumers and "
-    "Streams applications (needs Java 17; fetches 320 MB once).",
+    "Streams applications (needs a checkout and Java 17; fetches 320 MB once).",
 )
 @click.option(
     "--seconds",
@@ -55,6 +55,7 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
 
     Uses loopback only. Ctrl-C ends everything that was started.
     """
+    require_stage(broker)
     places = DemoFolders(output=_folder(output))
     say = partial(click.echo, err=True)
     say(f"starting the {broker} cluster and an agent")

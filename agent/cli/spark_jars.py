@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.lab.artifacts import repository
-from agent.lab.errors import LabError
-
 if TYPE_CHECKING:
     from aggregation.spark.session.jars import Need
 
@@ -42,16 +39,13 @@ def find_jars(
         SparkSetupError: they cannot be fetched.
 
     """
-    from aggregation.spark.errors import SparkSetupError  # noqa: PLC0415 - not at start-up
-    from aggregation.spark.session.jars import JarStore, default_folder  # noqa: PLC0415
+    from aggregation.spark.session.jars import JarStore, default_folder  # noqa: PLC0415 - heavy
+    from aggregation.spark.session.maven import repository  # noqa: PLC0415
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return ()
-    try:
-        url = repository()
-    except LabError as error:
-        raise SparkSetupError(str(error)) from error
-    store = JarStore(folder=folder or default_folder(), repository=url, offline=offline)
+    place = folder or default_folder()
+    store = JarStore(folder=place, repository=repository(), offline=offline)
     return store.fetch(needs, notify)
 
 

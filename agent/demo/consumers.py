@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from agent.lab.process import Driver, Drivers
+from agent.processes.driver import Driver, Drivers
 from kafka_rebalance_agent.child import CHILD
 
 _SETTINGS = {

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import confluent_kafka.cimpl
 
-from agent.lab.errors import LabError
+from agent.processes.errors import ProcessError
 
 JOIN_GROUP, HEARTBEAT = 11, 12
 """API keys."""
@@ -37,13 +37,13 @@ class MockCluster:
         """Start the brokers.
 
         Raises:
-            LabError: the library does not give us a cluster.
+            ProcessError: the library does not give us a cluster.
         """
         self._library = ctypes.CDLL(confluent_kafka.cimpl.__file__)
         self._handle = self._new_handle()
         self._cluster = self._call("mock_cluster_new", self._handle, _BROKERS)
         if not self._cluster:
-            raise LabError("librdkafka starts no mock cluster")
+            raise ProcessError("librdkafka starts no mock cluster")
         self._call("mock_group_initial_rebalance_delay_ms", self._cluster, _INITIAL_DELAY_MS)
 
     @property
@@ -56,7 +56,7 @@ class MockCluster:
         """Create a topic, as an operator would."""
         error = self._call("mock_topic_create", self._cluster, name.encode(), partitions, 1)
         if error:
-            raise LabError(f"the mock cluster does not create topic {name!r}: error {error}")
+            raise ProcessError(f"the mock cluster does not create topic {name!r}: error {error}")
 
     def fail_next(self, api_key: int, error_code: int) -> None:
         """Let the next such request of any member be answered with a broker's error."""
@@ -87,7 +87,7 @@ class MockCluster:
         self._call("conf_set", settings, b"log_level", _LOG_LEVEL_ERROR, errors, _ERROR_BYTES)
         handle = self._call("new", _PRODUCER, settings, errors, _ERROR_BYTES)
         if not handle:
-            raise LabError(f"librdkafka starts no client: {errors.value.decode()}")
+            raise ProcessError(f"librdkafka starts no client: {errors.value.decode()}")
         return handle
 
     def _call(self, name: str, *arguments: Any) -> Any:

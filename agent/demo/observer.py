@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from agent.lab.broker import HOST, free_port
-from agent.lab.child import Child
-from agent.lab.errors import LabError
+from agent.processes.child import Child
+from agent.processes.errors import ProcessError
+from agent.processes.ports import HOST, free_port
 from kafka_rebalance_agent.child import CHILD
 
 _READY_TIMEOUT_S = 30.0
@@ -43,7 +43,7 @@ def observe(folder: Path, upstreams: Sequence[str]) -> Iterator[Observer]:
     """Run an agent with a proxy before each upstream; when it is left the agent has drained.
 
     Raises:
-        LabError: the agent ends or does not get ready.
+        ProcessError: the agent ends or does not get ready.
     """
     observer = Observer(
         url=f"http://{HOST}:{free_port()}",
@@ -58,7 +58,7 @@ def observe(folder: Path, upstreams: Sequence[str]) -> Iterator[Observer]:
         yield observer
         code = agent.stop()
     if code:
-        raise LabError(f"the agent ended with exit code {code}; {agent.last_words()}")
+        raise ProcessError(f"the agent ended with exit code {code}; {agent.last_words()}")
 
 
 def _is_ready(observer: Observer) -> bool:

@@ -22,7 +22,7 @@ from agent.demo.mock_cluster import (
 )
 
 if TYPE_CHECKING:
-    from agent.lab.process import Driver
+    from agent.processes.driver import Driver
 
 _COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 _STALL_MS = 5500
@@ -50,7 +50,7 @@ class Play:
         """Play all; then go on with the middle until told that it is enough.
 
         Raises:
-            LabError: a consumer did not do as told.
+            ProcessError: a consumer did not do as told.
         """
         yield from self._opening()
         middle = (self._change, self._freeze, self._forget, self._lag_behind, self._load)

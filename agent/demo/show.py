@@ -57,7 +57,7 @@ def perform(setting: Setting, places: DemoFolders, seconds: float, out: TextIO) 
     """Play, observe, drain; return what was observed.
 
     Raises:
-        LabError: a process did not do as told.
+        ProcessError: a process did not do as told.
     """
     places.logs.mkdir(parents=True)
     begun_s = time.monotonic()

@@ -15,7 +15,7 @@ from typing import TextIO
 
 import click
 
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from kafka_rebalance_agent.child import CHILD
 
 _JOB_TIMEOUT_S = 600.0
@@ -41,7 +41,7 @@ class Spark(Driver):
         """Ingest the spool and write the report.
 
         Raises:
-            LabError: Spark failed; with its last words.
+            ProcessError: Spark failed; with its last words.
         """
         say("ingest: samples into tables (Spark)")
         self.do("ingest", _JOB_TIMEOUT_S)

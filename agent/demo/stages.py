@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from agent.lab.errors import LabError
+from agent.processes.errors import ProcessError
 
 Acts = Iterator[str]
 """Each yields what happens next, then makes it happen."""
@@ -28,16 +28,7 @@ Setting = Callable[[Path, Callable[[], bool]], AbstractContextManager[Stage]]
 
 @contextmanager
 def mock(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
-    """Play on the mock cluster with librdkafka consumers.
-
-    Raises:
-        LabError: confluent-kafka is missing.
-    """
-    if find_spec("confluent_kafka") is None:
-        raise LabError(
-            "the demo's mock cluster needs confluent-kafka: "
-            "pip install 'kafka-rebalance-agent[kafka,wire]'"
-        )
+    """Play on the mock cluster with librdkafka consumers."""
     from agent.demo.consumers import Consumers  # noqa: PLC0415 - the extra is optional
     from agent.demo.mock_cluster import MockCluster  # noqa: PLC0415
     from agent.demo.scenes import Play  # noqa: PLC0415
@@ -57,7 +48,7 @@ def kafka(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
     """Play once on a real broker with Java consumers and Streams applications.
 
     Raises:
-        LabError: there is no Java, or something cannot be fetched.
+        ProcessError: there is no Java, or something cannot be fetched.
     """
     del until
     from agent.lab.clients import Clients  # noqa: PLC0415 - only for this stage
@@ -76,3 +67,24 @@ def kafka(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
 
 
 STAGES: dict[str, Setting] = {"mock": mock, "kafka": kafka}
+
+_MOCK_NEEDS = (
+    "the demo's mock cluster needs confluent-kafka: pip install 'kafka-rebalance-agent[kafka,wire]'"
+)
+_KAFKA_NEEDS = (
+    "the demo with a real broker needs the project's lab, which is not installed: "
+    "take a checkout of the repository, and run 'make demo-kafka' there"
+)
+_NEEDED = {"mock": ("confluent_kafka", _MOCK_NEEDS), "kafka": ("agent.lab", _KAFKA_NEEDS)}
+
+
+def require_stage(name: str) -> None:
+    """Check that a stage has what it plays with, before anything starts.
+
+    Raises:
+        ProcessError: it has not; with the way to get it.
+
+    """
+    module, advice = _NEEDED[name]
+    if find_spec(module) is None:
+        raise ProcessError(advice)

@@ -2,9 +2,6 @@
 
 PySpark's jar folder holds Ivy, which resolves a Maven artifact with all that it needs; so no Maven
 is wanted. A set appears by an atomic rename under a lock: a folder that exists is complete.
-
-Mirrors: the environment's ``MAVEN_MIRROR_URL``, else the mirror of ``central`` in Maven's own
-``~/.m2/settings.xml``, else Maven Central itself.
 """
 
 import fcntl
@@ -14,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,11 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from agent.lab.errors import LabError
 from agent.lab.jvm import find_java, trust_flags
+from agent.processes.errors import ProcessError
+from aggregation.spark.session.maven import repository
 
-CENTRAL = "https://repo1.maven.org/maven2/"
-MIRROR_VARIABLE = "MAVEN_MIRROR_URL"
 _FETCH_TIMEOUT_S = 600.0
 
 
@@ -70,7 +65,7 @@ def fetch(artifacts: Sequence[Artifact], cache: Path) -> list[Path]:
     """Return the jars of the artifacts and of all that they need, fetched where they are not there.
 
     Raises:
-        LabError: they are not there and cannot be had.
+        ProcessError: they are not there and cannot be had.
 
     """
     first = artifacts[0]
@@ -88,7 +83,7 @@ def fetch_all(sets: Iterable[Sequence[Artifact]], cache: Path) -> None:
     """Fetch several sets side by side: each spends its time waiting for small answers.
 
     Raises:
-        LabError: one of them cannot be had.
+        ProcessError: one of them cannot be had.
 
     """
     with ThreadPoolExecutor(max_workers=4) as pool:
@@ -111,26 +106,6 @@ def appear_once(target: Path) -> Iterator[Path | None]:
             folder.rename(target)
 
 
-def repository() -> str:
-    """Return where Maven artifacts come from on this machine."""
-    url = os.environ.get(MIRROR_VARIABLE) or _maven_mirror(Path.home() / ".m2" / "settings.xml")
-    return (url or CENTRAL).rstrip("/") + "/"
-
-
-def _maven_mirror(settings: Path) -> str | None:
-    try:
-        root = ET.parse(settings).getroot()  # noqa: S314 - the user's own file
-    except FileNotFoundError:
-        return None
-    except ET.ParseError as error:
-        raise LabError(f"{settings}: not XML: {error}") from error
-    for mirror in root.iterfind("{*}mirrors/{*}mirror"):
-        patterns = (mirror.findtext("{*}mirrorOf") or "").replace(" ", "").split(",")
-        if "!central" not in patterns and {"*", "external:*", "central"} & set(patterns):
-            return mirror.findtext("{*}url")
-    return None
-
-
 def _retrieve(artifacts: Sequence[Artifact], folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ivy-") as scratch:
         settings, module = Path(scratch) / "settings.xml", Path(scratch) / "ivy.xml"
@@ -150,10 +125,12 @@ def _retrieve(artifacts: Sequence[Artifact], folder: Path) -> None:
                 command, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S, check=False
             )
         except subprocess.TimeoutExpired as error:
-            raise LabError(f"{artifacts[0]} was not fetched in {_FETCH_TIMEOUT_S:.0f} s") from error
+            raise ProcessError(
+                f"{artifacts[0]} was not fetched in {_FETCH_TIMEOUT_S:.0f} s"
+            ) from error
     if done.returncode or not any(folder.iterdir()):
         tail = "\n".join(done.stdout.splitlines()[-15:])
-        raise LabError(f"{artifacts[0]} cannot be fetched from {repository()}:\n{tail}")
+        raise ProcessError(f"{artifacts[0]} cannot be fetched from {repository()}:\n{tail}")
 
 
 def _dependency(artifact: Artifact) -> str:
@@ -164,10 +141,10 @@ def _dependency(artifact: Artifact) -> str:
 def _ivy() -> Path:
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
-        raise LabError("PySpark brings Ivy, which fetches the jars: pip install pyspark==4.1.3")
+        raise ProcessError("PySpark brings Ivy, which fetches the jars: pip install pyspark==4.1.3")
     found = sorted((Path(pyspark.origin).parent / "jars").glob("ivy-*.jar"))
     if not found:
-        raise LabError(f"no ivy-*.jar in {Path(pyspark.origin).parent / 'jars'}")
+        raise ProcessError(f"no ivy-*.jar in {Path(pyspark.origin).parent / 'jars'}")
     return found[-1]
 
 

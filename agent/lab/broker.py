@@ -11,10 +11,10 @@ from typing import Self
 
 from agent.lab.artifacts import BROKER, fetch
 from agent.lab.drivers import RESOURCES, java_command
-from agent.lab.errors import LabError
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
+from agent.processes.errors import ProcessError
+from agent.processes.ports import HOST, free_port
 
-HOST = "127.0.0.1"
 _START_TIMEOUT_S = 60.0
 
 # A lab's groups are small and in a hurry: short sessions, few internal partitions, and no waiting
@@ -43,21 +43,6 @@ _SETTINGS = {
     "log.cleaner.enable": "false",
     "metadata.max.idle.interval.ms": "0",  # no record that says nothing, twice a second
 }
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody else is given for the next minute.
-
-    A connection that its server closes first leaves the port in TIME_WAIT, which keeps the kernel
-    from giving it to who asks for any, while who names it may listen there (SO_REUSEADDR).
-    """
-    with (
-        socket.create_server((HOST, 0)) as server,
-        socket.create_connection(server.getsockname()),
-    ):
-        server.accept()[0].close()
-        port: int = server.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +92,7 @@ class Broker:
         """Return once it takes connections, which it does only when it is registered and unfenced.
 
         Raises:
-            LabError: it did not in time, or it ended.
+            ProcessError: it did not in time, or it ended.
 
         """
         self._driver.wait_until(self._listens, "connections", timeout_s)
@@ -176,7 +161,7 @@ class Cluster:
         try:
             for broker in self.brokers:
                 broker.wait_ready()
-        except LabError:
+        except ProcessError:
             self.kill()
             raise
 

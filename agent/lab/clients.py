@@ -20,7 +20,7 @@ from types import TracebackType
 
 from agent.lab.artifacts import BROKER_VERSION, clients, fetch
 from agent.lab.drivers import RESOURCES, java_command
-from agent.lab.process import Driver, Drivers
+from agent.processes.driver import Driver, Drivers
 
 _CONSUMER = {"auto.offset.reset": "earliest", "metadata.max.age.ms": "3000"}
 _CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}

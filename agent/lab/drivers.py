@@ -8,8 +8,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from agent.lab.artifacts import COMPILER, appear_once, clients, fetch
-from agent.lab.errors import LabError
 from agent.lab.jvm import LIGHT_FLAGS, find_java
+from agent.processes.errors import ProcessError
 
 RESOURCES = Path(__file__).parent / "java"
 OLDEST_CLIENT = "2.8.2"
@@ -44,7 +44,7 @@ def classes(cache: Path) -> Path:
     """Return the jar of the compiled drivers, compiled where these sources were not yet.
 
     Raises:
-        LabError: they do not compile.
+        ProcessError: they do not compile.
 
     """
     sources = sorted(RESOURCES.glob("*.java"))
@@ -69,6 +69,6 @@ def _compile(sources: Sequence[Path], jar: Path, cache: Path) -> None:
             check=False,
         )
         if done.returncode:
-            raise LabError(f"the drivers do not compile:\n{done.stderr}")
+            raise ProcessError(f"the drivers do not compile:\n{done.stderr}")
         for path in sorted(Path(folder).glob("*.class")):
             out.write(path, path.name)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from agent.lab.errors import LabError
+from agent.processes.errors import ProcessError
 
 OLDEST_JAVA = 17
 """Kafka 4's broker does not start on an older one."""
@@ -29,7 +29,7 @@ def find_java() -> Path:
     """Return the first ``java`` that is new enough.
 
     Raises:
-        LabError: there is none.
+        ProcessError: there is none.
 
     """
     seen = []
@@ -38,7 +38,7 @@ def find_java() -> Path:
         if release >= OLDEST_JAVA:
             return java
         seen.append(f"{java} is Java {release}")
-    raise LabError(
+    raise ProcessError(
         f"no Java {OLDEST_JAVA} or newer ({', '.join(seen) or 'none at all'}): "
         "set JAVA_HOME, or pip install 'kafka-rebalance-agent[spark]', which brings one"
     )

@@ -9,8 +9,8 @@ from agent.lab.artifacts import BROKER, COMPILER, default_cache, fetch_all
 from agent.lab.artifacts import clients as client_artifacts
 from agent.lab.broker import Cluster
 from agent.lab.clients import Clients
-from agent.lab.process import Driver
 from agent.lab.proxy import FaultProxy
+from agent.processes.driver import Driver
 
 VERSIONS = ("2.8.2", "3.4.1", "3.9.1", "4.3.0")
 """One client of each kind of log: the words changed in 3.x and the class that says them in 3.9."""
@@ -34,7 +34,7 @@ def fetch_artifacts(cache: Path | None = None) -> Path:
     """Have all that the lab runs in the cache, and return it.
 
     Raises:
-        LabError: something is missing and cannot be fetched.
+        ProcessError: something is missing and cannot be fetched.
 
     """
     cache = cache or default_cache()

@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Self
 
-from agent.lab.broker import HOST
+from agent.processes.ports import HOST
 
 JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
 CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88

@@ -22,7 +22,7 @@ def play(lab: Lab, clients: Clients, far: str) -> Iterator[str]:
     ``far`` is where clients bootstrap whose way to the broker leads through the lab's proxy.
 
     Raises:
-        LabError: a client did not do as told.
+        ProcessError: a client did not do as told.
 
     """
     yield from _payments(lab, clients)

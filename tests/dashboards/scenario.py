@@ -20,7 +20,7 @@ import bcrypt
 import httpx
 import trustme
 
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from tests.agent.wiring.test_restart import until
 from tests.dashboards.test_rules import FOLDER, tool
 

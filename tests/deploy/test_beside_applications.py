@@ -1,5 +1,6 @@
 """The wheel beside applications that have packages called as ours are."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -115,6 +116,17 @@ def test_an_application_keeps_its_own(programs: Path, application: Path) -> None
     printed = run(programs / "python", "-c", theirs, PYTHONPATH=str(application))
 
     assert printed == "metrics agent\n"
+
+
+def test_a_demo_without_the_lab_leads_to_it(programs: Path, tmp_path: Path) -> None:
+    options = ("--broker", "kafka", "--output", tmp_path / "out")
+    command = (programs / "rebalance-agent", "demo", *options)
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "run 'make demo-kafka' there" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_environment_without_an_application_has_none_of_the_names(programs: Path) -> None:

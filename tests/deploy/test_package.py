@@ -67,16 +67,18 @@ def test_metadata_names_project_authors_license_and_each_python(metadata: Messag
 
 def test_they_hold_the_program_and_nothing_else(distributions: dict[str, Path]) -> None:
     with tarfile.open(distributions["sdist"]) as archive:
-        source = {name.split("/", 2)[1] for name in archive.getnames() if "/" in name}
+        sources = archive.getnames()
     with zipfile.ZipFile(distributions["wheel"]) as archive:
         installed = {name.split("/")[0] for name in archive.namelist()}
         files = archive.namelist()
 
+    source = {name.split("/", 2)[1] for name in sources if "/" in name}
     code = {"kafka_rebalance_agent", "agent", "aggregation", "metrics"}
     texts = {"CHANGELOG.md", "LICENSE", "README.md", "PKG-INFO", ".gitignore", "pyproject.toml"}
     assert source - texts == code | {"docs"}
     top = {name for name in installed if not name.startswith("kafka_rebalance_agent-")}
     assert top == {"kafka_rebalance_agent"}
+    assert [name for name in [*files, *sources] if "/lab/" in name] == []
     assert any(name.endswith("share/man/man1/rebalance-agent.1") for name in files)
     assert "kafka_rebalance_agent/agent/sources/logs/dialects/java-consumer-3.0-4.3.yaml" in files
 

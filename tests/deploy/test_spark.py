@@ -18,7 +18,7 @@ import yaml
 
 from agent.cli.ingest import ingest
 from agent.cli.report import report
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from aggregation.spark.session.jars import load_pins
 from aggregation.spark.session.java_home import java_environment
 from kafka_rebalance_agent import PACKAGES

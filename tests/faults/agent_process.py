@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 
 DEADLINE_S = 60.0
 AGENT = (sys.executable, "-P", "-m", "agent")

@@ -9,7 +9,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
-from agent.lab.broker import HOST
+from agent.processes.ports import HOST
 from tests.agent.wire.frames import LEAVE_GROUP
 from tests.agent.wire.talk import Wire
 

@@ -12,7 +12,7 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Self
 
-from agent.lab.broker import HOST
+from agent.processes.ports import HOST
 
 _PIECE_BYTES = 1 << 14
 _DELAY_S = 0.2

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.lab.broker import HOST, Cluster, free_port
+from agent.lab.broker import Cluster
 from agent.lab.clients import Clients
+from agent.processes.ports import HOST, free_port
 from tests.faults.agent_process import AgentProcess
 
 pytestmark = [

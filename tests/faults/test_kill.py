@@ -15,7 +15,7 @@ from threading import Event
 import pyarrow.dataset as ds
 import pytest
 
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.faults.agent_process import AgentProcess, replayed, transitions, until
 from tests.faults.loaded_log import LoadedLog

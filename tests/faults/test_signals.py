@@ -11,7 +11,7 @@ from threading import Event
 
 import pytest
 
-from agent.lab.broker import HOST, free_port
+from agent.processes.ports import HOST, free_port
 from tests.agent.wire.frames import opaque
 from tests.faults.agent_process import DEADLINE_S, AgentProcess, replayed, transitions, until
 from tests.faults.loaded_log import LoadedLog, a_round

@@ -31,9 +31,9 @@ from typing import Any
 import click
 import psutil
 
-from agent.lab.broker import HOST, free_port
-from agent.lab.errors import LabError
 from agent.lab.lab import fetch_artifacts, open_lab
+from agent.processes.errors import ProcessError
+from agent.processes.ports import HOST, free_port
 from tests.faults.agent_process import AGENT, AgentProcess, spooled, until
 from tests.faults.loaded_log import a_round
 from tests.soak.comparing import compared, replayed
@@ -290,5 +290,5 @@ def _slope(memory: list[tuple[float, float]]) -> float:
 if __name__ == "__main__":
     try:
         main()
-    except LabError as error:
+    except ProcessError as error:
         sys.exit(f"Error: {error}")

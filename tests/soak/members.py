@@ -12,7 +12,7 @@ from agent.lab.artifacts import fetch
 from agent.lab.clients import Clients
 from agent.lab.drivers import java_command
 from agent.lab.lab import Lab
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from tests.soak.debug_log import BEGINNING
 
 GROUP_SIZE, APPLICATION_SIZE = 5, 3

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from agent.lab.errors import LabError
 from agent.lab.lab import Lab, fetch_artifacts, open_lab
+from agent.processes.errors import ProcessError
 from tests.system.observer import Observer
 from tests.system.stage import Stage
 
@@ -22,7 +22,7 @@ _numbers = count(1)
 def cache() -> Path:
     try:
         return fetch_artifacts()
-    except LabError as error:
+    except ProcessError as error:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(f"no JVM artifacts: {error}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.lab.artifacts import BROKER_VERSION, Artifact, fetch
-from agent.lab.child import Child
+from agent.processes.child import Child
 from tests.system.kafka_tools import command, write_properties
 
 _MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"

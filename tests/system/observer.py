@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.lab.broker import free_port
-from agent.lab.child import Child
+from agent.processes.child import Child
+from agent.processes.ports import free_port
 
 DEADLINE_S = 120.0
 CONSUMER, STREAMS = "consumer", "streams"

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.lab.artifacts import Artifact, fetch
-from agent.lab.broker import HOST, free_port
 from agent.lab.drivers import RESOURCES, java_command
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
+from agent.processes.ports import HOST, free_port
 from tests.system.kafka_tools import write_properties
 
 _READY_S = 120.0

@@ -9,8 +9,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from agent.lab.broker import HOST, Cluster, free_port
+from agent.lab.broker import Cluster
 from agent.lab.clients import Clients
+from agent.processes.ports import HOST, free_port
 from tests.system.kafka_tools import KafkaTools
 from tests.system.observer import Observer
 

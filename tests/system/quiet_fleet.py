@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from agent.lab.broker import Cluster
 from agent.lab.clients import Clients
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from tests.system.corpus.programs import fleet_command
 
 _OPERATOR = Path(__file__).parent / "operator_driver.py"

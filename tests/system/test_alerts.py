@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from agent.lab.broker import HOST, free_port
 from agent.lab.lab import Lab
+from agent.processes.ports import HOST, free_port
 from tests.dashboards.scenario import Prometheus, scraped
 from tests.dashboards.test_rules import FOLDER, tool
 

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer
 
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
-from agent.lab.process import Driver
 from agent.lab.proxy import JOIN_GROUP
+from agent.processes.driver import Driver
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.sample import Sample
 from tests.net_raw import needs_net_raw

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.lab.lab import Lab
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from tests.net_raw import needs_net_raw
 from tests.system.observer import Observer
 from tests.system.stage import Stage

@@ -10,8 +10,9 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from agent.lab.broker import HOST, BrokerPorts, Cluster, free_port
+from agent.lab.broker import BrokerPorts, Cluster
 from agent.lab.clients import Clients
+from agent.processes.ports import HOST, free_port
 from tests.net_raw import needs_net_raw
 from tests.system.bad_link import BadLink
 from tests.system.observer import CONSUMER, STREAMS, Observer

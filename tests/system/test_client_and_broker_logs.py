@@ -10,7 +10,7 @@ import pytest
 
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from tests.system.observer import Observer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]

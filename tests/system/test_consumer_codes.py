@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.lab.process import Driver
 from agent.lab.proxy import JOIN_GROUP
+from agent.processes.driver import Driver
 from tests.system.stage import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.lab.broker import Cluster
-from agent.lab.child import Child
 from agent.lab.clients import Clients
+from agent.processes.child import Child
 from tests.system.connect_worker import connect_worker
 from tests.system.inspected import (
     CONSUMER_GROUPS,

@@ -22,7 +22,8 @@ from confluent_kafka.admin._scram import (
 from cryptography.hazmat.primitives import serialization
 
 from agent.cli import main
-from agent.lab.broker import HOST, BrokerPorts, Cluster, free_port
+from agent.lab.broker import BrokerPorts, Cluster
+from agent.processes.ports import HOST, free_port
 from tests.system.kafka_tools import write_properties
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]

@@ -14,7 +14,7 @@ import yaml
 
 from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.lab.artifacts import appear_once, default_cache
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from tests.agent.outputs.otlp.otlp_receiver import HOST, Received, by_grpc, by_http
 from tests.agent.outputs.otlp.test_exporter import TOLD, made
 from tests.agent.wiring.test_restart import until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from tests.system.connect_worker import connect_worker, has_stopped, run_connector
 from tests.system.observer import STREAMS
 from tests.system.proxy_scene import BROKERS, WITHIN_S, Scene, drain

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from agent.lab.broker import HOST, free_port
 from agent.lab.lab import Lab
+from agent.processes.ports import HOST, free_port
 from agent.wire.codec.buffer import ELEMENT_LIMIT
 from tests.system.observer import Observer
 

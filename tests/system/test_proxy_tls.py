@@ -21,7 +21,8 @@ from confluent_kafka.admin._scram import (
 from confluent_kafka.cimpl import NewTopic
 from cryptography.hazmat.primitives import serialization
 
-from agent.lab.broker import HOST, BrokerPorts, Cluster, free_port
+from agent.lab.broker import BrokerPorts, Cluster
+from agent.processes.ports import HOST, free_port
 from tests.system.kafka_tools import KafkaTools
 from tests.system.observer import Observer
 

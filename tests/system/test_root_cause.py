@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.sample import Sample, parse_time

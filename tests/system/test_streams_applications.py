@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from tests.net_raw import needs_net_raw
 from tests.system.observer import CONSUMER, STREAMS, Observer
 from tests.system.stage import Stage

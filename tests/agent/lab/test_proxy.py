@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.lab.broker import HOST
 from agent.lab.proxy import JOIN_GROUP, SYNC_GROUP, FaultProxy
+from agent.processes.ports import HOST
 
 HEARTBEAT = 12
 

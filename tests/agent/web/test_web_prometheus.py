@@ -13,7 +13,7 @@ import pytest
 import trustme
 import yaml
 
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from tests.agent.wiring.test_restart import until
 from tests.dashboards.scenario import Prometheus
 from tests.dashboards.test_rules import tool

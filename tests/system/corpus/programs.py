@@ -13,8 +13,8 @@ from zlib import crc32
 
 from agent.lab.artifacts import COMPILER, Artifact, appear_once, clients, fetch
 from agent.lab.drivers import OLDEST_CLIENT, RESOURCES, classes, java_command
-from agent.lab.errors import LabError
 from agent.lab.jvm import find_java
+from agent.processes.errors import ProcessError
 
 HERE = Path(__file__).parent
 GO_MODULES = {"franz": "github.com/twmb/franz-go/pkg/kgo", "sarama": "github.com/IBM/sarama"}
@@ -116,4 +116,4 @@ def _run(*command: str, where: Path = HERE) -> None:
         command, cwd=where, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise LabError(f"{' '.join(command[:4])} failed:\n{done.stdout}{done.stderr}")
+        raise ProcessError(f"{' '.join(command[:4])} failed:\n{done.stdout}{done.stderr}")

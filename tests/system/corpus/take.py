@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.lab.broker import free_port
 from agent.lab.clients import Clients
-from agent.lab.errors import LabError
 from agent.lab.lab import Lab
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
+from agent.processes.errors import ProcessError
+from agent.processes.ports import free_port
 from tests.system.corpus import programs
 
 _CONSUMER = {"auto.offset.reset": "earliest", "metadata.max.age.ms": "3000"}
@@ -196,4 +196,4 @@ class Worker:
                 time.sleep(0.2)
             else:
                 return
-        raise LabError(f"{self.driver.name} does not serve; see {self.driver.log}")
+        raise ProcessError(f"{self.driver.name} does not serve; see {self.driver.log}")

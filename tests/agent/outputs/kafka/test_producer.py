@@ -14,10 +14,10 @@ from agent.demo.mock_cluster import MockCluster
 from agent.errors import OutputError, SourceError
 from agent.hub.topic_intake import TopicRecord
 from agent.hub.topic_reader import TopicReader
-from agent.lab.broker import free_port
 from agent.outputs.kafka.client_config import client_properties
 from agent.outputs.kafka.producer import KafkaOutput
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
+from agent.processes.ports import free_port
 from metrics.model.sample import Sample
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker

@@ -8,7 +8,7 @@ from socket import socket
 
 import pytest
 
-from agent.lab.broker import HOST, free_port
+from agent.processes.ports import HOST, free_port
 from agent.sources.proxy.broker_ports import GONE_S, BrokerPorts
 from agent.wire.codec.messages import HostPort
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.lab.broker import free_port
+from agent.processes.ports import free_port
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.job_metrics import (
     JobMetrics,

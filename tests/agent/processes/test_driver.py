@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.lab.errors import LabError
-from agent.lab.process import Driver
+from agent.processes.driver import Driver
+from agent.processes.errors import ProcessError
 
 _ECHO = """\
 import sys
@@ -52,7 +52,7 @@ def test_an_event_before_the_command_is_no_answer_to_it(driver: Driver) -> None:
 def test_a_failure_is_raised_with_the_log(driver: Driver) -> None:
     driver.log.write_text("why it failed\n")
 
-    with pytest.raises(LabError, match=r"m1: error fail badly(.|\n)*why it failed"):
+    with pytest.raises(ProcessError, match=r"m1: error fail badly(.|\n)*why it failed"):
         driver.do("fail badly")
 
 
@@ -60,19 +60,19 @@ def test_an_end_while_waiting_is_raised(driver: Driver) -> None:
     driver.send("close")
 
     for _ in range(2):
-        with pytest.raises(LabError, match="ended"):
+        with pytest.raises(ProcessError, match="ended"):
             driver.wait_for("assigned")
 
 
 def test_an_event_that_does_not_come_is_raised(driver: Driver) -> None:
-    with pytest.raises(LabError, match="no 'assigned' in time"):
+    with pytest.raises(ProcessError, match="no 'assigned' in time"):
         driver.wait_for("assigned", timeout_s=0.01)
 
 
 def test_a_command_to_one_that_is_gone_is_raised(driver: Driver) -> None:
     driver.kill()
 
-    with pytest.raises(LabError, match="m1 is gone"):
+    with pytest.raises(ProcessError, match="m1 is gone"):
         driver.send("subscribe a")
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.lab.child import Child
-from agent.lab.errors import LabError
+from agent.processes.child import Child
+from agent.processes.errors import ProcessError
 
 _DEAF = """\
 import signal
@@ -22,7 +22,7 @@ def _python(script: str, log: Path) -> Child:
 def test_one_that_ends_before_it_is_as_wanted_is_raised_with_its_last_words(tmp_path: Path) -> None:
     with (
         _python("raise SystemExit('no memory')", tmp_path / "it.log") as child,
-        pytest.raises(LabError, match=r"it: wanted a page, but it ended(.|\n)*no memory"),
+        pytest.raises(ProcessError, match=r"it: wanted a page, but it ended(.|\n)*no memory"),
     ):
         child.wait_until(lambda: False, "a page", timeout_s=60.0)
 
@@ -30,7 +30,7 @@ def test_one_that_ends_before_it_is_as_wanted_is_raised_with_its_last_words(tmp_
 def test_one_that_is_not_as_wanted_in_time_is_raised(tmp_path: Path) -> None:
     with (
         _python("import signal; signal.pause()", tmp_path / "it.log") as child,
-        pytest.raises(LabError, match="it: wanted a page, but not in 0 s"),
+        pytest.raises(ProcessError, match="it: wanted a page, but not in 0 s"),
     ):
         child.wait_until(lambda: False, "a page", timeout_s=0.0)
 

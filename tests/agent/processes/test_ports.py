@@ -2,7 +2,7 @@
 
 import socket
 
-from agent.lab.broker import HOST, free_port
+from agent.processes.ports import HOST, free_port
 
 
 def test_a_port_is_given_once_and_waits_for_who_was_given_it() -> None:

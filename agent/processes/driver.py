@@ -13,8 +13,8 @@ from threading import Thread
 from types import TracebackType
 from typing import IO, Self, cast
 
-from agent.lab.child import Child
-from agent.lab.errors import LabError
+from agent.processes.child import Child
+from agent.processes.errors import ProcessError
 
 _END = ""
 
@@ -43,7 +43,7 @@ class Driver(Child):
         try:
             self._stdin.write(command + "\n")
         except (BrokenPipeError, ValueError) as error:  # ValueError: we have closed it
-            raise LabError(f"{self.name} is gone; wanted it to {command!r}") from error
+            raise ProcessError(f"{self.name} is gone; wanted it to {command!r}") from error
 
     def do(self, command: str, timeout_s: float = 120.0) -> None:
         """Give a command and wait until it is done."""
@@ -54,7 +54,7 @@ class Driver(Child):
         """Return the next event that starts so; those before it are dropped.
 
         Raises:
-            LabError: it did not come in time, or the driver ended or failed before.
+            ProcessError: it did not come in time, or the driver ended or failed before.
 
         """
         deadline_s = time.monotonic() + timeout_s
@@ -62,11 +62,11 @@ class Driver(Child):
             event = self._next(deadline_s, start)
             if event == _END:
                 self._events.put(_END)  # for whoever asks again
-                raise LabError(f"{self.name} ended; wanted {start!r}; {self.last_words()}")
+                raise ProcessError(f"{self.name} ended; wanted {start!r}; {self.last_words()}")
             if event.startswith(start):
                 return event
             if event.startswith("error"):
-                raise LabError(f"{self.name}: {event}; wanted {start!r}; {self.last_words()}")
+                raise ProcessError(f"{self.name}: {event}; wanted {start!r}; {self.last_words()}")
 
     def wait(self, timeout_s: float | None = None) -> int:
         """Wait for its end and return its exit code; its pipes are closed."""
@@ -106,7 +106,7 @@ class Driver(Child):
         try:
             return self._events.get(timeout=max(0.0, deadline_s - time.monotonic()))
         except Empty:
-            raise LabError(f"{self.name}: no {wanted!r} in time; {self.last_words()}") from None
+            raise ProcessError(f"{self.name}: no {wanted!r} in time; {self.last_words()}") from None
 
     def _read(self) -> None:
         for line in self._stdout:

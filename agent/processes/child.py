@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agent.lab.errors import LabError
+from agent.processes.errors import ProcessError
 
 _STEP_S = 0.05
 _LAST_LINES = 10
@@ -71,13 +71,15 @@ class Child:
         """Look until the condition holds.
 
         Raises:
-            LabError: it did not in time, or the process ended before; with its last words.
+            ProcessError: it did not in time, or the process ended before; with its last words.
         """
         deadline_s = time.monotonic() + timeout_s
         while not condition():
             if not self.is_running or time.monotonic() > deadline_s:
                 found = f"not in {timeout_s:.0f} s" if self.is_running else "it ended"
-                raise LabError(f"{self.name}: wanted {wanted}, but {found}; {self.last_words()}")
+                raise ProcessError(
+                    f"{self.name}: wanted {wanted}, but {found}; {self.last_words()}"
+                )
             time.sleep(_STEP_S)
 
     def pause(self) -> None:

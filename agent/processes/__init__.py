@@ -1,0 +1,1 @@
+"""Child processes of ours: start, watch and end them."""
