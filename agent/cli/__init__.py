@@ -16,24 +16,24 @@ from agent.errors import ConfigError, DialectError, RebalanceAgentError
 
 _HELP = {
     "run": "Observe the clients beside it: metrics, samples, health.",
-    "demo": "See it all work: a cluster, rebalances, metrics, a report.",
+    "demo": "Show it all at work: a cluster, rebalances, metrics, a report.",
     "replay": "Read recorded files as if they were live.",
-    "explain": "Say who began a group's rebalances, why, and what they cost.",
-    "top": "Watch what rebalances now, in a terminal.",
+    "explain": "Explain a group's rebalances: cause, member, cost.",
+    "top": "Watch rebalancing groups live, in a terminal.",
     "groups": "List and describe the groups of a cluster.",
     "ingest": "Put samples into tables, with Spark.",
     "report": "Write the trend report from tables, with Spark.",
-    "check-config": "Check a configuration and print what it comes to.",
-    "dialects": "Show the log dialects that are known.",
+    "check-config": "Check a configuration and print it with its defaults.",
+    "dialects": "Show the known log dialects.",
     "inject": "Add the sidecar to Kubernetes' manifests.",
     "completion": "Print the completion script for a shell.",
 }
-"""Every command in the order of ``--help``, so that help imports none of them."""
+"""Every command in the order of ``--help``; help imports no command."""
 
 _OPERATORS = (ConfigError, DialectError)
-"""What the configuration can be blamed for: log rules stand in it, too."""
+"""Errors of the configuration, which holds log rules too."""
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""What keeps output from being written, and is no bug."""
+"""Errors of a full or broken disk, which are no bugs."""
 _EXIT_FAULT, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 
 
@@ -57,7 +57,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, _HELP[name]) for name in self.list_commands(ctx)])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run, and turn what can go wrong into one line on stderr and an exit code."""
+        """Run; turn an error into one line on stderr and an exit code."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every name's letters
                 stream.reconfigure(errors="backslashreplace")
@@ -84,7 +84,7 @@ class Commands(click.Group):
 
 
 def _refuse_undecodable(arguments: Sequence[str] | None) -> None:
-    """Refuse what is no text; files alone may be called so."""
+    """Refuse arguments that are not UTF-8, unless a file has that name."""
     for each in sys.argv[1:] if arguments is None else arguments:
         try:
             each.encode()
@@ -108,4 +108,4 @@ Examples:
 @click.group(cls=Commands, epilog=_EXAMPLES)
 @click.version_option(VERSION, prog_name="rebalance-agent")
 def main() -> None:
-    """Say when a Kafka consumer group rebalances, why, who caused it and what it cost."""
+    """Show when a Kafka consumer group rebalances, why, which member caused it, and the cost."""

@@ -1,4 +1,4 @@
-"""``rebalance-agent check-config``: what a configuration comes to."""
+"""``rebalance-agent check-config``: a configuration, checked and with its defaults."""
 
 from collections import Counter
 from pathlib import Path

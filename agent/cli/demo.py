@@ -1,4 +1,4 @@
-"""``rebalance-agent demo``: see it all work, with nothing installed beside it."""
+"""``rebalance-agent demo``: everything at work, with nothing installed beside it."""
 
 import shutil
 import signal
@@ -17,7 +17,7 @@ from agent.demo.stages import STAGES, require_stage
 from agent.errors import ConfigError
 
 _WANTED_CODES = 6
-"""What a show has to make visible; fewer is a fault."""
+"""Codes that a demo must show; fewer is an error."""
 
 _EPILOG = """\b
 Examples:
@@ -41,7 +41,7 @@ Examples:
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
-    help="mock: go on with the play until so much time has passed; once whole, at least.",
+    help="mock: repeat the scenes until this time has passed; they run once at least.",
 )
 @click.option(
     "--output",
@@ -51,9 +51,9 @@ Examples:
 @click.option("--keep", is_flag=True, help="Keep the clients' logs and the broker's data too.")
 @click.option("--no-report", is_flag=True, help="Leave Spark out: no tables, no report.")
 def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report: bool) -> None:
-    """Run real consumers that rebalance, an agent that sees why, Spark and the report.
+    """Run real consumers that rebalance, an agent that shows why, Spark and the report.
 
-    Uses loopback only. Ctrl-C ends everything that was started.
+    Uses loopback only. Ctrl-C ends every process that it started.
     """
     require_stage(broker)
     places = DemoFolders(output=_folder(output))
@@ -67,7 +67,7 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
             if spark is not None:
                 spark.write_report(say)
     except KeyboardInterrupt:
-        if output is None and not keep:  # nobody was told where it is
+        if output is None and not keep:  # the user does not know the folder's name
             shutil.rmtree(places.output, ignore_errors=True)
         raise
     finally:
@@ -78,7 +78,7 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
     for name, path in _results(places):
         click.echo(f"{name + ':':<8} {path}")
     if len(outcome.codes) < _WANTED_CODES:
-        raise click.ClickException(f"saw {len(outcome.codes)} causes, wanted {_WANTED_CODES}")
+        raise click.ClickException(f"found {len(outcome.codes)} causes, wanted {_WANTED_CODES}")
 
 
 def _spark(places: DemoFolders) -> Spark:
@@ -106,7 +106,7 @@ def _folder(output: Path | None) -> Path:
 
 @contextmanager
 def _end_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the show as Ctrl-C does, children first."""
+    """Let SIGTERM and SIGHUP end the demo as Ctrl-C does, children first."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:

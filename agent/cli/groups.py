@@ -39,7 +39,7 @@ Examples:
 """
 
 
-def _shared_options(command: Callable[..., None]) -> Callable[..., None]:
+def _add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(
             "--timeout",
@@ -48,7 +48,7 @@ def _shared_options(command: Callable[..., None]) -> Callable[..., None]:
             default=10.0,
             show_default=True,
             metavar="SECONDS",
-            help="How long one answer of a broker may take.",
+            help="Time limit of one response of a broker.",
         ),
         click.option(
             "--output",
@@ -83,7 +83,7 @@ def groups() -> None:
 
 
 @groups.command(name="list", epilog=_EPILOG)
-@_shared_options
+@_add_shared_options
 @click.option("--protocol", metavar="P", help="Groups of this protocol type, such as connect.")
 @click.option(
     "--state",
@@ -112,8 +112,8 @@ def list_(  # noqa: PLR0913 - an argument an option
 ) -> None:
     """List groups with type, protocol, state and coordinator.
 
-    Every broker is asked. Where one is down the others' groups are shown, and the exit code is 1. A
-    broker below Kafka 3.8 tells no types.
+    Every broker is asked. If one is down, the others' groups are shown and the exit code is 1. A
+    broker below Kafka 3.8 reports no types.
     """
     kinds = [name for name, on in (("share", share), ("streams", streams)) if on]
     if len(kinds) + consumer > 1 or ((kinds or consumer) and (group_type or protocol)):
@@ -135,16 +135,16 @@ def list_(  # noqa: PLR0913 - an argument an option
     listed, denied = asyncio.run(list_matching_groups(access, chosen))
     click.echo(render_listings(listed.groups, listed.down, Output(output)), nl=False)
     if denied:
-        _warn("Note: no ACL for Describe on the cluster: groups that it would show may be missing")
+        _warn("Note: no ACL for Describe on the cluster: groups without an ACL may be missing")
     _exit(list(map(_down_text, listed.down)))
 
 
 @groups.command(name="describe", epilog=_EPILOG)
-@_shared_options
+@_add_shared_options
 @click.option("--members", is_flag=True, help="Show the members, too (JSON and YAML always do).")
 @click.option("--verbose", is_flag=True, help="Show subscriptions, partitions and the rest.")
 @click.option(
-    "--authorized-operations", is_flag=True, help="Ask what this user may do with the groups."
+    "--authorized-operations", is_flag=True, help="Show this user's rights on the groups."
 )
 @click.option(
     "--from",
@@ -152,7 +152,7 @@ def list_(  # noqa: PLR0913 - an argument an option
     metavar="URL|SPOOL|TABLES",
     envvar="REBALANCE_AGENT_FROM",
     show_envvar=True,
-    help="Who sees the members, and tells classic groups' generation and, an agent, leader.",
+    help="Agent, hub, spool or tables with classic groups' generation; an agent has the leader.",
 )
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 def describe(  # noqa: PLR0913 - an argument an option
@@ -168,9 +168,9 @@ def describe(  # noqa: PLR0913 - an argument an option
     authorized_operations: bool,
     place: str | None,
 ) -> None:
-    """Describe groups: state, assignor, epochs, coordinator, members and what each has.
+    """Describe groups: state, assignor, epochs, coordinator, members and their assignments.
 
-    Exit code 1 where a group cannot be described; the others are shown.
+    The exit code is 1 if a group cannot be described; the others are shown.
     """
     with _require_wire():
         from agent.inspection import client as asking  # noqa: PLC0415 - an extra
@@ -242,7 +242,7 @@ def _warn(text: str) -> None:
 
 
 def _exit(faults: list[Any]) -> None:
-    """Tell what went wrong on stderr, and end with exit code 1 if anything did."""
+    """Print the errors on stderr, and end with exit code 1 if there are any."""
     for fault in faults:
         _warn(fault)
     if faults:

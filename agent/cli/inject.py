@@ -1,4 +1,4 @@
-"""``rebalance-agent inject``: the sidecar, into Kubernetes' manifests."""
+"""``rebalance-agent inject``: the sidecar in Kubernetes' manifests."""
 
 import tempfile
 from pathlib import Path
@@ -49,7 +49,7 @@ Examples:
     "containers",
     multiple=True,
     metavar="NAME",
-    help="Who writes the logs, in a pod of several containers; may be repeated.",
+    help="The container that writes the logs, in a pod of several; may be repeated.",
 )
 @click.option("--image", default=IMAGE, show_default=True, help="The agent's image.")
 @click.option(
@@ -79,9 +79,9 @@ def inject(  # noqa: PLR0913 - click passes options by name
 ) -> None:
     """Add the sidecar to each pod of the manifests, and print all of them.
 
-    Pods, Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs and Lists of them; the
-    rest passes. Where logs are in a volume of the application, that is shared; else their folder
-    becomes an emptyDir. To do it again changes nothing; comments are lost.
+    Pods, Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs, CronJobs and Lists of them;
+    other kinds pass unchanged. If the logs are in a volume of the application, the sidecar shares
+    it; else their folder becomes an emptyDir. A second run changes nothing; comments are lost.
     """
     if config_file is not None and logs:
         raise click.UsageError("--logs and --config.file: give one of them")

@@ -43,7 +43,7 @@ Examples:
     metavar="HOST:PORT",
     envvar="REBALANCE_AGENT_WEB_LISTEN_ADDRESS",
     show_envvar=True,
-    help="Where to listen; may be repeated. Port 0 takes a free one.  [default: :12472]",
+    help="Address to listen on; may be repeated. Port 0 takes a free one.  [default: :12472]",
 )
 @click.option(
     "--web.telemetry-path",
@@ -67,7 +67,7 @@ Examples:
     type=click.Choice([level.value for level in LogLevel]),
     envvar="REBALANCE_AGENT_LOG_LEVEL",
     show_envvar=True,
-    help="What to log.  [default: info]",
+    help="The least level to log.  [default: info]",
 )
 @click.option(
     "--log.format",
@@ -75,7 +75,7 @@ Examples:
     type=click.Choice([style.value for style in LogFormat]),
     envvar="REBALANCE_AGENT_LOG_FORMAT",
     show_envvar=True,
-    help="How to log.  [default: logfmt]",
+    help="The format of log lines.  [default: logfmt]",
 )
 def run(  # noqa: PLR0913 - click passes options by name
     config_file: Path | None,

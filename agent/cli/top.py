@@ -1,4 +1,4 @@
-"""`rebalance-agent top`: what rebalances now, live in a terminal."""
+"""`rebalance-agent top`: rebalancing groups, live in a terminal."""
 
 import curses
 import sys
@@ -26,14 +26,14 @@ Keys: q quits, s sorts by the next column, r turns the order round, / filters by
 
 _HEADS = ("GROUP", "TYPE", "STATUS", "STATE", "MEMBERS", "CAUSED BY", "SINCE", "PEAK", "REASON")
 _WIDTHS = (28, 9, 22, 19, 7, 28, 8, 22, 0)
-"""Columns of a terminal; the last takes what is left."""
+"""Columns of a terminal; the last takes the rest of the line."""
 _STATUS, _SINCE = 2, 5
 _ESCAPE, _BACKSPACE, _ENTER = 27, (curses.KEY_BACKSPACE, 127, 8), (curses.KEY_ENTER, 10, 13)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What the keys have set."""
+class TopView:
+    """The settings that keys change."""
 
     sort: int = _STATUS
     backwards: bool = True
@@ -50,23 +50,23 @@ class View:
 )
 @click.option("--once", is_flag=True, help="Print once and end; so does output to no terminal.")
 def top(url: str, pattern: str, interval: float, once: bool) -> None:
-    """Show groups, their status, who caused it, since when, and the peak."""
-    view = View(pattern=pattern)
+    """Show groups, their status, the member that caused it, since when, and the peak."""
+    view = TopView(pattern=pattern)
     if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
         for line in screen(ask(url, "groups"), view, now=time.time(), width=200):
             click.echo(line.rstrip())
         return
-    ask(url, "groups")  # a wrong address is told before the screen changes
+    ask(url, "groups")  # a wrong address is an error before the screen changes
     curses.wrapper(lambda window: _live(window, url, view, interval))
 
 
-def screen(groups: Sequence[dict[str, Any]], view: View, *, now: float, width: int) -> list[str]:
+def screen(groups: Sequence[dict[str, Any]], view: TopView, *, now: float, width: int) -> list[str]:
     """Return the table's lines, the head first."""
     rows = [_cells(group, now) for group in _sort(groups, view) if view.pattern in group["group"]]
     return [_line(cells, width) for cells in (_HEADS, *rows)]
 
 
-def pressed(view: View, key: int) -> View:
+def press_key(view: TopView, key: int) -> TopView:
     """Return the view after a key."""
     if view.typing:
         return _edit_pattern(view, key)
@@ -84,7 +84,7 @@ def pressed(view: View, key: int) -> View:
             return view
 
 
-def _edit_pattern(view: View, key: int) -> View:
+def _edit_pattern(view: TopView, key: int) -> TopView:
     if key in _ENTER:
         return replace(view, typing=False)
     if key == _ESCAPE:
@@ -94,12 +94,12 @@ def _edit_pattern(view: View, key: int) -> View:
     return replace(view, pattern=view.pattern + chr(key)) if 32 <= key < 256 else view
 
 
-def _sort(groups: Sequence[dict[str, Any]], view: View) -> list[dict[str, Any]]:
+def _sort(groups: Sequence[dict[str, Any]], view: TopView) -> list[dict[str, Any]]:
     by: Callable[[dict[str, Any]], Any] = (
         lambda group: group["group"],
         lambda group: group["group_type"],
         lambda group: _number(group["status"]),
-        lambda group: group.get("state") or "",  # an older agent tells none
+        lambda group: group.get("state") or "",  # an older agent has none
         lambda group: group["members"],
         lambda group: group["client_id"] or "",
         lambda group: group["since"] or "",
@@ -126,7 +126,7 @@ def _cells(group: dict[str, Any], now: float) -> tuple[str, ...]:
 
 
 def _number(status: int | None) -> int:
-    """A group of which only the coordinator tells has no status, not 0."""
+    """Sort a group that only inspection knows, without a status, below 0."""
     return -1 if status is None else status
 
 
@@ -153,11 +153,11 @@ def _clip(text: str, size: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """Names come from outside: no control character reaches the terminal."""
+    """Replace control characters: names come from outside and must not reach the terminal raw."""
     return "".join(char if char.isprintable() else "�" for char in text)
 
 
-def _live(window: Any, url: str, view: View, interval: float) -> None:
+def _live(window: Any, url: str, view: TopView, interval: float) -> None:
     curses.curs_set(0)
     window.timeout(100)
     groups: list[dict[str, Any]] = []
@@ -168,15 +168,15 @@ def _live(window: Any, url: str, view: View, interval: float) -> None:
             try:
                 groups, fault = ask(url, "groups"), ""
             except RebalanceAgentError as error:
-                fault = str(error)  # what was known stays on the screen
+                fault = str(error)  # the last groups stay on the screen
         _draw(window, groups, view, fault)
         key = window.getch()
         if key == ord("q") and not view.typing:
             return
-        view = pressed(view, key) if key != curses.ERR else view
+        view = press_key(view, key) if key != curses.ERR else view
 
 
-def _draw(window: Any, groups: Sequence[dict[str, Any]], view: View, fault: str) -> None:
+def _draw(window: Any, groups: Sequence[dict[str, Any]], view: TopView, fault: str) -> None:
     height, width = window.getmaxyx()
     head, *rows = screen(groups, view, now=time.time(), width=width - 1)
     rows = rows[min(view.top, max(0, len(rows) - 1)) :]

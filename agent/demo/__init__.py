@@ -1,1 +1,1 @@
-"""What ``rebalance-agent demo`` shows: real clients that rebalance, observed by a real agent."""
+"""The demo: real clients that rebalance, observed by a real agent."""

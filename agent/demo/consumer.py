@@ -1,8 +1,8 @@
 """One librdkafka consumer as a process: ``agent.demo.consumer LOG KEY=VALUE...``.
 
 Commands come in on stdin, one a line: ``close``, ``unsubscribe``, ``subscribe A B``, ``stall MS``
-(stops polling); ``done COMMAND`` answers each. It tells ``assigned``, ``revoked`` and ``lost``. The
-end of its stdin ends it at once, like a crash: no leave. What librdkafka says goes to LOG.
+(stops polling); ``done COMMAND`` follows each. It reports ``assigned``, ``revoked`` and ``lost``.
+The end of its stdin ends it at once, like a crash: no leave. librdkafka's log goes to LOG.
 """
 
 import os
@@ -21,10 +21,10 @@ _POLL_S = 0.1
 
 
 def main() -> None:
-    """Run until told to close."""
+    """Run until the command ``close``."""
     log, *pairs = sys.argv[1:]
     settings = dict(pair.split("=", 1) for pair in pairs)
-    with open(log, "ab", buffering=0) as file:  # noqa: PTH123 - a descriptor is what is wanted
+    with open(log, "ab", buffering=0) as file:  # noqa: PTH123 - for its descriptor
         os.dup2(file.fileno(), sys.stderr.fileno())
     topics = settings.pop(TOPICS).split()
     consumer = Consumer(settings)
@@ -42,7 +42,7 @@ def _read(commands: "SimpleQueue[str]") -> None:
 
 
 def _serve(consumer: Consumer, commands: "SimpleQueue[str]") -> bool:
-    """Do the next command, if there is one; return whether to go on."""
+    """Execute the next command, if there is one; return whether to continue."""
     with suppress(Empty):
         command, *words = commands.get_nowait().split()
         match command:

@@ -12,12 +12,12 @@ _SETTINGS = {
     "max.poll.interval.ms": "4000",
     "topic.metadata.refresh.interval.ms": "1000",
     "auto.offset.reset": "earliest",
-    "debug": "cgrp",  # tells the play who is settled; the agent reads the wire
+    "debug": "cgrp",  # the play reads members' states from it; the agent reads the wire
 }
 
 
 class Consumers(Drivers):
-    """Starts consumers and, as a context manager, ends whatever still runs."""
+    """Starts consumers and, as a context manager, ends those that still run."""
 
     def start(
         self,

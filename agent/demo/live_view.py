@@ -1,7 +1,7 @@
-"""The live view: what the agent's own ``/metrics`` says, on a terminal or line by line.
+"""Live view of the agent's ``/metrics``, on a terminal or line by line.
 
-On a terminal a table is drawn over itself each second; with ``NO_COLOR`` or without a terminal each
-change of a status is a line of its own. Runs in a thread beside the play.
+On a terminal a table is redrawn in place; with ``NO_COLOR`` or without a terminal each change of a
+status is a line of its own. Runs in a thread beside the play.
 """
 
 import os
@@ -22,7 +22,7 @@ _FAMILIES = {
     "kafka_streams_rebalance_status": ("application_id", "client_id"),
     "kafka_group_rebalance_status": ("group", ""),
 }
-"""What is shown, and the labels that name a row."""
+"""The metrics shown, and the labels that name a row."""
 _PEAK = "_peak"
 
 
@@ -62,10 +62,10 @@ def _peak(
 
 
 class LiveView:
-    """Shows the page until it is left; ``caption`` is what the play says happens now."""
+    """Shows the page until it is closed; ``caption`` names the present scene."""
 
     def __init__(self, get_page: Callable[[], str], out: TextIO, heading: str) -> None:
-        """``get_page`` may raise OSError: then nothing new is shown."""
+        """Start nothing yet; after an OSError of ``get_page`` the last page stays."""
         self._get_page, self._out, self._heading = get_page, out, heading
         self._redraws = out.isatty() and not os.environ.get("NO_COLOR")
         self._caption, self._lines = "", 0
@@ -75,7 +75,7 @@ class LiveView:
         self._thread = Thread(target=self._run, name="live view", daemon=True)
 
     def caption(self, text: str) -> None:
-        """Say what happens next."""
+        """Show the caption of the next scene."""
         self._caption = text
         if not self._redraws:
             self._write(f"{self._format_elapsed()}  {text}")

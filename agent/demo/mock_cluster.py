@@ -2,10 +2,10 @@
 
 Theory of operation. The brokers speak Kafka's protocol and run the classic group protocol, so any
 librdkafka consumer of another process works with them. ``rdkafka_mock.h`` also lets a test bench
-decide what happens to the cluster; the Python package does not wrap it, but its library exports it.
-Limits, seen with 2.16.0: a broker never asks a new member for a member id by itself (KIP-394), so
-the bench orders that answer; and a group knows one session timeout, that of the member which joined
-last, so its members must agree on one: else a waiting member can be removed and is never answered.
+inject faults; the Python package does not wrap it, but its library exports it.
+Limits, seen with 2.16.0: a broker never requires a member id of a new member by itself (KIP-394),
+so the bench injects that error. A group has one session timeout, that of the last member to join,
+so members must agree on one: else a waiting member can be removed and never gets a response.
 
 Header: https://github.com/confluentinc/librdkafka/blob/v2.15.0/src/rdkafka_mock.h
 """
@@ -37,7 +37,7 @@ class MockCluster:
         """Start the brokers.
 
         Raises:
-            ProcessError: the library does not give us a cluster.
+            ProcessError: the library starts no cluster.
         """
         self._library = ctypes.CDLL(confluent_kafka.cimpl.__file__)
         self._handle = self._new_handle()
@@ -59,12 +59,12 @@ class MockCluster:
             raise ProcessError(f"the mock cluster does not create topic {name!r}: error {error}")
 
     def fail_next(self, api_key: int, error_code: int) -> None:
-        """Let the next such request of any member be answered with a broker's error."""
+        """Fail the next such request of any member with a broker's error."""
         codes = (ctypes.c_int * 1)(error_code)
         self._call("mock_push_request_errors_array", self._cluster, api_key, 1, codes)
 
     def close(self) -> None:
-        """Stop the brokers; fine if they are stopped."""
+        """Stop the brokers, if they run."""
         if self._cluster:
             self._call("mock_cluster_destroy", self._cluster)
             self._call("destroy", self._handle)

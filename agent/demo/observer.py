@@ -1,4 +1,4 @@
-"""The agent under show: ``rebalance-agent run`` as a user would start it."""
+"""The demo's agent: ``rebalance-agent run`` as a user would start it."""
 
 import urllib.error
 import urllib.request
@@ -25,22 +25,22 @@ class Observer:
     url: str
     """Without a path."""
     proxies: tuple[str, ...]
-    """Where its proxies listen."""
+    """Addresses of its proxies."""
     spool: Path
 
     def get(self, path: str) -> str:
         """Return a page.
 
         Raises:
-            OSError: the agent does not answer, or not with 200.
+            OSError: the agent does not respond, or not with 200.
         """
-        with urllib.request.urlopen(self.url + path, timeout=_REQUEST_TIMEOUT_S) as answer:  # noqa: S310
-            return str(answer.read().decode())
+        with urllib.request.urlopen(self.url + path, timeout=_REQUEST_TIMEOUT_S) as response:  # noqa: S310
+            return str(response.read().decode())
 
 
 @contextmanager
 def observe(folder: Path, upstreams: Sequence[str]) -> Iterator[Observer]:
-    """Run an agent with a proxy before each upstream; when it is left the agent has drained.
+    """Run an agent with a proxy before each upstream; the exit waits until it has drained.
 
     Raises:
         ProcessError: the agent ends or does not get ready.

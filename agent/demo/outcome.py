@@ -1,4 +1,4 @@
-"""What was observed: the records of a spool, counted by cause. Nothing here knows the script."""
+"""The demo's result: a spool's records, counted by cause, without knowledge of the script."""
 
 import gzip
 from collections import Counter
@@ -13,18 +13,18 @@ from metrics.model.status import CONSUMER_MAX, RebalanceStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """Counts over one spool."""
 
     entries: Counter[RebalanceStatus]
-    """How often a status was entered: 1-10 by a consumer, 11-13 by a Streams instance."""
+    """Entries into a status: 1-10 by a consumer, 11-13 by a Streams instance."""
     rebalances: int
-    """Episodes of members that came to an end."""
+    """Finished episodes of members."""
     members: int
 
     @property
     def codes(self) -> frozenset[RebalanceStatus]:
-        """The codes that were seen."""
+        """The codes that were observed."""
         return frozenset(self.entries)
 
     def table(self) -> list[str]:
@@ -33,8 +33,8 @@ class Outcome:
         return [f"{'entered':>7}  cause", *rows]
 
 
-def read(spool: Path) -> Outcome:
-    """Count what a spool holds."""
+def read(spool: Path) -> DemoOutcome:
+    """Count a spool's records."""
     entries, ended, members = Counter[RebalanceStatus](), 0, set[tuple[str, str | None]]()
     for sample in _transitions(spool):
         to, consumer = RebalanceStatus(sample.to or 0), sample.scope is Scope.CONSUMER
@@ -43,7 +43,7 @@ def read(spool: Path) -> Outcome:
             ended += not to
         if to and (to <= CONSUMER_MAX) == consumer:
             entries[to] += 1
-    return Outcome(entries, ended, len(members))
+    return DemoOutcome(entries, ended, len(members))
 
 
 def _transitions(spool: Path) -> Iterator[Sample]:

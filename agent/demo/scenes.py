@@ -1,7 +1,7 @@
 """A play for the mock cluster: real librdkafka consumers rebalance for all kinds of reasons.
 
-Each act is a generator: it yields what happens next, then makes it happen. The consumers act for
-real; the cluster is told to answer first joins as real brokers do (KIP-394), one join as a broker
+Each act is a generator: it yields the caption of the next event, then makes it happen. The
+consumers are real; the cluster fails first joins as real brokers do (KIP-394), one join as a broker
 that still loads its groups, and one heartbeat as a broker that has lost the member.
 """
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 
 _COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
 _STALL_MS = 5500
-"""Longer than the poll interval, and than the session of who is frozen meanwhile."""
+"""Longer than the poll interval, and than the session of the member that is frozen meanwhile."""
 _STEP_S = 0.05
 _QUIET_S = 0.8
-"""Longer than librdkafka takes to see in a heartbeat that its group rebalances."""
-_PATIENCE_S = 15.0
-"""The mock cluster sometimes makes a member wait for its session; the play goes on all the same."""
+"""Longer than librdkafka takes to learn from a heartbeat that its group rebalances."""
+_WAIT_TIMEOUT_S = 15.0
+"""The mock cluster sometimes makes a member wait for its session; then the play continues."""
 _TAIL_BYTES = 1 << 16
 _STATE = b" changed join state "
 
 
 class Play:
-    """The cast and its acts. What still runs at the end is the caller's to end."""
+    """The clients and the acts. The caller ends the clients that still run at the end."""
 
     def __init__(self, cluster: MockCluster, consumers: Consumers) -> None:
-        """Nothing happens before the first act."""
+        """Start nothing before the first act."""
         self._cluster = cluster
         self._consumers = consumers
         self._cast: dict[str, Driver] = {}
         self._pass = 1
 
     def acts(self, until: Callable[[], bool]) -> Iterator[str]:
-        """Play all; then go on with the middle until told that it is enough.
+        """Play all acts; then repeat the middle until ``until`` returns True.
 
         Raises:
-            ProcessError: a consumer did not do as told.
+            ProcessError: a consumer did not execute a command.
         """
         yield from self._opening()
         middle = (self._change, self._freeze, self._forget, self._lag_behind, self._load)
@@ -136,7 +136,7 @@ class Play:
         self._cast[client_id] = consumer
 
     def _settle(self, without: "Driver | None" = None) -> None:
-        """Wait until no member rebalances, so that the next ordered answer meets whom it is for."""
+        """Wait until no member rebalances, so that the next fault meets its intended member."""
         logs = [driver.log for driver in self._cast.values() if driver is not without]
         quiet_s = time.monotonic()
 
@@ -155,14 +155,14 @@ def _is_steady(log: Path) -> bool:
 
 
 def _tail(log: Path, offset: int | None = None) -> bytes:
-    """Return what a log says behind ``offset``, or its last lines."""
+    """Return a log's text after ``offset``, or its last lines."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES) if offset is None else offset)
         return file.read()
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, but not for ever."""
-    deadline_s = time.monotonic() + _PATIENCE_S
+    """Wait for a condition, within the timeout."""
+    deadline_s = time.monotonic() + _WAIT_TIMEOUT_S
     while not condition() and time.monotonic() < deadline_s:
         time.sleep(_STEP_S)

@@ -1,4 +1,4 @@
-"""The whole show: a stage, an agent that observes it, a live view, and what came of it."""
+"""The whole demo: a stage, an agent that observes it, a live view, and the result."""
 
 import time
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import NamedTuple, TextIO
 
 from agent.demo.live_view import LiveView
 from agent.demo.observer import observe
-from agent.demo.outcome import Outcome, read
+from agent.demo.outcome import DemoOutcome, read
 from agent.demo.stages import Setting
 
 _SETTLE_S = 1.0
-"""The proxy tells within a tenth of a second; the view looks twice a second."""
+"""The proxy reports within a tenth of a second; the view reads twice a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFolders:
-    """Where everything of a show is."""
+    """The folders and files of a demo."""
 
     output: Path
 
@@ -27,17 +27,17 @@ class DemoFolders:
 
     @property
     def spool(self) -> Path:
-        """What the agent observed."""
+        """The agent's samples."""
         return self.output / "spool"
 
     @property
     def scratch(self) -> tuple[Path, ...]:
-        """What nobody wants to see afterwards."""
+        """Folders that are deleted at the end."""
         return (self.logs, *(self.output / name for name in ("lab", "state", "spark")))
 
     @property
     def tables(self) -> Path:
-        """What Spark made of it."""
+        """Spark's tables."""
         return self.output / "tables"
 
     @property
@@ -47,17 +47,17 @@ class DemoFolders:
 
 
 class Performance(NamedTuple):
-    """What came of a show, and where its metrics were."""
+    """The result of a demo, and the URL of its metrics."""
 
-    outcome: Outcome
+    outcome: DemoOutcome
     metrics_url: str
 
 
 def perform(setting: Setting, places: DemoFolders, seconds: float, out: TextIO) -> Performance:
-    """Play, observe, drain; return what was observed.
+    """Play, observe, drain; return the result.
 
     Raises:
-        ProcessError: a process did not do as told.
+        ProcessError: a process did not execute a command.
     """
     places.logs.mkdir(parents=True)
     begun_s = time.monotonic()

@@ -1,9 +1,9 @@
 """Spark beside the play, so that it is warm when the play ends.
 
-As a process: ``agent.demo.spark SPOOL TABLES REPORT``. It takes in the first samples
-as soon as there are some, for a first time costs most. Then it reads ``ingest``, ``report`` and
-``close`` on its stdin, one a line, does each as the command of that name would, in the same Spark
-session, and answers ``done COMMAND``. It ends at the end of its stdin.
+As a process: ``agent.demo.spark SPOOL TABLES REPORT``. It ingests the first samples as soon as
+there are some, because the first time costs most. Then it reads ``ingest``, ``report`` and
+``close`` on its stdin, one a line, executes each like the command of that name, in the same Spark
+session, and prints ``done COMMAND``. It ends at the end of its stdin.
 """
 
 import os
@@ -26,7 +26,7 @@ class Spark(Driver):
     """Starts at once; a context manager that leaves no JVM behind."""
 
     def __init__(self, spool: Path, tables: Path, output: Path, scratch: Path) -> None:
-        """Start it; ``scratch`` is a folder for what Spark would leave in ``/tmp``."""
+        """Start the process; ``scratch`` is its folder for temporary files."""
         scratch.mkdir(parents=True)
         # of short jobs: the optimizing compiler would take 27 s of CPU more than it saves
         short = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={scratch}"
@@ -51,11 +51,11 @@ class Spark(Driver):
 
 
 def main() -> None:
-    """Do the commands of stdin; exit with 2 where Spark cannot start, with 1 where a job fails."""
+    """Execute the commands of stdin; exit with 2 if Spark cannot start, with 1 if a job fails."""
     from aggregation.spark.errors import SparkJobError, SparkSetupError  # noqa: PLC0415
 
     done = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the jobs print is no event
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of the jobs is no event
     spool, tables, output = map(Path, sys.argv[1:])
     try:
         _serve(done, spool, tables, output)
@@ -112,7 +112,7 @@ def _report(tables: Path, output: Path) -> None:
 
 
 def _wait_for_samples(spool: Path) -> None:
-    """Return once there are some, or once something is told."""
+    """Return once there are samples, or a command."""
     while not any(spool.glob("*.jsonl")):
         if select.select([sys.stdin], [], [], _STEP_S)[0]:
             return

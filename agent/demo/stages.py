@@ -1,4 +1,4 @@
-"""Where the demo plays: the mock cluster in this process, or a real broker with Java clients."""
+"""Stages of the demo: the mock cluster in this process, or a real broker with Java clients."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -9,21 +9,21 @@ from pathlib import Path
 from agent.processes.errors import ProcessError
 
 Acts = Iterator[str]
-"""Each yields what happens next, then makes it happen."""
+"""Each act yields the caption of the next event, then makes it happen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A running cluster, and the cast that waits to come on."""
+    """A running cluster, and the acts of its clients."""
 
     upstreams: tuple[str, ...]
     """Ways into the cluster; each gets a proxy of the agent in front of it."""
     play: Callable[[Sequence[str]], AbstractContextManager[Acts]]
-    """(where those proxies listen) -> the acts; no client outlives the context."""
+    """(addresses of those proxies) -> the acts; no client outlives the context."""
 
 
 Setting = Callable[[Path, Callable[[], bool]], AbstractContextManager[Stage]]
-"""(folder for all that the stage leaves, whether it is enough) -> the stage."""
+"""(folder for all files of the stage, whether to end) -> the stage."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def kafka(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
     """Play once on a real broker with Java consumers and Streams applications.
 
     Raises:
-        ProcessError: there is no Java, or something cannot be fetched.
+        ProcessError: there is no Java, or an artifact cannot be fetched.
     """
     del until
     from agent.lab.clients import Clients  # noqa: PLC0415 - only for this stage

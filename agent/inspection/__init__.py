@@ -1,1 +1,1 @@
-"""Group inspection: asks the brokers for every group of every type (KIP-40, KIP-1043)."""
+"""Group inspection: lists and describes every group of every type (KIP-40, KIP-1043)."""

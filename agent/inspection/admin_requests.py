@@ -1,4 +1,4 @@
-"""Admin requests and their answers: kio's schemas and writer, our reader (which checks counts)."""
+"""Admin requests and responses: kio's schemas and writer, our reader (which checks counts)."""
 
 import dataclasses
 import hashlib
@@ -20,8 +20,8 @@ with without_hypothesis():
     from kio.serial import entity_writer
 
 ELEMENT_LIMIT = 2_000_000
-"""Array elements of one answer, some 100 MB of Python at worst: a group may have every partition of
-a large cluster, as owned and as target."""
+"""Array elements of one response, some 100 MB of Python at worst: a group may have every partition
+of a large cluster, as owned and as target."""
 
 
 class Api(IntEnum):
@@ -43,7 +43,7 @@ class Api(IntEnum):
 
     @property
     def label(self) -> str:
-        """As Kafka writes it."""
+        """Return the API's name as Kafka writes it."""
         return "".join(part.capitalize() for part in self.name.split("_"))
 
 
@@ -62,7 +62,7 @@ _LAST_FIELDS = {
     Api.SHARE_GROUP_DESCRIBE: ("groups",),
     Api.STREAMS_GROUP_DESCRIBE: ("groups",),
 }
-"""The last field of an answer that anyone wants, by version."""
+"""The last field of a response that is read, by version; the bytes after it are not decoded."""
 
 SUPPORTED_VERSIONS = {
     Api.LIST_OFFSETS: (1, 5),
@@ -78,15 +78,15 @@ SUPPORTED_VERSIONS = {
     Api.SHARE_GROUP_DESCRIBE: (1, 1),
     Api.STREAMS_GROUP_DESCRIBE: (0, 0),
 }
-"""The versions that we speak, from and to."""
+"""The oldest and the newest version that inspection speaks."""
 
 _CORRELATION_BYTES = 4
 API_VERSIONS_VERSION = 3
-"""The first that tells the broker who asks (KIP-511); a broker below 2.4 answers it with v0."""
+"""The first that names the client's software (KIP-511); brokers below 2.4 respond with v0."""
 
 
 def encode(api: Api, version: int, correlation_id: int, client_id: str, **values: Any) -> bytes:
-    """Return a request's frame. Fields that its version does not have are left out."""
+    """Return a request's frame; fields that its version lacks are left out."""
     with LOADING:
         schema = load_request_schema(api, version)
         known = {field.name for field in dataclasses.fields(schema)}
@@ -101,7 +101,7 @@ def encode(api: Api, version: int, correlation_id: int, client_id: str, **values
 
 
 def _entity(schema: Any, values: Mapping[str, Any]) -> Any:
-    """Return kio's entity; lists of mappings become tuples of the entities that it wants."""
+    """Return kio's entity; a list of mappings becomes a tuple of nested entities."""
     nested = [key for key, value in values.items() if isinstance(value, list)]
     hints = get_type_hints(schema) if nested else {}
     return schema(**dict(values) | {key: _tuple(hints[key], values[key]) for key in nested})
@@ -118,21 +118,21 @@ def _writer(api: Api, version: int) -> Any:
 
 
 def correlation_id(frame: bytes) -> int:
-    """Return which request an answer belongs to."""
+    """Return the correlation id of a response."""
     return int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
 
 
 def digest(frame: bytes) -> bytes:
-    """Return the same for two answers that say the same; their correlation ids differ."""
+    """Return a hash of a response without its correlation id: equal for equal content."""
     body = memoryview(frame)[_CORRELATION_BYTES:]
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
 def decode(api: Api, version: int, frame: bytes) -> Fields:
-    """Return the fields of an answer's frame.
+    """Return the fields of a response's frame.
 
     Raises:
-        DecodeError: the bytes are something else.
+        DecodeError: the bytes are not such a response.
 
     """
     layout = response_layout(api, version, _LAST_FIELDS[api])

@@ -1,4 +1,4 @@
-"""Which errors go away by themselves, and how long we wait for that: bounded, ever longer."""
+"""Retriable errors, and exponential backoff within a timeout."""
 
 import asyncio
 import random
@@ -19,19 +19,19 @@ RETRIABLE = frozenset(
         ErrorCode.not_coordinator,
     }
 )
-"""The coordinator reads its log, is being found, or has moved."""
+"""The coordinator loads its log, is being elected, or has moved."""
 
 
 class Backoff:
-    """Pauses between attempts; after ``patience_s``, attempts included, there is none more."""
+    """Pauses between attempts, within ``timeout_s`` for attempts and pauses together."""
 
     def __init__(self, timeout_s: float) -> None:
-        """Begin now."""
+        """Start the timeout now."""
         self._end_s = time.monotonic() + timeout_s
         self._next_s = _INITIAL_PAUSE_S
 
     async def wait(self) -> bool:
-        """Pause; False at once where the patience is used up."""
+        """Pause and return True; return False at once if the timeout leaves no time for it."""
         pause_s = self._next_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter is no secret
         if time.monotonic() + pause_s > self._end_s:
             return False

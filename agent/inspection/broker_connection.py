@@ -1,4 +1,4 @@
-"""One connection to one broker: TLS, common versions, the login; then one request at a time."""
+"""One connection to one broker: TLS, version negotiation, login, then one request at a time."""
 
 import asyncio
 import ssl
@@ -25,14 +25,14 @@ from agent.wire.members.error_codes import describe_error as error_name
 CLIENT_ID = "rebalance-agent"
 _VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE = 35, 33, 34
 _FRAME_LIMIT = 100 << 20
-"""What a broker takes at most (socket.request.max.bytes); above it, the answer is not Kafka's."""
+"""A broker's own limit (socket.request.max.bytes); a longer response is not Kafka's."""
 _RENEW_SHARE = 0.8
-"""A login that ends (KIP-368) is renewed by a new connection, some time before."""
+"""Share of a session's lifetime (KIP-368) after which a new connection renews the login."""
 _SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
 
 
-class Response(NamedTuple):
-    """What a broker answered, not read yet."""
+class BrokerResponse(NamedTuple):
+    """A broker's response, not decoded yet."""
 
     address: str
     api: Api
@@ -40,21 +40,21 @@ class Response(NamedTuple):
     frame: bytes
 
     def read(self) -> Fields:
-        """Return its fields.
+        """Return the fields.
 
         Raises:
-            RefusedError: they cannot be read.
+            RefusedError: the response cannot be decoded.
 
         """
         try:
             return decode(self.api, self.version, self.frame)
         except DecodeError as error:
-            text = f"{self.address}: {self.api.label} has an answer that cannot be read: {error}"
+            text = f"{self.address}: {self.api.label}: the response cannot be decoded: {error}"
             raise RefusedError(text, "not_kafka") from error
 
 
 class Connection:
-    """An open connection; `ask` is for one caller at a time."""
+    """An open connection; `send` is for one caller at a time."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Connection:
     async def open(
         cls, host: str, port: int, security: Security, *, timeout_s: float = 10.0
     ) -> Self:
-        """Connect, agree on versions and log in.
+        """Connect, negotiate versions and log in.
 
         Raises:
             RefusedError: certificates, credentials or the port are wrong.
-            UnreachableError: nobody answers.
+            UnreachableError: the broker does not respond.
 
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -102,12 +102,12 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the next request may go this way."""
+        """Whether the connection can take another request."""
         ended = self._writer.is_closing() or self._reader.at_eof()
         return not ended and time.monotonic() < self._expires_s
 
     def version(self, api: Api) -> int | None:
-        """Return the version in which we both speak an API; None: the broker does not have it."""
+        """Return the newest common version of an API, or None if there is none."""
         oldest, newest = SUPPORTED_VERSIONS[api]
         if api not in self._versions:
             return None
@@ -115,12 +115,12 @@ class Connection:
         version = min(newest, high)
         return version if version >= max(oldest, low) else None
 
-    async def send(self, api: Api, **values: Any) -> "Response":
-        """Ask and return the answer; what the version does not have is left out.
+    async def send(self, api: Api, **values: Any) -> "BrokerResponse":
+        """Send a request and return the response; fields that the version lacks are left out.
 
         Raises:
-            RefusedError: the broker does not have the API, or this is no broker.
-            UnreachableError: the connection broke; it is closed.
+            RefusedError: the broker lacks the API, or the peer is not a broker.
+            UnreachableError: the connection broke, and is closed.
 
         """
         version = self.version(api)
@@ -130,7 +130,7 @@ class Connection:
         return await self._send(api, version, **values)
 
     async def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self._writer.close()
         try:
             async with asyncio.timeout(1.0):
@@ -138,7 +138,7 @@ class Connection:
         except (OSError, EOFError):
             self._writer.transport.abort()
 
-    async def _send(self, api: Api, version: int, **values: Any) -> "Response":
+    async def _send(self, api: Api, version: int, **values: Any) -> "BrokerResponse":
         self._correlation_id += 1
         request = encode(api, version, self._correlation_id, CLIENT_ID, **values)
         async with self._request_guard(api):
@@ -147,11 +147,11 @@ class Connection:
             frame = await self._read_frame()
         if correlation_id(frame) != self._correlation_id:
             await self.close()
-            raise RefusedError(f"{self.address}: does not answer like Kafka", "not_kafka")
+            raise RefusedError(f"{self.address}: does not respond like Kafka", "not_kafka")
         self._response_count += 1
         if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
-            version = 0  # an older broker refuses in the oldest words
-        return Response(self.address, api, version, frame)
+            version = 0  # an older broker refuses in the oldest version
+        return BrokerResponse(self.address, api, version, frame)
 
     async def _read_frame(self) -> bytes:
         head = await self._reader.readexactly(4)
@@ -163,7 +163,7 @@ class Connection:
 
     @asynccontextmanager
     async def _request_guard(self, api: Api) -> AsyncIterator[None]:
-        """Turn what can happen to a request into our errors; the connection ends with it."""
+        """Turn the faults of a request into our errors; a fault ends the connection."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 yield
@@ -183,12 +183,12 @@ class Connection:
     def _timeout_error(self, api: Api) -> UnreachableError:
         if not self._response_count:
             return faults.silence_error(self.address, self._timeout_s)
-        text = f"{self.address}: no answer to {api.label} in {self._timeout_s:g} s"
+        text = f"{self.address}: no response to {api.label} in {self._timeout_s:g} s"
         return UnreachableError(text, "timeout")
 
     def _close_error(self, api: Api) -> Exception:
         sasl = self._security.login is not None
-        first = self._response_count < (3 if sasl else 2)  # ApiVersions is answered to anyone
+        first = self._response_count < (3 if sasl else 2)  # brokers respond to any ApiVersions
         tls = self._security.tls is not None
         return faults.close_error(self.address, api.label, first=first, tls=tls, sasl=sasl)
 

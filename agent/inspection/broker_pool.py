@@ -1,4 +1,4 @@
-"""The cluster's brokers, found from any of them; one connection and one request each at a time."""
+"""Connections to all brokers of a cluster: one connection each, one request at a time."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.inspection.admin_requests import Api
-from agent.inspection.broker_connection import Connection, Response
+from agent.inspection.broker_connection import BrokerResponse, Connection
 from agent.inspection.errors import BrokerError, RefusedError, UnreachableError
 from agent.inspection.model import DownBroker, Node
 from agent.inspection.security import Security
@@ -19,21 +19,21 @@ _DESCRIBE = 1 << 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What one broker says of its cluster."""
+    """A cluster as one of its brokers reports it."""
 
     cluster_id: str
     responder: Node
-    """The broker that said it; its id is not known."""
+    """The broker that reported it; its id is not known."""
     nodes: tuple[Node, ...]
-    """Those that can be asked."""
+    """The brokers that are up."""
     down: tuple[DownBroker, ...]
-    """Those that the cluster fences (Kafka tells it since 4.0), and servers that did not answer."""
+    """Brokers that the cluster fences (reported since Kafka 4.0), and silent bootstrap servers."""
     is_denied: bool
-    """We may not Describe the cluster: only groups that we may describe are listed, silently."""
+    """No ACL for Describe on the cluster: brokers leave out groups that we may not describe."""
 
 
 class BrokerPool:
-    """Everything that can be asked. Close it in the end."""
+    """Connections to all brokers of a cluster; the caller closes it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class BrokerPool:
         *,
         timeout_s: float = 10.0,
     ) -> None:
-        """``security`` is called for each new connection: files can change."""
+        """Open nothing yet; ``security`` is called for each connection, as files can change."""
         self._bootstrap, self._security, self._timeout_s = bootstrap, security, timeout_s
         self._connections: dict[tuple[str, int], Connection] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
@@ -51,15 +51,15 @@ class BrokerPool:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes that all answers had so far."""
+        """Bytes of all responses so far."""
         return self._closed_bytes + sum(each.read_bytes for each in self._connections.values())
 
     async def refresh(self) -> ClusterView:
-        """Ask any broker for all of them, the known ones first.
+        """Fetch the list of brokers from any of them, the known ones first.
 
         Raises:
-            RefusedError: the first that answered refuses us, and so would the others.
-            UnreachableError: none answers.
+            RefusedError: the first broker that responds refuses us, as the others would.
+            UnreachableError: no broker responds.
 
         """
         down: list[DownBroker] = []
@@ -79,31 +79,31 @@ class BrokerPool:
                 continue
             return self._view(answer.read(), Node(-1, *address), down)
         text = "; ".join(each.error for each in down)
-        raise UnreachableError(f"no broker answers: {text}", down[0].reason)
+        raise UnreachableError(f"no broker responds: {text}", down[0].reason)
 
     async def send(self, node: Node, api: Api, **values: Any) -> Fields:
-        """Ask a broker; callers wait for each other.
+        """Send a request to a broker and return the fields; callers wait for each other.
 
         Raises:
-            BrokerError: it cannot be used, or does not have the API.
+            BrokerError: the broker cannot be used, or lacks the API.
 
         """
         return (await self.send_undecoded(node, api, **values)).read()
 
-    async def send_undecoded(self, node: Node, api: Api, **values: Any) -> Response:
-        """Ask a broker something whose answer may be known already.
+    async def send_undecoded(self, node: Node, api: Api, **values: Any) -> BrokerResponse:
+        """Send a request to a broker and return the response, which the caller may have cached.
 
         Raises:
-            BrokerError: it cannot be used, or does not have the API.
+            BrokerError: the broker cannot be used, or lacks the API.
 
         """
         return await self._send((node.host, node.port), api, **values)
 
     async def version(self, node: Node, api: Api) -> int | None:
-        """Return the version in which a broker is asked; None: it does not have the API.
+        """Return the newest common version of an API, or None if the broker lacks it.
 
         Raises:
-            BrokerError: it cannot be used.
+            BrokerError: the broker cannot be used.
 
         """
         address = (node.host, node.port)
@@ -116,7 +116,7 @@ class BrokerPool:
             _, connection = self._connections.popitem()
             await connection.close()
 
-    async def _send(self, address: tuple[str, int], api: Api, **values: Any) -> Response:
+    async def _send(self, address: tuple[str, int], api: Api, **values: Any) -> BrokerResponse:
         async with self._lock(address):
             connection = await self._connection(address)
             return await connection.send(api, **values)
@@ -149,7 +149,7 @@ class BrokerPool:
         self._nodes = tuple(nodes)
         text = "the cluster has fenced it: it is down or starting"
         named = {node.address for node in brokers}
-        down = [each for each in down if each.address not in named]  # it will be asked itself
+        down = [each for each in down if each.address not in named]  # requests will reach it
         down += [DownBroker(n.address, n.node_id, f"{n.address}: {text}", "fenced") for n in fenced]
         return ClusterView(
             cluster_id=fields["cluster_id"],
@@ -161,5 +161,5 @@ class BrokerPool:
 
 
 def down_broker(node: Node, error: BrokerError) -> DownBroker:
-    """Return a broker's fault as a partial answer tells it."""
+    """Return a broker's fault as a partial result carries it."""
     return DownBroker(node.address, node.node_id, str(error), error.reason)

@@ -1,4 +1,4 @@
-"""What `groups list` and `groups describe` ask of a cluster, from connecting to closing."""
+"""Admin client of `groups list` and `groups describe`, from connecting to closing."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,12 +14,12 @@ from agent.inspection.model import Description, Failure, GroupType, Listing
 from agent.inspection.security import Security
 
 RETRY_TIMEOUT_S = 15.0
-"""A broker that died is fenced after 9 s by default; then its groups have another coordinator."""
+"""A broker that died is fenced after 9 s by default; then its groups get another coordinator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where the cluster is and how it is reached."""
+    """Address and credentials of a cluster."""
 
     bootstrap: tuple[tuple[str, int], ...]
     security: Callable[[], Security]
@@ -27,7 +27,7 @@ class Access:
 
 
 class ListingResult(NamedTuple):
-    """The groups asked for; ``denied``: there may be others that we may not see."""
+    """The groups that pass the filter; ``is_denied``: ACLs may hide others."""
 
     listed: ClusterListing
     is_denied: bool
@@ -66,7 +66,7 @@ async def describe(
 
     """
     async with _open(access) as brokers:
-        await brokers.refresh()  # where nothing answers, that is the answer: nothing is retried
+        await brokers.refresh()  # if no broker responds, nothing is retried
         return await describe_groups(
             brokers,
             groups,
@@ -88,7 +88,7 @@ async def _open(access: Access) -> AsyncIterator[BrokerPool]:
 async def _complete_listings(
     brokers: BrokerPool, groups: Sequence[Listing], chosen: GroupFilter
 ) -> list[Listing]:
-    """Ask by describing what an older broker's list does not tell and the filter wants."""
+    """Describe groups whose type or state the filter needs and an older broker's list lacks."""
     unclear = [g.group for g in groups if chosen.needs_type(g) or chosen.needs_state(g)]
     answers = await describe_groups(brokers, unclear, timeout_s=RETRY_TIMEOUT_S)
     told = {each.group: each for each in answers if isinstance(each, Description)}

@@ -1,6 +1,6 @@
 """Kafka's client configuration (``--command-config``): Java properties as a `Security`.
 
-Known are the keys that decide how brokers are reached; the others are for Java and are left alone.
+Keys that decide how brokers are reached are read; all others concern Java alone and are ignored.
 """
 
 import re
@@ -30,7 +30,7 @@ def read_properties(path: Path) -> dict[str, str]:
     """Return the keys and values of a file as ``java.util.Properties`` reads them.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
 
     """
     try:
@@ -53,10 +53,10 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def security_of(properties: Mapping[str, str], where: str) -> Security:
-    """Return how brokers are reached.
+    """Return TLS and login for the connections to brokers.
 
     Raises:
-        ConfigError: a value that Kafka or we do not take; the key is named.
+        ConfigError: a value is invalid or not supported; the message names its key.
 
     """
     protocol = _choice(Protocol, properties, "security.protocol", "PLAINTEXT", where)

@@ -1,4 +1,4 @@
-"""Asks groups' coordinators in batches; looks up those that are not known or have moved."""
+"""Batched requests to group coordinators; unknown or moved coordinators are looked up."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -15,20 +15,20 @@ from agent.wire.members.error_codes import describe_error as error_name
 
 _T = TypeVar("_T")
 BATCH = 50
-"""Groups of one request: a large group's answer is some 100 KB, and others wait for it."""
+"""Groups of one request: a large group's description is some 100 KB, and others wait for it."""
 _BATCHED_FROM = 4
 """The first version of FindCoordinator that takes many keys (KIP-699); Kafka 3.0."""
 UNSUPPORTED = "UNSUPPORTED_VERSION"
 
 
 class GroupRequest(NamedTuple, Generic[_T]):
-    """One API for groups: ``key`` is the field that takes their names."""
+    """A request about groups: ``names_field`` is the field that takes their names."""
 
     api: Api
     names_field: str
     values: dict[str, Any]
     read: Callable[[Node, Fields], _T | Failure]
-    """Reads one group of the answer that has no error."""
+    """Decodes one group of the response that has no error."""
     cache: ResponseCache[_T]
 
 
@@ -42,7 +42,7 @@ async def send_to_coordinators(
     coordinators: Coordinators,
     timeout_s: float,
 ) -> dict[str, _T | Failure]:
-    """Ask about every group; ``coordinators`` is what is known of them and learns."""
+    """Send a request about every group; updates ``coordinators`` with each look-up."""
     asking = _CoordinatorRequests(brokers, request, coordinators)
     backoff = Backoff(timeout_s)
     pending = list(groups)
@@ -56,7 +56,7 @@ async def send_to_coordinators(
 
 
 def _missing_response(group: str) -> Failure:
-    return Failure(group=group, code="NO_ANSWER", error="the brokers say nothing about it")
+    return Failure(group=group, code="NO_ANSWER", error="the response does not contain it")
 
 
 class _CoordinatorRequests(Generic[_T]):
@@ -69,7 +69,7 @@ class _CoordinatorRequests(Generic[_T]):
         self.results: dict[str, _T | Failure] = {}
 
     async def look_up(self, groups: Sequence[str]) -> None:
-        """Find the coordinators that are not known."""
+        """Look up the coordinators that are not known."""
         self._retry.clear()
         for group in groups:
             self.results.pop(group, None)
@@ -85,7 +85,7 @@ class _CoordinatorRequests(Generic[_T]):
                 self._fail(group, error.reason, str(error), retry=True)
 
     async def send(self, groups: Sequence[str]) -> None:
-        """Ask each coordinator about its groups, all coordinators at once."""
+        """Send each coordinator its groups, all coordinators at once."""
         by_node: dict[Node, list[str]] = {}
         for group in groups:
             if group in self._coordinators:
@@ -93,7 +93,7 @@ class _CoordinatorRequests(Generic[_T]):
         await asyncio.gather(*(self._send_to_node(node, names) for node, names in by_node.items()))
 
     def groups_to_retry(self, groups: Sequence[str]) -> list[str]:
-        """Return those that may have a better answer after a new look-up."""
+        """Return the groups with an error that a new look-up may resolve."""
         return [group for group in groups if group in self._retry]
 
     async def _send_to_node(self, node: Node, groups: list[str]) -> None:
@@ -174,10 +174,10 @@ class CoordinatorResult(NamedTuple):
 async def find_coordinators(
     brokers: BrokerPool, node: Node, groups: Sequence[str]
 ) -> list[CoordinatorResult]:
-    """Ask a broker for the coordinators of groups, in one request where it can.
+    """Look up the coordinators of groups at a broker, in one request where its version can.
 
     Raises:
-        BrokerError: it cannot be asked.
+        BrokerError: the broker cannot be used.
 
     """
     version = await brokers.version(node, Api.FIND_COORDINATOR)

@@ -1,4 +1,4 @@
-"""Answers of the four describe APIs as one shape."""
+"""Decoders of the four describe APIs' responses into one shape."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,7 +9,7 @@ from agent.inspection.model import (
     Failure,
     GroupState,
     GroupType,
-    Member,
+    MemberDescription,
     Node,
     parse_state,
 )
@@ -38,7 +38,7 @@ _MEMBER_PROTOCOLS = {0: "classic", 1: "consumer"}
 
 
 def read_classic(node: Node, fields: Fields) -> Description | Failure:
-    """Read DescribeGroups; below v6 a group that does not exist is Dead, without an error."""
+    """Read DescribeGroups; below v6 a missing group is Dead, without an error."""
     state = _state(fields)
     if state is GroupState.DEAD:
         group = fields["group_id"]
@@ -69,7 +69,7 @@ def read_consumer(node: Node, fields: Fields) -> Description:
 
 
 def read_share(node: Node, fields: Fields) -> Description:
-    """Read ShareGroupDescribe (KIP-932); a member has what it was last given."""
+    """Read ShareGroupDescribe (KIP-932); a member shows its last assignment."""
     return _describe_epochs(
         GroupType.SHARE, node, fields, (_share_member(m) for m in fields["members"] or ())
     )
@@ -91,7 +91,7 @@ def _describe_epochs(
     group_type: GroupType,
     node: Node,
     fields: Fields,
-    members: Iterable[Member],
+    members: Iterable[MemberDescription],
     topology_epoch: int | None = None,
 ) -> Description:
     return Description(
@@ -110,13 +110,13 @@ def _describe_epochs(
     )
 
 
-def _classic_member(fields: Fields, *, decoded: bool) -> Member:
+def _classic_member(fields: Fields, *, decoded: bool) -> MemberDescription:
     topics, owned = None, None
     if decoded:
         topics, owned = _decode_consumer_protocol(
             fields["member_metadata"], fields["member_assignment"]
         )
-    return Member(
+    return MemberDescription(
         member_id=fields["member_id"],
         instance_id=fields.get("group_instance_id"),
         client_id=fields["client_id"],
@@ -129,7 +129,7 @@ def _classic_member(fields: Fields, *, decoded: bool) -> Member:
 def _decode_consumer_protocol(
     metadata: bytes, assignment: bytes
 ) -> tuple[tuple[str, ...] | None, Assignment | None]:
-    """Return what a consumer and its leader wrote; None for what is in no known format."""
+    """Return subscription and assignment of a consumer; None for one in another format."""
     try:
         topics = tuple(sorted(read_subscription(metadata).topics))
     except DecodeError:
@@ -140,8 +140,8 @@ def _decode_consumer_protocol(
         return topics, None
 
 
-def _consumer_member(fields: Fields) -> Member:
-    return Member(
+def _consumer_member(fields: Fields) -> MemberDescription:
+    return MemberDescription(
         member_id=fields["member_id"],
         instance_id=fields["instance_id"],
         client_id=fields["client_id"],
@@ -156,8 +156,8 @@ def _consumer_member(fields: Fields) -> Member:
     )
 
 
-def _share_member(fields: Fields) -> Member:
-    return Member(
+def _share_member(fields: Fields) -> MemberDescription:
+    return MemberDescription(
         member_id=fields["member_id"],
         instance_id=None,
         client_id=fields["client_id"],
@@ -169,9 +169,9 @@ def _share_member(fields: Fields) -> Member:
     )
 
 
-def _streams_member(fields: Fields, topics: tuple[str, ...]) -> Member:
+def _streams_member(fields: Fields, topics: tuple[str, ...]) -> MemberDescription:
     endpoint = fields["user_endpoint"]
-    return Member(
+    return MemberDescription(
         member_id=fields["member_id"],
         instance_id=fields["instance_id"],
         client_id=fields["client_id"],

@@ -1,4 +1,4 @@
-"""Describes groups of any type at their coordinators."""
+"""Descriptions of groups of any type, from their coordinators."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ _HINTS = {
     "GROUP_AUTHORIZATION_FAILED": "group {group!r}: an ACL for Describe on it is wanted",
     "TOPIC_AUTHORIZATION_FAILED": "group {group!r}: ACLs for Describe on its topics are wanted",
 }
-"""For brokers that give a code alone."""
+"""Texts for errors that a broker reports without a message."""
 
 
 class _DescribeApi(NamedTuple):
@@ -44,14 +44,14 @@ DESCRIBE_APIS = {
     GroupType.STREAMS: _DescribeApi(Api.STREAMS_GROUP_DESCRIBE, "group_ids", read_streams),
     GroupType.CLASSIC: _DescribeApi(Api.DESCRIBE_GROUPS, "groups", read_classic),
 }
-"""In the order in which a group of unknown type is tried; the last one's "not found" is told."""
+"""In the order in which a group of unknown type is tried; the last "not found" is reported."""
 
 DescribeResult = Description | Failure
 _T = TypeVar("_T")
 
 
 class Describer(Generic[_T]):
-    """Describes groups, and keeps of each what ``reduce`` makes of it."""
+    """Describes groups and reduces each description by ``reduce``."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class Describer(Generic[_T]):
         self._values = {"include_authorized_operations": authorized_operations}
 
     def start_poll(self) -> None:
-        """Begin to ask anew; what is said again in the same bytes is not read again."""
+        """Start a poll: a response equal to the last poll's is not decoded again."""
         self._cache.start_poll()
 
     async def describe_as(
         self, group_type: GroupType, groups: Collection[str], coordinators: Coordinators
     ) -> dict[str, _T | Failure]:
-        """Describe groups as groups of one type; ``coordinators`` is what is known, and learns."""
+        """Describe groups as groups of one type; updates ``coordinators``."""
         kind = DESCRIBE_APIS[group_type]
 
         def read(node: Node, fields: Fields) -> _T | Failure:
@@ -90,7 +90,7 @@ class Describer(Generic[_T]):
         coordinators: Coordinators,
         group_types: Iterable[GroupType] = tuple(DESCRIBE_APIS),
     ) -> dict[str, _T | Failure]:
-        """Describe groups as what they are."""
+        """Describe groups, trying one type after another."""
         found: dict[str, _T | Failure] = {}
         for group_type in group_types:
             missing = [name for name in groups if name not in found or is_missing(found[name])]
@@ -107,7 +107,7 @@ async def describe_groups(
     authorized_operations: bool = False,
     timeout_s: float,
 ) -> list[DescribeResult]:
-    """Describe groups, each once, in the order given; with a type only as one of that type."""
+    """Describe groups, each once, in the given order; ``group_type`` restricts them to one type."""
     names, coordinators = list(dict.fromkeys(groups)), Coordinators()
     describer: Describer[Description] = Describer(
         brokers,
@@ -128,7 +128,7 @@ async def describe_groups(
 
 
 def is_missing(answer: object) -> bool:
-    """Return whether a coordinator does not know the group, as of the type that was asked for."""
+    """Return whether the coordinator has no such group of the requested type."""
     return _code(answer) in (NOT_FOUND, UNSUPPORTED)
 
 
@@ -144,10 +144,12 @@ def _require_type(group_type: GroupType, answer: DescribeResult) -> DescribeResu
 
 
 def _add_hint(answer: DescribeResult) -> DescribeResult:
-    """Return a failure as a sentence that says what to do."""
+    """Return a failure with its code and, where the broker sent no message, a hint."""
     if isinstance(answer, Description):
         return answer
     text = answer.error
     if text == answer.code:
-        text = _HINTS.get(answer.code, "").format(group=answer.group) or "the broker says no more"
+        text = (
+            _HINTS.get(answer.code, "").format(group=answer.group) or "no message from the broker"
+        )
     return replace(answer, error=f"{answer.code}: {text}")

@@ -1,4 +1,4 @@
-"""Words for what a connection meets: TLS, a port that is not Kafka's, silence."""
+"""Error messages of connections: TLS, a port that is not Kafka's, silence."""
 
 import ssl
 
@@ -11,13 +11,13 @@ _CERTIFICATE_ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS
 
 
 def connect_error(address: str, error: Exception, *, tls: bool) -> BrokerError:
-    """Return what it means that a connection did not come about."""
+    """Return the error of a connection that failed to open."""
     if isinstance(error, ssl.SSLError):
         return tls_error(address, error)
     if tls and isinstance(error, ConnectionResetError | ConnectionAbortedError | EOFError):
         return RefusedError(f"{address}: ended the TLS handshake: does it speak TLS there?", "tls")
     if isinstance(error, TimeoutError):
-        text = "no answer in time" + (" to the TLS handshake" if tls else "")
+        text = "no response in time" + (" to the TLS handshake" if tls else "")
         return UnreachableError(f"{address}: {text}", "unreachable")
     refused = isinstance(error, ConnectionRefusedError)
     text = "connection refused" if refused else getattr(error, "strerror", None) or repr(error)
@@ -25,7 +25,7 @@ def connect_error(address: str, error: Exception, *, tls: bool) -> BrokerError:
 
 
 def tls_error(address: str, error: ssl.SSLError) -> BrokerError:
-    """Return what TLS that failed means; our own certificate fails at the first read only."""
+    """Return the error of failed TLS; a refused client certificate fails only the first read."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return RefusedError(f"{address}: {_certificate_text(error)}", "tls")
     reason = error.reason or str(error)
@@ -47,24 +47,24 @@ def _certificate_text(error: ssl.SSLCertVerificationError) -> str:
 
 
 def protocol_error(address: str, head: bytes, size: int) -> RefusedError:
-    """Return what it means that an answer begins as no frame of Kafka's does."""
+    """Return the error of a response that does not begin like a frame of Kafka."""
     if head.startswith(_TLS_ALERT):
         text = "wants TLS; found security protocol PLAINTEXT or SASL_PLAINTEXT"
     elif head == b"HTTP":
-        text = "answers like an HTTP server, so it is not Kafka"
+        text = "responds like an HTTP server, so it is not Kafka"
     else:
-        text = f"does not answer like Kafka: {head!r} would be a length of {size} bytes"
+        text = f"does not respond like Kafka: {head!r} would be a length of {size} bytes"
     return RefusedError(f"{address}: {text}", "not_kafka")
 
 
 def silence_error(address: str, timeout_s: float) -> UnreachableError:
-    """Return what it means that nothing has ever answered on a connection that was taken."""
-    text = f"took the connection and has not answered in {timeout_s:g} s: is it Kafka?"
+    """Return the error of a connection that was accepted and stayed silent."""
+    text = f"accepted the connection and has not responded in {timeout_s:g} s: is it Kafka?"
     return UnreachableError(f"{address}: {text}", "silent")
 
 
 def close_error(address: str, asked: str, *, first: bool, tls: bool, sasl: bool) -> BrokerError:
-    """Return what it means that the connection was closed instead of an answer."""
+    """Return the error of a connection that was closed instead of a response."""
     if not first:
         return UnreachableError(f"{address}: closed the connection at {asked}", "closed")
     text = f"{address}: closed the connection at {asked}: "

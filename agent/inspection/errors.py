@@ -1,4 +1,4 @@
-"""What can go wrong between a broker and us, by whether another attempt could help."""
+"""Errors between a broker and inspection, by whether a retry can help."""
 
 from agent.errors import SourceError
 
@@ -12,8 +12,8 @@ class BrokerError(SourceError):
 
 
 class UnreachableError(BrokerError):
-    """A broker is down or silent; others may answer, and so may it later."""
+    """A broker is down or silent; another broker, or a retry, may respond."""
 
 
 class RefusedError(BrokerError):
-    """Credentials, certificates or the port are wrong: every broker would say the same again."""
+    """Credentials, certificates or the port are wrong: every broker would refuse again."""

@@ -1,4 +1,4 @@
-"""Which groups `groups list` shows."""
+"""The filter of `groups list`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from agent.inspection.model import GroupState, GroupType, Listing
 
 _CONSUMERS = ("consumer", "")
-"""Protocol types of classic groups of consumers, as kafka-groups.sh has it; '' has only offsets."""
+"""Protocol types of consumers' classic groups, as in kafka-groups.sh; '' has only offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFilter:
-    """All that is said must hold; None and empty say nothing."""
+    """Conditions that must all hold; None and empty mean no condition."""
 
     group_type: GroupType | None = None
     protocol: str | None = None
@@ -19,15 +19,15 @@ class GroupFilter:
     consumers: bool = False
 
     def needs_type(self, listing: Listing) -> bool:
-        """Return whether it is still to be asked what type a group has."""
+        """Return whether the filter needs a type that the listing lacks."""
         return listing.type is None and (self.group_type is not None or self.consumers)
 
     def needs_state(self, listing: Listing) -> bool:
-        """Return whether it is still to be asked what state a group has."""
+        """Return whether the filter needs a state that the listing lacks."""
         return listing.state is None and bool(self.states)
 
     def choose(self, listings: Iterable[Listing]) -> list[Listing]:
-        """Return those that pass."""
+        """Return the listings that pass."""
         return [listing for listing in listings if self._passes(listing)]
 
     def _passes(self, listing: Listing) -> bool:

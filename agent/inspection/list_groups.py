@@ -14,14 +14,14 @@ from agent.wire.members.error_codes import describe_error as error_name
 
 
 class ClusterListing(NamedTuple):
-    """All groups by name, and what may be missing."""
+    """All groups by name, and the brokers that are missing."""
 
     groups: tuple[Listing, ...]
     down: tuple[DownBroker, ...]
 
 
 async def list_groups(brokers: BrokerPool, view: ClusterView, timeout_s: float) -> ClusterListing:
-    """Ask every broker of the view; one that fails is told, and the others' groups are returned."""
+    """List the groups of every broker of the view; a broker that fails is in ``down``."""
     answers = await asyncio.gather(*(_list_at(brokers, node, timeout_s) for node in view.nodes))
     down = [answer for answer in answers if isinstance(answer, DownBroker)]
     groups: dict[str, Listing] = {}
@@ -39,7 +39,7 @@ async def _list_at(
     backoff = Backoff(patience_s)
     while True:
         try:
-            # no filter: what an older broker cannot filter is filtered by us, so all is
+            # no filter: older brokers have none, so every listing is filtered here
             fields = await brokers.send(node, Api.LIST_GROUPS, states_filter=(), types_filter=())
         except BrokerError as error:
             return down_broker(node, error)

@@ -1,9 +1,9 @@
-"""What changed in groups between two polls.
+"""Differences of groups between two polls.
 
 Theory of operation. A rebalance can begin and end between two polls, and the state is Stable in
-both. What it leaves behind tells: another epoch, or other member ids; in a classic group, whose
-generation no broker tells, other member ids or assignments (a member id is new with every start of
-a dynamic member). A classic rebalance that gives everyone the same again leaves nothing behind.
+both. It leaves traces: another epoch or other member ids. A classic group has no epoch, and no
+broker reports its generation: its traces are other member ids (new with every start of a dynamic
+member) or other assignments. A classic rebalance that changes neither leaves no trace.
 """
 
 from array import array
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from sys import intern
 from typing import NamedTuple
 
-from agent.inspection.model import Description, GroupState, GroupType, Member
+from agent.inspection.model import Description, GroupState, GroupType, MemberDescription
 
 
-class MemberRef(NamedTuple):
+class GroupMember(NamedTuple):
     """A member of a group, as its coordinator names it."""
 
     member_id: str
@@ -24,42 +24,42 @@ class MemberRef(NamedTuple):
 
 
 class GroupSnapshot(NamedTuple):
-    """What is kept of a group from one poll to the next."""
+    """One group at one poll, reduced to the fields that the next poll is compared with."""
 
     group: str
     type: GroupType
     state: GroupState
     epoch: int | None
-    members: frozenset[MemberRef]
+    members: frozenset[GroupMember]
     assignments: bytes | None
-    """Who has what: sorted hashes of 8 bytes; None where the broker does not tell it."""
+    """Sorted 8-byte hashes of member and partition; None where the broker reports none."""
 
 
 class MembershipChange(NamedTuple):
-    """The membership of a group changed."""
+    """A change of a group's membership."""
 
     group: str
     group_type: str
-    joined: frozenset[MemberRef]
-    left: frozenset[MemberRef]
+    joined: frozenset[GroupMember]
+    left: frozenset[GroupMember]
     moved: int | None = None
-    """Partitions that another member has now; None: not known yet, while the group rebalances."""
+    """Partitions with another owner; None: not known yet, while the group rebalances."""
 
 
 _OWNED = {GroupType.CLASSIC, GroupType.CONSUMER}
-"""Types of groups whose members have partitions to themselves."""
+"""Types of groups with one owner a partition."""
 
 
 @dataclass(slots=True)
 class TrackedGroup:
-    """A group, and how often its membership changed since it was first seen."""
+    """A group, and its count of membership changes since the first poll."""
 
     snapshot: GroupSnapshot
     changes: int = 0
 
 
 def snapshot_of(described: Description) -> GroupSnapshot:
-    """Return what is kept of a description; the rest of it is large."""
+    """Reduce a description, which is large, to a snapshot."""
     members, assignments = described.members, None
     if described.type in _OWNED and described.state is GroupState.STABLE:
         assignments = array("q", sorted(_hash_assignments(members))).tobytes()
@@ -69,13 +69,14 @@ def snapshot_of(described: Description) -> GroupSnapshot:
         state=described.state,
         epoch=described.epoch,
         members=frozenset(
-            MemberRef(m.member_id, intern(m.client_id), intern(m.host.lstrip("/"))) for m in members
+            GroupMember(m.member_id, intern(m.client_id), intern(m.host.lstrip("/")))
+            for m in members
         ),
         assignments=assignments,
     )
 
 
-def _hash_assignments(members: Iterable[Member]) -> Iterator[int]:
+def _hash_assignments(members: Iterable[MemberDescription]) -> Iterator[int]:
     for member in members:
         for topic, numbers in (member.owned or {}).items():
             for number in numbers:
@@ -83,7 +84,7 @@ def _hash_assignments(members: Iterable[Member]) -> Iterator[int]:
 
 
 class MembershipTracker:
-    """Every group that inspection knows, by name."""
+    """Tracks every group that inspection knows, by name."""
 
     def __init__(self) -> None:
         self.groups: dict[str, TrackedGroup] = {}
@@ -91,7 +92,7 @@ class MembershipTracker:
     def update(
         self, polled: Iterable[GroupSnapshot], gone: Iterable[str]
     ) -> Iterator[MembershipChange]:
-        """Take a poll's answers; what was not answered stays as it was."""
+        """Compare a poll with the last one; groups that were not polled stay as they are."""
         for name in gone:
             self.groups.pop(name, None)
         for facts in polled:
@@ -118,7 +119,7 @@ def _count_moves(before: bytes | None, after: bytes | None) -> int | None:
 
 
 def _carry_assignments(facts: GroupSnapshot, before: GroupSnapshot) -> GroupSnapshot:
-    """Keep the last assignments over a rebalance that is still going on, to compare with."""
+    """Keep the last assignments while a rebalance is in progress, to compare with."""
     if facts.assignments is None and facts.type is before.type and facts.members:
         return facts._replace(assignments=before.assignments)
     return facts

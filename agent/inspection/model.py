@@ -1,4 +1,4 @@
-"""What inspection tells of a group, one shape for all types and for brokers of all versions."""
+"""Groups as inspection reports them: one shape for all types and all broker versions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class GroupType(StrEnum):
-    """As Kafka writes them."""
+    """The types of groups, as Kafka writes them."""
 
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
@@ -60,7 +60,7 @@ class Node:
 
 
 class DownBroker(NamedTuple):
-    """A broker that could not be asked, and why. What it knows is missing: a partial answer."""
+    """A broker that could not be used, and why. Its groups are missing: a partial result."""
 
     address: str
     node_id: int | None
@@ -70,7 +70,7 @@ class DownBroker(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One group as ListGroups tells it; a broker below v5 tells no type, below v4 no state."""
+    """One group as ListGroups reports it; a broker below v5 reports no type, below v4 no state."""
 
     group: str
     type: GroupType | None
@@ -80,8 +80,8 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One member. What its group's type does not have is None."""
+class MemberDescription:
+    """One member; fields that its group's type lacks are None."""
 
     member_id: str
     instance_id: str | None
@@ -92,10 +92,10 @@ class Member:
     protocol: str | None = None
     """Classic or the group's own, where a group is being upgraded (KIP-848)."""
     subscription: tuple[str, ...] | None = None
-    """None where it is not in a consumer's format, or not told in this state."""
+    """None where it is not in a consumer's format, or not reported in this state."""
     subscription_regex: str | None = None
     owned: Assignment | dict[str, Assignment] | None = None
-    """What it has now. Streams groups: by active, standby and warm-up."""
+    """The current assignment. Streams groups: by active, standby and warm-up."""
     target: Assignment | dict[str, Assignment] | None = None
     process_id: str | None = None
     endpoint: str | None = None
@@ -114,15 +114,15 @@ class Description:
     coordinator: Node
     assignor: str | None
     simple: bool
-    """Only offsets were ever committed: nobody has joined."""
+    """The group has committed offsets and no members: it never used the group protocol."""
     epoch: int | None = None
     target_epoch: int | None = None
     topology_epoch: int | None = None
     generation: int | None = None
-    """Classic: no broker tells it; nor the leader."""
+    """Classic groups: an observer's, as no broker reports generation or leader."""
     leader: str | None = None
     authorized_operations: tuple[str, ...] | None = None
-    members: tuple[Member, ...] = ()
+    members: tuple[MemberDescription, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +135,10 @@ class Failure:
 
 
 def parse_state(text: str) -> GroupState | None:
-    """Return the state of a broker's word for it; None where the broker does not tell it."""
+    """Return the state that a broker's text names; None where the broker reports none."""
     return _STATES.get(text.lower(), GroupState.UNKNOWN) if text else None
 
 
 def parse_type(text: str) -> GroupType | None:
-    """Return the type of a broker's word for it; None where the broker does not tell it."""
+    """Return the type that a broker's text names; None where the broker reports none."""
     return _TYPES.get(text.lower(), GroupType.UNKNOWN) if text else None

@@ -1,4 +1,4 @@
-"""What no broker tells of a classic group: generation and leader, from who sees its members."""
+"""Generation and leader of classic groups, from an agent, a hub or records: no broker has them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,12 +12,12 @@ from agent.inspection.model import Description, Failure, GroupType
 
 
 class _ObservedMember(msgspec.Struct):
-    """A member as an agent, a hub or a record tells it."""
+    """A member as an agent, a hub or a record reports it."""
 
     member_id: str | None
     generation: int | None
     leader: str | None = None
-    """The member id of the group's leader; records do not tell it."""
+    """The member id of the group's leader; records have none."""
 
 
 def add_generations(
@@ -25,10 +25,10 @@ def add_generations(
 ) -> list[Description | Failure]:
     """Add generation and leader to classic groups; ``place`` is a URL, a spool, or tables.
 
-    Only members that the coordinator has count: others are of another time, or another cluster.
+    Only the coordinator's members count: others are of another time, or another cluster.
 
     Raises:
-        RebalanceAgentError: nothing can be read there.
+        RebalanceAgentError: ``place`` cannot be read.
 
     """
     return [

@@ -1,4 +1,4 @@
-"""What `groups` prints: tables for people, JSON and YAML with all there is for programs."""
+"""Output of `groups`: tables for people, JSON and YAML with every field for programs."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from agent.inspection.model import Assignment, Description, DownBroker, Listing, Member
+from agent.inspection.model import Assignment, Description, DownBroker, Listing, MemberDescription
 from metrics.exporters.points import printable
 
 _Row = tuple[str, ...]
@@ -23,7 +23,7 @@ class Output(StrEnum):
 
 
 def render_listings(listings: Sequence[Listing], down: Sequence[DownBroker], output: Output) -> str:
-    """Return the groups with the columns of kafka-groups.sh, and ours after them."""
+    """Return the groups with the columns of kafka-groups.sh, then state and coordinator."""
     if output is not Output.TABLE:
         return _document(listings, (), down, output)
     header = ("GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR")
@@ -42,7 +42,7 @@ def render_descriptions(
     members: bool,
     verbose: bool,
 ) -> str:
-    """Return what is known of each group; a table of members follows where they are wanted."""
+    """Return a table of groups and, with ``members``, a table of their members."""
     if output is not Output.TABLE:
         return _document(descriptions, failures, (), output)
     seen = verbose or any(each.generation is not None for each in descriptions)
@@ -55,7 +55,7 @@ def render_descriptions(
     return "\n".join(shown)
 
 
-_Pair = tuple[Description, Member]
+_Pair = tuple[Description, MemberDescription]
 _GROUP: dict[str, Callable[[Description], object]] = {
     "GROUP": lambda d: d.group,
     "TYPE": lambda d: d.type,
@@ -107,7 +107,7 @@ def _cell(value: object) -> str:
 
 
 def _flat(assigned: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return a Streams member's tasks as ``active 0``, partitions as they are."""
+    """Return a Streams member's tasks by ``active/0`` and so on, partitions as they are."""
     flat: Assignment = {}
     for name, value in assigned.items():
         if isinstance(value, Mapping):
@@ -127,7 +127,7 @@ def _spell(assigned: Mapping[str, Any] | None) -> str:
 
 
 def _table(header: _Row, rows: Sequence[_Row]) -> str:
-    """Return aligned columns; an empty cell is a dash, so that columns can be cut by blanks."""
+    """Return aligned columns; an empty cell is a dash, so that tools can split at blanks."""
     lines = [header, *(tuple(cell or "-" for cell in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "".join(

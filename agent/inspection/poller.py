@@ -13,11 +13,11 @@ from agent.inspection.membership_diff import GroupSnapshot, snapshot_of
 from agent.inspection.model import DownBroker, Failure, GroupType, Listing
 
 RETRY_TIMEOUT_S = 3.0
-"""A coordinator that moves is asked again within the poll; the next poll comes anyway."""
+"""A moved coordinator is retried within the poll; the next poll follows anyway."""
 
 
 class PollResult(NamedTuple):
-    """What a poll has found; groups that are neither polled nor gone could not be asked."""
+    """The result of a poll; a group in neither ``groups`` nor ``gone`` could not be described."""
 
     cluster_id: str
     groups: tuple[GroupSnapshot, ...]
@@ -27,7 +27,7 @@ class PollResult(NamedTuple):
 
 
 class Poller:
-    """Polls one cluster again and again."""
+    """Polls one cluster repeatedly."""
 
     def __init__(self, brokers: BrokerPool, is_watched: Callable[[str], bool]) -> None:
         self._brokers, self._watched = brokers, is_watched
@@ -37,7 +37,7 @@ class Poller:
         )
 
     async def poll(self, known: Collection[str]) -> PollResult:
-        """Ask every broker; of ``known`` groups that none lists, tell whether they are gone.
+        """List and describe the groups of every broker; ``known`` unlisted groups may be gone.
 
         Raises:
             BrokerError: no broker can be used.
@@ -66,7 +66,7 @@ class Poller:
         )
 
     async def lag(self, group: str) -> int | None:
-        """Return how many records a group of the last poll is behind; None: not known."""
+        """Return the lag of a group of the last poll in records, or None if it is not known."""
         coordinator = self._coordinators.get(group)
         return None if coordinator is None else await group_lag(self._brokers, group, coordinator)
 

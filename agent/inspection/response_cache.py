@@ -1,7 +1,7 @@
-"""Answers of the poll before, for batches of groups of which a broker says the very same again.
+"""Cache of the last poll's decoded responses, by request and response bytes.
 
-Most groups stand still most of the time. To read what is said of 5,000 of them takes two seconds of
-a core; to compare its bytes takes a twentieth.
+Most groups do not change between polls. Decoding 5,000 descriptions takes two seconds of a core;
+comparing their bytes takes a twentieth.
 """
 
 from collections.abc import Hashable
@@ -12,24 +12,24 @@ from agent.inspection.model import Failure
 _T = TypeVar("_T")
 
 
-class _Batch(NamedTuple, Generic[_T]):
+class _CachedBatch(NamedTuple, Generic[_T]):
     digest: bytes
     results: dict[str, _T | Failure]
 
 
 class ResponseCache(Generic[_T]):
-    """By what was asked, what was answered; the last poll's alone."""
+    """Results by request, of the last poll alone."""
 
     def __init__(self) -> None:
-        self._previous: dict[Hashable, _Batch[_T]] = {}
-        self._current: dict[Hashable, _Batch[_T]] = {}
+        self._previous: dict[Hashable, _CachedBatch[_T]] = {}
+        self._current: dict[Hashable, _CachedBatch[_T]] = {}
 
     def start_poll(self) -> None:
-        """Begin a poll: what the one before did not ask is forgotten."""
+        """Start a poll: requests that the last poll did not send are evicted."""
         self._previous, self._current = self._current, {}
 
     def find(self, request: Hashable, digest: bytes) -> dict[str, _T | Failure] | None:
-        """Return what the same bytes said before."""
+        """Return the results of the same request and the same bytes, if the last poll had them."""
         batch = self._previous.get(request)
         if batch is None or batch.digest != digest:
             return None
@@ -37,5 +37,5 @@ class ResponseCache(Generic[_T]):
         return batch.results
 
     def store(self, request: Hashable, digest: bytes, answers: dict[str, _T | Failure]) -> None:
-        """Keep what some bytes say."""
-        self._current[request] = _Batch(digest, answers)
+        """Store the results that some bytes were decoded to."""
+        self._current[request] = _CachedBatch(digest, answers)

@@ -1,4 +1,4 @@
-"""Opens what a configuration names: certificates into a TLS context, secrets into a login."""
+"""TLS contexts and logins, from the certificates and secrets that a configuration names."""
 
 import json
 import ssl
@@ -22,17 +22,17 @@ _TOKEN_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """Who we are. ``secret`` gives the password or the token; it may read a file or ask a URL."""
+    """An identity. ``secret`` returns password or token, from a file or a token endpoint too."""
 
     mechanism: Mechanism
     username: str
     secret: Callable[[], str] = field(repr=False)
 
     def exchange(self) -> Exchange:
-        """Begin to log in.
+        """Start a SASL exchange.
 
         Raises:
-            RefusedError: there is no secret to be had.
+            RefusedError: the token endpoint refuses the client.
 
         """
         secret = self.secret()
@@ -49,17 +49,17 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a connection is made: plaintext without a context, no SASL without a login."""
+    """Security of a connection: plaintext without a context, no SASL without a login."""
 
     tls: ssl.SSLContext | None = None
     login: Login | None = None
 
 
 def open_security(config: SecurityConfig) -> Security:
-    """Read the certificates; passwords and tokens are read when they are shown.
+    """Read the certificates; passwords and tokens are read at each login.
 
     Raises:
-        ConfigError: a file is missing or holds something else.
+        ConfigError: a file is missing or invalid.
 
     """
     tls = _tls(config) if config.protocol.tls else None
@@ -71,7 +71,7 @@ def open_security(config: SecurityConfig) -> Security:
         secret = lambda: fetch_token(url, username, _secret(file))  # noqa: E731 - one of two
     else:
         file = config.token_file or config.password_file or Path()
-        _secret(file)  # what is missing now is told now
+        _secret(file)  # a missing file is an error at the start
         secret = lambda: _secret(file)  # noqa: E731
     return Security(
         tls=tls, login=Login(mechanism=config.mechanism, username=username, secret=secret)
@@ -103,8 +103,8 @@ def fetch_token(url: str, client_id: str, client_secret: str, scope: str | None 
     """Return an access token by OAuth's client credentials (RFC 6749, 4.4). Blocks.
 
     Raises:
-        RefusedError: the endpoint refuses the client, or answers something else.
-        UnreachableError: it does not answer.
+        RefusedError: the endpoint refuses the client, or responds without a token.
+        UnreachableError: the endpoint does not respond.
 
     """
     form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
@@ -124,6 +124,6 @@ def fetch_token(url: str, client_id: str, client_secret: str, scope: str | None 
             text = f"{url} refuses the client {client_id!r}: HTTP {error.code}"
         raise RefusedError(text, "password") from error
     except OSError as error:
-        raise UnreachableError(f"{url} does not answer: {error}", "unreachable") from error
+        raise UnreachableError(f"{url} does not respond: {error}", "unreachable") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise RefusedError(f"{url} answers without an access_token", "password") from error
+        raise RefusedError(f"{url} responds without an access_token", "password") from error

@@ -1,6 +1,6 @@
-"""Adds the sidecar to Kubernetes' manifests, whatever holds a pod; a second time changes nothing.
+"""Injection of the sidecar into Kubernetes' manifests of any kind with a pod; idempotent.
 
-What an earlier run has added is taken out first, so that other options replace it.
+The additions of an earlier run are removed first, so that other options replace them.
 """
 
 from collections.abc import Iterator
@@ -22,13 +22,13 @@ _POD_AT = {
     "Job": ("spec", "template"),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
-"""Where a kind keeps what its pods are made of."""
+"""The path of each kind's pod template."""
 
 Mapping = dict[str, Any]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as people do."""
+    """Writes text of several lines as a block."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -44,9 +44,9 @@ def inject(text: str, sidecar: Sidecar, containers: tuple[str, ...] = (), where:
 
     Args:
         text: YAML documents, or JSON.
-        sidecar: What is added.
-        containers: Who writes the logs; by default the one with a volume there, or the only one.
-        where: What errors call the text.
+        sidecar: The sidecar to add.
+        containers: Writers of the logs; by default the one with a volume there, or the only one.
+        where: The text's name in errors.
 
     Raises:
         ConfigError: no manifest, no pod, or a pod in which the logs cannot be shared.
@@ -145,7 +145,7 @@ def _add(pod: Mapping, sidecar: Sidecar, containers: tuple[str, ...], where: str
 def _find_mount(
     apps: list[Mapping], folder: Folder, containers: tuple[str, ...], where: str
 ) -> Mapping | None:
-    """Return how an application mounts the volume that the folder is in already."""
+    """Return an application's mount of the volume that already contains the folder."""
     found = [
         mount
         for app in apps
@@ -170,7 +170,7 @@ def _writers(apps: list[Mapping], containers: tuple[str, ...], where: str) -> li
 
 
 def _remove(spec: Mapping, where: str) -> None:
-    """Take out what an earlier run has added."""
+    """Remove the additions of an earlier run."""
     for key in ("containers", "initContainers", "volumes"):
         if key not in spec:
             continue

@@ -1,7 +1,7 @@
-"""The sidecar: what a pod gets besides its own containers. The Helm chart renders the same.
+"""The sidecar container and its volumes. The Helm chart renders the same.
 
-The pod carries the agent's configuration itself, as an annotation that the downward API shows as a
-file, so that nothing has to be in its namespace beforehand.
+The pod carries the agent's configuration itself, as an annotation that the downward API mounts as a
+file, so that its namespace needs no other object beforehand.
 """
 
 from dataclasses import dataclass
@@ -19,21 +19,21 @@ from agent.sources.logs.config import LogConfig
 from agent.wiring.agent_config import AgentConfig, load
 
 NAME = "kafka-rebalance-agent"
-"""Of the container; its volumes begin with it."""
+"""The container's name; its volumes begin with it."""
 LABEL, ANNOTATION = f"{NAME}/sidecar", f"{NAME}/config"
 IMAGE = f"{NAME}:{version(NAME)}"
 STATE_DIR = f"/var/lib/{NAME}"
 USER = 12472
 
 REQUESTS = {"cpu": "2m", "memory": "52Mi"}
-"""What `benchmarks/footprint.py` measured, 0.14 % of a core and 39.5 MiB, plus 30 %."""
+"""`benchmarks/footprint.py` measured 0.14 % of a core and 39.5 MiB; plus 30 %."""
 LIMITS = {"memory": "256Mi"}
-"""No limit of CPU: a sidecar that is held back falls behind the log just when much happens."""
+"""No CPU limit: a throttled sidecar falls behind the log just when much happens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder that the application writes in and the agent reads."""
+    """A folder that the application writes and the agent reads."""
 
     path: PurePosixPath
     is_read_only: bool = True
@@ -41,7 +41,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """One sidecar; what it needs of the pod comes from the agent's configuration."""
+    """One sidecar; its needs of the pod follow from the agent's configuration."""
 
     config_text: str
     folders: tuple[Folder, ...]
@@ -56,7 +56,7 @@ class Sidecar:
     """A container that starts before the application and ends after it (Kubernetes 1.29)."""
 
     def container(self) -> dict[str, Any]:
-        """Return the container, without the folders that it shares."""
+        """Return the container, without the shared folders."""
         container = {
             "name": NAME,
             "image": self.image,
@@ -81,7 +81,7 @@ class Sidecar:
         return {key: value for key, value in container.items() if not unwanted.get(key)}
 
     def volumes(self) -> list[dict[str, Any]]:
-        """Return the volumes that are the agent's alone."""
+        """Return the agent's own volumes."""
         field = {"fieldPath": f"metadata.annotations['{ANNOTATION}']"}
         config = {"items": [{"path": "agent.yaml", "fieldRef": field}]}
         return [
@@ -92,12 +92,12 @@ class Sidecar:
 
     def _probe(self) -> dict[str, Any]:
         # no readiness: a pod must not lose its traffic because its observer is not ready
-        question = {"path": "/-/healthy", "port": "rebalances"}
-        return {"httpGet": question, "periodSeconds": 30, "timeoutSeconds": 5}
+        request = {"path": "/-/healthy", "port": "rebalances"}
+        return {"httpGet": request, "periodSeconds": 30, "timeoutSeconds": 5}
 
 
 def security_context(*, captures: bool) -> dict[str, Any]:
-    """Return the least rights; a capture is root with one capability, for only root gets any."""
+    """Return the least rights; a capture runs as root, as only root gets its one capability."""
     capabilities = {"drop": ["ALL"]} | ({"add": ["NET_RAW"]} if captures else {})
     return {
         "runAsNonRoot": not captures,
@@ -113,10 +113,10 @@ def security_context(*, captures: bool) -> dict[str, Any]:
 def read_sidecar(
     path: Path, environ: dict[str, str], where: str | None = None, **chosen: Any
 ) -> Sidecar:
-    """Return the sidecar that an agent's configuration asks for; ``where`` is its name in errors.
+    """Return the sidecar of an agent's configuration; ``where`` is its name in errors.
 
     Raises:
-        ConfigError: it is wrong, or reads files where no volume can be.
+        ConfigError: it is invalid, or reads files in a folder that cannot be a volume.
 
     """
     config = load(path, environ=environ)
@@ -138,7 +138,7 @@ def _folders(config: AgentConfig, where: str) -> tuple[Folder, ...]:
     for i, source in enumerate(config.sources):
         for glob in _globs(source):
             folder = _folder_above(glob, f"{where}: sources[{i}]")
-            # the agent makes a socket, and only reads files
+            # the agent creates a socket, and only reads files
             found[folder] = found.get(folder, True) and not glob.endswith(".sock")
     return tuple(Folder(path=folder, is_read_only=only) for folder, only in found.items())
 
@@ -154,7 +154,7 @@ def _globs(source: object) -> tuple[str, ...]:
 
 
 def _folder_above(glob: str, where: str) -> PurePosixPath:
-    """Return the folder above everything that a glob can mean."""
+    """Return the deepest folder above all matches of a glob."""
     parts = PurePosixPath(glob).parts[:-1]
     wild = next((i for i, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
     folder = PurePosixPath(*parts[:wild])

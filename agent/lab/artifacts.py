@@ -1,7 +1,7 @@
-"""JVM artifacts from Maven Central, each set once, into a cache folder.
+"""JVM artifacts from Maven Central, each set once, in a cache folder.
 
-PySpark's jar folder holds Ivy, which resolves a Maven artifact with all that it needs; so no Maven
-is wanted. A set appears by an atomic rename under a lock: a folder that exists is complete.
+PySpark's jar folder holds Ivy, which resolves a Maven artifact with its dependencies; so Maven is
+not needed. A set appears by an atomic rename under a lock: a folder that exists is complete.
 """
 
 import fcntl
@@ -40,14 +40,14 @@ _LOG4J = (
 )
 BROKER = (Artifact("org.apache.kafka", "kafka_2.13", BROKER_VERSION), *_LOG4J)
 TOOLS = (Artifact("org.apache.kafka", "kafka-tools", BROKER_VERSION), *_LOG4J)
-"""What operators call, and Connect's worker."""
+"""Kafka's command-line tools, and Connect's worker."""
 
 COMPILER = (Artifact("org.eclipse.jdt", "ecj", "3.33.0"),)
 """Eclipse's compiler needs no JDK, only a Java to run on, such as the one from PyPI."""
 
 
 def clients(version: str) -> tuple[Artifact, ...]:
-    """Kafka's consumer and Streams of one version; slf4j 1.7's binding fits all of 2.8 to 4.3."""
+    """Return Kafka's consumer and Streams of one version; slf4j 1.7's binding fits 2.8 to 4.3."""
     return (
         Artifact("org.apache.kafka", "kafka-streams", version),
         Artifact("ch.qos.reload4j", "reload4j", "1.2.25"),
@@ -62,10 +62,10 @@ def default_cache() -> Path:
 
 
 def fetch(artifacts: Sequence[Artifact], cache: Path) -> list[Path]:
-    """Return the jars of the artifacts and of all that they need, fetched where they are not there.
+    """Return the jars of the artifacts and their dependencies; fetch those that are missing.
 
     Raises:
-        ProcessError: they are not there and cannot be had.
+        ProcessError: an artifact is missing and cannot be fetched.
 
     """
     first = artifacts[0]
@@ -80,10 +80,10 @@ def fetch(artifacts: Sequence[Artifact], cache: Path) -> list[Path]:
 
 
 def fetch_all(sets: Iterable[Sequence[Artifact]], cache: Path) -> None:
-    """Fetch several sets side by side: each spends its time waiting for small answers.
+    """Fetch several sets in parallel: each waits mostly for small responses.
 
     Raises:
-        ProcessError: one of them cannot be had.
+        ProcessError: one of them cannot be fetched.
 
     """
     with ThreadPoolExecutor(max_workers=4) as pool:
@@ -92,7 +92,7 @@ def fetch_all(sets: Iterable[Sequence[Artifact]], cache: Path) -> None:
 
 @contextmanager
 def appear_once(target: Path) -> Iterator[Path | None]:
-    """Give a folder to fill, which becomes ``target`` if all went well; None if that is there."""
+    """Yield a folder to fill, which becomes ``target`` without an error; None if that exists."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -17,8 +17,8 @@ from agent.processes.ports import HOST, free_port
 
 _START_TIMEOUT_S = 60.0
 
-# A lab's groups are small and in a hurry: short sessions, few internal partitions, and no waiting
-# for more members than the next moment brings.
+# A lab's groups are small and fast: short sessions, few internal partitions, and a short delay of
+# the first rebalance.
 _SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -41,19 +41,19 @@ _SETTINGS = {
     "num.network.threads": "2",
     "num.io.threads": "2",
     "log.cleaner.enable": "false",
-    "metadata.max.idle.interval.ms": "0",  # no record that says nothing, twice a second
+    "metadata.max.idle.interval.ms": "0",  # no empty record, twice a second
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerPorts:
-    """One broker's place in its cluster."""
+class NodePorts:
+    """One broker's id and ports."""
 
     node_id: int
     port: int
     controller_port: int
     proxied_port: int
-    """A second listener, which clients see as ``advertised_port``: the way through a proxy."""
+    """A second listener, advertised to clients as ``advertised_port``: the way through a proxy."""
     advertised_port: int
 
 
@@ -62,13 +62,13 @@ class Broker:
 
     def __init__(
         self,
-        node: BrokerPorts,
+        node: NodePorts,
         settings: Mapping[str, str],
         cluster_id: str,
         folder: Path,
         cache: Path,
     ) -> None:
-        """Start it; `wait_ready` says when it serves."""
+        """Start it; `wait_ready` waits until it serves."""
         self.node = node
         self.log = folder / f"broker-{node.node_id}.log"
         self._cache = cache
@@ -80,16 +80,16 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Its ``host:port`` for clients."""
+        """The ``host:port`` for clients."""
         return f"{HOST}:{self.node.port}"
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id."""
         return self._driver.pid
 
     def wait_ready(self, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Return once it takes connections, which it does only when it is registered and unfenced.
+        """Wait until it accepts connections, which it does only when registered and unfenced.
 
         Raises:
             ProcessError: it did not in time, or it ended.
@@ -98,15 +98,15 @@ class Broker:
         self._driver.wait_until(self._listens, "connections", timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL, as when a host dies."""
+        """Kill it with SIGKILL, as when a host dies."""
         self._driver.kill()
 
     def stop(self) -> None:
-        """Shut it down in order."""
+        """Shut it down cleanly."""
         self._driver.stop()
 
     def restart(self) -> None:
-        """Start it again on its own data, after `kill` or `stop`, and wait until it serves."""
+        """Restart it on its own data, after `kill` or `stop`, and wait until it serves."""
         self._driver.kill()
         self._driver = self._start()
         self.wait_ready()
@@ -130,9 +130,9 @@ class Broker:
 
 
 class Cluster:
-    """Some brokers that make a cluster; a context manager that leaves no process behind.
+    """A cluster of brokers; a context manager that leaves no process behind.
 
-    The folder keeps their data and logs: give it a temporary one.
+    The folder keeps their data and logs: use a temporary one.
     """
 
     def __init__(
@@ -142,13 +142,12 @@ class Cluster:
         *,
         brokers: int = 1,
         proxy_port: int | None = None,
-        extra: Callable[[BrokerPorts], Mapping[str, str]] = lambda _: {},
+        extra: Callable[[NodePorts], Mapping[str, str]] = lambda _: {},
     ) -> None:
         """Start the brokers and wait until all serve.
 
         Clients that bootstrap from ``proxy_port`` stay with it: the proxy there leads to the first
-        broker's `Node.proxied_port`. What ``extra`` tells of a node goes before all else in its
-        properties.
+        broker's `BrokerPorts.proxied_port`. Settings of ``extra`` override all others of a broker.
         """
         nodes = [_node(node_id, proxy_port) for node_id in range(1, brokers + 1)]
         voters = ",".join(f"{node.node_id}@{HOST}:{node.controller_port}" for node in nodes)
@@ -167,11 +166,11 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as ``bootstrap.servers``."""
+        """The clients' ``bootstrap.servers``."""
         return ",".join(broker.address for broker in self.brokers)
 
     def kill(self) -> None:
-        """End all at once."""
+        """Kill all brokers at once."""
         for broker in self.brokers:
             broker.kill()
 
@@ -187,9 +186,9 @@ class Cluster:
         self.kill()
 
 
-def _node(node_id: int, proxy_port: int | None) -> BrokerPorts:
+def _node(node_id: int, proxy_port: int | None) -> NodePorts:
     proxied_port = free_port()
-    return BrokerPorts(
+    return NodePorts(
         node_id=node_id,
         port=free_port(),
         controller_port=free_port(),
@@ -198,7 +197,7 @@ def _node(node_id: int, proxy_port: int | None) -> BrokerPorts:
     )
 
 
-def _settings(node: BrokerPorts, voters: str) -> dict[str, str]:
+def _settings(node: NodePorts, voters: str) -> dict[str, str]:
     plain = f"PLAINTEXT://{HOST}:{node.port}"
     replicas = str(min(3, voters.count("@")))
     return _SETTINGS | {

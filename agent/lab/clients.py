@@ -1,12 +1,12 @@
 """Real Java consumers and Streams applications of any version, against one cluster.
 
-The drivers are in ``java/``; what each understands:
+The drivers are in ``java/``; their commands:
 
 consumer
     ``close``, ``unsubscribe``, ``subscribe A B``, ``enforce TEXT``, ``stall MS`` (stops polling).
-    It tells ``assigned``, ``revoked`` and ``lost``, with the partitions.
+    It reports ``assigned``, ``revoked`` and ``lost``, with the partitions.
 streams
-    ``close``, ``add-thread``, ``remove-thread``. It tells ``state RUNNING`` and so on.
+    ``close``, ``add-thread``, ``remove-thread``. It reports ``state RUNNING`` and so on.
 admin
     ``create-topic NAME PARTITIONS``, ``set-partitions NAME COUNT``, ``produce NAME COUNT``,
     ``await NAME COUNT`` (until a topic holds so many records), ``remove-members GROUP``,
@@ -24,7 +24,7 @@ from agent.processes.driver import Driver, Drivers
 
 _CONSUMER = {"auto.offset.reset": "earliest", "metadata.max.age.ms": "3000"}
 _CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
-"""A consumer that is told its ``group.protocol`` takes them from the broker."""
+"""A consumer with a ``group.protocol`` of its own gets them from the broker."""
 _STREAMS = {
     "replication.factor": "1",
     "commit.interval.ms": "500",
@@ -38,7 +38,7 @@ _SCRATCH = "scratch"
 
 
 class Clients(Drivers):
-    """Starts Java clients of one cluster and, as a context manager, ends whatever still runs."""
+    """Starts Java clients of one cluster and, as a context manager, ends those that still run."""
 
     def __init__(self, bootstrap: str, folder: Path, cache: Path) -> None:
         """Start nothing yet."""
@@ -83,7 +83,7 @@ class Clients(Drivers):
         return self._start(client_id, command, _STREAMS, named, properties)
 
     def admin(self) -> Driver:
-        """Start an operator, ready for commands."""
+        """Start an admin client, ready for commands."""
         driver = self._start("admin", self._java("AdminDriver", BROKER_VERSION, "admin"))
         driver.wait_for("started")
         return driver
@@ -112,6 +112,6 @@ class Clients(Drivers):
         RocksDB's alone has 12 MB.
         """
         scratch = self._folder / _SCRATCH / client_id
-        shutil.rmtree(scratch, ignore_errors=True)  # of the client's last life
+        shutil.rmtree(scratch, ignore_errors=True)  # of the client's last process
         scratch.mkdir(parents=True)
         return f"-Djava.io.tmpdir={scratch}"

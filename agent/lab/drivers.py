@@ -1,4 +1,4 @@
-"""The Java drivers: where their sources are, their compilation, and the command that runs one."""
+"""Java drivers: sources, compilation, and the command that runs one."""
 
 import hashlib
 import subprocess
@@ -13,7 +13,7 @@ from agent.processes.errors import ProcessError
 
 RESOURCES = Path(__file__).parent / "java"
 OLDEST_CLIENT = "2.8.2"
-"""What the drivers are compiled against; they run unchanged on all later versions."""
+"""The drivers are compiled against it; they run unchanged on all later versions."""
 _JAR = "drivers.jar"  # an archive of classes takes none from a folder
 _TO_STDERR = ("-Xlog:disable", "-Xlog:all=warning:stderr")  # that one does not fit; events are read
 
@@ -28,20 +28,20 @@ def java_command(
 def java_on(jars: Sequence[Path], cache: Path) -> list[str | Path]:
     """Return the command that runs a main class, which follows, on the jars."""
     java, classpath = find_java(), ":".join(map(str, jars))
-    made = class_archive(java, classpath, cache)
-    archived = [*_TO_STDERR, f"-XX:SharedArchiveFile={made}"] if made.exists() else []
-    return [java, *LIGHT_FLAGS, *archived, "-cp", classpath]
+    archive = class_archive(java, classpath, cache)
+    flags = [*_TO_STDERR, f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+    return [java, *LIGHT_FLAGS, *flags, "-cp", classpath]
 
 
 def class_archive(java: Path, classpath: str, cache: Path) -> Path:
-    """Return where a class path's classes are, parsed for a Java (AppCDS), if somebody did so."""
+    """Return the path of a class path's archive for a Java (AppCDS), which may not exist."""
     release = java.resolve()
     text = f"{release} {release.stat().st_mtime_ns} {classpath}"
     return cache / "archives" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsa"
 
 
 def classes(cache: Path) -> Path:
-    """Return the jar of the compiled drivers, compiled where these sources were not yet.
+    """Return the jar of the compiled drivers; compile it if these sources have none.
 
     Raises:
         ProcessError: they do not compile.

@@ -1,4 +1,4 @@
-"""Which Java runs the lab: ``JAVA_HOME``, else ``java`` on the PATH, else the one from PyPI.
+"""The lab's Java: ``JAVA_HOME``, else ``java`` on the PATH, else the one from PyPI.
 
 Not Spark's choice: Spark has an upper bound as well, and needs a wrapper around the one from PyPI.
 """
@@ -18,10 +18,10 @@ OLDEST_JAVA = 17
 """Kafka 4's broker does not start on an older one."""
 
 LIGHT_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""A short life on few cores: less compiling, one collector thread."""
+"""For short runs on few cores: less compiling, one collector thread."""
 
-# Where distributions keep the certificates that they trust; a JDK from PyPI brings its own list,
-# which lacks those of a company.
+# Distributions' trusted certificates; a JDK from PyPI brings its own list, which lacks those of a
+# company.
 _SYSTEM_TRUST_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 
 
@@ -45,7 +45,7 @@ def find_java() -> Path:
 
 
 def trust_flags() -> list[str]:
-    """Return the flags that make any ``java`` trust what the machine trusts."""
+    """Return the flags that make any ``java`` trust the machine's certificates."""
     store = next((path for path in _SYSTEM_TRUST_STORES if path.is_file()), None)
     return [] if store is None else [f"-Djavax.net.ssl.trustStore={store}"]
 
@@ -63,7 +63,7 @@ def _candidates() -> Iterator[Path]:
 
 @cache
 def _release(java: Path) -> int:
-    """Return the feature release (8 for 1.8), 0 where it cannot be told."""
+    """Return the feature release (8 for 1.8), or 0 if it is unknown."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     match = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", done.stderr)

@@ -13,12 +13,12 @@ from agent.lab.proxy import FaultProxy
 from agent.processes.driver import Driver
 
 VERSIONS = ("2.8.2", "3.4.1", "3.9.1", "4.3.0")
-"""One client of each kind of log: the words changed in 3.x and the class that says them in 3.9."""
+"""One client of each kind of log: the texts changed in 3.x, and their logger in 3.9."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
-    """What runs. Clients that bootstrap from the proxy's address stay with the proxy."""
+    """A running lab. Clients that bootstrap from the proxy's address stay with the proxy."""
 
     cluster: Cluster
     proxy: FaultProxy
@@ -26,15 +26,15 @@ class Lab:
     cache: Path
 
     def clients(self, folder: Path) -> Clients:
-        """Return the starter of clients, which log into the folder."""
+        """Return a starter of clients, which log into the folder."""
         return Clients(self.cluster.bootstrap, folder, self.cache)
 
 
 def fetch_artifacts(cache: Path | None = None) -> Path:
-    """Have all that the lab runs in the cache, and return it.
+    """Fetch the lab's artifacts into the cache, and return it.
 
     Raises:
-        ProcessError: something is missing and cannot be fetched.
+        ProcessError: an artifact is missing and cannot be fetched.
 
     """
     cache = cache or default_cache()
@@ -44,7 +44,7 @@ def fetch_artifacts(cache: Path | None = None) -> Path:
 
 @contextmanager
 def open_lab(folder: Path, cache: Path) -> Iterator[Lab]:
-    """Run a one-broker lab in the folder; nothing runs any more when it is left."""
+    """Run a one-broker lab in the folder; the exit ends every process."""
     with FaultProxy() as proxy, Cluster(folder, cache, proxy_port=proxy.port) as cluster:
         proxy.upstream = cluster.brokers[0].node.proxied_port
         with Clients(cluster.bootstrap, folder / "admin", cache) as operators:

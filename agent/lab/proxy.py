@@ -1,4 +1,4 @@
-"""A TCP proxy that makes faults: holds a client's requests, or overwrites an answer's error code.
+"""Fault-injecting TCP proxy: holds a client's requests, or overwrites a response's error code.
 
 The broker advertises the proxy's port, so no address in any message needs rewriting.
 """
@@ -25,14 +25,14 @@ _FLEXIBLE_SINCE = {
 }
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
-"""API key, version and correlation id: what every request begins with."""
+"""API key, version and correlation id: the beginning of every request."""
 _CORRELATION = struct.Struct(">i")
 _THROTTLE_BYTES = 4
 _ERROR = struct.Struct(">h")
 
 
 class FaultProxy:
-    """Listens from the start; `upstream` has to be set before the first client comes."""
+    """Listens from the start; `upstream` has to be set before the first client connects."""
 
     def __init__(self) -> None:
         """Listen on a free port."""
@@ -49,19 +49,19 @@ class FaultProxy:
 
     @property
     def address(self) -> str:
-        """What clients take as ``bootstrap.servers``."""
+        """The clients' ``bootstrap.servers``."""
         return f"{HOST}:{self.port}"
 
     def hold(self) -> None:
-        """Let no more requests through, as a network that hangs; connections stay."""
+        """Hold all requests, like a network that hangs; connections stay."""
         self._open.clear()
 
     def release(self) -> None:
-        """Let the held requests through, and all later ones."""
+        """Forward the held requests, and all later ones."""
         self._open.set()
 
     def fail_next(self, api_key: int, error_code: int) -> None:
-        """Overwrite the error code of the next answer to a `JOIN_GROUP` or `SYNC_GROUP`."""
+        """Overwrite the error code of the next response to a `JOIN_GROUP` or `SYNC_GROUP`."""
         with self._lock:
             self._armed[api_key] = error_code
 
@@ -104,7 +104,7 @@ class FaultProxy:
             Thread(target=job, args=(client, broker, kinds), daemon=True).start()
 
     def _register(self, end: socket.socket) -> None:
-        """Close it with all others; raise OSError where that is done already."""
+        """Register a socket to close with all others; raise OSError if they are closed already."""
         with self._lock:
             if not self._closed:
                 self._sockets.append(end)

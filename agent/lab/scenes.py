@@ -1,6 +1,6 @@
 """A play for the demo: real clients rebalance for all thirteen reasons, in about a minute.
 
-Each act is a generator: it yields what happens next, then makes it happen.
+Each act is a generator: it yields the caption of the next event, then makes it happen.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ _LOADING = 14
 
 
 def play(lab: Lab, clients: Clients, far: str) -> Iterator[str]:
-    """Play all acts; every line says what happens next. What still runs at the end is the caller's.
+    """Play all acts and yield their captions. The caller ends the clients that still run.
 
-    ``far`` is where clients bootstrap whose way to the broker leads through the lab's proxy.
+    ``far`` is the bootstrap address of clients that reach the broker through the lab's proxy.
 
     Raises:
-        ProcessError: a client did not do as told.
+        ProcessError: a client did not execute a command.
 
     """
     yield from _payments(lab, clients)
@@ -44,7 +44,7 @@ def _payments(lab: Lab, clients: Clients) -> Iterator[str]:
     second.wait_for("assigned")
     first.wait_for("assigned")
     yield "payments: a host freezes for longer than the session"
-    # Before any topic changes: a 7 that came while it was frozen would mask the 3.
+    # Before any topic changes: a TopicMetadataChanged (7) while frozen would mask the 3.
     first.pause()
     second.wait_for("assigned")
     first.resume()

@@ -1,6 +1,6 @@
-"""A child process: how everything that we run is started, watched and ended.
+"""Child processes of this program: start, watch and end.
 
-It has a process group of its own: a Ctrl-C at the terminal is ours to pass on.
+Each has a process group of its own: a Ctrl-C at the terminal does not reach it directly.
 """
 
 import os
@@ -19,7 +19,7 @@ _LAST_LINES = 10
 
 
 class Child:
-    """Runs from the start. A context manager that ends it."""
+    """Runs a process from the start. A context manager that ends it."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class Child:
         environment: Mapping[str, str] | None = None,
         piped: bool = False,
     ) -> None:
-        """Start it; what it prints goes to the log.
+        """Start it; its output goes to the log.
 
-        With ``piped`` its stdin and stdout are ours, and stderr goes beside the log.
+        With ``piped`` its stdin and stdout are pipes, and stderr goes beside the log.
         """
         self.name = name
         self.log = log
@@ -51,16 +51,16 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process, which is its process group as well."""
+        """The process id, which is the process group as well."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there (a paused one is)."""
+        """Whether the process exists (a paused one does)."""
         return self._process.poll() is None
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Wait for its end and return its exit code.
+        """Wait for its end and return the exit code.
 
         Raises:
             subprocess.TimeoutExpired: it did not end in time.
@@ -68,10 +68,10 @@ class Child:
         return self._process.wait(timeout_s)
 
     def wait_until(self, condition: Callable[[], bool], wanted: str, timeout_s: float) -> None:
-        """Look until the condition holds.
+        """Poll the condition until it holds.
 
         Raises:
-            ProcessError: it did not in time, or the process ended before; with its last words.
+            ProcessError: it did not in time, or the process ended before; with its last lines.
         """
         deadline_s = time.monotonic() + timeout_s
         while not condition():
@@ -83,21 +83,21 @@ class Child:
             time.sleep(_STEP_S)
 
     def pause(self) -> None:
-        """SIGSTOP: all threads stand still, as on a frozen host."""
+        """Stop all its threads by SIGSTOP, as on a frozen host."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Resume it by SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, to its own children too, and wait until it is gone; fine if it already is."""
+        """Kill it and its own children with SIGKILL, and wait for the end."""
         if self.is_running:
             os.killpg(self.pid, signal.SIGKILL)
         self.wait(10.0)
 
     def stop(self, timeout_s: float = 15.0) -> int:
-        """SIGTERM, then SIGKILL for one that does not end in time; return its exit code."""
+        """End it by SIGTERM, after the timeout by SIGKILL; return the exit code."""
         if self.is_running:
             self.resume()
             self._process.terminate()
@@ -108,7 +108,7 @@ class Child:
             return self.wait()
 
     def last_words(self) -> str:
-        """Return the last lines of what it printed and of its log."""
+        """Return the last lines of its output and of its log."""
         texts = [path for path in dict.fromkeys((self._printed, self.log)) if path.exists()]
         lines = [line for path in texts for line in path.read_text(errors="replace").splitlines()]
         return "\n".join([f"last lines of {self.log}:", *lines[-_LAST_LINES:]])

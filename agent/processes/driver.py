@@ -1,7 +1,7 @@
-"""A client's driver as a child process: commands go in, events come out, and it never outlives us.
+"""A client's driver as a child process: commands go in, events come out.
 
 A driver reads commands from its stdin, one a line, and writes events to its stdout, one a line. It
-halts at the end of its stdin, so it dies with us even where we are killed.
+halts at the end of its stdin, so it never outlives its parent, even a killed one.
 """
 
 import time
@@ -29,7 +29,7 @@ class Driver(Child):
         log: Path,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it. What it writes to stderr goes beside its log."""
+        """Start it. Its stderr goes beside its log."""
         super().__init__(name, command, log, environment=environment, piped=True)
         self._events: SimpleQueue[str] = SimpleQueue()
         self._stdin = cast("IO[str]", self._process.stdin)
@@ -38,20 +38,20 @@ class Driver(Child):
         self._reader.start()
 
     def send(self, command: str) -> None:
-        """Give a command and do not wait; events that nobody waited for so far are dropped."""
+        """Send a command and do not wait; unread events are dropped."""
         self._forget()
         try:
             self._stdin.write(command + "\n")
-        except (BrokenPipeError, ValueError) as error:  # ValueError: we have closed it
+        except (BrokenPipeError, ValueError) as error:  # ValueError: the pipe is closed
             raise ProcessError(f"{self.name} is gone; wanted it to {command!r}") from error
 
     def do(self, command: str, timeout_s: float = 120.0) -> None:
-        """Give a command and wait until it is done."""
+        """Send a command and wait until it is done."""
         self.send(command)
         self.wait_for(f"done {command.split(' ', 1)[0]}", timeout_s)
 
     def wait_for(self, start: str, timeout_s: float = 120.0) -> str:
-        """Return the next event that starts so; those before it are dropped.
+        """Return the next event that begins with ``start``; events before it are dropped.
 
         Raises:
             ProcessError: it did not come in time, or the driver ended or failed before.
@@ -61,7 +61,7 @@ class Driver(Child):
         while True:
             event = self._next(deadline_s, start)
             if event == _END:
-                self._events.put(_END)  # for whoever asks again
+                self._events.put(_END)  # for the next call
                 raise ProcessError(f"{self.name} ended; wanted {start!r}; {self.last_words()}")
             if event.startswith(start):
                 return event
@@ -69,7 +69,7 @@ class Driver(Child):
                 raise ProcessError(f"{self.name}: {event}; wanted {start!r}; {self.last_words()}")
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Wait for its end and return its exit code; its pipes are closed."""
+        """Wait for its end, close its pipes and return the exit code."""
         code = super().wait(timeout_s)
         self._reader.join(timeout_s)
         with suppress(BrokenPipeError):  # a command that never arrived
@@ -78,7 +78,7 @@ class Driver(Child):
         return code
 
     def pause(self) -> None:
-        """SIGSTOP; events so far are dropped."""
+        """Drop unread events and stop it by SIGSTOP."""
         self._forget()
         super().pause()
 
@@ -99,7 +99,7 @@ class Driver(Child):
         with suppress(Empty):
             while True:
                 if self._events.get_nowait() == _END:
-                    self._events.put(_END)  # the end stays told
+                    self._events.put(_END)  # the end is not dropped
                     return
 
     def _next(self, deadline_s: float, wanted: str) -> str:
@@ -115,9 +115,9 @@ class Driver(Child):
 
 
 class Drivers:
-    """Starts drivers of one cluster's clients; a context manager that ends whatever still runs.
+    """Starts drivers of one cluster's clients; a context manager that ends those that still run.
 
-    Logs are ``FOLDER/CLIENT_ID.log``; a client that is started again appends to its own.
+    Logs are ``FOLDER/CLIENT_ID.log``; a restarted client appends to its own.
     """
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
@@ -133,7 +133,7 @@ class Drivers:
     def _start(
         self, client_id: str, command: Sequence[str | Path], *settings: Mapping[str, str] | None
     ) -> Driver:
-        """Start a client with settings, of which the later ones override."""
+        """Start a client with settings; later ones override."""
         merged = {"bootstrap.servers": self._bootstrap}
         for given in settings:
             merged |= given or {}

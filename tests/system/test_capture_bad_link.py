@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from agent.lab.broker import BrokerPorts, Cluster
+from agent.lab.broker import Cluster, NodePorts
 from agent.lab.clients import Clients
 from agent.processes.ports import HOST, free_port
 from tests.net_raw import needs_net_raw
@@ -39,7 +39,7 @@ class Scene:
         self._admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
         return name
 
-    def _listener(self, node: BrokerPorts) -> dict[str, str]:
+    def _listener(self, node: NodePorts) -> dict[str, str]:
         plain, link = f"PLAINTEXT://{HOST}:{node.port}", f"LINK://{self.link.near}:{self.port}"
         return {
             "listeners": f"{plain},{link},CONTROLLER://{HOST}:{node.controller_port}",

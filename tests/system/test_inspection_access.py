@@ -22,7 +22,7 @@ from confluent_kafka.admin._scram import (
 from cryptography.hazmat.primitives import serialization
 
 from agent.cli import main
-from agent.lab.broker import BrokerPorts, Cluster
+from agent.lab.broker import Cluster, NodePorts
 from agent.processes.ports import HOST, free_port
 from tests.system.kafka_tools import write_properties
 
@@ -94,7 +94,7 @@ class Guarded:
     def own_certificate(self) -> dict[str, str]:
         return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._own)}
 
-    def _listeners(self, node: BrokerPorts) -> dict[str, str]:
+    def _listeners(self, node: NodePorts) -> dict[str, str]:
         plain = f"PLAINTEXT://{HOST}:{node.port}"
         guarded = f"SASL_SSL://localhost:{self.port},SSL://localhost:{self.mtls_port}"
         own = "listener.name.sasl_ssl."

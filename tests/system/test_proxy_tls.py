@@ -21,7 +21,7 @@ from confluent_kafka.admin._scram import (
 from confluent_kafka.cimpl import NewTopic
 from cryptography.hazmat.primitives import serialization
 
-from agent.lab.broker import BrokerPorts, Cluster
+from agent.lab.broker import Cluster, NodePorts
 from agent.processes.ports import HOST, free_port
 from tests.system.kafka_tools import KafkaTools
 from tests.system.observer import Observer
@@ -123,7 +123,7 @@ class Scene:
             consumer.poll(0.1)
         consumer.close()
 
-    def _listener(self, node: BrokerPorts) -> dict[str, str]:
+    def _listener(self, node: NodePorts) -> dict[str, str]:
         controller = f"CONTROLLER://{HOST}:{node.controller_port}"
         plain = f"PLAINTEXT://{HOST}:{node.port}"
         own = "listener.name.sasl_ssl."

@@ -1,4 +1,4 @@
-"""What a source of type ``groups`` is told; the cluster and its security stand in ``cluster``."""
+"""Configuration of a source of type ``groups``; brokers and security are in ``cluster``."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class GroupsSourceConfig:
     interval_s: float = 10.0
 
     def __post_init__(self) -> None:
-        """Check what types do not tell.
+        """Check the interval.
 
         Raises:
-            ConfigError: the interval would be a load on the brokers.
+            ConfigError: the interval is so short that polls would load the brokers.
 
         """
         if self.interval_s < _INTERVAL_MIN_S:
@@ -25,5 +25,5 @@ class GroupsSourceConfig:
 
     @property
     def name(self) -> str:
-        """What the source is called in metrics and in the checkpoint."""
+        """The source's name in metrics and in the checkpoint."""
         return "groups"

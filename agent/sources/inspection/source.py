@@ -11,7 +11,7 @@ from typing import Any
 from agent.errors import ConfigError
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, RefusedError
-from agent.inspection.membership_diff import MemberRef, MembershipChange, MembershipTracker
+from agent.inspection.membership_diff import GroupMember, MembershipChange, MembershipTracker
 from agent.inspection.poller import Poller, PollResult
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.inspection.config import GroupsSourceConfig
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 
 _JITTER = 0.1
 _MAX_LAGS = 20
-"""Groups of one poll whose lag is looked at: three questions each."""
+"""Groups of one poll whose lag is fetched: three requests each."""
 _SHARE_GROUP = "share"
 _REFUSED_PAUSE_MAX_S = 300.0
-"""Wrong credentials stay wrong: attempts get rarer, up to this, so that no account is locked."""
+"""Wrong credentials stay wrong: attempts back off up to this, so that no account is locked."""
 
 
 class GroupsSource:
-    """Polls one cluster's groups. It emits no signals: what it sees is exported as it is."""
+    """Polls one cluster's groups. It emits no signals: group states are exported as they are."""
 
     kind = "groups"
 
@@ -81,11 +81,11 @@ class GroupsSource:
         return now
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return nothing: the first poll says it all."""
+        """Return nothing: the first poll restores everything."""
         return {}
 
     def group_states(self) -> tuple[InspectedGroup, ...]:
-        """Return every group as the last poll that could ask it has seen it."""
+        """Return every group as of the last poll that could describe it."""
         return tuple(
             InspectedGroup(
                 cluster=self._label,
@@ -100,12 +100,12 @@ class GroupsSource:
         )
 
     def findings(self) -> Sequence[Sample]:
-        """Return what changed in groups since the last call: who moved, what it cost."""
+        """Return the changes of groups since the last call: members, moves, lag."""
         found, self._findings = self._findings, []
         return found
 
     async def _record_changes(self, changes: Sequence[MembershipChange], poller: Poller) -> None:
-        """Record what has changed, with the lag of some groups."""
+        """Record changes, with the lag of some groups."""
         for number, change in enumerate(changes):
             at = self._clock()
             counts = number < _MAX_LAGS and change.group_type != _SHARE_GROUP
@@ -184,7 +184,7 @@ class GroupsSource:
         self._fault = fault
 
 
-def _only_member(change: MembershipChange) -> MemberRef | None:
-    """Return the one member that joined or left; None where there are several, or none."""
+def _only_member(change: MembershipChange) -> GroupMember | None:
+    """Return the member that joined or left, or None unless there is exactly one."""
     members = change.joined | change.left
     return next(iter(members)) if len(members) == 1 else None

@@ -303,7 +303,7 @@ def test_where_no_broker_answers_it_is_said_at_the_first_try(command: list[str])
         result = call(cluster, *command)
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"Error: no broker answers: {cluster.bootstrap}: cannot be")
+    assert result.stderr.startswith(f"Error: no broker responds: {cluster.bootstrap}: cannot be")
 
 
 def test_a_denied_list_is_no_empty_list() -> None:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
-from agent.cli.top import View, pressed, screen
+from agent.cli.top import TopView, press_key, screen
 
 DEADLINE_S = 30.0
 
@@ -42,25 +42,25 @@ def group(name: str, status: int, **columns: Any) -> dict[str, Any]:
 GROUPS = [group("a", 0), group("b", 6), group("c", 2)]
 
 
-def names(view: View) -> list[str]:
+def names(view: TopView) -> list[str]:
     return [line.split()[0] for line in screen(GROUPS, view, now=100.0, width=200)[1:]]
 
 
-def after(keys: str | list[int], view: View | None = None) -> View:
+def after(keys: str | list[int], view: TopView | None = None) -> TopView:
     codes = [ord(key) for key in keys] if isinstance(keys, str) else keys
-    return reduce(pressed, codes, view or View())
+    return reduce(press_key, codes, view or TopView())
 
 
 class TestView:
     def test_the_gravest_is_first(self) -> None:
-        assert names(View()) == ["b", "c", "a"]
+        assert names(TopView()) == ["b", "c", "a"]
 
     def test_r_turns_the_order_round(self) -> None:
         assert names(after("r")) == ["a", "c", "b"]
 
     def test_s_takes_every_column_in_turn(self) -> None:
         assert names(after("s" * 7)) == ["c", "b", "a"]  # by name
-        assert after("s" * 9) == View()
+        assert after("s" * 9) == TopView()
 
     def test_filter_is_typed_and_cleared(self) -> None:
         assert names(after("/bx\x7f\n")) == ["b"]
@@ -75,7 +75,7 @@ class TestView:
 
 
 def test_line_shows_who_since_when_and_why() -> None:
-    line = screen([group("payments", 6)], View(), now=100.0, width=200)[1]
+    line = screen([group("payments", 6)], TopView(), now=100.0, width=200)[1]
 
     assert re.split(r"  +", line.strip()) == [
         "payments",
@@ -93,13 +93,13 @@ def test_line_shows_who_since_when_and_why() -> None:
 def test_group_that_only_its_coordinator_tells_of_is_last_and_has_no_status() -> None:
     of_members = ("status", "name", "peak", "peak_name", "client_id", "since", "reason")
     told = [group("x", 0) | dict.fromkeys(of_members), *GROUPS]
-    found = screen(told, View(), now=100.0, width=200)
+    found = screen(told, TopView(), now=100.0, width=200)
 
     assert found[-1].split() == ["x", "classic", "Stable", "2"]
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    (_, line) = screen([group("g", 6, client_id="\x1b[31mred")], View(), now=0.0, width=200)
+    (_, line) = screen([group("g", 6, client_id="\x1b[31mred")], TopView(), now=0.0, width=200)
 
     assert "\x1b" not in line
 

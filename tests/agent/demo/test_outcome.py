@@ -2,7 +2,7 @@ import gzip
 from collections import Counter
 from pathlib import Path
 
-from agent.demo.outcome import Outcome, read
+from agent.demo.outcome import DemoOutcome, read
 from metrics.model.sample import Sample, SampleKind, Scope, encode
 from metrics.model.status import RebalanceStatus
 
@@ -30,14 +30,14 @@ def test_counts_entries_by_cause_and_ended_rebalances(tmp_path: Path) -> None:
     found = read(tmp_path)
 
     entries = Counter({RebalanceStatus.COORDINATOR_REQUESTED: 2, RebalanceStatus.NEW_MEMBER: 1})
-    assert found == Outcome(entries, rebalances=1, members=2)
+    assert found == DemoOutcome(entries, rebalances=1, members=2)
 
 
 def test_periodic_samples_and_masked_causes_are_no_entries(tmp_path: Path) -> None:
     kinds = (SampleKind.SAMPLE, SampleKind.SIGNAL, SampleKind.LOST)
     (tmp_path / "a.jsonl").write_bytes(b"".join(_sample(3, kind=kind) for kind in kinds))
 
-    assert read(tmp_path) == Outcome(Counter(), rebalances=0, members=0)
+    assert read(tmp_path) == DemoOutcome(Counter(), rebalances=0, members=0)
 
 
 def test_what_an_instance_copies_from_its_consumers_counts_once(tmp_path: Path) -> None:
@@ -49,6 +49,6 @@ def test_what_an_instance_copies_from_its_consumers_counts_once(tmp_path: Path) 
 
 
 def test_the_table_names_each_cause() -> None:
-    outcome = Outcome(Counter({RebalanceStatus.USER_REQUESTED: 12}), rebalances=1, members=1)
+    outcome = DemoOutcome(Counter({RebalanceStatus.USER_REQUESTED: 12}), rebalances=1, members=1)
 
     assert outcome.table() == ["entered  cause", "     12   6 UserRequested"]

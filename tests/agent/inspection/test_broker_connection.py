@@ -113,11 +113,11 @@ def test_an_address_that_cannot_be(host: str, port: int) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "broker: answers like an HTTP server, so it is not"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "broker: does not answer like Kafka: b'SSH-'"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "broker: responds like an HTTP server, so it is not"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "broker: does not respond like Kafka: b'SSH-'"),
         (b"\x15\x03\x03\0\x02\x02\x50", "broker: wants TLS; found security protocol PLAINTEXT"),
-        (b"\0\0\0\x0a\x7f\0\0\0\0\0\0\0\0\0", "broker: does not answer like Kafka"),
-        (b"\0\0\0\x06\0\0\0\1\0\0", "broker: ApiVersions has an answer that cannot be read"),
+        (b"\0\0\0\x0a\x7f\0\0\0\0\0\0\0\0\0", "broker: does not respond like Kafka"),
+        (b"\0\0\0\x06\0\0\0\1\0\0", "broker: ApiVersions: the response cannot be decoded"),
         (b"", "broker: closed the connection at ApiVersions: is it Kafka, and does it want TLS"),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_port_that_stays_silent() -> None:
 
     assert said == (
         "UnreachableError silent: broker: "
-        "took the connection and has not answered in 0.2 s: is it Kafka?"
+        "accepted the connection and has not responded in 0.2 s: is it Kafka?"
     )
 
 

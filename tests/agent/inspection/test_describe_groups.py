@@ -238,7 +238,7 @@ def test_a_group_that_an_answer_leaves_out_is_told() -> None:
         answers = described(cluster, "share-1", "streams-1", kind=GroupType.SHARE)
 
     assert [each.error for each in answers if isinstance(each, Failure)] == [
-        "NO_ANSWER: the brokers say nothing about it",
+        "NO_ANSWER: the response does not contain it",
         "Group 'streams-1' is not a share group.",
     ]
 

@@ -1,12 +1,19 @@
 from dataclasses import replace
 
 from agent.inspection.membership_diff import (
-    MemberRef,
+    GroupMember,
     MembershipChange,
     MembershipTracker,
     snapshot_of,
 )
-from agent.inspection.model import Assignment, Description, GroupState, GroupType, Member, Node
+from agent.inspection.model import (
+    Assignment,
+    Description,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    Node,
+)
 
 CLASSIC = Description(
     group="g",
@@ -18,16 +25,18 @@ CLASSIC = Description(
     simple=False,
 )
 CONSUMER = replace(CLASSIC, type=GroupType.CONSUMER, epoch=3)
-NOBODY = frozenset[MemberRef]()
+NOBODY = frozenset[GroupMember]()
 OWNED: Assignment = {"t": (0,)}
 
 
-def member(member_id: str, owned: Assignment = OWNED) -> Member:
-    return Member(member_id=member_id, instance_id=None, client_id="c", host="/h", owned=owned)
+def member(member_id: str, owned: Assignment = OWNED) -> MemberDescription:
+    return MemberDescription(
+        member_id=member_id, instance_id=None, client_id="c", host="/h", owned=owned
+    )
 
 
-def who(member_id: str) -> MemberRef:
-    return MemberRef(member_id, "c", "h")
+def who(member_id: str) -> GroupMember:
+    return GroupMember(member_id, "c", "h")
 
 
 def changes(*seen: Description) -> list[MembershipChange]:

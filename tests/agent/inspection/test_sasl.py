@@ -69,7 +69,7 @@ def test_scram_refuses_an_answer_that_is_none(answer: bytes) -> None:
     exchange = scram(Mechanism.SCRAM_SHA_256, "user", "pencil", NONCE)
     next(exchange)
 
-    with pytest.raises(RefusedError, match="no SCRAM answer"):
+    with pytest.raises(RefusedError, match=r"no SCRAM (message|response)"):
         exchange.send(answer)
 
 

@@ -119,9 +119,9 @@ def test_a_scope_is_asked_for(idp: str) -> None:
 def test_an_endpoint_that_refuses_or_is_none_is_named(idp: str) -> None:
     with pytest.raises(RefusedError, match="refuses the client 'agent': HTTP 401"):
         fetch_token(f"{idp}/token", "agent", "wrong")
-    with pytest.raises(RefusedError, match="answers without an access_token"):
+    with pytest.raises(RefusedError, match="responds without an access_token"):
         fetch_token(f"{idp}/other", "agent", "s e")
-    with pytest.raises(UnreachableError, match="does not answer"):
+    with pytest.raises(UnreachableError, match="does not respond"):
         fetch_token("http://127.0.0.1:1/token", "agent", "s e")
     with pytest.raises(ConfigError, match="wanted http:// or https://"):
         fetch_token("file:///etc/passwd", "agent", "s e")
