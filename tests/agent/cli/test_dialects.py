@@ -110,4 +110,4 @@ def test_the_table_says_what_no_brokers_log_can_name() -> None:
     assert len(brokers) == 3
     assert set().union(*brokers.values()).isdisjoint({12, 13})
     assert note.startswith("kafka-broker-...")
-    assert "(10, 12, 13) is a join without a code" in note
+    assert "(10, 12, 13) is a join of a known member without a code" in note
