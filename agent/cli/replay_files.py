@@ -16,7 +16,7 @@ from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpr
 from agent.sources.broker_logs.source import create_broker_dialects
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
-from agent.sources.lines.recordings import UTF_16, Failed, Recording, recordings
+from agent.sources.lines.recordings import STDIN, UTF_16, Failed, Recording, recordings
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatisticsInterpreter
@@ -126,7 +126,8 @@ def read_captures(paths: Sequence[str], cluster: str, failed: Failed) -> list[St
 def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Stream:
     """Yield the signals of a log; print a note if none of its lines is known."""
     oddities = list[str]()
-    yield from order_by_time(parser, _read_blocks(recording, failed, oddities))
+    blocks = _read_blocks(recording, failed, oddities)
+    yield from order_by_time(parser, blocks, is_growing=recording.stream == STDIN)
     if not parser.counts.lines:
         is_broker = isinstance(parser.interpreter, CoordinatorInterpreter)
         _print_note(

@@ -56,6 +56,10 @@ class _Reader:
         return None
 
     @property
+    def origins(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def eviction_count(self) -> int:
         return 0
 

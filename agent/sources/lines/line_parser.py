@@ -3,11 +3,12 @@
 Theory of operation. Most lines of an application's log are not Kafka's, so a block is searched for
 the dialects' literal anchors before anything is split into lines; only a line with an anchor is
 unwrapped (CRI, Docker, JSON), dated and read. A stream that has shown one family of dialects is
-bound to it: the anchors of other families are no longer searched.
+bound to it: the anchors of other families are no longer searched. A file that merges several
+streams (collector_prefix.py, json_entry.py) has an interpreter and a clock for each of them, by the
+name of the origin, and is bound to no family.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,10 @@ import msgspec
 
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
-from agent.sources.lines.envelope import Unwrapper
+from agent.sources.lines.envelope import LogEntry, Unwrapper
+from agent.sources.lines.origin_streams import CreateInterpreter, OriginStream, OriginStreams
 from agent.sources.lines.stream_parser import LineInterpreter
+from agent.sources.lines.structured_text import structure
 from agent.sources.lines.timestamps import TimestampReader
 from metrics.model.signals import Signal
 
@@ -25,8 +28,6 @@ LINE_LIMIT = 1 << 20
 
 KEPT_BYTES = 1 << 16
 """Bytes before the current line in `bytes_before`; a list of settings takes 4 to 6 KiB."""
-
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 _HEAD_BYTES = 1_024
 """Bytes of the line above, which is searched for a timestamp alone."""
@@ -41,6 +42,7 @@ class ParsedLine(msgspec.Struct, frozen=True, gc=False):
     text: str
     at: float
     event: LogEvent | None
+    origin: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class ParserCounts:
     """Lines with an anchor."""
     unread: int = 0
     """Of these, lines that no rule matches; most lines of a client are not about rebalances."""
+    events: int = 0
+    """Lines that a rule matches."""
     undated: int = 0
     ran_back: int = 0
     ahead: int = 0
@@ -61,16 +65,22 @@ class LineParser:
     """Parser of one stream. Fed whole or byte by byte, it returns the same signals."""
 
     def __init__(
-        self, dialects: Dialects, interpreter: LineInterpreter, timezone: str | None = None
+        self,
+        dialects: Dialects,
+        interpreter: LineInterpreter,
+        timezone: str | None = None,
+        create: CreateInterpreter | None = None,
     ) -> None:
-        """``timezone`` is the IANA name for stamps without a zone; None is the machine's."""
+        """``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
+
+        ``create`` creates the interpreters of merged streams; without it, there is one for all.
+        """
         self.interpreter = interpreter
+        self.streams = OriginStreams(interpreter, create)
         self.stamper, self.unwrapper = TimestampReader(timezone), Unwrapper(timezone)
         self.counts = ParserCounts()
         self.family: str | None = None
         self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
-        self.last_at: float | None = None
-        self._dated_at: float | None = None
         self._readings = dialects.matchers
         self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
         self._hosts = [(r.guests, r.family) for r in self._readings if r.guests is not None]
@@ -89,15 +99,31 @@ class LineParser:
     @property
     def eviction_count(self) -> int:
         """Number of members evicted because of the limit."""
-        return self.interpreter.eviction_count
+        return sum(stream.interpreter.eviction_count for stream in self.streams)
+
+    @property
+    def last_at(self) -> float | None:
+        """Return the time of the last line (Unix seconds), of the latest stream."""
+        times = [stream.last_at for stream in self.streams if stream.last_at is not None]
+        return max(times, default=None)
+
+    @property
+    def origins(self) -> Sequence[str]:
+        """Return the names of the streams that the file merges."""
+        return self.streams.names
+
+    @property
+    def interpreters(self) -> Sequence[LineInterpreter]:
+        """Return the interpreters of all streams of the file."""
+        return [stream.interpreter for stream in self.streams]
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
         out: list[Signal] = []
         for line in self.lines(data, arrival_at):
             if line.event is not None:
-                out += self.interpreter.take(line.event, line.at)
-        return out
+                out += self.streams.find(line.origin).interpreter.take(line.event, line.at)
+        return out + self.streams.take_pending()
 
     def lines(self, data: bytes, arrival_at: float) -> Iterator[ParsedLine]:
         """Yield each line with an anchor, with its event."""
@@ -120,7 +146,9 @@ class LineParser:
     def flush(self) -> list[Signal]:
         """Return all pending signals; a last line without its newline counts."""
         last = self.feed(b"\n", self._arrival_at) if self._carry else []
-        return last + self.interpreter.flush()
+        for stream in self.streams:
+            last += stream.interpreter.flush()
+        return last
 
     def horizon(self) -> float | None:
         """Return the watermark: no later signal is older. None before any line."""
@@ -129,29 +157,27 @@ class LineParser:
 
     def oldest_pending_at(self) -> float | None:
         """Return the time (Unix seconds) of the oldest pending signal, if any."""
-        return self.interpreter.horizon()
+        times = (stream.interpreter.horizon() for stream in self.streams)
+        return min((at for at in times if at is not None), default=None)
 
     def state(self) -> dict[str, Any]:
         """Return the state behind the last complete line, for a checkpoint."""
         return {
             "family": self.family,
             "enabled": sorted(self.enabled),
-            "last_at": self.last_at,
-            "dated_at": self._dated_at,
             "skipping": self._skipping,
             "pieces": self.unwrapper.state(),
-            "interpreter": self.interpreter.state(),
+            **self.streams.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a `state`."""
-        self.family, self.last_at = state["family"], state["last_at"]
-        self._dated_at = state["dated_at"]
+        self.family = state["family"]
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
         self.unwrapper.restore(state.get("pieces", {}))
         self._unshown -= self.enabled
         self._choose()
-        self.interpreter.restore(state["interpreter"])
+        self.streams.restore(state)
 
     def bytes_before(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield (bytes, begin, end) before the current line, the nearest part first.
@@ -202,10 +228,9 @@ class LineParser:
                 start = block.rfind(b"\n", start, first) + 1 or start
             line_end = block.find(b"\n", start)
             self._place = (block, begin, start)
-            line = self._read(block[start:line_end], arrival_at)
+            lines = self._read(block[start:line_end], arrival_at)
             start = line_end + 1
-            if line is not None:
-                yield line
+            yield from lines
             if self._news:
                 self._choose()
                 finders = self._finders
@@ -218,32 +243,51 @@ class LineParser:
         self._searched = [
             reading
             for reading in self._readings
-            if (self.family is None or reading.family in families)
+            if (self.family is None or self.streams.names or reading.family in families)
             and (reading.anchor_after is None or reading.anchor_after in self.enabled)
         ]
         self._finders = [reading.finder for reading in self._searched]
         self._news = False
 
-    def _read(self, raw: bytes, arrival_at: float) -> ParsedLine | None:
+    def _read(self, raw: bytes, arrival_at: float) -> list[ParsedLine]:
         if len(raw) > LINE_LIMIT:
             self.counts.long += 1
-            return None
-        entry = self.unwrapper.unwrap(raw, arrival_at)
-        if entry is None:
-            return None
+            return []
+        entries = self.unwrapper.unwrap(raw, arrival_at)
+        if len(entries) == 1:
+            return [self._read_entry(entries[0], arrival_at)]
+        return [self._read_entry(entry, arrival_at) for entry in entries]
+
+    def _read_entry(self, entry: LogEntry, arrival_at: float) -> ParsedLine:
         self.counts.lines += 1
-        text = entry.text if "\x1b" not in entry.text else _COLOUR.sub("", entry.text)
-        for reading in self._searched:
-            event = reading.read(text)
+        text = entry.text
+        event = self._match(text)
+        if event is None:
+            structured = structure(text, entry.level, entry.fields)
+            event = None if structured is None else self._match(structured)
+        if event is None:
+            self.counts.unread += 1
+            return ParsedLine(text=text, at=self.last_at or arrival_at, event=None)
+        self.counts.events += 1
+        origin = self.streams.name_of(entry) if entry.origin or entry.pid else ""
+        known = len(self.streams.names)
+        stream = self.streams.find(origin, entry.host)
+        self._news = self._news or len(self.streams.names) != known
+        stamp = self.stamper.find(text, arrival_at)
+        if stamp is None:
+            stamp = entry.at
+        if stamp is None:
+            stamp = self.stamper.find(self._line_before(), arrival_at)
+        at = self._date(stream, stamp, arrival_at)
+        return ParsedLine(text=text, at=at, event=event, origin=origin)
+
+    def _match(self, text: str) -> LogEvent | None:
+        for matcher in self._searched:
+            event = matcher.read(text)
             if event is not None:
-                self._bind(reading, event)
-                stamp = self.stamper.find(text, arrival_at)
-                if stamp is None and entry.at is None:
-                    stamp = self.stamper.find(self._line_before(), arrival_at)
-                at = self._date(entry.at if stamp is None else stamp, arrival_at)
-                return ParsedLine(text=text, at=at, event=event)
-        self.counts.unread += 1
-        return ParsedLine(text=text, at=self.last_at or arrival_at, event=None)
+                self._bind(matcher, event)
+                return event
+        return None
 
     def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
         """Learn the stream's family from an event, and the names of its clients."""
@@ -260,18 +304,18 @@ class LineParser:
         if self._news:
             self._unshown -= self.enabled
 
-    def _date(self, stamp: float | None, arrival_at: float) -> float:
+    def _date(self, stream: OriginStream, stamp: float | None, arrival_at: float) -> float:
         """Return the time of a line; it never runs back within a stream."""
         if stamp is not None and stamp > arrival_at + _CLOCK_AHEAD_S:
             self.counts.ahead += 1
             stamp = None
         if stamp is None:  # a continuation of a dated entry, or a log without times
             self.counts.undated += 1
-            stamp = arrival_at if self._dated_at is None else self._dated_at
+            stamp = arrival_at if stream.dated_at is None else stream.dated_at
         else:
-            self._dated_at = stamp
-        if self.last_at is not None and stamp < self.last_at:
+            stream.dated_at = stamp
+        if stream.last_at is not None and stamp < stream.last_at:
             self.counts.ran_back += 1
-            return self.last_at
-        self.last_at = stamp
+            return stream.last_at
+        stream.last_at = stamp
         return stamp

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import SourceError
+from agent.sources.lines.exports import normalise
 from agent.sources.lines.timestamps import estimate_arrival
 
 STDIN = "-"
@@ -57,7 +58,9 @@ class Recording:
     stream: str
     files: tuple[Path, ...]
 
-    def blocks(self, failed: Failed = fail) -> Iterator[tuple[bytes, float]]:
+    def blocks(
+        self, failed: Failed = fail, timezone: str | None = None
+    ) -> Iterator[tuple[bytes, float]]:
         """Yield pieces with their arrival time: the file's last change.
 
         ``failed`` takes the SourceError of an unreadable or damaged file; if it does not raise, the
@@ -66,7 +69,7 @@ class Recording:
         for path in self.files:
             arrival_at = None
             try:
-                for data, arrival_at in _blocks(path):
+                for data, arrival_at in normalise(_blocks(path), timezone):
                     yield data, arrival_at
             except SourceError as error:
                 failed(error)

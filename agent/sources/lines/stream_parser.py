@@ -1,5 +1,6 @@
 """Protocols of a log stream: bytes to signals, and events to signals."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from agent.sources.lines.dialect import LogEvent
@@ -45,6 +46,10 @@ class StreamParser(Protocol):
     @property
     def eviction_count(self) -> int:
         """Number of members evicted because of the limit."""
+
+    @property
+    def origins(self) -> Sequence[str]:
+        """Return the names of the streams that the file merges."""
 
     @property
     def pending(self) -> int:

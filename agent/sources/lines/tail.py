@@ -22,6 +22,7 @@ import msgspec
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.log_file import Chunk, NotAFileError, Place
+from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import UTF_16, rotation, stream_of
 from agent.sources.lines.rotation import Follower
 from agent.sources.lines.stream_parser import StreamParser
@@ -210,7 +211,8 @@ class FileTail:
         tail.follower.close()
         del self._tails[tail.stream]
         self._emit(tail.parser.flush(), emit)
-        detach(tail.stream, now)
+        for origin in ("", *tail.parser.origins):
+            detach(name_stream(tail.stream, origin), now)
         _log.info("log_deleted", extra={"path": tail.stream})
 
     def _fail(self, tail: _Tail, error: OSError, now: float) -> None:

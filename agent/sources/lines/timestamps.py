@@ -23,8 +23,34 @@ from agent.errors import ConfigError
 
 _HEAD_CHARS = 160
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
-_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d)"
+_MONTH_NAMES = (
+    "january janvier januar enero janeiro gennaio januari",
+    "february février februar febrero fevereiro febbraio februari",
+    "march mars märz marzo março marzo maart mrz mrt",
+    "april avril april abril abril aprile april",
+    "may mai mai mayo maio maggio mei",
+    "june juin juni junio junho giugno juni",
+    "july juillet juli julio julho luglio juli",
+    "august août august agosto agosto agosto augustus aug",
+    "september septembre september septiembre setembro settembre september sept",
+    "october octobre oktober octubre outubro ottobre oktober",
+    "november novembre november noviembre novembro novembre november",
+    "december décembre dezember diciembre dezembro dicembre december",
+)
+"""Months in English, French, German, Spanish, Portuguese, Italian and Dutch, as JDKs shorten them:
+to three or four letters, with a full stop or without."""
+_MONTH_NUMBERS = {
+    name[:length]: number
+    for length in (3, 4, 5, 99)
+    for number, names in enumerate(_MONTH_NAMES, 1)
+    for name in names.split()
+}
+del _MONTH_NUMBERS["jui"]  # June or July in French
+_MONTH = (
+    rf"(?P<month>(?i:{'|'.join(sorted(map(re.escape, _MONTH_NUMBERS), key=len, reverse=True))})"
+    r"|\d{1,2}[月월])\.?"
+)
+_CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d)"
 _SYSLOG = rf"(?:{'|'.join(_MONTHS)}) [ \d]\d \d\d:\d\d:\d\d \S{{1,64}} [^\s:]{{1,64}}:"
 _BEFORE = (
     r"\x1b\[[\d;]*m"
@@ -32,6 +58,9 @@ _BEFORE = (
     r"|(?i:trace|debug|info|warn(?:ing)?|error|fatal|severe|critical)(?!\w):?"
     r"|<\d{1,3}>"
     r"|%\d\|"  # librdkafka's level
+    r"|[DIWEFA],"  # Ruby's Logger
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?(?=\s)"
+    r"|=[A-Z]{1,16} REPORT===="  # Erlang
     r"|\d{1,7}(?=\s)"
     r"|[\w.-]{1,64}\s+\|"  # docker compose logs
     r"|(?:[a-z\d-]{1,63} )?(?=[a-z\d.]+-)[a-z\d.-]{3,100} [a-z\d-]{1,63}(?= )"  # stern
@@ -40,9 +69,24 @@ _BEFORE = (
 )
 _HEAD = rf"\s*(?:(?:{_BEFORE})\s*){{0,5}}?(?:(?:time|ts|timestamp|t)=)?[\[(<\"]{{0,2}}"
 _SECOND = r"(?P<second>[0-5]\d|60)(?:[.,:](?P<fraction>\d+))?"
-_A_ZONE = r"\s?(?:[Zz]|UTC|GMT|[+-]\d\d:?\d\d)(?!\w)|[+-]\d\d(?!\w)"
-_ZONE = rf"(?P<tail>{_A_ZONE})?"
-_HALF = r"[\s\u202f][AP]M"  # since JDK 20 with a narrow no-break space
+_ZONE_HOURS = {
+    "Z": 0, "z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEZ": 0, "WEST": 1, "BST": 1, "CET": 1, "MEZ": 1,
+    "CEST": 2, "MESZ": 2, "EET": 2, "OEZ": 2, "EEST": 3, "OESZ": 3, "MSK": 3, "IST": 5.5, "SGT": 8,
+    "HKT": 8, "AWST": 8, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "BRT": -3, "EDT": -4,
+    "EST": -5, "CDT": -5, "CST": -6, "MDT": -6, "MST": -7, "PDT": -7, "PST": -8,
+}  # fmt: skip
+"""Offsets of zones by their short names, as Liberty and others print them. Of a name with several
+meanings it is the one of the largest country; 5.5 is India's."""
+_A_ZONE = (
+    rf"\s?(?:{'|'.join(sorted(_ZONE_HOURS, key=len, reverse=True))}|[+-]\d\d:?\d\d)(?!\w)"
+    r"|[+-]\d\d(?!\w)"
+)
+_AFTERNOON = ("PM", "下午", "午後", "오후", "P.M.", "P. M.")
+_MORNING = ("AM", "上午", "午前", "오전", "A.M.", "A. M.")
+_HALF = (  # since JDK 20 with a narrow no-break space
+    rf"[\s\u202f](?i:[AP]M|[ap]\.[\s\xa0]?m\.|{'|'.join(_AFTERNOON[1:4] + _MORNING[1:4])})"
+)
+_ZONE = rf"(?P<tail>{_A_ZONE}|{_HALF})?"
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _MONTHS_A_YEAR = 12
@@ -60,7 +104,7 @@ class _Form(NamedTuple):
 
 
 def _form(to_the_minute: str, separator: str = ":", tail: str = _ZONE) -> _Form:
-    rest = rf"{_SECOND}{tail}(?![\d:])"
+    rest = rf"{_SECOND}{tail}(?!:?\d)"
     whole = rf"{_HEAD}(?P<key>{to_the_minute}){separator}{rest}"
     return _Form(re.compile(whole, re.ASCII), re.compile(rest, re.ASCII))
 
@@ -74,28 +118,43 @@ _EPOCH = _Form(
     _NEVER,  # it has no minutes
 )
 _FORMS = (
-    # log4j, Logback and Spring Boot, Python logging, ISO 8601, slog, Go's log
-    _form(rf"(?P<year>(?:19|20)\d\d)[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T ]{_CLOCK}"),
+    # log4j, Logback and Spring Boot, Python logging, ISO 8601, slog, Go's log, ClickHouse
+    _form(rf"(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d),?[T ]{_CLOCK}"),
     _EPOCH,
     # log4j's ISO8601_BASIC
     _form(
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)", ""
     ),
     _form(rf"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d) {_CLOCK}"),
-    # log4j's DATE, Tomcat
-    _form(rf"(?P<day>\d\d)[ /-]{_MONTH}[ /-](?P<year>(?:19|20)\d\d)[ :]{_CLOCK}"),
+    # log4j's DATE, Tomcat, Erlang
+    _form(rf"(?P<day>\d\d?)[ /-]{_MONTH}[ /-](?P<year>(?:19|20)\d\d)(?: |:{{1,2}}){_CLOCK}"),
+    _form(rf"(?P<year>(?:19|20)\d\d)[ /-]{_MONTH}[ /-](?P<day>\d\d?)[ :]{_CLOCK}"),
+    # Chinese, Japanese and Korean dates
+    _form(
+        r"(?P<year>(?:19|20)\d\d)[年년] ?(?P<month>\d\d?)[月월] ?(?P<day>\d\d?)[日일] {0,2}"
+        rf"{_CLOCK}"
+    ),
+    # WebSphere and Liberty: the short date of the locale, and the zone's name
+    _form(
+        r"\[(?P<one>\d\d?)/(?P<two>\d\d?)/(?P<year>\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
+        tail=rf"(?P<tail> [A-Z][A-Z\d+:-]{{1,8}}(?=\])|{_HALF})?",
+    ),
+    _form(
+        rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d\d),? {_CLOCK}",
+        tail=r"(?P<tail> [A-Z][A-Z\d+:-]{1,8}(?=\]))?",
+    ),
     # Spark's and Hadoop's default
     _form(rf"(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),
-    _form(rf"(?P<day>\d\d)\.(?P<month>\d\d)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
+    _form(rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
     # day and month, or month and day; .NET
     _form(
         r"(?P<one>\d\d?)/(?P<two>\d\d?)/(?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
         tail=rf"(?P<tail>{_HALF}|{_A_ZONE})?",
     ),
-    # java.util.logging
+    # java.util.logging, Kibana
     _form(
-        rf"{_MONTH} (?P<day>\d\d?), (?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
-        tail=rf"(?P<tail>{_HALF})",
+        rf"{_MONTH} (?P<day>\d\d?)(?:st|nd|rd|th)?,? (?P<year>(?:19|20)\d\d),?(?: @)? {_CLOCK}",
+        tail=rf"(?P<tail>{_HALF})?",
     ),
     # syslog, where its text has no better stamp
     _form(rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=_NO_TAIL)._replace(
@@ -184,19 +243,21 @@ class TimestampReader:
         found = match.groupdict()
         hour, minute = int(found["hour"]), int(found["minute"])
         tail = (tail or "").strip()
-        if tail in {"AM", "PM"}:
-            hour = hour % 12 + (12 if tail == "PM" else 0)
+        half = tail.upper().replace("\xa0", " ")
+        if half in _AFTERNOON or half in _MORNING:
+            hour = hour % 12 + (12 if half in _AFTERNOON else 0)
             tail = ""
         offset_s = _offset(tail) if tail else None
+        year = int(found.get("year") or 0)
+        year += 2000 if len(found.get("year") or "") == 2 else 0
         if "one" in found:
-            day, month = self._in_order(int(found["year"]), found["one"], found["two"], arrival_at)
+            day, month = self._in_order(year, found["one"], found["two"], arrival_at)
         elif "day" in found:
             day, month = int(found["day"]), _month(found["month"])
         else:
             return self._latest_day(hour, minute, arrival_at)
         if "year" not in found:
             return self._latest_year(month, day, hour, minute, arrival_at)
-        year = int(found["year"]) + (2000 if len(found["year"]) == 2 else 0)
         local = datetime(year, month, day, hour, minute)  # noqa: DTZ001 - below
         if offset_s is None:
             return self._place(local, arrival_at)
@@ -261,12 +322,15 @@ def _seconds(second: str, fraction: str | None) -> float:
 
 
 def _month(text: str) -> int:
-    return int(text) if text.isdigit() else _MONTHS.index(text) + 1
+    digits = text.rstrip("月월")
+    return int(digits) if digits.isdigit() else _MONTH_NUMBERS[text.lower()]
 
 
-def _offset(tail: str) -> float:
-    if tail.isalpha():
-        return 0.0
+def _offset(tail: str) -> float | None:
+    """Return a zone's seconds east of UTC; None for an unknown name."""
+    if tail[0].isalpha():
+        hours = _ZONE_HOURS.get(tail)
+        return None if hours is None else hours * _HOUR_S
     sign = -1 if tail[0] == "-" else 1
     digits = tail[1:].replace(":", "").ljust(4, "0")
     seconds = int(digits[:2]) * _HOUR_S + int(digits[2:]) * 60.0

@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.lines.origin_streams import name_stream
 from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
@@ -50,6 +51,8 @@ class ClientInterpreter:
     stream: str
     cluster: str = ""
     host: str = ""
+    is_host_configured: bool = False
+    """The host is the user's choice; else the name of an origin replaces it."""
     source: SourceKind = SourceKind.LOGS
     clients: dict[str, ClientState] = field(default_factory=dict)
     lanes: dict[str, deque[PendingSignal]] = field(default_factory=dict)
@@ -59,6 +62,17 @@ class ClientInterpreter:
     """Number of clients evicted because of the limit."""
     look_back: Callable[[Client], float | None] = lambda _: None
     """Search for a client's max.poll.interval (s) in the log before the current line."""
+
+    def derive(self, origin: str, host: str) -> "ClientInterpreter":
+        """Return an interpreter for a stream within this one, with the name of its origin."""
+        return ClientInterpreter(
+            stream=name_stream(self.stream, origin),
+            cluster=self.cluster,
+            host=self.host if self.is_host_configured else host or self.host,
+            is_host_configured=self.is_host_configured,
+            source=self.source,
+            look_back=self.look_back,
+        )
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ready."""

@@ -13,7 +13,11 @@ def create_parser(
 
     ``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
     """
-    parser = LineParser(dialects, interpreter, timezone)
+
+    def create(origin: str, host: str) -> ClientInterpreter:
+        return interpreter.derive(origin, host)
+
+    parser = LineParser(dialects, interpreter, timezone, create)
 
     def look_back(client: Client) -> float | None:
         for log, begin, end in parser.bytes_before():

@@ -1,6 +1,7 @@
 """The source of type ``logs``: clients' log files."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -39,7 +40,12 @@ class LogSource(FileTail):
         dialects = choose_dialects(config.dialects, config.rules)
 
         def parser(stream: str) -> StreamParser:
-            interpreter = ClientInterpreter(stream=stream, cluster=cluster, host=host)
+            interpreter = ClientInterpreter(
+                stream=stream,
+                cluster=cluster,
+                host=host,
+                is_host_configured=host != socket.gethostname(),
+            )
             return create_parser(dialects, interpreter, timezone)
 
         super().__init__(config, parser, position=position, clock=clock, pause=pause)

@@ -29,6 +29,11 @@ class StatsParser:
         self._carry, self._skipping = bytearray(), False
 
     @property
+    def origins(self) -> tuple[str, ...]:
+        """Return nothing: a file of statistics is one stream."""
+        return ()
+
+    @property
     def pending(self) -> int:
         """Bytes fed that wait for the end of their line."""
         return len(self._carry)

@@ -13,8 +13,13 @@ TEXT = "[Consumer clientId=m1, groupId=g] (Re-)joining group"
 LOGGER = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
 
 
-def unwrap(raw: bytes) -> LogEntry | None:
-    return Unwrapper("UTC").unwrap(raw, ARRIVAL_AT)
+def essential(entries: list[LogEntry]) -> list[LogEntry]:
+    return [LogEntry(entry.text, entry.at, entry.logger) for entry in entries]
+
+
+def unwrap(raw: bytes) -> LogEntry:
+    (entry,) = essential(Unwrapper("UTC").unwrap(raw, ARRIVAL_AT))
+    return entry
 
 
 def as_json(**fields: object) -> bytes:
@@ -154,20 +159,20 @@ def test_cri_pieces_are_joined_by_stream() -> None:
         b"2026-11-21T06:33:47.1Z stdout F three",
     ]
     assert [unwrapper.unwrap(line, ARRIVAL_AT) for line in lines] == [
-        None,
-        LogEntry("other", SECOND_AT + 1.1),
-        None,
-        LogEntry("one two three", SECOND_AT + 0.1),
+        [],
+        [LogEntry("other", SECOND_AT + 1.1)],
+        [],
+        [LogEntry("one two three", SECOND_AT + 0.1)],
     ]
 
 
 def test_docker_pieces_are_joined() -> None:
     unwrapper, time = Unwrapper("UTC"), "2026-11-21T06:33:44Z"
     first = unwrapper.unwrap(as_json(log="x" * 16384, stream="stdout", time=time), ARRIVAL_AT)
-    assert first is None
+    assert first == []
     assert unwrapper.pieces
     second = unwrapper.unwrap(as_json(log="y\n", stream="stdout", time=time), ARRIVAL_AT)
-    assert second == LogEntry("x" * 16384 + "y", SECOND_AT)
+    assert second == [LogEntry("x" * 16384 + "y", SECOND_AT)]
     assert not unwrapper.pieces
 
 
@@ -180,8 +185,7 @@ def test_pieces_without_end_are_bounded() -> None:
     unwrapper = Unwrapper("UTC")
     for _ in range(80):
         unwrapper.unwrap(b"2026-11-21T06:33:44Z stdout P " + b"x" * 16384, ARRIVAL_AT)
-    entry = unwrapper.unwrap(b"2026-11-21T06:33:44Z stdout F end", ARRIVAL_AT)
-    assert entry is not None
+    (entry,) = unwrapper.unwrap(b"2026-11-21T06:33:44Z stdout F end", ARRIVAL_AT)
     assert len(entry.text) == JOINED_MAX_CHARS
 
 
@@ -223,7 +227,7 @@ def test_json_without_a_readable_time_has_none(time: dict[str, object]) -> None:
     assert unwrap(as_json(message=TEXT, **time)) == LogEntry(TEXT, None)
 
 
-def test_a_stream_that_is_no_text_is_not_dockers() -> None:
+def test_stream_that_is_not_text_is_not_dockers() -> None:
     assert unwrap(as_json(log="x", stream={})) == LogEntry("x", None)
 
 
@@ -256,7 +260,7 @@ def test_any_bytes_are_an_entry_or_a_piece(lines: list[bytes], prefix: bytes) ->
     unwrapper = Unwrapper("UTC")
     for line in lines:
         entry = unwrapper.unwrap(prefix + line, ARRIVAL_AT)
-        assert entry is None or isinstance(entry, LogEntry)
+        assert all(isinstance(each, LogEntry) for each in entry)
     unwrapper.unwrap(b'{"message": "x", "ts": ' + b"9" * 400 + b"}", ARRIVAL_AT)
     big = b'{"message": "x", "instant": {"epochSecond": ' + b"9" * 400 + b"}}"
     unwrapper.unwrap(big, ARRIVAL_AT)

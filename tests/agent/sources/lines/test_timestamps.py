@@ -53,7 +53,36 @@ FORMS = [
     ("consumer-1  | [2026-11-21 06:33:44,209] INFO x", 0.209),
     ("orders-7c9d8-x2k4j app [2026-11-21 06:33:44,209] INFO x", 0.209),
     ("shop orders-0 app 2026-11-21T06:33:44.209000000Z INFO x", 0.209),
+    ("[2026-11-21 06:33:44,209: INFO]: x", 0.209),
+    ("2026.11.21 06:33:44.209123 [ 812 ] {} <Warning> x", 0.209123),
+    ("2026-11-21 06:33:44 AM INFO x", 0.0),
+    ("2026年11月21日 06:33:44.209 [main] INFO x", 0.209),
+    ("[11/21/26 06:33:44:209 UTC] 0000002f org.apache.ka I x", 0.209),
+    ("[21.11.26 07:33:44:209 MEZ] 0000002f org.apache.ka I x", 0.209),
+    ("21-Nov.-2026 06:33:44.209 INFORMATION [main] x", 0.209),
+    ("nov. 21, 2026 06:33:44 AM org.apache.kafka.X log", 0.0),
+    ("nov 21, 2026 6:33:44 a. m. org.apache.kafka.X log", 0.0),
+    ("11月 21, 2026 6:33:44 上午 org.apache.kafka.X log", 0.0),
+    ("Nov 21, 2026 @ 06:33:44.209 x", 0.209),
+    ("November 21st 2026, 06:33:44.209 x", 0.209),
+    ("2026 Nov 21 06:33:44  | x", 0.0),
+    ("I, [2026-11-21T06:33:44.209123 #1]  INFO -- : x", 0.209123),
+    ("=INFO REPORT==== 21-Nov-2026::06:33:44 ===", 0.0),
+    ("Sat Nov 21 06:33:44 2026 x", 0.0),
 ]
+
+MONTHS = {
+    "janv.": 1, "févr.": 2, "mars": 3, "März": 3, "Mär": 3, "avr.": 4, "abr": 4, "mai": 5, "Mai": 5,
+    "juin": 6, "Juni": 6, "juil.": 7, "Juli": 7, "août": 8, "ago": 8, "sept.": 9, "set": 9,
+    "Okt.": 10, "out": 10, "nov": 11, "déc.": 12, "Dez.": 12, "dic": 12, "12月": 12,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MONTHS)
+def test_months_of_other_languages_are_read(name: str) -> None:
+    at = TimestampReader("UTC").find(f"20-{name}-2025 13:20:05.123 INFO x", ARRIVAL_AT)
+
+    assert at == datetime(2025, MONTHS[name], 20, 13, 20, 5, 123000, tzinfo=UTC).timestamp()
 
 
 @pytest.mark.parametrize(("line", "fraction"), FORMS)

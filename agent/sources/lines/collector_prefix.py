@@ -1,0 +1,90 @@
+"""Prefixes that collectors put before a line: its origin and its time.
+
+Theory of operation. Tools that merge several streams (compose, swarm, kubectl, stern, syslog,
+journalctl, Heroku, Cloud Foundry, CloudWatch, Loki) write the name of each stream before its lines.
+That name is identity: two replicas print the same client ids. A prefix is recognised by its shape,
+and only at the start of a line; a level or a number is never a name.
+"""
+
+import re
+from typing import NamedTuple
+
+_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^\s\[\]]{0,24}"
+_MONTH_DAY = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
+_LEVEL = r"(?i:trace|debug|info|notice|warn(?:ing)?|err(?:or)?|fatal|severe|critical)"
+_TAG = r"(?P<tag>[\w.@/-]{1,128})"
+_POD = r"(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
+_PATTERNS = {
+    "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
+    "docker compose logs, docker service logs": (
+        rf"(?!{_LEVEL}\s|\d+\s)(?P<name>[\w.@-]{{1,253}})\s{{0,64}} \| ?",
+    ),
+    "stern, with its namespace or without": (
+        rf"(?:[a-z\d-]{{1,63}} )?(?P<pod>{_POD}) ",
+        rf"(?!{_LEVEL} )(?P<container>[a-z\d-]{{1,63}}) (?:[|>] )?",
+    ),
+    "cf logs": (rf"\s{{0,8}}(?P<time>{_ISO}) \[(?P<name>[A-Z][\w/-]{{1,128}})\] (?:OUT|ERR) ",),
+    "Heroku, journalctl -o short-iso": (
+        rf"(?P<time>{_ISO}) (?:(?P<host>[\w.-]{{1,253}}) )?{_TAG}\[(?P<pid>[\w.-]{{1,64}})\]: ",
+    ),
+    "aws logs tail: the stream of a task": (
+        rf"(?P<time>{_ISO}) (?P<name>[\w.-]{{1,255}}/[\w./-]{{1,255}}) (?=\S)",
+    ),
+    "logcli query": (rf"(?P<time>{_ISO}) (?P<labels>\{{\w{{1,64}}=\"[^}}]{{0,4096}}\}}) ",),
+    "RFC 5424": (
+        rf"<\d{{1,3}}>1 (?P<time>{_ISO}) (?P<host>\S{{1,255}}) {_TAG} (?P<pid>\S{{1,128}}) ",
+        r"\S{1,32} (?:-|\[[^\n]{0,4096}?\]) (?:\ufeff)?",
+    ),
+    "RFC 3164, journalctl": (
+        rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}) ",
+        rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
+    ),
+    "RFC 3164 without a tag": (
+        rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}): (?=\{{)",
+    ),
+    "a time alone, of docker logs -t and of viewers": (
+        rf"(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d)",
+        r"(?:\s{1,8}\| |\s{1,8}(?=\{\"))",
+    ),
+}
+_PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
+_LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
+_POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
+
+
+class CollectorPrefix(NamedTuple):
+    """The prefix of one line."""
+
+    origin: str
+    """Name of the stream within the file, or an empty text."""
+    host: str
+    """The part of it that names a host, a pod or a container."""
+    pid: str
+    time: str
+    end: int
+
+
+def match_prefix(text: str) -> CollectorPrefix | None:
+    """Return the collector's prefix at the start of a line, if any."""
+    for pattern in _PREFIXES:
+        match = pattern.match(text)
+        if match is not None:
+            return _describe(match)
+    return None
+
+
+def _describe(match: re.Match[str]) -> CollectorPrefix:
+    found = match.groupdict("")
+    labels = dict(_LABEL.findall(found.get("labels", "")))
+    host = (
+        found.get("pod")
+        or found.get("name")
+        or found.get("host")
+        or next((labels[key] for key in (*_POD_LABELS, *_OTHER_LABELS) if key in labels), "")
+    )
+    within = found.get("container") or labels.get("container") or found.get("tag", "")
+    pid = found.get("pid", "")
+    if pid and not pid.isdigit() and pid != "-":  # a dyno of Heroku: app[web.1]
+        within, host, pid = pid, host or pid, ""
+    origin = "/".join(dict.fromkeys(part for part in (host, within) if part))
+    return CollectorPrefix(origin, host, pid.strip("-"), found.get("time", ""), match.end())

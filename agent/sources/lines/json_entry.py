@@ -1,0 +1,223 @@
+"""JSON shapes of log entries: layouts of applications, and stores and exports around them.
+
+Theory of operation. An object is read by its shape. A store wraps an entry in an object that names
+where it is from (Kubernetes, journald, Google Cloud, Datadog, Loki, Splunk, Elasticsearch,
+CloudWatch, OTLP); inside there is a line of text or the application's own object with a message.
+The innermost time counts, the outermost origin, and what else an application's object holds are the
+fields of its message.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+
+_MESSAGES = (
+    "message", "msg", "short_message", "log", "event", "MESSAGE", "textPayload", "line", "@message",
+    "_raw", "body", "short_msg", "text", "stringValue", "content",
+)  # fmt: skip
+"""ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
+journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
+_WRAPPERS = ("jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message")
+"""Keys of a store's object around the application's own."""
+_LISTS = ("logEvents", "events", "hits", "entries", "results", "data", "Items", "logs")
+"""Keys of a store's object around several entries."""
+TIMES = (
+    "@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime", "__REALTIME_TIMESTAMP",
+    "timeUnixNano", "observedTimeUnixNano", "_time", "eventTime", "datetime", "date", "t",
+    "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime",
+)  # fmt: skip
+_LEVELS = ("level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l")
+_LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger", "log_name", "name")
+_PODS = (
+    "kubernetes.pod_name", "kubernetes.pod.name", "k8s.pod.name", "labels.pod", "labels.pod_name",
+    "resource.labels.pod_name", "pod", "pod_name", "podName", "stream.pod", "labels.k8s-pod/name",
+    "labels.k8s_pod_name", "kubernetes.pod",
+)  # fmt: skip
+_CONTAINERS = (
+    "kubernetes.container_name", "kubernetes.container.name", "k8s.container.name",
+    "resource.labels.container_name", "labels.container", "container_name", "CONTAINER_NAME",
+    "container.name", "stream.container", "containerName",
+)  # fmt: skip
+_UNITS = ("_SYSTEMD_UNIT", "unit", "SYSLOG_IDENTIFIER", "service.instance.id")
+_STREAMS = (
+    "logStream",
+    "@logStream",
+    "logStreamName",
+    "log_stream",
+    "labels.instance",
+    "stream.instance",
+)
+_HOSTS = (
+    "host.name", "host.hostname", "_HOSTNAME", "hostname", "host", "HOSTNAME", "agent.hostname",
+    "resource.labels.instance_id", "labels.host", "source_host", "dyno",
+)  # fmt: skip
+_PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID")
+_ORIGINS = (*_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
+_ORIGIN_KEYS = frozenset(path for path in _ORIGINS) | {path.split(".")[0] for path in _ORIGINS}
+_NO_FIELDS = frozenset((*_MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
+_DEPTH = 4
+"""Objects within each other: a store's, a collector's, a runtime's and the application's."""
+
+
+class JsonEntry(msgspec.Struct, gc=False):
+    """One entry of a JSON line."""
+
+    text: str
+    times: Json
+    """The object that holds its time."""
+    fields: Json | None = None
+    level: str = ""
+    logger: str | None = None
+    origin: str = ""
+    host: str = ""
+    pid: str = ""
+
+
+def decode(text: str) -> Json | None:
+    """Return the object that a text is, None for anything else."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):  # cut off, or nested without end
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
+    """Yield the entries of one object; none if it has no message."""
+    if "resourceLogs" in found:
+        yield from _read_otlp(found)
+        return
+    entry = _read_message(found, depth)
+    if entry is not None:
+        _add_origin(entry, found)
+        yield entry
+        return
+    if depth:
+        for item in _read_list(found):
+            for each in read_entries(item, depth - 1):
+                _add_origin(each, found)
+                yield each
+
+
+def _read_list(found: Json) -> Iterator[Json]:
+    """Yield the entries of an export."""
+    for key in _LISTS:
+        inner = found.get(key)
+        yield from _dicts(inner if isinstance(inner, dict) else found, key)  # hits.hits of a search
+
+
+def has_time(found: Mapping[str, Any]) -> bool:
+    """Return whether an object has a key of a time."""
+    return not found.keys().isdisjoint(TIMES) or "instant" in found or "timestampSeconds" in found
+
+
+def _read_message(found: Json, depth: int) -> JsonEntry | None:
+    """Read an application's object, or a store's around it."""
+    if depth:
+        for key in _WRAPPERS:
+            inner = found.get(key)
+            if isinstance(inner, dict):
+                entry = next(read_entries(inner, depth - 1), None)
+                if entry is not None:
+                    return _complete(entry, found)
+    for key in _MESSAGES:
+        value = found.get(key)
+        if isinstance(value, str):
+            inner = decode(value) if depth and value.startswith("{") else None
+            entry = None if inner is None else next(read_entries(inner, depth - 1), None)
+            if entry is not None:
+                return _complete(entry, found)
+            return JsonEntry(value, found, found, level_of(found), _logger_of(found))
+    return None
+
+
+def _complete(entry: JsonEntry, outer: Json) -> JsonEntry:
+    """Add the time and the level of the object around an entry."""
+    if not has_time(entry.times):
+        entry.times = outer
+    entry.level = entry.level or level_of(outer)
+    entry.logger = entry.logger or _logger_of(outer)
+    return entry
+
+
+def _add_origin(entry: JsonEntry, found: Json) -> None:
+    """Add the origin that an object names; the outermost one counts."""
+    if found.keys().isdisjoint(_ORIGIN_KEYS):
+        return
+    pod, container = _first(found, _PODS), _first(found, _CONTAINERS)
+    unit, stream, host = _first(found, _UNITS), _first(found, _STREAMS), _first(found, _HOSTS)
+    name = pod or container or stream or host or unit
+    if name:
+        within = (container if pod else "") or ("" if pod or container or stream else unit)
+        entry.host = name
+        entry.origin = "/".join(dict.fromkeys(part for part in (name, within) if part))
+    entry.pid = _first(found, _PIDS) or entry.pid
+
+
+def _read_otlp(found: Json) -> Iterator[JsonEntry]:
+    """Yield the records of OTLP's JSON, as the collector's file exporter writes it."""
+    for resource in _dicts(found, "resourceLogs"):
+        outer = _attributes(resource.get("resource"))
+        for scope in _dicts(resource, "scopeLogs"):
+            name = scope.get("scope")
+            for record in _dicts(scope, "logRecords"):
+                body = record.get("body")
+                if not isinstance(body, dict) or not isinstance(body.get("stringValue"), str):
+                    continue
+                inner = decode(body["stringValue"]) if body["stringValue"].startswith("{") else None
+                entry = None if inner is None else next(read_entries(inner, 1), None)
+                if entry is None:
+                    entry = JsonEntry(body["stringValue"], record)
+                    entry.fields = _attributes(record)
+                    entry.logger = name.get("name") if isinstance(name, dict) else None
+                _complete(entry, record)
+                _add_origin(entry, outer)
+                yield entry
+
+
+def _attributes(found: Any) -> Json:
+    """Return OTLP's attributes as an object."""
+    pairs = {}
+    for each in _dicts(found if isinstance(found, dict) else {}, "attributes"):
+        value = each.get("value")
+        if isinstance(each.get("key"), str) and isinstance(value, dict) and value:
+            pairs[each["key"]] = next(iter(value.values()))
+    return pairs
+
+
+def _dicts(found: Json, key: str) -> Iterator[Json]:
+    values = found.get(key)
+    yield from (
+        (each for each in values if isinstance(each, dict)) if isinstance(values, list) else ()
+    )
+
+
+def _first(found: Json, paths: tuple[str, ...]) -> str:
+    """Return the first text among keys, which may be paths."""
+    for path in paths:
+        value = found.get(path)
+        if value is None and "." in path:
+            value = found
+            for part in path.split("."):
+                value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return ""
+
+
+def level_of(found: Json) -> str:
+    """Return an entry's level, in capitals, or an empty text."""
+    for key in _LEVELS:
+        value = found.get(key)
+        if isinstance(value, str):
+            return value.upper()
+    return ""
+
+
+def _logger_of(found: Json) -> str | None:
+    log = found.get("log")  # ECS with nested fields
+    nested = log.get("logger") if isinstance(log, dict) else None
+    return nested if isinstance(nested, str) else _first(found, _LOGGERS) or None

@@ -1,0 +1,128 @@
+"""Streams that one file merges: an interpreter and a clock for each origin.
+
+Theory of operation. A collector's prefix or a store's fields name the origin of a line. Lines of
+different origins are different streams: two replicas print the same client ids. A file without
+origins is one stream, the main one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.sources.lines.envelope import LogEntry
+from agent.sources.lines.stream_parser import LineInterpreter
+from metrics.model.signals import Signal
+
+_MAX_ORIGINS = 1_000
+"""Streams within one file; the longest silent is evicted first."""
+_MAX_PROCESSES = 64
+"""Process ids of one origin; a restart begins a new one."""
+
+CreateInterpreter = Callable[[str, str], LineInterpreter]
+"""Creates the interpreter of an origin, from its name and its host."""
+
+
+def name_stream(stream: str, origin: str) -> str:
+    """Return the name of an origin's stream within a file's."""
+    return f"{stream}#{origin}" if origin else stream
+
+
+@dataclass(slots=True)
+class OriginStream:
+    """One stream of a file: its interpreter and its clock."""
+
+    interpreter: LineInterpreter
+    host: str = ""
+    last_at: float | None = None
+    dated_at: float | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
+        return {
+            "host": self.host,
+            "last_at": self.last_at,
+            "dated_at": self.dated_at,
+            "interpreter": self.interpreter.state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a `state`."""
+        self.last_at, self.dated_at = state["last_at"], state["dated_at"]
+        self.interpreter.restore(state["interpreter"])
+
+
+class OriginStreams:
+    """The streams of one file."""
+
+    def __init__(self, main: LineInterpreter, create: CreateInterpreter | None) -> None:
+        """``create`` creates the interpreter of an origin; without it, all lines are main's."""
+        self.main = OriginStream(main)
+        self._create = create
+        self._origins: dict[str, OriginStream] = {}
+        self._processes: dict[str, list[str]] = {}
+        self._shared: set[str] = set()
+        self._pending: list[Signal] = []
+
+    def __iter__(self) -> Iterator[OriginStream]:
+        """Iterate over all streams, the main one first."""
+        yield self.main
+        yield from self._origins.values()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the names of all origins."""
+        return tuple(self._origins)
+
+    def name_of(self, entry: LogEntry) -> str:
+        """Return the name of an entry's stream; empty for the main one.
+
+        A restart changes the process id, so it is a part of the name only if a former process
+        continues to write: then several processes share the origin.
+        """
+        if self._create is None:
+            return ""
+        name = entry.origin
+        if not entry.pid:
+            return name
+        known = self._processes.setdefault(name, [entry.pid])
+        if entry.pid not in known:
+            known.append(entry.pid)
+            del known[:-_MAX_PROCESSES]
+        elif entry.pid != known[-1]:
+            self._shared.add(name)
+        return f"{name}[{entry.pid}]" if name in self._shared else name
+
+    def find(self, name: str, host: str = "") -> OriginStream:
+        """Find or create an origin's stream, and put it last."""
+        if not name or self._create is None:
+            return self.main
+        stream = self._origins.pop(name, None)
+        if stream is None:
+            if len(self._origins) >= _MAX_ORIGINS:
+                oldest = self._origins.pop(next(iter(self._origins)))
+                self._pending += oldest.interpreter.flush()
+            stream = OriginStream(self._create(name, host), host)
+        self._origins[name] = stream
+        return stream
+
+    def take_pending(self) -> list[Signal]:
+        """Return the last signals of evicted streams."""
+        pending, self._pending = self._pending, []
+        return pending
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for a checkpoint, in types that JSON can carry."""
+        return {
+            **self.main.state(),
+            "origins": {name: stream.state() for name, stream in self._origins.items()},
+            "processes": self._processes,
+            "shared": sorted(self._shared),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a `state`."""
+        self.main.restore(state)
+        for name, origin in state.get("origins", {}).items():
+            self.find(name, origin["host"]).restore(origin)
+        self._processes = state.get("processes", {})
+        self._shared = set(state.get("shared", ()))

@@ -1,0 +1,105 @@
+"""Structured fields as a part of the message: one text for every layout of key and value.
+
+Theory of operation. Go's and Node's loggers write a message and fields: as JSON, as logfmt, as a
+message with JSON or pairs behind it. Rules read one form of all of them, franz-go's own::
+
+    [INFO] heartbeat errored; group: payments, err: REBALANCE_IN_PROGRESS
+
+Known fields come first, in a fixed order, because layouts sort them; the others follow.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agent.sources.lines.json_entry import decode
+
+_KNOWN = (
+    "why", "group", "groupId", "group_id", "consumer_group", "clientId", "client_id", "member_id",
+    "memberId", "leaderId", "isLeader", "instance_id", "generation", "generationId",
+    "balance_protocol", "protocol", "leader", "assigned", "added", "lost", "memberAssignment",
+    "groupProtocol", "err", "error", "reason", "duration",
+)  # fmt: skip
+_ORDER = {name: place for place, name in enumerate(_KNOWN)}
+_MAX_CHARS = 8_192
+"""Longest value; an assignment has some characters for each partition."""
+_MAX_FIELDS = 64
+_INFRASTRUCTURE = frozenset(
+    (
+        "message", "msg", "level", "severity", "lvl", "time", "ts", "timestamp", "@timestamp",
+        "@version", "log.level", "caller", "source", "stacktrace", "kubernetes", "docker", "stream",
+        "_p", "tag", "host", "hostname", "pid", "v", "log",
+    )
+)  # fmt: skip
+_LEVELS = {
+    "DBG": "DEBUG", "INF": "INFO", "WRN": "WARN", "ERR": "ERROR", "WARNING": "WARN", "D": "DEBUG",
+    "I": "INFO", "W": "WARN", "E": "ERROR", "DEBUG-4": "DEBUG",
+}  # fmt: skip
+_PAIR = re.compile(
+    r'(?<!\S)([A-Za-z_@][\w.@-]{0,63})=(?:"((?:[^"\\]|\\.){0,8192})"|([^\s"]\S{0,8191})?)'
+)
+_LEVEL = re.compile(
+    r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err))(?=[\]|:\s]|$)[\]|:]?"
+    r"(?:\s+(?:\S+\.go:\d+|[\w.@/-]+:\d+)(?: >)?)?\s+"
+)
+_JSON_TAIL = re.compile(r"\s(?=\{\")")
+
+
+def structure(text: str, level: str, fields: Mapping[str, Any] | None) -> str | None:
+    """Return the message and its fields in one form; None for a line without fields."""
+    if fields is not None:
+        return _render(level, text, fields)
+    return _structure_line(text)
+
+
+def _structure_line(text: str) -> str | None:
+    tail = _JSON_TAIL.search(text)
+    if tail is not None and text.endswith("}"):  # zap's console layout
+        found = decode(text[tail.end() :])
+        return None if found is None else _render(*_split(text[: tail.start()]), found)
+    pairs = {
+        key: _unquote(quoted) if quoted else plain for key, quoted, plain in _PAIR.findall(text)
+    }
+    if not pairs:
+        return None
+    if "msg" in pairs or "message" in pairs:  # logfmt
+        level = pairs.get("level") or pairs.get("lvl") or pairs.get("severity") or ""
+        return _render(level, pairs.get("msg") or pairs.get("message") or "", pairs)
+    first = _PAIR.search(text)
+    return None if first is None else _render(*_split(text[: first.start()]), pairs)
+
+
+def _split(head: str) -> tuple[str, str]:
+    """Split the level from the message of a console layout."""
+    level = _LEVEL.search(head + " ")
+    if level is None:
+        return "", head.strip()
+    return level[1], head[level.end() :].strip() or head.strip()
+
+
+def _render(level: str, message: str, fields: Mapping[str, Any]) -> str:
+    level = level.upper()
+    head = f"[{_LEVELS.get(level, level) or 'INFO'}] {message.strip()}"
+    names = [name for name in fields if name not in _INFRASTRUCTURE][:_MAX_FIELDS]
+    names.sort(key=lambda name: _ORDER.get(name, len(_ORDER)))
+    pairs = ", ".join(f"{name}: {_write(fields[name])}" for name in names)
+    return f"{head}; {pairs}" if pairs else head
+
+
+def _write(value: Any) -> str:
+    """Write a value as franz-go does."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)[:_MAX_CHARS]
+    if not value:
+        return ""
+    return msgspec.json.encode(value).decode()[:_MAX_CHARS]
+
+
+def _unquote(text: str) -> str:
+    return text.replace('\\"', '"').replace("\\\\", "\\")

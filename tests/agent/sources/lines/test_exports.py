@@ -1,0 +1,77 @@
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from agent.errors import SourceError
+from agent.sources.lines.exports import normalise
+
+ARRIVAL_AT = 1795243000.0
+LINES = [f"2026-11-21 06:33:4{second}.000 INFO line {second}\n".encode() for second in range(8)]
+
+
+def run(*pieces: bytes) -> list[bytes]:
+    blocks = normalise(((piece, ARRIVAL_AT) for piece in pieces), "UTC")
+    return b"".join(data for data, _ in blocks).splitlines(keepends=True)
+
+
+def test_log_in_order_passes_unchanged() -> None:
+    assert run(*LINES) == LINES
+
+
+def test_first_step_forward_lets_a_growing_stream_pass() -> None:
+    fed: list[bytes] = []
+
+    def pieces() -> Iterator[tuple[bytes, float]]:
+        for line in LINES:
+            fed.append(line)
+            yield line, ARRIVAL_AT
+
+    first = next(normalise(pieces(), "UTC"))
+
+    assert first[0] == LINES[0]
+    assert len(fed) == 2
+
+
+def test_newest_first_is_reversed_entry_by_entry() -> None:
+    newest_first = [line + b"\tat a trace\n" for line in reversed(LINES)]
+
+    assert b"".join(run(*newest_first)) == b"".join(line + b"\tat a trace\n" for line in LINES)
+
+
+def test_threads_out_of_order_by_milliseconds_are_not_newest_first() -> None:
+    lines = [f"2026-11-21 06:33:44.00{9 - ms} INFO\n".encode() for ms in range(9)]
+
+    assert run(*lines) == lines
+
+
+def entries(*, newest_first: bool) -> list[dict[str, str]]:
+    found = [{"timestamp": f"2026-11-21T06:33:4{s}Z", "message": "ü" * s} for s in range(8)]
+    return found[::-1] if newest_first else found
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("size", [7, 1_000_000])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_array_becomes_lines_in_order(size: int, indent: int | None, *, newest_first: bool) -> None:
+    found = entries(newest_first=newest_first)
+    data = json.dumps(found, indent=indent, ensure_ascii=False).encode()
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+
+    assert [json.loads(line) for line in run(*pieces)] == entries(newest_first=False)
+
+
+def test_byte_order_mark_is_cut_off() -> None:
+    assert run(b"\xef\xbb\xbf" + LINES[0], LINES[1]) == LINES[:2]
+
+
+def test_head_is_not_lost_where_a_file_breaks_off() -> None:
+    def pieces() -> Iterator[tuple[bytes, float]]:
+        yield LINES[0], ARRIVAL_AT
+        raise SourceError("broken")
+
+    blocks = normalise(pieces(), "UTC")
+
+    assert next(blocks) == (LINES[0], ARRIVAL_AT)
+    with pytest.raises(SourceError):
+        next(blocks)

@@ -1,0 +1,90 @@
+import json
+from typing import Any
+
+import pytest
+
+from agent.sources.lines.envelope import LogEntry, Unwrapper
+
+ARRIVAL_AT = 1795243000.0
+AT = 1795242824.25
+"""2026-11-21T06:33:44.250Z."""
+TIME = "2026-11-21T06:33:44.250Z"
+TEXT = "[Consumer clientId=m1, groupId=g] (Re-)joining group"
+NANOS = str(int(AT * 1000)) + "000000"
+
+
+def unwrap(found: dict[str, Any]) -> list[LogEntry]:
+    return Unwrapper("UTC").unwrap(json.dumps(found).encode(), ARRIVAL_AT)
+
+
+OTLP = {
+    "resourceLogs": [
+        {
+            "resource": {
+                "attributes": [{"key": "k8s.pod.name", "value": {"stringValue": "payments-0"}}]
+            },
+            "scopeLogs": [
+                {"logRecords": [{"timeUnixNano": NANOS, "body": {"stringValue": TEXT}}] * 2}
+            ],
+        }
+    ]
+}
+EXPORTS: dict[str, tuple[dict[str, Any], int]] = {
+    "Splunk": ({"preview": False, "result": {"_raw": TEXT, "_time": TIME, "host": "a"}}, 1),
+    "OTLP": (OTLP, 2),
+    "CloudWatch": (
+        {
+            "logStream": "payments-0",
+            "logEvents": [{"id": "1", "timestamp": int(AT * 1000), "message": TEXT}] * 3,
+        },
+        3,
+    ),
+    "Elasticsearch": ({"_source": {"@timestamp": TIME, "message": TEXT}}, 1),
+    "Elasticsearch, a search": (
+        {"hits": {"total": 2, "hits": [{"_source": {"@timestamp": TIME, "message": TEXT}}] * 2}},
+        2,
+    ),
+    "an object around the message": ({"message": {"short_msg": TEXT}, "timestamp": TIME}, 1),
+    "fluentd around the application's JSON": (
+        {"log": json.dumps({"msg": TEXT, "time": TIME}), "kubernetes": {"pod_name": "p-0"}},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_export_gives_every_entry_with_its_time(name: str) -> None:
+    found, count = EXPORTS[name]
+
+    assert [(entry.text, entry.at) for entry in unwrap(found)] == [(TEXT, AT)] * count
+
+
+ORIGINS: dict[str, dict[str, Any]] = {
+    "p-0/app": {"kubernetes": {"pod_name": "p-0", "container_name": "app", "host": "node"}},
+    "p-1": {"labels": {"pod": "p-1", "app": "a"}},
+    "p-2/app": {"resource": {"labels": {"pod_name": "p-2", "container_name": "app"}}},
+    "app-1": {"container_name": "app-1", "container_id": "0f"},
+    "host-a/payments.service": {"_HOSTNAME": "host-a", "_SYSTEMD_UNIT": "payments.service"},
+    "stream-1": {"logStream": "stream-1", "host": "h"},
+    "host-b": {"host": {"name": "host-b"}},
+    "": {"service": {"name": "payments"}},
+}
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_fields_of_a_store_name_the_origin(origin: str) -> None:
+    (entry,) = unwrap({"message": TEXT, "timestamp": TIME, **ORIGINS[origin]})
+
+    assert entry.origin == origin
+
+
+def test_collectors_prefix_precedes_the_applications_own_host() -> None:
+    line = b"payments-1  | " + json.dumps({"message": TEXT, "host": "h", "time": TIME}).encode()
+    (entry,) = Unwrapper("UTC").unwrap(line, ARRIVAL_AT)
+
+    assert (entry.origin, entry.host, entry.text, entry.at) == (
+        "payments-1",
+        "payments-1",
+        TEXT,
+        AT,
+    )

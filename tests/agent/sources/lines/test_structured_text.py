@@ -1,0 +1,49 @@
+import pytest
+
+from agent.sources.lines.structured_text import structure
+
+TEXT = "[INFO] heartbeat errored; group: g, err: REBALANCE_IN_PROGRESS: it is rebalancing"
+LINES = [
+    (
+        'time=2026-11-20T13:20:05Z level=INFO msg="heartbeat errored" '
+        'err="REBALANCE_IN_PROGRESS: it is rebalancing" group=g'
+    ),
+    (
+        "2026-11-20T13:20:05Z\tinfo\tkzap@v1.1.2/kzap.go:114\theartbeat errored\t"
+        '{"group": "g", "err": "REBALANCE_IN_PROGRESS: it is rebalancing"}'
+    ),
+    (
+        '2026/11/20 13:20:05 INFO heartbeat errored group=g err="REBALANCE_IN_PROGRESS: it is '
+        'rebalancing"'
+    ),
+    '10:00AM INF heartbeat errored err="REBALANCE_IN_PROGRESS: it is rebalancing" group=g',
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_layouts_of_fields_give_one_text(line: str) -> None:
+    assert structure(line, "", None) == TEXT
+
+
+def test_fields_of_json_give_the_same_text_in_any_order() -> None:
+    fields = {
+        "level": "info",
+        "err": "REBALANCE_IN_PROGRESS: it is rebalancing",
+        "msg": "heartbeat errored",
+        "group": "g",
+    }
+
+    assert structure("heartbeat errored", "INFO", fields) == TEXT
+
+
+@pytest.mark.parametrize("line", ["no field at all", "", '{"broken', "a sentence: with a colon"])
+def test_line_without_fields_has_no_structured_text(line: str) -> None:
+    assert structure(line, "", None) is None
+
+
+def test_empty_and_null_fields_are_written_as_franz_go_does() -> None:
+    fields: dict[str, object] = {"group": "g", "instance_id": None, "lost": {}, "generation": 3}
+
+    assert structure("joined", "info", fields) == (
+        "[INFO] joined; group: g, instance_id: <nil>, generation: 3, lost: "
+    )

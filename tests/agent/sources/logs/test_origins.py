@@ -1,0 +1,91 @@
+"""Logs that merge the streams of several processes."""
+
+import json
+
+import pytest
+
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.line_parser import LineParser
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
+from metrics.model.signals import Signal
+
+ARRIVAL_AT = 1795300000.0
+PREFIX = "[Consumer clientId=c, groupId=g] "
+SYNCED = PREFIX + (
+    "Successfully synced group in generation Generation{{generationId={0}, memberId='c-{1}', "
+    "protocol='range'}}"
+)
+ASSIGNED = PREFIX + "Adding newly assigned partitions: t-0"
+ASKED = PREFIX + "Request joining group due to: group is already rebalancing"
+
+
+def line(second: int, text: str) -> str:
+    return f"2026-11-21 06:33:{second:02} INFO {text}"
+
+
+def compose(name: str, second: int, text: str) -> str:
+    return f"{name}  | {line(second, text)}"
+
+
+def as_json(pid: int, second: int, text: str) -> str:
+    time = f"2026-11-21T06:33:{second:02}Z"
+    return json.dumps({"@timestamp": time, "message": text, "process": {"pid": pid}})
+
+
+def read(lines: list[str], *, restart_after: int | None = None) -> list[Signal]:
+    def parser() -> LineParser:
+        interpreter = ClientInterpreter(stream="app.log", host="agent")
+        return create_parser(choose_dialects("auto"), interpreter, "UTC")
+
+    reader, out = parser(), list[Signal]()
+    for number, text in enumerate(lines):
+        if number == restart_after:
+            state = json.loads(json.dumps(reader.state()))
+            reader = parser()
+            reader.restore(state)
+        out += reader.feed(text.encode() + b"\n", ARRIVAL_AT)
+    return out + reader.flush()
+
+
+REPLICAS = [
+    compose("pay-1", 1, SYNCED.format(7, "a")),
+    compose("pay-1", 2, ASSIGNED),
+    compose("pay-2", 1, SYNCED.format(7, "b")),
+    compose("pay-2", 2, ASSIGNED),
+    compose("pay-1", 3, ASKED),
+    compose("pay-2", 5, ASKED),
+    compose("pay-1", 4, SYNCED.format(8, "a")),
+    compose("pay-2", 6, SYNCED.format(8, "b")),
+]
+
+
+@pytest.mark.parametrize("restart_after", [None, 4, 6])
+def test_replicas_of_one_file_are_streams_of_their_own(restart_after: int | None) -> None:
+    signals = read(REPLICAS, restart_after=restart_after)
+
+    for name in ("pay-1", "pay-2"):
+        own = [signal for signal in signals if signal.member.host == name]
+        assert [signal.kind.value for signal in own] == ["sync", "raise", "sync"]
+        assert {signal.member.origin for signal in own} == {f"app.log#{name}"}
+    assert {signal.at % 60 for signal in signals} == {1.0, 3.0, 4.0, 5.0, 6.0}
+
+
+def test_configured_host_stays() -> None:
+    interpreter = ClientInterpreter(stream="s", host="chosen", is_host_configured=True)
+    parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
+    signals = parser.feed("\n".join(REPLICAS).encode(), ARRIVAL_AT) + parser.flush()
+
+    assert {signal.member.host for signal in signals} == {"chosen"}
+
+
+def test_restarted_process_stays_one_stream() -> None:
+    lines = [as_json(1, 1, ASKED), as_json(1, 2, ASKED), as_json(2, 3, ASKED), as_json(2, 4, ASKED)]
+
+    assert {signal.member.origin for signal in read(lines)} == {"app.log"}
+
+
+def test_processes_that_write_in_turns_are_streams_of_their_own() -> None:
+    lines = [as_json(1 + second % 2, second, ASKED) for second in range(6)]
+
+    assert {signal.member.origin for signal in read(lines)[2:]} == {"app.log#[1]", "app.log#[2]"}
