@@ -10,6 +10,7 @@ connection opaque: counted, and silent from then on. Nothing here raises.
 import struct
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agent.errors import DecodeError
 from agent.wire.codec.apis import (
@@ -23,6 +24,7 @@ from agent.wire.codec.apis import (
 from agent.wire.codec.correlation import Correlation
 from agent.wire.codec.framing import FRAME_LIMIT, Framer
 from agent.wire.codec.messages import HostPort
+from metrics.model.names import clip_name
 
 _REQUEST = struct.Struct(">ihhih")
 """Length, API key, version, correlation id, length of the client id."""
@@ -34,6 +36,28 @@ _API_KEY_MAX = 255
 """Far above the highest of Kafka 4.3 (93)."""
 APIS_WITH_RESPONSE = frozenset(key for key, api in APIS.items() if api.response is not None)
 """The APIs with a wanted response."""
+
+
+@dataclass(slots=True)
+class FrameBudget:
+    """Bytes of incomplete frames that the connections of one source may buffer together."""
+
+    limit_bytes: int = 64 << 20
+    """Eight frames of the longest kind; nearly all frames arrive whole."""
+    used_bytes: int = 0
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether the buffers are above the limit."""
+        return self.used_bytes > self.limit_bytes
+
+
+class SentRequest(NamedTuple):
+    """A request that waits for its response, without its content."""
+
+    api_key: int
+    version: int
+    at: float
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +73,10 @@ class ConnectionDecoder:
     gaps: int = 0
     """Losses of bytes with an unknown meaning."""
     opaque: bool = False
-    _correlation: "Correlation[DecodedRequest]" = field(default_factory=Correlation)
+    budget: FrameBudget = field(default_factory=FrameBudget)
+    _buffer_bytes: int = 0
+    """This connection's part of the budget."""
+    _correlation: Correlation[SentRequest] = field(default_factory=Correlation)
     _requests: Framer = field(default_factory=lambda: Framer(8))
     _responses: Framer = field(default_factory=lambda: Framer(4))
     _has_request: bool = False
@@ -69,6 +96,7 @@ class ConnectionDecoder:
         except DecodeError:
             self._give_up("frame" if self._has_request else "foreign")
             return []
+        self._account()
         return [request for frame in frames for request in self._read_request(frame, at)]
 
     def feed_broker(self, data: bytes, at: float) -> "list[DecodedResponse]":
@@ -80,6 +108,7 @@ class ConnectionDecoder:
         except DecodeError:
             self._give_up("frame")
             return []
+        self._account()
         return [response for frame in frames for response in self._read_response(frame, at)]
 
     def skip_client(self, size_bytes: int) -> None:
@@ -97,6 +126,23 @@ class ConnectionDecoder:
     def shrink_buffers(self) -> None:
         """Give up, as memory is short, if long frames are incomplete: nothing more is decoded."""
         if self._requests.buffer_bytes + self._responses.buffer_bytes > _LONG_FRAME_BYTES:
+            self._give_up("memory")
+
+    def close(self) -> None:
+        """Decode nothing more."""
+        self.opaque = True
+        self._requests.reset()
+        self._responses.reset()
+        self._account()
+
+    def _account(self) -> None:
+        """Update the budget; beyond it a long incomplete frame ends the decoding."""
+        size = self._requests.buffer_bytes + self._responses.buffer_bytes
+        if size == self._buffer_bytes:
+            return
+        self.budget.used_bytes += size - self._buffer_bytes
+        self._buffer_bytes = size
+        if size > _LONG_FRAME_BYTES and self.budget.is_exceeded:
             self._give_up("memory")
 
     def _is_request_wanted(self, head: bytes, size: int) -> bool:
@@ -117,7 +163,7 @@ class ConnectionDecoder:
     def _read_request(self, frame: bytes, at: float) -> "list[DecodedRequest]":
         api_key, version, correlation_id = _HEAD.unpack_from(frame)
         try:
-            client_id, message = read_request(api_key, version, frame)
+            client_id, message = read_request(api_key, version, frame, self.counts)
         except UnknownVersionError:
             self.counts[f"version_{api_key}_{version}"] += 1
             return []
@@ -125,24 +171,24 @@ class ConnectionDecoder:
             self._give_up("request")
             return []
         self.client_id = client_id
-        request = DecodedRequest(self, api_key, version, correlation_id, at, message)
         if api_key in APIS_WITH_RESPONSE:
-            self._correlation.add(correlation_id, request)
-        return [request]
+            self._correlation.add(correlation_id, SentRequest(api_key, version, at))
+        return [DecodedRequest(self, correlation_id, message, at)]
 
     def _read_response(self, frame: bytes, at: float) -> "list[DecodedResponse]":
-        request = self._correlation.take(_INT32.unpack_from(frame)[0])
+        correlation_id = _INT32.unpack_from(frame)[0]
+        request = self._correlation.take(correlation_id)
         if request is None:
             return []
         try:
-            message = read_response(request.api_key, request.version, frame)
+            message = read_response(request.api_key, request.version, frame, self.counts)
         except UnknownVersionError:
             self.counts[f"version_{request.api_key}_{request.version}"] += 1
             return []
         except DecodeError:
             self._give_up("answer")
             return []
-        return [DecodedResponse(request, message, at)]
+        return [DecodedResponse(self, correlation_id, request.at, message, at)]
 
     def _find_request(self, data: bytes) -> bool:
         if looks_like_request(data) and self.client_id in {None, _client_id(data)}:
@@ -159,10 +205,8 @@ class ConnectionDecoder:
         self.counts["gap"] += 1
 
     def _give_up(self, why: str) -> None:
-        self.opaque = True
         self.counts[f"opaque_{why}"] += 1
-        self._requests.reset()
-        self._responses.reset()
+        self.close()
 
 
 @dataclass(slots=True, eq=False)
@@ -170,19 +214,19 @@ class DecodedRequest:
     """A decoded request. ``at`` is the time of its last byte (Unix seconds)."""
 
     connection: ConnectionDecoder
-    api_key: int
-    version: int
     correlation_id: int
-    at: float
     message: Message
     """A class of `agent.wire.codec.messages`; None where only the response is wanted."""
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedResponse:
-    """A response and its request."""
+    """A decoded response. ``sent_at`` and ``at`` are the times of the request and of itself."""
 
-    request: DecodedRequest
+    connection: ConnectionDecoder
+    correlation_id: int
+    sent_at: float
     message: Message
     at: float
 
@@ -228,6 +272,6 @@ def _client_id(data: bytes) -> str | None:
     if not 0 < size <= len(data) - _REQUEST.size:
         return None
     try:
-        return data[_REQUEST.size : _REQUEST.size + size].decode()
+        return clip_name(data[_REQUEST.size : _REQUEST.size + size].decode())
     except UnicodeDecodeError:
         return None

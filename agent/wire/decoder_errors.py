@@ -7,7 +7,7 @@ targets call the decoder without it, so that they see them.
 import logging
 from collections import Counter
 
-from agent.wire.connection import ConnectionDecoder, DecodedResponse, Event
+from agent.wire.connection import ConnectionDecoder, Event
 from agent.wire.members.group_decoder import GroupDecoder
 from metrics.model.signals import Signal
 
@@ -18,16 +18,13 @@ def record_fault(connection: ConnectionDecoder, counts: Counter[str]) -> None:
     """Log and count the current exception, and decode no more of the connection."""
     _log.exception("decoder_fault", extra={"client_id": connection.client_id})
     counts["decoder_fault"] += 1
-    connection.opaque = True
+    connection.close()
 
 
 def decode_safely(interpreter: GroupDecoder, event: Event) -> list[Signal]:
     """Return an event's signals; after a fault none, and no more is decoded there."""
-    connection = (
-        event.request.connection if isinstance(event, DecodedResponse) else event.connection
-    )
     try:
         return interpreter.decode(event)
     except Exception:  # noqa: BLE001 - one peer's bytes must not end the decoding of others
-        record_fault(connection, interpreter.counts)
+        record_fault(event.connection, interpreter.counts)
         return []

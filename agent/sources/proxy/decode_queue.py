@@ -61,7 +61,7 @@ class DecodeQueue:
         self._decode(
             decoder, lambda decoder, _, at: [ConnectionClosed(decoder, at)], b"", time.time()
         )
-        decoder.opaque = True
+        decoder.close()
 
     def _decode(self, decoder: ConnectionDecoder, read: Read, data: bytes, at: float) -> None:
         try:

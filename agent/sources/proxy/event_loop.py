@@ -25,7 +25,7 @@ from agent.sources.proxy.listener import Listener
 from agent.sources.proxy.pipe_pool import PipePool
 from agent.sources.proxy.socket_endpoint import Endpoint, PlainEndpoint, TlsEndpoint, tune
 from agent.wire.codec.messages import HostPort
-from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event
+from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event, FrameBudget
 from agent.wire.members.disconnects import DisconnectTracker
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.proxying.frame_forwarder import FrameForwarder
@@ -69,6 +69,7 @@ class ProxyLoop:
         self._decoder, self._emit, self._detach = interpreter, emit, detach
         self._disconnects = DisconnectTracker(interpreter.registry)
         self._settings, self._turns = terms, itertools.count()
+        self._budget = FrameBudget()
         self._poll = select.epoll()
         self._ready: dict[int, Ready] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -241,7 +242,9 @@ class ProxyLoop:
             return None if ours is None else (here, ours)
 
         def connect(client: Endpoint, broker: Endpoint, node: HostPort) -> None:
-            decoder = ConnectionDecoder(client=peer, server=node, counts=self.counts)
+            decoder = ConnectionDecoder(
+                client=peer, server=node, counts=self.counts, budget=self._budget
+            )
             forwarder = FrameForwarder(route, self.counts, *self.decode_queue.bind(decoder))
             self._connections.add(
                 ProxiedConnection(self, client, broker, decoder, forwarder, listener.check_broker)

@@ -1,5 +1,6 @@
 """The decoded APIs, and readers of their messages in every version."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -48,8 +49,10 @@ class UnknownVersionError(DecodeError):
     """An API version without a schema: counted, and passed over."""
 
 
-def read_request(api_key: int, version: int, frame: bytes) -> tuple[str, Message]:
-    """Return the client id and the message of a request's frame.
+def read_request(
+    api_key: int, version: int, frame: bytes, counts: Counter[str] | None = None
+) -> tuple[str, Message]:
+    """Return the client id and the message of a request's frame; count clipped names.
 
     Raises:
         DecodeError: odd bytes, or (`UnknownVersionError`) an API version without a schema.
@@ -62,15 +65,22 @@ def read_request(api_key: int, version: int, frame: bytes) -> tuple[str, Message
     buffer.take(_REQUEST_HEAD_BYTES)
     client_id = buffer.nullable_string() or ""
     if half is None:
+        _count_clipped(buffer, counts)
         return client_id, None
     layout = _require_layout(request_layout(api_key, version, half.wanted), api_key, version)
     if layout.flexible:
         buffer.skip_tags()
-    return client_id, half.build(layout.read(buffer), version)
+    message = half.build(layout.read(buffer), version)
+    _count_clipped(buffer, counts)
+    return client_id, message
 
 
-def read_response(api_key: int, version: int, frame: bytes) -> Message:
+def read_response(
+    api_key: int, version: int, frame: bytes, counts: Counter[str] | None = None
+) -> Message:
     """Return the message of a response's frame; None where the API has no wanted one.
+
+    Clipped names are counted.
 
     Raises:
         DecodeError: odd bytes, or (`UnknownVersionError`) an API version without a schema.
@@ -84,13 +94,20 @@ def read_response(api_key: int, version: int, frame: bytes) -> Message:
     buffer.int32()  # correlation id
     if layout.flexible:
         buffer.skip_tags()
-    return half.build(layout.read(buffer), version)
+    message = half.build(layout.read(buffer), version)
+    _count_clipped(buffer, counts)
+    return message
 
 
 VERSION_MAX = 31
 """Far above any version (Kafka 4.3 has 18 of Fetch): beyond it the bytes are misread."""
 _REQUEST_HEAD_BYTES = 8
 """API key, version, correlation id."""
+
+
+def _count_clipped(buffer: Buffer, counts: Counter[str] | None) -> None:
+    if counts is not None and buffer.clipped_names:
+        counts["name_clipped"] += buffer.clipped_names
 
 
 def _require_layout(layout: Layout | None, api_key: int, version: int) -> Layout:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from agent.errors import DecodeError
+from metrics.model.names import NAME_MAX_CHARS, clip_name
 
 _T = TypeVar("_T")
 _INT8, _INT16, _UINT16 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(">H")
@@ -23,13 +24,15 @@ _VARINT_BYTES = 5
 class Buffer:
     """A position in some bytes. Every method raises `DecodeError` beyond their end."""
 
-    __slots__ = ("_at", "_data", "_element_limit", "_elements")
+    __slots__ = ("_at", "_data", "_element_limit", "_elements", "clipped_names")
 
     def __init__(self, data: bytes, element_limit: int = ELEMENT_LIMIT) -> None:
         self._data = data
         self._element_limit = element_limit
         self._at = 0
         self._elements = 0
+        self.clipped_names = 0
+        """Texts that were longer than a name may be."""
 
     def int8(self) -> int:
         return self._int(_INT8)
@@ -54,10 +57,15 @@ class Buffer:
         return out
 
     def text(self, size: int) -> str:
+        """Read a name; Kafka allows 32 KiB, a long one is clipped."""
         try:
-            return self.take(size).decode()
+            text = self.take(size).decode()
         except UnicodeDecodeError as error:
             raise DecodeError(f"text is not UTF-8: {error}") from error
+        if len(text) <= NAME_MAX_CHARS:
+            return text
+        self.clipped_names += 1
+        return clip_name(text)
 
     def string(self) -> str:
         """Read Kafka's STRING."""

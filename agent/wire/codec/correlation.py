@@ -16,9 +16,11 @@ PENDING_LIMIT = 1_000
 class Correlation(Generic[_T]):
     """The requests of one connection that wait for their responses; bounded."""
 
-    __slots__ = ("dropped", "pending")
+    __slots__ = ("_limit", "dropped", "pending")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = PENDING_LIMIT) -> None:
+        """Keep up to ``limit`` requests."""
+        self._limit = limit
         self.pending: dict[int, _T] = {}
         """By correlation id; to look at."""
         self.dropped = 0
@@ -30,7 +32,7 @@ class Correlation(Generic[_T]):
         """Remember a request; the oldest goes when there are too many."""
         self.pending.pop(correlation_id, None)
         self.pending[correlation_id] = request
-        if len(self.pending) > PENDING_LIMIT:
+        if len(self.pending) > self._limit:
             del self.pending[next(iter(self.pending))]
             self.dropped += 1
 

@@ -132,6 +132,14 @@ class GroupHeartbeatRequest:
     endpoint: HostPort | None
 
 
+class SentHeartbeat(NamedTuple):
+    """The part of a `GroupHeartbeatRequest` that its response needs."""
+
+    epoch: int
+    is_full: bool
+    """It repeats the member's subscription."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupHeartbeatResponse:
     error: int

@@ -14,6 +14,7 @@ from uuid import UUID
 from agent.errors import DecodeError
 from agent.wire.codec.buffer import Buffer
 from agent.wire.codec.messages import HostPort
+from metrics.model.names import clip_name
 from metrics.model.signals import FollowUp
 from metrics.model.status import RebalanceStatus
 
@@ -171,7 +172,7 @@ def _read_host(buffer: Buffer, partition: Callable[[Buffer], None]) -> HostPort:
 def _parse_endpoint(data: bytes) -> HostPort | None:
     host, colon, port = data.decode(errors="replace").rpartition(":")
     return (
-        HostPort(host.removeprefix("[").removesuffix("]"), int(port))
+        HostPort(clip_name(host.removeprefix("[").removesuffix("]")), int(port))
         if _is_port(colon, port)
         else None
     )

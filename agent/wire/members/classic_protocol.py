@@ -23,6 +23,7 @@ from agent.wire.codec.messages import (
 from agent.wire.members import kip800_reasons as reasons
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
 from agent.wire.members.member import EMPTY, WireMember
+from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -98,7 +99,7 @@ def _report_reason(member: WireMember, reason: str, at: float) -> list[Signal]:
     layer = FollowUp(
         status=RebalanceStatus.ASSIGNMENT_PROBING,
         at=at,
-        reason=reason,
+        reason=clip_reason(reason),
         due_at=cause.due_ms / 1000,
     )
     return member.report_cause(cause.status, at, reason, layer)
@@ -162,7 +163,7 @@ def _complete_worker(
         return member.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
     reason = f"tasks to revoke: {', '.join(sorted(assignment.revoked))}"
     status = RebalanceStatus.REVOCATION_NEEDED
-    return _complete(member, at, FollowUp(status=status, at=at, reason=reason), None)
+    return _complete(member, at, FollowUp(status=status, at=at, reason=clip_reason(reason)), None)
 
 
 def _find_revocation(
@@ -173,7 +174,9 @@ def _find_revocation(
         return None
     names = ", ".join(f"{topic}-{number}" for topic, number in sorted(lost))
     return FollowUp(
-        status=RebalanceStatus.REVOCATION_NEEDED, at=at, reason=f"partitions to revoke: {names}"
+        status=RebalanceStatus.REVOCATION_NEEDED,
+        at=at,
+        reason=clip_reason(f"partitions to revoke: {names}"),
     )
 
 

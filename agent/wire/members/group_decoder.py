@@ -24,6 +24,7 @@ from agent.wire.codec.messages import (
     LeaveRequest,
     LeavingMember,
     MemberRequest,
+    SentHeartbeat,
     SyncRequest,
     SyncResponse,
 )
@@ -87,13 +88,20 @@ class GroupDecoder:
                 member = self.registry.resolve(
                     request, message.group, message.member_id, message.instance_id
                 )
-                self._remember(request, member)
+                self._remember(request, member, message)
         return []
 
-    def _remember(self, request: DecodedRequest, member: WireMember) -> None:
-        """Keep the sender of a request for the response."""
+    def _remember(
+        self,
+        request: DecodedRequest,
+        member: WireMember,
+        content: MemberRequest | SentHeartbeat | None,
+    ) -> None:
+        """Keep a request's sender and the content that the response needs."""
         contexts = self.registry.state_of(request.connection).contexts
-        contexts.add(request.correlation_id, RequestContext(member, member.incarnation))
+        context = RequestContext(member, member.incarnation, content)
+        contexts.add(request.correlation_id, context)
+        self.registry.bound_partitions(member)
 
     def _is_from_member(self, connection: ConnectionDecoder, request: MemberRequest) -> bool:
         """Return whether a member sends: one with an expired session has dropped its id.
@@ -120,8 +128,9 @@ class GroupDecoder:
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
         member.gaps_at_join = request.connection.gaps
-        self._remember(request, member)
-        return classic.handle_join_request(member, join, metadata, request.at)
+        signals = classic.handle_join_request(member, join, metadata, request.at)
+        self._remember(request, member, None)
+        return signals
 
     def _handle_group_heartbeat(
         self, request: DecodedRequest, heartbeat: GroupHeartbeatRequest
@@ -140,7 +149,8 @@ class GroupDecoder:
         )
         signals = consumer_group.handle_request(member, heartbeat, request.at)
         if heartbeat.epoch >= 0:  # the response to a leave concerns no member
-            self._remember(request, member)
+            sent = SentHeartbeat(heartbeat.epoch, is_full=bool(heartbeat.subscription))
+            self._remember(request, member, sent)
         return signals
 
     def _handle_leave(
@@ -184,47 +194,50 @@ class GroupDecoder:
         return [victim.build_signal(SignalKind.NOTE, request.at, reason=leaver.reason)]
 
     def _handle_response(self, response: DecodedResponse) -> list[Signal]:
-        request = response.request
         match response.message:
             case ClusterMetadata(cluster_id=cluster_id, brokers=brokers):
                 self._learn_ports(brokers)
                 if cluster_id is not None:
-                    self.registry.learn_cluster(request.connection.server, cluster_id)
+                    self.registry.learn_cluster(response.connection.server, cluster_id)
             case CoordinatorNodes(nodes=nodes):
                 self._learn_ports(nodes)
-        context = self.registry.take_context(request)
+        context = self.registry.take_context(response)
         if context is None:
             return []
         member = context.member.merged_into or context.member
-        return (
-            []
-            if context.incarnation < member.incarnation
-            else self._handle_member_response(member, response)
-        )
+        if context.incarnation < member.incarnation:
+            return []
+        signals = self._handle_member_response(member, context.request, response)
+        self.registry.bound_partitions(member)
+        return signals
 
     def _handle_member_response(
-        self, member: WireMember, response: DecodedResponse
+        self,
+        member: WireMember,
+        request: MemberRequest | SentHeartbeat | None,
+        response: DecodedResponse,
     ) -> list[Signal]:
-        request, at = response.request, response.at
-        match request.message, response.message:
-            case JoinRequest(), JoinResponse() as joined:
+        match request, response.message:
+            case None, JoinResponse() as joined:
                 member = self.registry.assign_id(member, joined.member_id)
-                return classic.handle_join_response(member, joined, at)
-            case GroupHeartbeatRequest() as heartbeat, GroupHeartbeatResponse() as beat:
+                return classic.handle_join_response(member, joined, response.at)
+            case SentHeartbeat() as sent, GroupHeartbeatResponse() as beat:
                 member = self.registry.assign_id(member, beat.member_id)
-                return consumer_group.handle_response(member, heartbeat, request.at, beat, at)
-            case MemberRequest() as sent, message if not _is_outdated(member, sent):
-                return self._handle_generation_response(member, sent, response, message)
+                return consumer_group.handle_response(
+                    member, sent, response.sent_at, beat, response.at
+                )
+            case MemberRequest() as sent, _ if not _is_outdated(member, sent):
+                return self._handle_generation_response(member, sent, response)
         return []
 
     def _handle_generation_response(
-        self, member: WireMember, sent: MemberRequest, response: DecodedResponse, message: object
+        self, member: WireMember, sent: MemberRequest, response: DecodedResponse
     ) -> list[Signal]:
-        match sent, message:
+        match sent, response.message:
             case SyncRequest(), SyncResponse() as synced:
                 return classic.handle_sync_response(member, synced, self.counts, response.at)
             case HeartbeatRequest(), ErrorResponse(errors=errors):
-                if not any(errors) and self._has_lost_sync(member, sent, response.request):
+                if not any(errors) and self._has_lost_sync(member, sent, response.connection):
                     return classic.complete_lost_sync(member, sent, response.at)
                 return classic.handle_member_response(
                     member, sent, errors, "Heartbeat", response.at
@@ -236,11 +249,11 @@ class GroupDecoder:
         return []
 
     def _has_lost_sync(
-        self, member: WireMember, sent: MemberRequest, request: DecodedRequest
+        self, member: WireMember, sent: MemberRequest, connection: ConnectionDecoder
     ) -> bool:
         """Return whether an accepted heartbeat shows the end of an unseen rebalance."""
         known = member.generation
-        lost = member.awaits_sync and request.connection.gaps > member.gaps_at_join
+        lost = member.awaits_sync and connection.gaps > member.gaps_at_join
         return lost or (known is not None and sent.generation > known)
 
     def _learn_ports(self, brokers: Iterable[HostPort]) -> None:

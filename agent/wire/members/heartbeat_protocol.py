@@ -7,7 +7,12 @@ accepted. Share groups report nothing: there the next accepted heartbeat complet
 
 from msgspec.structs import replace
 
-from agent.wire.codec.messages import GroupHeartbeatRequest, GroupHeartbeatResponse, Partitions
+from agent.wire.codec.messages import (
+    GroupHeartbeatRequest,
+    GroupHeartbeatResponse,
+    Partitions,
+    SentHeartbeat,
+)
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
 from agent.wire.members.member import EMPTY, WireMember
 from metrics.model.signals import FollowUp, Signal, SignalKind
@@ -54,7 +59,7 @@ def _compare_subscription(
 
 def handle_response(
     member: WireMember,
-    heartbeat: GroupHeartbeatRequest,
+    sent: SentHeartbeat,
     sent_at: float,
     response: GroupHeartbeatResponse,
     at: float,
@@ -67,7 +72,7 @@ def handle_response(
     if member.target_at is not None and sent_at >= member.target_at and _has_reported(member):
         out += _complete(member, at)  # the rest of the response is the next rebalance
     if response.target is not None and response.target != member.target:
-        return out + _apply_target(member, heartbeat, response, at)
+        return out + _apply_target(member, sent, response, at)
     if member.reported_causes and member.target_at is None:
         out += _complete_without_target(member, sent_at, at)
     return out or member.report_alive(at)
@@ -75,13 +80,13 @@ def handle_response(
 
 def _apply_target(
     member: WireMember,
-    heartbeat: GroupHeartbeatRequest,
+    sent: SentHeartbeat,
     response: GroupHeartbeatResponse,
     at: float,
 ) -> list[Signal]:
     before, target = member.target, response.target or EMPTY
     member.target, member.warmups = target, response.warmups
-    if before is None and not member.reported_causes and heartbeat.epoch and heartbeat.subscription:
+    if before is None and not member.reported_causes and sent.epoch and sent.is_full:
         return member.report_alive(
             at
         )  # joined in mid-stream: a full heartbeat repeats the present state
@@ -89,9 +94,7 @@ def _apply_target(
     taken = exclude_standby(owned or EMPTY) - exclude_standby(target)
     member.target_at, member.confirmed_at = at, None
     out: list[Signal] = []
-    if (
-        heartbeat.epoch == 0 and not member.reported_causes
-    ):  # the error that made it join was not seen
+    if sent.epoch == 0 and not member.reported_causes:  # the error that made it join was not seen
         out.append(member.build_signal(SignalKind.JOIN, at))
     elif not member.reported_causes:
         reason = f"new assignment in epoch {response.epoch}"

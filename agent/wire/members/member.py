@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agent.wire.codec.messages import HostPort, Partition, Partitions
 from agent.wire.codec.streams_user_data import SubscriptionInfo
 from agent.wire.connection import ConnectionDecoder
+from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 
@@ -33,6 +34,8 @@ class WireMember:
     has_left: bool = False
     assigned: tuple[Partition, ...] | None = None
     """Its partitions since the last rebalance; None: not known."""
+    counted_partitions: int = 0
+    """Its part of the registry's partitions."""
     # classic protocol
     topics_hash: int | None = None
     """The hash of its subscribed topics: compared only, and 20,000 sets would be long."""
@@ -76,7 +79,7 @@ class WireMember:
             member=self.identity,
             source=SourceKind.WIRE,
             status=status,
-            reason=reason,
+            reason=clip_reason(reason),
             generation=self.generation,
             follow_up=follow_up,
             streams_follow_up=streams_follow_up,
@@ -139,6 +142,15 @@ class WireMember:
         self.target_at = self.confirmed_at = None
         self.endpoint = self.endpoint_epoch = None
         self.warmups = self.has_moved = False
+
+    def count_partitions(self) -> int:
+        """Return the number of remembered partitions."""
+        kept = (self.owned, self.assigned, self.reported, self.target)
+        return sum(len(partitions) for partitions in kept if partitions)
+
+    def forget_partitions(self) -> None:
+        """Forget all partitions; until the next rebalance nothing is known of them."""
+        self.owned, self.assigned, self.reported, self.target = EMPTY, None, None, None
 
     def learn(self, **changes: str | float | None) -> None:
         """Change attributes of its identity; None changes nothing."""

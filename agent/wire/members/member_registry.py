@@ -15,19 +15,23 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from agent.wire.codec.correlation import Correlation
-from agent.wire.codec.messages import HostPort
-from agent.wire.connection import ConnectionDecoder, DecodedRequest
+from agent.wire.codec.messages import HostPort, MemberRequest, SentHeartbeat
+from agent.wire.connection import ConnectionDecoder, DecodedRequest, DecodedResponse
 from agent.wire.members.member import WireMember
 from metrics.model.signals import Member, MemberKey, streams_thread
 
 _SERVERS_LIMIT = 1_000
+_CONTEXTS_MAX = 64
+"""Requests of one connection's members without a response; a member sends one or two at once."""
 
 
 class RequestContext(NamedTuple):
-    """The member that has sent a request, for the response."""
+    """The sender of a request, and the part of the request that the response needs."""
 
     member: WireMember
     incarnation: int
+    request: MemberRequest | SentHeartbeat | None
+    """None: a JoinGroup."""
 
 
 @dataclass(slots=True)
@@ -38,7 +42,9 @@ class ConnectionState:
     """The client's name and version in ApiVersions, such as ``apache-kafka-java 4.3.0``."""
     members: dict[str, WireMember] = field(default_factory=dict)
     """By group."""
-    contexts: Correlation[RequestContext] = field(default_factory=Correlation)
+    contexts: Correlation[RequestContext] = field(
+        default_factory=lambda: Correlation(_CONTEXTS_MAX)
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +55,8 @@ class MemberRegistry:
     """The configured name; without one the Cluster ID of Metadata is taken."""
     limit: int = 20_000
     """Members remembered; the longest silent goes first, and is counted as ``member_evicted``."""
+    partitions_max: int = 500_000
+    """Partitions of all members together: some 60 MB. A whole cluster has 200,000 as a rule."""
     counts: Counter[str] = field(default_factory=Counter)
     _by_key: OrderedDict[MemberKey, WireMember] = field(default_factory=OrderedDict)
     _by_member_id: dict[tuple[str, str], WireMember] = field(default_factory=dict)
@@ -59,6 +67,7 @@ class MemberRegistry:
     _clusters: OrderedDict[HostPort, str] = field(default_factory=OrderedDict)
     _states: dict[ConnectionDecoder, ConnectionState] = field(default_factory=dict)
     """Of the connections that have not ended."""
+    _partitions: int = 0
 
     def state_of(self, connection: ConnectionDecoder) -> ConnectionState:
         """Return the state of a connection, which begins with its first use."""
@@ -85,10 +94,21 @@ class MemberRegistry:
         state = self._states.get(connection)
         return [] if state is None else list(state.members.values())
 
-    def take_context(self, request: DecodedRequest) -> RequestContext | None:
-        """Return the sender of a request that was responded to, and forget it."""
-        state = self._states.get(request.connection)
-        return None if state is None else state.contexts.take(request.correlation_id)
+    def take_context(self, response: DecodedResponse) -> RequestContext | None:
+        """Return the context of a response's request, and forget it."""
+        state = self._states.get(response.connection)
+        return None if state is None else state.contexts.take(response.correlation_id)
+
+    def bound_partitions(self, member: WireMember) -> None:
+        """Count a member's partitions; beyond the limit of all members its own are forgotten."""
+        size = member.count_partitions()
+        self._partitions += size - member.counted_partitions
+        member.counted_partitions = size
+        if size and self._partitions > self.partitions_max:
+            member.forget_partitions()
+            self._partitions -= size
+            member.counted_partitions = 0
+            self.counts["partitions_forgotten"] += 1
 
     def learn_cluster(self, server: HostPort, cluster_id: str) -> None:
         """Remember a broker's cluster."""
@@ -250,6 +270,7 @@ class MemberRegistry:
         """Drop a member; its open requests become void."""
         identity = member.identity
         member.incarnation += 1
+        self._partitions -= member.counted_partitions
         for connection in member.connections:
             self.state_of(connection).members.pop(identity.group, None)
         del self._by_key[identity.key]

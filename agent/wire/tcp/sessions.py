@@ -9,7 +9,13 @@ the first FIN or RST of either side.
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
-from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event, looks_like_request
+from agent.wire.connection import (
+    ConnectionClosed,
+    ConnectionDecoder,
+    Event,
+    FrameBudget,
+    looks_like_request,
+)
 from agent.wire.tcp.packets import ACK, RST, SYN, TcpSegment, format_endpoint
 from agent.wire.tcp.reassembly import StreamChunk, TcpStream
 
@@ -50,6 +56,7 @@ class TcpSessions:
         packets that may come between two related ones.
         """
         self.counts = counts
+        self._budget = FrameBudget()
         self._limit = limit
         self._reorder_packets = patience
         self._number = 0
@@ -151,6 +158,7 @@ class TcpSessions:
             server=format_endpoint(session.endpoints[1 - client]),
             counts=self.counts,
             in_step=in_step,
+            budget=self._budget,
         )
 
     def _end(self, session: TcpSession) -> list[Event]:
@@ -159,7 +167,10 @@ class TcpSessions:
         session.ended = True
         self._stuck.pop(session.endpoints, None)
         connection, session.connection = session.connection, None
-        return [] if connection is None else [ConnectionClosed(connection, self._now)]
+        if connection is None:
+            return []
+        connection.close()
+        return [ConnectionClosed(connection, self._now)]
 
     def _tick(self, at: float) -> list[Event]:
         """Give up losses in the connections that wait, every now and then."""

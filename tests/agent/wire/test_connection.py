@@ -41,7 +41,7 @@ class TestReading:
         asked = connection.feed_client(HELLO, 1.0)[0]
         told = connection.feed_broker(tell(1), 2.0)[0]
 
-        assert told.request is asked
+        assert told.correlation_id == asked.correlation_id
         assert asked.message == HeartbeatRequest(
             group="g", generation=1, member_id="a", instance_id=None
         )
@@ -181,7 +181,7 @@ class TestOutOfStep:
         connection.feed_client(HELLO + ask(2), 1.0)
         connection.skip_broker(len(tell(1)))
 
-        assert connection.feed_broker(tell(2), 1.0)[0].request.at == 1.0
+        assert connection.feed_broker(tell(2), 1.0)[0].sent_at == 1.0
         assert connection.feed_broker(tell(1), 1.0) == []
 
     def test_a_loss_within_an_opaque_body_is_none(self) -> None:

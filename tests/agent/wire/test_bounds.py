@@ -1,0 +1,152 @@
+"""Bounds in bytes: names, open requests, incomplete frames and partitions of hostile peers."""
+
+import struct
+import tracemalloc
+from collections import Counter
+
+import msgspec
+
+from agent.wire.codec.messages import HostPort
+from agent.wire.connection import ConnectionDecoder, FrameBudget
+from agent.wire.members.group_decoder import GroupDecoder
+from metrics.model.signals import Signal
+from tests.agent.wire.frames import JOIN_GROUP, request
+from tests.agent.wire.talk import Wire
+
+LONG = 32_000
+CONSUMER_GROUP_HEARTBEAT = 68
+
+
+def longest_text(signals: list[Signal]) -> int:
+    """Return the length of the longest text in signals."""
+    return max(_lengths(msgspec.to_builtins(signals)))
+
+
+def _lengths(value: object) -> list[int]:
+    match value:
+        case str():
+            return [len(value)]
+        case dict():
+            return [n for each in value.values() for n in _lengths(each)]
+        case list():
+            return [n for each in value for n in _lengths(each)]
+    return [0]
+
+
+def test_each_name_of_a_classic_member_is_clipped_and_counted() -> None:
+    wire = Wire()
+    talk = wire.connect("c" * LONG)
+    names = {"group_id": "g" * LONG, "member_id": "m" * LONG, "group_instance_id": "i" * LONG}
+    protocols = ({"name": "p" * LONG, "metadata": b"\0\1\0\0\0\0\0\0\0\0"},)
+
+    signals = talk.ask(
+        JOIN_GROUP, 9, protocol_type="t" * LONG, protocols=protocols, reason="r" * LONG, **names
+    )
+    signals += talk.joined("n" * LONG, protocol="p" * LONG, leader="l" * LONG)
+
+    assert 250 < longest_text(signals) <= 255
+    assert wire.counts["name_clipped"] > 5
+    [member] = talk.members()
+    assert len(member.identity.leader or "") == 255
+
+
+def test_each_name_of_a_member_of_the_new_protocol_is_clipped() -> None:
+    talk = Wire().connect("c" * LONG)
+
+    signals = talk.ask(
+        CONSUMER_GROUP_HEARTBEAT,
+        0,
+        group_id="g" * LONG,
+        member_id="m" * LONG,
+        instance_id="i" * LONG,
+        subscribed_topic_names=("t" * LONG,),
+    )
+
+    assert 250 < longest_text(signals) <= 255
+
+
+def test_long_names_with_one_beginning_are_two_members() -> None:
+    wire = Wire()
+    for last in "ab":
+        wire.connect("c" * LONG + last).heartbeat(f"m-{last}")
+
+    assert len(wire.interpreter.registry.list_connected_origins()) == 2
+    keys = {key.client_id for key in wire.interpreter.registry._by_key}
+    assert len(keys) == 2
+
+
+def test_a_reason_of_many_partitions_is_clipped() -> None:
+    talk = Wire().connect()
+    owned = {f"topic-{n}": [0, 1, 2] for n in range(1_000)}
+    talk.join(owned=owned, protocol="cooperative-sticky")
+    talk.joined(protocol="cooperative-sticky")
+    talk.sync()
+
+    signals = talk.synced({})
+
+    [signal] = [each for each in signals if each.follow_up is not None]
+    assert signal.follow_up is not None
+    assert len(signal.follow_up.reason or "") <= 255
+
+
+def test_open_requests_keep_no_content() -> None:
+    """A broker that never responds: 500 joins with 60 KiB of metadata, on one connection."""
+    wire = Wire()
+    talk = wire.connect("c")
+    talk.join()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+
+    for number in range(500):
+        frame = request(
+            JOIN_GROUP,
+            9,
+            number + 2,
+            "c",
+            group_id="g",
+            member_id="m",
+            protocol_type="consumer",
+            protocols=({"name": "range", "metadata": bytes(60_000)},),
+        )
+        for event in talk.connection.feed_client(frame, 1.0):
+            wire.interpreter.decode(event)
+
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 1 << 20
+
+
+def test_incomplete_frames_of_all_connections_share_a_bound() -> None:
+    counts = Counter[str]()
+    budget = FrameBudget(limit_bytes=1 << 20)
+    decoders = [
+        ConnectionDecoder(
+            client=HostPort("10.0.0.1", port),
+            server=HostPort("10.0.0.9", 9092),
+            counts=counts,
+            budget=budget,
+        )
+        for port in range(100)
+    ]
+    head = struct.pack(">ihhih", 4 << 20, JOIN_GROUP, 9, 1, 1) + b"c"
+
+    for decoder in decoders:
+        decoder.feed_client(head + bytes(100_000), 0.0)
+
+    assert budget.used_bytes <= budget.limit_bytes
+    assert counts["opaque_memory"] == 90
+    for decoder in decoders:
+        decoder.close()
+    assert budget.used_bytes == 0
+
+
+def test_partitions_of_all_members_are_bounded() -> None:
+    wire = Wire(interpreter=GroupDecoder())
+    wire.interpreter.registry.partitions_max = 1_000
+    for number in range(20):
+        talk = wire.connect(f"c{number}")
+        talk.join(f"m{number}", owned={"t": [*range(100)]})
+
+    kept = [member.count_partitions() for member in wire.interpreter.registry._by_key.values()]
+    assert sum(kept) <= 1_000
+    assert wire.interpreter.counts["partitions_forgotten"] == 10
