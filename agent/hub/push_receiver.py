@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from agent.hub.record_bounds import clip_record
 from agent.outputs.hub_push import MAX_BYTES, PATH
 from agent.sources.base import Detach, Emit, SourceHealth
 from aggregation.live.fleet import Fleet
@@ -139,10 +140,13 @@ class PushReceiver:
         reached_at = 0.0 if lines else now  # an empty push means that nothing is left to send
         for line in lines.splitlines():
             try:
-                record = decode(line)
+                record, clipped = clip_record(decode(line))
             except ValueError:
                 self.health.unparsed += 1
                 continue
+            if clipped:
+                errors = self.health.errors
+                errors["name_clipped"] = errors.get("name_clipped", 0) + clipped
             reached_at = parse_time(record.ts)
             if record.seq > seq:
                 seq = record.seq

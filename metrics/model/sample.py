@@ -17,6 +17,8 @@ from metrics.model.status import RebalanceStatus
 SCHEMA_VERSION = 1
 REASON_MAX_CHARS = 255
 _ID_HEX_DIGITS = 32
+_TIME_MAX_CHARS = 64
+"""Python reads any number of decimals."""
 _LAST_AT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 UNEXPLAINED = "joined without a visible cause"
@@ -159,6 +161,8 @@ def parse_time(ts: str) -> float:
         ValueError: the text is no RFC 3339 time, or has no zone.
 
     """
+    if len(ts) > _TIME_MAX_CHARS:
+        raise ValueError(f"{len(ts)} characters are no time")
     time = datetime.fromisoformat(ts)
     if time.tzinfo is None:
         raise ValueError(f"no zone in {ts!r}")

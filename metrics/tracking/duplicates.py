@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
+from metrics.model.sample import clip_reason
 from metrics.model.signals import Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 
@@ -87,7 +88,7 @@ def _observation(signal: Signal, name: str, at: float, reason: str | None) -> Ob
     return Observation(
         name=name,
         at=at,
-        reason=reason,
+        reason=clip_reason(reason),
         source=source,
         reporters=_reporters(source, signal.member.origin),
     )

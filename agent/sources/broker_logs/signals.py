@@ -3,6 +3,7 @@
 from agent.sources.broker_logs.membership import NONE, CoordinatorGroup, GroupMember
 from agent.sources.lines.dialect import LogEvent
 from agent.wire.members.kip800_reasons import parse_join_reason
+from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 
@@ -55,7 +56,7 @@ def report_join(party: GroupMember, event: LogEvent, at: float) -> list[Signal]:
         layer = FollowUp(
             status=RebalanceStatus.ASSIGNMENT_PROBING,
             at=at,
-            reason=words,
+            reason=clip_reason(words),
             due_at=cause.due_ms / 1000,
         )
     return raise_once(party, status, at, words or told, layer)
@@ -88,7 +89,7 @@ def raise_once(
             member=party.member,
             source=SourceKind.BROKER_LOG,
             status=status,
-            reason=reason,
+            reason=clip_reason(reason),
             streams_follow_up=layer,
         )
     ]
@@ -112,6 +113,6 @@ def build_signal(
         at=at,
         member=party.member,
         source=SourceKind.BROKER_LOG,
-        reason=reason,
+        reason=clip_reason(reason),
         generation=generation,
     )

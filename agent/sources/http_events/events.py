@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from agent.errors import DecodeError
+from metrics.model.sample import clip_reason
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 
@@ -122,7 +123,7 @@ def build_signal(event: PostedEvent, *, sender: str, cluster: str, arrival_at: f
         member=member,
         source=SourceKind.HTTP,
         status=status,
-        reason=event.reason or event.code,
+        reason=clip_reason(event.reason or event.code),
         generation=event.generation,
     )
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 
+from metrics.model.names import clip_name
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 
@@ -135,7 +136,7 @@ class StatisticsInterpreter:
             msgspec.DecodeError: it is none, or not librdkafka's.
 
         """
-        stats = _decoder.decode(line)
+        stats = _bound_texts(_decoder.decode(line))
         group = stats.group_id or self.group
         if stats.cgrp is None:
             return []
@@ -197,6 +198,24 @@ class StatisticsInterpreter:
 
     def _forget(self, name: str) -> None:
         self.departed_origins.append(self.looks.pop(name).member.origin)
+
+
+def _bound_texts(stats: StatisticsObject) -> StatisticsObject:
+    """Clip the texts that are kept: a line may have 4 MiB."""
+    cgrp = stats.cgrp
+    if cgrp is None:
+        return stats
+    return msgspec.structs.replace(
+        stats,
+        name=clip_name(stats.name),
+        client_id=clip_name(stats.client_id),
+        group_id=None if stats.group_id is None else clip_name(stats.group_id),
+        cgrp=msgspec.structs.replace(
+            cgrp,
+            join_state=clip_name(cgrp.join_state),
+            rebalance_reason=clip_name(cgrp.rebalance_reason),
+        ),
+    )
 
 
 def _observe(

@@ -118,17 +118,42 @@ def test_goes_on_from_its_checkpoint(hub: Hub) -> None:
         b'{"x":' + b"[" * 100_000,
         encode(msgspec.structs.replace(RECORDS[1], ts="yesterday")).strip(),
         encode(msgspec.structs.replace(RECORDS[1], joined_ts="yesterday")).strip(),
+        encode(msgspec.structs.replace(RECORDS[1], ts=f"2026-11-21T06:00:00.{'0' * 99}Z")).strip(),
         encode(msgspec.structs.replace(RECORDS[1], to=14)).strip(),
         encode(msgspec.structs.replace(RECORDS[1], from_=-1)).strip(),
         encode(msgspec.structs.replace(RECORDS[1], peak=99)).strip(),
     ],
-    ids=["torn", "not utf-8", "deep", "no time", "no time of a join", "to", "from", "peak"],
+    ids=[
+        "torn",
+        "not utf-8",
+        "deep",
+        "no time",
+        "no time of a join",
+        "long time",
+        "to",
+        "from",
+        "peak",
+    ],
 )
 def test_malformed_line_is_counted_and_the_rest_taken(hub: Hub, malformed: bytes) -> None:
     hub.ask("POST", encode(RECORDS[0]) + malformed + b"\n" + encode(RECORDS[1]))
 
     assert hub.seqs == [1, 2]
     assert hub.intake.health.unparsed == 1
+
+
+def test_long_names_of_an_agent_are_clipped_and_counted(hub: Hub) -> None:
+    names = ("group", "client_id", "member_id", "group_instance_id", "host", "cluster", "app")
+    long = {name: name[0] * 30_000 for name in (*names, "reason", "episode", "id", "source")}
+
+    hub.push(msgspec.structs.replace(RECORDS[0], agent="a" * 30_000, **long))
+
+    [record] = hub.taken
+    lengths = {len(text) for text in msgspec.to_builtins(record).values() if isinstance(text, str)}
+    assert max(lengths) == 258  # the agent's name has its spool's behind it
+    [row] = hub.intake.rows(Scope.CONSUMER, 20.0)
+    assert len(row.group) == len(row.client_id) == len(row.reason or "") == 255
+    assert hub.intake.health.errors == {"name_clipped": 12}
 
 
 @pytest.mark.parametrize("shown", ["", "Bearer wrong", "Bearer secretsecret"])

@@ -528,3 +528,14 @@ def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broke
         ("leave", "s1-StreamThread-1-consumer", 0),
     ]
     assert {signal.member.group_instance_id for signal in told} == {"i1-1"}
+
+
+def test_texts_of_a_log_are_bounded() -> None:
+    """Dialects read names of at most 300 characters, and a reason is clipped."""
+    broker = Broker()
+
+    assert broker.joins("m" * 301) == []
+    signals = broker.joins("m" * 300)
+
+    assert len(signals) == 1
+    assert len(signals[0].reason or "") == 255

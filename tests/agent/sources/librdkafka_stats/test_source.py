@@ -408,3 +408,14 @@ def test_a_real_client_is_read_from_its_own_callback() -> None:
     assert SignalKind.SYNC in {s.kind for s in found}
     assert {(s.member.client_id, int(s.status)) for s in found} == {("m1", 0)}
     assert reader.counts.unread == 0
+
+
+def test_long_names_of_statistics_are_clipped_in_signals_and_state() -> None:
+    reader, client = parser(group=None), Client("c" * 30_000)
+    line = json.loads(client.says("wait-join", reason="r" * 30_000)) | {"group_id": "g" * 30_000}
+
+    signals = reader.feed(json.dumps(line).encode() + b"\n", 0.0)
+
+    assert [len(signal.member.group) for signal in signals] == [255]
+    assert [len(signal.member.client_id) for signal in signals] == [255]
+    assert len(json.dumps(reader.state())) < 4_000

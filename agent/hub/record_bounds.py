@@ -1,0 +1,37 @@
+"""Bounds of a received record's texts: an agent may be hostile, or of a version without them."""
+
+import msgspec
+
+from metrics.model.names import NAME_MAX_CHARS, clip_name
+from metrics.model.sample import REASON_MAX_CHARS, Sample, clip_reason
+
+_NAMES = (
+    "id",
+    "agent",
+    "cluster",
+    "app",
+    "group",
+    "group_type",
+    "protocol_type",
+    "client_id",
+    "member_id",
+    "group_instance_id",
+    "host",
+    "status",
+    "episode",
+    "source",
+)
+
+
+def clip_record(record: Sample) -> tuple[Sample, int]:
+    """Return a record with its texts clipped, and the number of clipped ones."""
+    long = {
+        name: clip_name(text)
+        for name in _NAMES
+        if (text := getattr(record, name)) is not None and len(text) > NAME_MAX_CHARS
+    }
+    if record.reason is not None and len(record.reason) > REASON_MAX_CHARS:
+        long["reason"] = clip_reason(record.reason) or ""
+    if not long:
+        return record, 0
+    return msgspec.structs.replace(record, **long), len(long)
