@@ -8,10 +8,10 @@ EXTRAS := wire,kafka,otel,spark,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock sbom audit clean
+.PHONY: help demo demo-kafka test unit row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"Python 3.11 or newer is needed, $(PYTHON) is {sys.version.split()[0]}; say: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -143,11 +143,61 @@ lock: $(READY) ## pin all that wheel and extras bring, with hashes: requirements
 	$(IMAGE_LOCK) --extra spark --output-file deploy/docker/spark.lock pyproject.toml
 	$(LOCK) --no-annotate --output-file deploy/docker/build.lock deploy/docker/build.in
 
+# what a release publishes; .github/workflows/release.yaml calls these and no others
+VERSION = $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
+GO_TOOL = $$($(BIN)/python -m tests.deploy.go_tools
+
+build: $(READY) ## sdists and wheels of agent and events in dist, as an index takes them
+	@rm -f dist/*.whl dist/*.tar.gz
+	@for project in . deploy/kafka_rebalance_events; do \
+	  $(BIN)/python -m build --no-isolation --outdir dist $$project >/dev/null || exit 1; done
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+
 sbom: $(READY) ## what is locked as a CycloneDX bill of materials: dist/sbom.cdx.json
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'
 	@mkdir -p dist
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/sbom.cdx.json requirements.lock
+
+chart-package: $(READY) ## both Helm charts as packages in dist (builds Helm once; needs Go)
+	@mkdir -p dist
+	$(GO_TOOL) helm) package --destination dist \
+	  deploy/helm/rebalance-agent-sidecar deploy/helm/kafka-rebalance-agent
+
+checksums: ## SHA-256 of what is in dist: dist/SHA256SUMS
+	cd dist && sha256sum -- *.whl *.tar.gz *.tgz sbom.cdx.json > .sums && mv .sums SHA256SUMS
+
+release-check: $(READY) ## TAG=v0.2.0 is the version of everything; its notes go to dist/notes.md
+	@mkdir -p dist
+	$(BIN)/python -m tools.check_release $(TAG) > dist/notes.md
+
+publish: $(READY) ## what build has made goes to PyPI, by a trusted publisher (in the release's workflow)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'
+	$(BIN)/uv publish --trusted-publishing always dist/*.whl dist/*.tar.gz
+
+IMAGE_agent = kafka-rebalance-agent
+IMAGE_spark = kafka-rebalance-agent-spark
+PUBLISHED = --push --platform linux/amd64,linux/arm64 --sbom=true --provenance=mode=max
+images: image-agent image-spark ## both images (needs docker); PUSH=1 REGISTRY=HOST/OWNER/: published, with SBOM and provenance
+image-agent image-spark: image-%:
+	@mkdir -p dist
+	docker buildx build --file deploy/docker/$*.Dockerfile --metadata-file dist/image-$*.json \
+	  --tag $(REGISTRY)$(IMAGE_$*):$(VERSION) $(if $(PUSH),$(PUBLISHED),--load) .
+
+# name@digest, one a line
+DIGESTS = jq --raw-output '(."image.name" | sub(":[^:/]*$$"; "")) + "@" + ."containerimage.digest"'
+digests: ## published images by their digests: dist/images.txt (needs jq)
+	$(DIGESTS) dist/image-*.json | tee dist/images.txt
+
+sign: digests ## signatures of published images, without a key (needs cosign, and an identity of the workflow)
+	cosign sign --yes $$(cat dist/images.txt)
+
+chart-push: ## packages of dist to REGISTRY=HOST/OWNER/, below charts (needs docker's login; builds Helm)
+	for chart in dist/*.tgz; do $(GO_TOOL) helm) push "$$chart" oci://$(REGISTRY)charts || exit 1; done
+
+workflows: $(READY) ## actionlint and zizmor: workflows, and what they may do (builds actionlint once; needs Go)
+	$(GO_TOOL) actionlint) -color .github/workflows/*.yaml
+	$(BIN)/zizmor --offline --quiet .github
 
 audit: $(READY) ## known vulnerabilities of what is locked (asks PyPI)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'

@@ -1,13 +1,11 @@
-"""Kubernetes' own tools for the tests, built once by Go into the user's cache; and schemas.
+"""Kubernetes' own tools for the tests, and schemas.
 
 Schemas of Kubernetes come with a package from PyPI, those of Prometheus Operator's objects are made
 of its module's own definitions.
 """
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from functools import cache
 from importlib.util import find_spec
@@ -15,18 +13,13 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import pytest
 import yaml
 
 from agent.lab.artifacts import appear_once, default_cache
+from tests.deploy.go_tools import run_go, tool
 
 ROOT = Path(__file__).parent.parent.parent
 KUBERNETES = "1.37.0"
-TOOLS = {
-    "helm": "helm.sh/helm/v3/cmd/helm@v3.22.0",
-    "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
-    "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
-}
 _OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 _OBJECTS = ("servicemonitors", "podmonitors", "prometheusrules")
 _KINDS = (
@@ -45,8 +38,6 @@ _KINDS = (
     "statefulset-apps-v1",
 )
 _REFERENCE = "/api/_definitions.json#/$defs/"
-_BUILD_WITHIN_S = 1500.0
-"""Helm takes two to four minutes on two cores; once."""
 
 
 def run(*command: str | Path, text: str | None = None, timeout_s: float = 120.0) -> str:
@@ -58,35 +49,6 @@ def run(*command: str | Path, text: str | None = None, timeout_s: float = 120.0)
     return done.stdout
 
 
-def _go(*arguments: str, **environ: str) -> str:
-    go = shutil.which("go")
-    if go is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("go is missing: it builds helm, kubeconform and kustomize")
-        pytest.skip("go is missing: it builds helm, kubeconform and kustomize")
-    done = subprocess.run(
-        [go, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_WITHIN_S,
-        check=False,
-        env=os.environ | environ,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@cache
-def tool(name: str) -> Path:
-    """Return one of `TOOLS`, built if it has to be."""
-    version = TOOLS[name].rpartition("@")[2]
-    target = default_cache() / "go" / f"{name}-{version}"
-    with appear_once(target) as folder:
-        if folder is not None:
-            _go("install", TOOLS[name], GOBIN=str(folder))
-    return target / name
-
-
 @cache
 def admission() -> Path:
     """Return the program that admits a pod as an API server would; minutes to build, once."""
@@ -95,7 +57,7 @@ def admission() -> Path:
     target = default_cache() / "go" / f"admission-{state}"
     with appear_once(target) as folder:
         if folder is not None:
-            _go("-C", str(source), "build", "-o", str(folder / "admission"), ".")
+            run_go("-C", str(source), "build", "-o", str(folder / "admission"), ".")
     return target / "admission"
 
 
@@ -149,7 +111,7 @@ def _referred(schema: str) -> set[str]:
 
 
 def _write_operator(folder: Path) -> None:
-    module = Path(json.loads(_go("mod", "download", "-json", _OPERATOR))["Dir"])
+    module = Path(json.loads(run_go("mod", "download", "-json", _OPERATOR))["Dir"])
     for plural in _OBJECTS:
         path = module / "example/prometheus-operator-crd" / f"monitoring.coreos.com_{plural}.yaml"
         definition = yaml.safe_load(path.read_text())["spec"]

@@ -10,7 +10,8 @@ import yaml
 from agent.kubernetes.manifests import inject
 from agent.kubernetes.sidecar import ANNOTATION, LABEL, NAME, read_sidecar
 from agent.wiring.agent_config import AgentConfig, load
-from tests.deploy.kubernetes import ROOT, conform, render, run, tool
+from tests.deploy.go_tools import tool
+from tests.deploy.kubernetes import ROOT, conform, render, run
 
 pytestmark = pytest.mark.timeout(1800)  # Go may have to build the tools first
 

@@ -7,7 +7,8 @@ import yaml
 
 from agent.kubernetes.sidecar import ANNOTATION, LABEL, NAME, read_sidecar
 from agent.wiring.agent_config import load
-from tests.deploy.kubernetes import ROOT, conform, run, tool
+from tests.deploy.go_tools import tool
+from tests.deploy.kubernetes import ROOT, conform, run
 
 pytestmark = pytest.mark.timeout(1800)  # Go may have to build the tools first
 
