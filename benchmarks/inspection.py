@@ -53,8 +53,8 @@ web: {{listen: ["127.0.0.1:0"]}}
 DRIVER = """\
 import sys
 sys.path.insert(0, {root!r})
-from benchmarks.inspection import simulated
-with simulated({groups}) as cluster:
+from benchmarks.inspection import simulate_brokers
+with simulate_brokers({groups}) as cluster:
     print(cluster.bootstrap, flush=True)
     sys.stdin.read()
 """

@@ -13,7 +13,7 @@ topic(s) has changed" follows a first join, a changed subscription and a grown t
 codes. So this shows 1, 3, 4 and 5; every other join is one without a visible cause.
 
 A client hands statistics out when it polls. One that is silent for `SILENT_INTERVALS` of its own
-intervals while its group rebalances is a suspected straggler: that is a note, no code.
+intervals while its group rebalances is suspected to hold it up: that is a note, no code.
 
 Sources: https://github.com/confluentinc/librdkafka/blob/v2.15.0/STATISTICS.md and, for the texts,
 rd_kafka_cgrp_revoke_all_rejoin's callers in rdkafka_cgrp.c of the same tag.
@@ -157,7 +157,7 @@ class StatisticsInterpreter:
         )
 
     def advance(self, now: float) -> list[Signal]:
-        """Let time pass until Unix seconds ``now``: note suspected stragglers, forget others."""
+        """Let time pass until Unix seconds ``now``: note suspects that straggle, forget others."""
         busy = {look.member.group for look in self.looks.values() if look.is_busy}
         out = []
         for name, look in list(self.looks.items()):
