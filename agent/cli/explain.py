@@ -18,9 +18,9 @@ from aggregation.explain.explanation import (
     span,
 )
 from aggregation.explain.explanation import explain as explained
-from aggregation.rebalances.rebalances import explain_rebalances
+from aggregation.incidents.incidents import analyze
 from metrics.exporters.points import printable
-from metrics.model.sample import parse_time
+from metrics.model.sample import SampleKind, parse_time
 
 _EXAMPLES = """\b
 Examples:
@@ -113,11 +113,12 @@ def _instant(text: str) -> float:
 def _found(found: Found, group: str, last: int, until: float | None) -> list[Explanation]:
     if found.malformed:
         click.echo(f"{found.malformed} lines were no record and were left out", err=True)
-    if not found.records:
+    if all(record.kind is SampleKind.AGENT for record in found.records):
         near = get_close_matches(group, found.groups)
         known = ", ".join(near or sorted(found.groups)[:5]) or "none"
         nothing = f"no record of group {group!r}; groups that were seen: {known}"
         raise RecordsError("\n".join([*found.faults, nothing]))
-    return explanations(explain_rebalances(found.records), last, until) or [
+    analysis = analyze(found.records)
+    return explanations(analysis.rebalances, last, until, analysis.incidents) or [
         explained("", group, [])
     ]

@@ -15,7 +15,7 @@ from agent.cli.replay_files import (
     read_statistics,
 )
 from agent.errors import SourceError
-from agent.runtime.replay import format_text
+from agent.runtime.replay import Watermark, format_text
 from agent.runtime.replay import replay as run_replay
 from agent.sources.base import Tick
 from agent.sources.lines.dialect_loader import choose_dialects
@@ -135,11 +135,14 @@ def _tracker(config: AgentConfig | None) -> Tracker:
 def _print(
     streams: list[Iterator[Signal | Tick]], tracker: Tracker, output: str, printed: set[SampleKind]
 ) -> None:
-    for sample in run_replay(streams, tracker):
+    watermark = Watermark()
+    for sample in run_replay([watermark.follow(stream) for stream in streams], tracker):
         if sample.kind in printed:
             click.echo(
                 encode(sample) if output == "jsonl" else format_text(sample), nl=output == "text"
             )
+    if output == "jsonl" and SampleKind.AGENT in printed and watermark.at is not None:
+        click.echo(encode(watermark.record(watermark.at)), nl=False)
 
 
 def _explain(recording: Recording, parser: LineParser) -> None:

@@ -4,7 +4,8 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import click
@@ -27,6 +28,7 @@ from metrics.model.signals import Signal
 Stream = Iterator[Signal | Tick]
 
 _PROGRESS_AFTER_S = 2.0
+_TAIL_BYTES, _HEAD_BYTES = 64 << 10, 1_000
 _NO_CLIENT = "no line of a client's log that is known; rebalance-agent dialects lists them"
 _NO_BROKER = "no line of a broker's group coordinator"
 _NO_STATISTICS = "no statistics of librdkafka, which are JSON, an object a line"
@@ -125,9 +127,11 @@ def read_captures(paths: Sequence[str], cluster: str, failed: Failed) -> list[St
 
 def _read_log(recording: Recording, parser: LineParser, failed: Failed) -> Stream:
     """Yield the signals of a log; print a note if none of its lines is known."""
-    oddities = list[str]()
-    blocks = _read_blocks(recording, failed, oddities)
+    oddities, ends = list[str](), LogEnd()
+    blocks = ends.follow(_read_blocks(recording, failed, oddities))
     yield from order_by_time(parser, blocks, is_growing=recording.stream == STDIN)
+    if (end_at := ends.find_time(parser)) is not None:
+        yield Tick(end_at)
     if not parser.counts.lines:
         is_broker = isinstance(parser.interpreter, CoordinatorInterpreter)
         _print_note(
@@ -159,6 +163,32 @@ def _is_capture(path: str) -> bool:
     except ImportError as error:
         raise ConfigError(f"replay of captures: {error}; install the extra 'wire'") from error
     return is_capture(path)
+
+
+@dataclass(slots=True)
+class LogEnd:
+    """Last bytes of a log: its last timestamp shows how far it goes, whatever that line is."""
+
+    tail: bytes = b""
+    arrival_at: float = 0.0
+
+    def follow(self, blocks: Iterable[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
+        """Yield the blocks of a log, and keep the last bytes."""
+        for data, arrival_at in blocks:
+            self.tail, self.arrival_at = (self.tail + data)[-_TAIL_BYTES:], arrival_at
+            yield data, arrival_at
+
+    def find_time(self, parser: LineParser) -> float | None:
+        """Return the last timestamp (Unix seconds); None for a log without any known line."""
+        if parser.last_at is None:
+            return None
+        for line in reversed(self.tail.splitlines()):
+            stamp = parser.stamper.find(
+                line[:_HEAD_BYTES].decode(errors="replace"), self.arrival_at
+            )
+            if stamp is not None and stamp <= self.arrival_at:
+                return max(stamp, parser.last_at)
+        return parser.last_at
 
 
 def _print_note(text: str) -> None:

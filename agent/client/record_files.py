@@ -89,7 +89,7 @@ def _take(lines: Iterable[bytes], group: str, found: Found) -> None:
             found.malformed += 1
             continue
         found.groups.add(record.group)
-        if record.group == group:
+        if record.group == group or record.kind is SampleKind.AGENT:
             found.records.append(record)
 
 

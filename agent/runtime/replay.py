@@ -8,12 +8,13 @@ a growing stream must not wait for the next signal.
 
 import heapq
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from operator import attrgetter
 
 from agent.sources.base import TICK_S, Tick
 from agent.sources.lines.stream_parser import StreamParser
 from metrics.exporters.points import printable
-from metrics.model.sample import Sample, SampleKind, format_time
+from metrics.model.sample import Sample, SampleKind, Scope, digest, format_time
 from metrics.model.signals import Signal
 from metrics.tracking.merge import PLACEHOLDER_S
 from metrics.tracking.tracker import Tracker
@@ -75,6 +76,35 @@ def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iter
         yield heapq.heappop(pending)[2]
 
 
+@dataclass(slots=True)
+class Watermark:
+    """Latest time in any input: an open rebalance lasts until then."""
+
+    at: float | None = None
+    """Unix seconds."""
+
+    def follow(self, stream: Iterator[Signal | Tick]) -> Iterator[Signal | Tick]:
+        """Yield a stream's events, and note how far they go."""
+        for event in stream:
+            self.at = event.at if self.at is None else max(self.at, event.at)
+            yield event
+
+    @staticmethod
+    def record(at: float) -> Sample:
+        """Return the record of an agent that has read up to ``at``."""
+        ts = format_time(at)
+        return Sample(
+            id=digest(SampleKind.AGENT, "replay", ts),
+            kind=SampleKind.AGENT,
+            ts=ts,
+            cluster="",
+            app="",
+            group="",
+            scope=Scope.APP,
+            source="replay",
+        )
+
+
 def format_text(sample: Sample) -> str:
     """Return a sample as one line of text."""
     reason = f"  {sample.reason}" if sample.reason else ""
@@ -86,6 +116,8 @@ def format_text(sample: Sample) -> str:
 
 def _describe_move(sample: Sample) -> str:
     to = f"{sample.to} {sample.status}"
+    if sample.kind is SampleKind.CHANGE:
+        return " ".join(word for word in (sample.field, sample.after) if word)
     if sample.kind is SampleKind.SIGNAL:  # moved nothing
         return f"at {sample.from_}: noted" if sample.to is None else f"at {sample.from_}: {to}"
     before = "-" if sample.from_ is None else sample.from_

@@ -3,10 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from textwrap import shorten
 
 from aggregation.explain.recommendations import ADVICE, SLOW_MEMBER, UNSEEN
+from aggregation.incidents.answers import IncidentAnswer, answer_of
+from aggregation.incidents.model import Incident
+from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty, Trigger
 from aggregation.rebalances.segments import MemberRef
@@ -58,10 +60,15 @@ class Explanation:
     partitions_moved: int | None
     happened: tuple[GroupRebalance, ...]
     advice: tuple[str, ...]
+    incidents: tuple[IncidentAnswer, ...] = ()
 
 
 def explain(
-    cluster: str, group: str, episodes: Sequence[ExplainedRebalance], until: float | None = None
+    cluster: str,
+    group: str,
+    episodes: Sequence[ExplainedRebalance],
+    until: float | None = None,
+    incidents: Sequence[Incident] = (),
 ) -> Explanation:
     """Explain a group's rebalances, given by their start: all, or the one up to an instant."""
     return Explanation(
@@ -74,6 +81,7 @@ def explain(
         partitions_moved=_moved(episodes),
         happened=tuple(_summarize(each) for each in episodes),
         advice=_advice(episodes),
+        incidents=tuple(answer_of(each) for each in incidents),
     )
 
 
@@ -86,14 +94,36 @@ def choose(
     return [each for each in episodes if each.round.started_at <= until][-1:]
 
 
+def choose_incidents(
+    incidents: Sequence[Incident], last: int, until: float | None
+) -> list[Incident]:
+    """Return the last incidents, or the one that ran at an instant or ended last before it."""
+    if until is None:
+        return list(incidents[-last:])
+    return [each for each in incidents if each.started_at <= until][-1:]
+
+
 def explanations(
-    episodes: Sequence[ExplainedRebalance], last: int, until: float | None
+    episodes: Sequence[ExplainedRebalance],
+    last: int,
+    until: float | None,
+    incidents: Sequence[Incident] = (),
 ) -> list[Explanation]:
     """Return one explanation a cluster and group."""
-    ordered = sorted(episodes, key=lambda each: each.round.ref)
+    of_group = defaultdict[GroupRef, list[ExplainedRebalance]](list)
+    incidents_of = defaultdict[GroupRef, list[Incident]](list)
+    for rebalance in episodes:
+        of_group[rebalance.round.ref].append(rebalance)
+    for incident in incidents:
+        incidents_of[incident.ref].append(incident)
     return [
-        explain(ref.cluster, ref.group, choose(list(found), last, until), until)
-        for ref, found in groupby(ordered, key=lambda each: each.round.ref)
+        explain(
+            *ref,
+            choose(of_group[ref], last, until),
+            until,
+            choose_incidents(incidents_of[ref], last, until),
+        )
+        for ref in sorted(of_group.keys() | incidents_of.keys())
     ]
 
 

@@ -109,7 +109,7 @@ class Fleet:
                 _confirm(row, record)
             case SampleKind.SIGNAL:
                 row.known = True
-            case SampleKind.EPISODE:
+            case _:  # of groups, or of attributes
                 pass
 
     def rows(self, scope: Scope, now: float) -> Iterator[MemberRow]:

@@ -1,16 +1,25 @@
-"""Which pieces of a group's members are one rebalance of the group: pure.
+"""Grouping of members' segments into rebalances of a group: pure, in linear time.
 
-Theory of operation. Pieces that share a generation (an epoch, in the new protocols) are one
-rebalance, whatever the clocks say; so are generations that a member went through without coming to
-rest. Pieces without one go by time: a leave to what it can have begun, a round to what it overlaps.
+Theory of operation. Classic protocol: segments with one generation are one rebalance, in spite of
+different clocks. Generations that one member passed without an end between them are one rebalance,
+and so is a generation without a cause that follows at once: a cooperative follow-up, which not
+every client logs. A segment without a generation goes by time: a leave to the rebalance that it
+can have begun, an unfinished segment to the rebalance that ran when it began. Unfinished segments
+that begin later wait for the next generation: together they are the rebalance that runs now.
 
-Source: semantics.md section 6.
+New protocols: segments that overlap in time, or follow within a heartbeat, are one rebalance.
+
+Source: semantics.md section 6, incidents.md 1a.1.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.segments import MemberRef, Segment, segments
@@ -18,10 +27,12 @@ from metrics.model.sample import Sample, SampleKind, Scope, digest
 from metrics.model.status import RebalanceStatus
 
 NOTICE_S = 4.0
-"""How long a leave takes to reach the others: heartbeat.interval.ms, 3 s by default, and a bit."""
+"""Time until the others notice a leave: heartbeat.interval.ms, 3 s by default, and a margin."""
 EPOCH_NOTICE_S = 6.0
 """The same in the new protocols (group.consumer.heartbeat.interval.ms, 5 s): members go one by one.
 """
+FOLLOW_UP_S = 1.0
+"""A follow-up round begins as soon as its member has revoked: less than one heartbeat."""
 SKEW_S = 600.0
 """Equal generations further apart than this are of two lives of a group."""
 
@@ -35,7 +46,7 @@ class GroupRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceSegments:
-    """The pieces of one rebalance of a group, by their start."""
+    """The segments of one rebalance of a group, by their start."""
 
     ref: GroupRef
     app: str
@@ -44,207 +55,339 @@ class RebalanceSegments:
 
     @property
     def consumers(self) -> tuple[Segment, ...]:
-        """The members' own pieces, without what Streams instances repeat of them."""
-        return tuple(p for p in self.segments if p.scope is Scope.CONSUMER and not p.is_note)
+        """Segments of consumers, without the copies that Streams instances show, without notes."""
+        return tuple(s for s in self.segments if s.scope is Scope.CONSUMER and not s.is_note)
 
     @property
     def started_at(self) -> float:
         """Unix seconds."""
-        return min(p.started_at for p in self.consumers or self.segments)
+        return min(s.started_at for s in self.consumers or self.segments)
 
     @property
     def ended_at(self) -> float:
-        """Unix seconds; of an open one, when it was last heard of."""
-        return max(p.ended_at for p in self.consumers or self.segments)
+        """Unix seconds; of an open rebalance, the present."""
+        return max(s.ended_at for s in self.consumers or self.segments)
 
     @property
     def is_open(self) -> bool:
         """Whether a member is still in it."""
-        return any(p.is_open for p in self.consumers)
+        return any(s.is_open for s in self.consumers)
 
     @property
-    def is_rebalance(self) -> bool:
-        """Whether anybody's status rose: a static member that came back disturbs nobody."""
-        return any(piece.steps for piece in self.consumers)
+    def has_cause(self) -> bool:
+        """Whether a member's status rose."""
+        return any(segment.steps for segment in self.consumers)
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether its one member only got the generation again that it had."""
+        is_alone = len({segment.member for segment in self.consumers}) == 1
+        return is_alone and all(segment.is_repeat for segment in self.consumers)
 
     @property
     def generations(self) -> tuple[int, ...]:
-        """What was synced, in order."""
-        return tuple(sorted(frozenset().union(*(p.generations for p in self.segments))))
+        """Generations that were synced, in order."""
+        return tuple(sorted(frozenset().union(*(s.generations for s in self.segments))))
 
     @property
     def id(self) -> str:
-        """The same however often and by whomever it is computed."""
+        """Stable identifier: the same in every computation."""
         first = self.generations[0] if self.generations else f"{self.started_at:.6f}"
         return digest(*self.ref, "rebalance", first)[:16]
 
 
-def group_segments(records: Iterable[Sample]) -> list[RebalanceSegments]:
-    """Return what happened to all groups that records tell of, by its start.
+@dataclass(slots=True, eq=False)
+class _Island:
+    """Segments of one rebalance while they are collected."""
 
-    Some of it is no rebalance (`Round.is_rebalance`), but tells who is there.
+    segments: list[Segment] = field(default_factory=list)
+    generations: set[int] = field(default_factory=set)
+    started_at: float = float("inf")
+    ended_at: float = float("-inf")
+    """Span of its rounds; empty where it has exits and notes alone."""
+    has_steps: bool = False
+    merged_into: "_Island | None" = None
+
+    @property
+    def root(self) -> "_Island":
+        island = self
+        while island.merged_into is not None:
+            island = island.merged_into
+        return island
+
+    @property
+    def first_at(self) -> float:
+        """Start of its first segment, exits included."""
+        return min(segment.started_at for segment in self.segments)
+
+    @property
+    def last_at(self) -> float:
+        """End of its last segment, exits included."""
+        return max(segment.ended_at for segment in self.segments)
+
+    def add(self, segment: Segment) -> None:
+        self.segments.append(segment)
+        self.generations |= segment.generations
+        self.has_steps = self.has_steps or bool(segment.steps)
+        if segment.is_round:
+            self.started_at = min(self.started_at, segment.started_at)
+            self.ended_at = max(self.ended_at, segment.ended_at)
+
+    def absorb(self, other: "_Island") -> None:
+        self.segments += other.segments
+        self.generations |= other.generations
+        self.has_steps = self.has_steps or other.has_steps
+        self.started_at = min(self.started_at, other.started_at)
+        self.ended_at = max(self.ended_at, other.ended_at)
+        other.merged_into, other.segments = self, []
+
+    def gap_to(self, segment: Segment) -> float:
+        return max(segment.started_at - self.ended_at, self.started_at - segment.ended_at, 0.0)
+
+
+class _Islands:
+    """Islands by start, for lookups by time."""
+
+    def __init__(self, islands: Iterable[_Island]) -> None:
+        self._sorted = sorted(islands, key=lambda island: island.started_at)
+        self._starts = [island.started_at for island in self._sorted]
+        self._ends = list(accumulate((island.ended_at for island in self._sorted), max))
+        # ends of islands up to each: from an index on nothing earlier can overlap
+
+    def overlapping(self, start: float, end: float) -> list[_Island]:
+        """Return the islands that overlap a span, by start."""
+        found, index = list[_Island](), bisect_right(self._starts, end) - 1
+        while index >= 0 and self._ends[index] >= start:
+            if self._sorted[index].ended_at >= start:
+                found.append(self._sorted[index].root)
+            index -= 1
+        return list(dict.fromkeys(reversed(found)))
+
+    def first_from(self, start: float, until: float) -> _Island | None:
+        """Return the first island that starts within a span."""
+        index = bisect_left(self._starts, start)
+        if index < len(self._starts) and self._starts[index] <= until:
+            return self._sorted[index].root
+        return None
+
+    def within(self, start: float, end: float) -> Iterator[_Island]:
+        """Yield the islands that start and end within a span."""
+        for index in range(bisect_left(self._starts, start), bisect_right(self._starts, end)):
+            if self._sorted[index].ended_at <= end:
+                yield self._sorted[index].root
+
+
+def group_segments(records: Iterable[Sample], now: float) -> list[RebalanceSegments]:
+    """Return what happened to all groups up to Unix seconds ``now``, by its start.
+
+    Some of it is no rebalance (`aggregation.rebalances.rebalances`), but shows who is there.
     """
     found = [
-        made
+        rebalance
         for group in _by_group(records).values()
-        for made in _rounds(group)
-        if made.consumers  # a cause that came to nothing is no rebalance
+        for rebalance in _rebalances(group, now)
+        if rebalance.consumers  # a cause without a consequence is no rebalance
     ]
-    return sorted(found, key=lambda made: (made.started_at, made.ref))
+    return sorted(found, key=lambda rebalance: (rebalance.started_at, rebalance.ref))
+
+
+def unify_clusters(records: Iterable[Sample]) -> list[Sample]:
+    """Put records without a cluster into the only known cluster of their group."""
+    records = list(records)
+    known: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if record.cluster:
+            known[record.group].add(record.cluster)
+    only = {group: next(iter(names)) for group, names in known.items() if len(names) == 1}
+    return [
+        record
+        if record.cluster or record.group not in only
+        else msgspec.structs.replace(record, cluster=only[record.group])
+        for record in records
+    ]
+
+
+_OF_MEMBERS = {Scope.CONSUMER, Scope.STREAMS}
+_EVENTS = {SampleKind.TRANSITION, SampleKind.SIGNAL, SampleKind.LOST}
 
 
 def _by_group(records: Iterable[Sample]) -> dict[GroupRef, list[Sample]]:
     groups: dict[GroupRef, dict[str, Sample]] = defaultdict(dict)
     for record in records:
-        of_member = record.scope in {Scope.CONSUMER, Scope.STREAMS}
-        if of_member and record.kind not in {SampleKind.SAMPLE, SampleKind.EPISODE}:
+        if record.scope in _OF_MEMBERS and record.kind in _EVENTS:
             groups[GroupRef(record.cluster, record.group)].setdefault(record.id, record)
     return {ref: list(found.values()) for ref, found in groups.items()}
 
 
-def _rounds(records: list[Sample]) -> list[RebalanceSegments]:
+def _rebalances(records: list[Sample], now: float) -> list[RebalanceSegments]:
     latest = max(records, key=lambda record: record.ts)
     ref = GroupRef(latest.cluster, latest.group)
-    cut = _named([piece for piece in segments(records) if not _is_pending(piece)])
-    put_together = _join if latest.group_type == "classic" else _follow
-    islands = [island for run in _runs(cut) for island in put_together(run)]
+    cut = _name([s for s in segments(records, now) if not (_is_pending(s) or s.is_refused)])
+    collect = _join if latest.group_type == "classic" else _follow
     return [
         RebalanceSegments(
             ref=ref,
             app=latest.app,
             group_type=latest.group_type,
-            segments=tuple(sorted(island, key=lambda piece: piece.started_at)),
+            segments=tuple(sorted(island.segments, key=lambda segment: segment.started_at)),
         )
-        for island in islands
+        for island in collect(cut)
+        if island.segments
     ]
 
 
-def _runs(cut: list[Segment]) -> list[list[Segment]]:
-    """Part pieces, which are by start, where all is quiet for so long that nothing links them.
-
-    It changes no result: it saves comparing each piece with a whole history.
-    """
-    runs: list[list[Segment]] = []
-    until = float("-inf")
-    for piece in cut:
-        if piece.started_at > until + SKEW_S:
-            runs.append([])
-        runs[-1].append(piece)
-        until = max(until, piece.ended_at)
-    return runs
-
-
-def _named(cut: list[Segment]) -> list[Segment]:
+def _name(cut: list[Segment]) -> list[Segment]:
     """Give a member that two agents saw, by its member id, the one name."""
     names: dict[str, MemberRef] = {}
-    for piece in cut:
-        if piece.member_id and piece.scope is Scope.CONSUMER:
-            names.setdefault(piece.member_id, piece.member)
+    for segment in cut:
+        if segment.member_id and segment.scope is Scope.CONSUMER:
+            names.setdefault(segment.member_id, segment.member)
     return [
-        piece
-        if piece.scope is Scope.STREAMS
-        else replace(piece, member=names.get(piece.member_id or "", piece.member))
-        for piece in cut
+        segment
+        if segment.scope is Scope.STREAMS
+        else replace(segment, member=names.get(segment.member_id or "", segment.member))
+        for segment in cut
     ]
 
 
-def _is_pending(piece: Segment) -> bool:
-    """Tell a probing rebalance that is scheduled: raised after the zero, none is going on."""
+def _is_pending(segment: Segment) -> bool:
+    """Check for a scheduled probing rebalance: raised after the zero, none is going on."""
     probing = RebalanceStatus.ASSIGNMENT_PROBING
-    return piece.scope is Scope.STREAMS and piece.steps[:1] != () and piece.steps[0].code is probing
+    is_layer = segment.scope is Scope.STREAMS
+    return is_layer and segment.steps[:1] != () and segment.steps[0].code is probing
 
 
-def _join(cut: list[Segment]) -> list[list[Segment]]:
-    """Put the pieces of a classic group together: by generation, then what has none by time."""
-    found: list[list[Segment]] = []
-    synced = [piece for piece in cut if piece.is_round and piece.generations]
-    others = [piece for piece in cut if piece.is_round and not piece.generations]
-    for piece in synced:
-        _merge(found, piece, [island for island in found if _same_generation(island, piece)])
-    for piece in others:
-        _merge(found, piece, [island for island in found if _overlap(island, piece)])
-    for piece in synced + others:
-        _merge(found, piece, [island for island in found if _spans(piece, island)])
-    for piece in (piece for piece in cut if not piece.is_round):
-        _merge(found, piece, _begun_by(found, piece))
-    return found
+def _join(cut: list[Segment]) -> list[_Island]:
+    """Collect the segments of a classic group: by generation, then the others by time."""
+    synced = [s for s in cut if s.is_round and s.generations and not s.is_open]
+    unfinished = [s for s in cut if s.is_round and (s.is_open or not s.generations)]
+    found = _by_generation(synced)
+    index = _Islands(found)
+    loose = _place_unfinished(unfinished, index)
+    _merge_spanned([*synced, *(s for s in unfinished if not s.is_open)], index)
+    alive = [island for island in [*found, *loose] if island.merged_into is None]
+    alive = _merge_follow_ups(alive)
+    return _place_exits([s for s in cut if not s.is_round], alive)
 
 
-def _follow(cut: list[Segment]) -> list[list[Segment]]:
-    """Put the pieces of a new protocol together: members go one by one, so causes lead."""
-    found: list[list[Segment]] = []
-    for piece in cut:
-        same = [island for island in found if _same_generation(island, piece)]
-        if same or _is_cause(piece):
-            _merge(found, piece, same)
-            continue
-        reached = [
-            i for i in found if max(p.ended_at for p in i) + EPOCH_NOTICE_S >= piece.started_at
-        ]
-        _merge(found, piece, reached[-1:])
-    return found
+def _by_generation(synced: Sequence[Segment]) -> list[_Island]:
+    found: list[_Island] = []
+    latest: dict[int, _Island] = {}
+    for segment in synced:
+        same = [latest[g].root for g in segment.generations if g in latest]
+        near = [island for island in dict.fromkeys(same) if _is_near(island, segment)]
+        island = near[0] if near else _Island()
+        for other in near[1:]:
+            island.absorb(other)
+        if not near:
+            found.append(island)
+        island.add(segment)
+        latest.update(dict.fromkeys(segment.generations, island))
+    return [island for island in found if island.merged_into is None]
 
 
-def _is_cause(piece: Segment) -> bool:
-    return piece.is_exit or any(cause_of(step) for step in piece.steps[:1])
+def _is_near(island: _Island, segment: Segment) -> bool:
+    """Check that a segment is of an island's generation: without a cause it must be near.
 
-
-def _merge(found: list[list[Segment]], piece: Segment, islands: list[list[Segment]]) -> None:
-    """Make one island of some, and of a piece that may be in one of them already."""
-    together = [p for island in islands for p in island]
-    found[:] = [island for island in found if all(island is not other for other in islands)]
-    found.append(together if any(p is piece for p in together) else [*together, piece])
-
-
-def _rounds_of(island: list[Segment]) -> list[Segment]:
-    return [piece for piece in island if piece.is_round]
-
-
-def _same_generation(island: list[Segment], piece: Segment) -> bool:
-    """Tell whether a piece is of an island's generation; one without a cause must be near, too.
-
-    A static member is handed its generation again when it comes back within its session.
+    A static member gets its generation again when it comes back within its session.
     """
-    return any(
-        other.generations & piece.generations
-        and _gap(other, piece) <= (SKEW_S if other.steps and piece.steps else NOTICE_S)
-        for other in island
+    with_cause = island.has_steps and segment.steps
+    return island.gap_to(segment) <= (SKEW_S if with_cause else NOTICE_S)
+
+
+def _place_unfinished(unfinished: Sequence[Segment], index: _Islands) -> list[_Island]:
+    """Add each segment without an end to the rebalance that ran when it began.
+
+    The others wait for a generation that is still to come.
+    """
+    loose: list[_Island] = []
+    for segment in unfinished:
+        until = segment.started_at if segment.is_open else segment.ended_at
+        running = index.overlapping(segment.started_at, until)
+        if running:
+            running[0].add(segment)
+        elif loose and loose[-1].ended_at >= segment.started_at:
+            loose[-1].add(segment)
+        else:
+            loose.append(_Island())
+            loose[-1].add(segment)
+    return loose
+
+
+def _merge_spanned(closed: Sequence[Segment], index: _Islands) -> None:
+    """Merge generations that a member passed without an end between them."""
+    for segment in closed:
+        if not segment.generations:
+            continue
+        overlapping = index.overlapping(segment.started_at, segment.ended_at)
+        own = next((i for i in overlapping if i.generations & segment.generations), None)
+        for island in list(index.within(segment.started_at, segment.ended_at)):
+            if own is not None and island is not own and _precedes(island, own):
+                own.absorb(island)
+
+
+def _precedes(island: _Island, other: _Island) -> bool:
+    return not island.generations or max(island.generations) + 1 == min(other.generations)
+
+
+def _merge_follow_ups(islands: list[_Island]) -> list[_Island]:
+    """Merge a generation without a cause into the one that it follows at once."""
+    islands.sort(key=lambda island: island.started_at)
+    for before, island in pairwise(islands):
+        base = before.root
+        if _follows(island, base):
+            base.absorb(island)
+    return [island for island in islands if island.merged_into is None]
+
+
+def _follows(island: _Island, base: _Island) -> bool:
+    if not (island.generations and base.generations):
+        return False
+    at_once = 0.0 <= island.started_at - base.ended_at <= FOLLOW_UP_S
+    return (
+        at_once
+        and min(island.generations) == max(base.generations) + 1
+        and not any(cause_of(step) for s in island.segments for step in s.steps)
+        and {s.member.key for s in island.segments} <= {s.member.key for s in base.segments}
     )
 
 
-def _gap(one: Segment, other: Segment) -> float:
-    return max(one.started_at - other.ended_at, other.started_at - one.ended_at, 0.0)
+def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Island]:
+    """Add each leave to the rebalance that it began, or else to the one that it fell into."""
+    index, alone = _Islands(islands), list[_Island]()
+    for segment in exits:
+        begun = index.first_from(segment.started_at, segment.ended_at + NOTICE_S)
+        running = index.overlapping(segment.started_at, segment.ended_at)
+        if begun is not None:
+            begun.add(segment)
+        elif running:
+            running[0].add(segment)
+        elif alone and alone[-1].last_at + NOTICE_S >= segment.started_at:
+            alone[-1].add(segment)
+        else:
+            alone.append(_Island())
+            alone[-1].add(segment)
+    return islands + alone
 
 
-def _overlap(island: list[Segment], piece: Segment) -> bool:
-    return any(
-        other.started_at <= piece.ended_at and piece.started_at <= other.ended_at
-        for other in _rounds_of(island)
-    )
+def _follow(cut: list[Segment]) -> list[_Island]:
+    """Collect the segments of a new protocol: members go one by one, so causes lead."""
+    found: list[_Island] = []
+    recent: list[_Island] = []
+    latest: dict[int, _Island] = {}
+    for segment in cut:
+        at = segment.started_at
+        recent = [island for island in recent if island.last_at + EPOCH_NOTICE_S >= at]
+        same = [latest[g] for g in segment.generations if g in latest and latest[g] in recent]
+        joined = same or ([] if _is_cause(segment) else recent[-1:])
+        if not joined:
+            joined = [_Island()]
+            found += joined
+            recent += joined
+        joined[0].add(segment)
+        latest.update(dict.fromkeys(segment.generations, joined[0]))
+    return found
 
 
-def _spans(piece: Segment, island: list[Segment]) -> bool:
-    """Tell whether a member was under way all the while: what began then is not over for it."""
-    if any(other is piece for other in island):
-        return True
-    within = [other for other in _rounds_of(island) if other.scope is piece.scope]
-    return bool(within) and all(
-        piece.started_at <= other.started_at and other.ended_at <= piece.ended_at
-        for other in within
-    )
-
-
-def _begun_by(found: list[list[Segment]], piece: Segment) -> list[list[Segment]]:
-    """Return the rebalance that a leave began, or else the one that it fell into."""
-    until = piece.ended_at + NOTICE_S
-    starts = [(min((p.started_at for p in _rounds_of(i)), default=None), i) for i in found]
-    begun = [(at, i) for at, i in starts if at is not None and piece.started_at <= at <= until]
-    if begun:
-        return [min(begun, key=lambda start: start[0])[1]]
-    running = [island for island in found if _overlap(island, piece)]
-    alone = [
-        island
-        for (at, island) in starts
-        if at is None and island[0].started_at <= piece.started_at <= island[-1].ended_at + NOTICE_S
-    ]
-    return (running or alone)[:1]
+def _is_cause(segment: Segment) -> bool:
+    return segment.is_exit or any(cause_of(step) for step in segment.steps[:1])

@@ -20,7 +20,12 @@ from aggregation.rebalances.departures import (
     classify,
     departures,
 )
-from aggregation.rebalances.grouping import GroupRef, RebalanceSegments, group_segments
+from aggregation.rebalances.grouping import (
+    GroupRef,
+    RebalanceSegments,
+    group_segments,
+    unify_clusters,
+)
 from aggregation.rebalances.inspection_findings import (
     Finding,
     assign_findings,
@@ -68,6 +73,11 @@ class ExplainedRebalance:
     trigger: Trigger
     straggler: Straggler | None
     departures: tuple[Departure, ...]
+    arrivals: tuple[Arrival, ...] = ()
+    absent: tuple[MemberRef, ...] = ()
+    """Members that were there before and took no part, though their agents live."""
+    is_rebalance: bool = True
+    """False: a member only got its generation again, which others do not notice."""
     caused_by: str | None = None
     """The id of the rebalance that this one follows from."""
     findings: tuple[Finding, ...] = ()
@@ -127,10 +137,12 @@ class _Group:
     came_back: set[tuple[str, MemberRef]] = field(default_factory=set)
     """Members that went in a rebalance, and were back themselves: nobody took their place."""
     last: str | None = None
+    generation: int = -1
+    """The highest that was synced."""
 
 
 def explain_rebalances(
-    records: Iterable[Sample], watermark: Watermark | None = None
+    records: Iterable[Sample], watermark: Watermark | None = None, now: float | None = None
 ) -> list[ExplainedRebalance]:
     """Return the rebalances of all groups, explained, by their start.
 
@@ -138,13 +150,14 @@ def explain_rebalances(
     is up to its last record, periodic samples too, or ``told_to`` knows more. A member is missed
     only where its agent had told all of it: what it saw may still be on its way.
     """
-    records = list(records)
+    records = unify_clusters(records)
     heard = _last_records(records)
     if watermark is not None:
         heard = {agent: max(at, watermark(agent)) for agent, at in heard.items()}
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
-    found = [_explain(made, groups[made.ref], heard) for made in group_segments(records)]
-    rebalances = [each for each in found if each.round.is_rebalance]
+    now = max(heard.values(), default=0.0) if now is None else now
+    found = [_explain(made, groups[made.ref], heard) for made in group_segments(records, now)]
+    rebalances = [each for each in found if each.is_rebalance]
     told = [_in_hindsight(each, groups[each.round.ref]) for each in rebalances]
     return _add_findings(told, read_findings(records))
 
@@ -176,18 +189,34 @@ def _last_records(records: Iterable[Sample]) -> dict[str, float]:
 def _explain(
     made: RebalanceSegments, group: _Group, heard: Mapping[str, float]
 ) -> ExplainedRebalance:
-    absent = _absent(made, group, heard)
-    trigger = find_seen_trigger(made) or infer_root_cause(made, absent, frozenset(group.present))
+    is_rebalance = _is_rebalance(made, group)
+    absent = _absent(made, group, heard) if is_rebalance else []
+    trigger = find_seen_trigger(made) or infer_root_cause(
+        made,
+        absent,
+        frozenset(group.present),
+        is_next=min(made.generations, default=0) in {1, group.generation + 1},
+    )
     went = [d for d in departures(made, absent) if not _is_told(d, group)]
     episode = ExplainedRebalance(
         round=made,
         trigger=trigger,
         straggler=straggler(made, absent),
         departures=tuple(went),
+        arrivals=tuple(arrivals(made)),
+        absent=tuple(absent),
+        is_rebalance=is_rebalance,
         caused_by=_caused_by(trigger, group),
     )
     _remember(episode, group)
     return episode
+
+
+def _is_rebalance(made: RebalanceSegments, group: _Group) -> bool:
+    """Check that the group rebalanced: a member's status rose, or a generation is new."""
+    if made.has_cause:
+        return not made.is_repeat
+    return made.group_type == "classic" and max(made.generations, default=-1) > group.generation
 
 
 def _absent(made: RebalanceSegments, group: _Group, heard: Mapping[str, float]) -> list[MemberRef]:
@@ -195,7 +224,7 @@ def _absent(made: RebalanceSegments, group: _Group, heard: Mapping[str, float]) 
 
     Only the classic protocol makes every member take part.
     """
-    if made.group_type != "classic" or made.is_open or not made.is_rebalance:
+    if made.group_type != "classic" or made.is_open:
         return []
     took_part = {piece.member.key for piece in made.segments}
     if not made.generations and len({piece.member.key for piece in made.consumers}) == 1:
@@ -233,8 +262,9 @@ def _remember(episode: ExplainedRebalance, group: _Group) -> None:
     made = episode.round
     _note_the_stale(made, group)
     group.came += [a for a in arrivals(made) if a.member.key not in group.away]
-    if made.is_rebalance:
+    if episode.is_rebalance:
         group.last = made.id
+    group.generation = max(group.generation, *made.generations, -1)
     for departure in episode.departures:
         group.present.pop(departure.member.key, None)
         if departure.kind in _GONE_FOR_A_WHILE:

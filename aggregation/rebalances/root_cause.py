@@ -25,7 +25,7 @@ MIN_WAIT_S = 1.0
 """Less is the heartbeats' own jitter: nobody is called slow for it."""
 
 
-_ADMINS = {SourceKind.WIRE, SourceKind.BROKER_LOG}
+ADMIN_SOURCES = {SourceKind.WIRE, SourceKind.BROKER_LOG}
 """Sources that see an admin remove a member; its reason is in the admin's words."""
 
 
@@ -78,19 +78,29 @@ def find_seen_trigger(made: RebalanceSegments) -> Trigger | None:
 def removal_of(made: RebalanceSegments, member: MemberRef) -> Step | None:
     """Return the admin's leave that removed a member, if one was seen."""
     notes = (note for piece in made.segments for note in piece.notes)
-    return next((n for n in notes if n.member == member and n.source in _ADMINS and n.reason), None)
+    return next(
+        (n for n in notes if n.member == member and n.source in ADMIN_SOURCES and n.reason), None
+    )
 
 
 def infer_root_cause(
-    made: RebalanceSegments, absent: Collection[MemberRef], before: Collection[tuple[str, ...]]
+    made: RebalanceSegments,
+    absent: Collection[MemberRef],
+    before: Collection[tuple[str, ...]],
+    *,
+    is_next: bool,
 ) -> Trigger:
     """Return the trigger where no cause was seen.
 
-    ``before`` are the keys of the members that were there; ``absent`` those that took no part.
+    ``before`` are the keys of the members that were there; ``absent`` those that took no part. The
+    generation ``is_next`` if the one before was seen: a member that was not in it is new.
     """
-    joined = {p.member for p in made.consumers if not p.steps and not p.is_exit}
-    if len(joined) == 1:
-        member = next(iter(joined))
+    with_steps = {s.member for s in made.consumers if s.steps}
+    rounds = (s for s in made.consumers if not s.is_exit and s.member not in with_steps)
+    joined = {segment.member: segment for segment in rounds}
+    new = [member for member in joined if member.key not in before] if is_next else []
+    if new or (len(joined) == 1 and made.has_cause and is_next):
+        member = min(new or joined, key=lambda each: joined[each].started_at)
         return Trigger(
             certainty=Certainty.INFERRED,
             at=made.started_at,

@@ -1,23 +1,26 @@
-"""Members' records, cut into what each has to do with one rebalance of its group: pure.
+"""Segments of members' episodes, each with its part in one rebalance of its group: pure.
 
-Theory of operation. The records of a member give its episodes. An episode is cut into *pieces*: the
-round in which it gets its assignment, and, where it left or was dropped, the moment at which it
-went: that one belongs to the rebalance of those who stay.
+Theory of operation. The records of a member give its episodes. An episode is cut into *segments*:
+the round in which it gets its assignment, and, where it left or was dropped, the moment at which it
+went, which belongs to the rebalance of those who stay. An open episode lasts until now.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
+from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
 
 DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
+_OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
+_MOVES = {SampleKind.TRANSITION, SampleKind.LOST}
 
 
 class MemberRef(NamedTuple):
-    """A member as people know it."""
+    """Names of a member, as people know it."""
 
     client_id: str
     host: str = ""
@@ -25,7 +28,7 @@ class MemberRef(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What stays the same over restarts: a static member may come back by another name."""
+        """Identity over restarts: a static member may come back under another client id."""
         own = self.group_instance_id
         return (self.client_id, self.host) if own is None else (own,)
 
@@ -39,7 +42,7 @@ class Step:
     scope: Scope
     before: RebalanceStatus
     code: RebalanceStatus
-    """NONE: no code of anybody's, such as an admin's leave."""
+    """NONE: a cause without a code, such as an admin's leave."""
     reason: str | None = None
     masked: bool = False
     """Recorded, and hidden behind a higher status."""
@@ -48,104 +51,137 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """What one member has to do with one rebalance of its group. Instants are Unix seconds."""
+    """One member's part in one rebalance of its group. Instants are Unix seconds."""
 
     member: MemberRef
     scope: Scope
     started_at: float
     ended_at: float
-    """Of an open piece: when it was last heard of."""
+    """Of an open segment: now."""
     steps: tuple[Step, ...]
     generations: frozenset[int] = frozenset()
     is_open: bool = False
     is_exit: bool = False
     """The member went: it is out of the group from then on."""
+    is_out: bool = False
+    """Of an exit: the member was dropped and is not back."""
     outcome: Outcome | None = None
     notes: tuple[Step, ...] = ()
-    """What was told of it that is nobody's code."""
+    """Reports about the member without a code."""
     is_note: bool = False
     """A recorded cause without an episode, such as an admin's leave."""
     joined_at: float | None = None
-    """When it last asked to join, where that was seen."""
+    """Time of the last join request, where it was seen."""
     gained: int | None = None
-    """How many partitions moved to it, where that was seen."""
+    """Number of partitions that moved to it, where that was seen."""
+    is_repeat: bool = False
+    """Its sync repeated the generation that it had: nobody else rebalanced."""
     member_id: str | None = None
+    protocol_type: str | None = None
     agent: str = ""
+    source: str = ""
 
     @property
     def is_round(self) -> bool:
         """Whether the member got, or waited for, an assignment."""
         return not self.is_exit and not self.is_note
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the coordinator refused its join: no one else has to rebalance for it."""
+        by_broker = self.source == SourceKind.BROKER_LOG  # there it is a member that was removed
+        return self.outcome is Outcome.FAILED and not by_broker
 
-def segments(records: Sequence[Sample]) -> list[Segment]:
-    """Cut the records of one group into pieces, by their start."""
+
+def segments(records: Sequence[Sample], now: float) -> list[Segment]:
+    """Cut the records of one group into segments, by their start; ``now`` is Unix seconds."""
     chains: dict[tuple[object, ...], list[Sample]] = defaultdict(list)
-    marks: list[Segment] = []
+    notes: list[Segment] = []
     for record in records:
         if record.episode is None:
-            marks += _mark(record)
+            notes += _note(record)
         else:
             chains[record.scope, record.client_id, record.episode].append(record)
-    found = [piece for chain in chains.values() for piece in _cut(chain)] + marks
-    return sorted(found, key=lambda piece: (piece.started_at, piece.member.key, piece.scope))
+    found = [segment for chain in chains.values() for segment in _cut(chain, now)] + notes
+    return sorted(
+        found, key=lambda segment: (segment.started_at, segment.member.key, segment.scope)
+    )
 
 
-def _mark(record: Sample) -> list[Segment]:
-    """Return what was recorded outside any episode: an admin's leave, a join without a cause."""
+def _note(record: Sample) -> list[Segment]:
+    """Return a record outside any episode: an admin's leave, a refusal, a join without a cause."""
     if record.kind is not SampleKind.SIGNAL:
         return []
     step = _step(record)
     joined = record.reason == UNEXPLAINED
+    refused = record.outcome is Outcome.FAILED
     return [
         Segment(
             member=step.member,
             scope=record.scope,
             started_at=step.at,
             ended_at=step.at,
-            steps=() if joined else (step,),
+            steps=() if joined or refused else (step,),
             notes=(step,) if record.to is None and not joined else (),
             generations=_known(record.generation) if joined else frozenset(),
-            outcome=Outcome.SYNCED if joined else None,
+            outcome=Outcome.SYNCED if joined else record.outcome,
             is_note=not joined,
             member_id=record.member_id,
             agent=record.agent,
+            source=record.source,
         )
     ]
 
 
-def _cut(chain: list[Sample]) -> list[Segment]:
-    """Return the pieces of one episode: how it went, and the round that ended it."""
+def _cut(chain: list[Sample], now: float) -> list[Segment]:
+    """Return the segments of one episode: how it went, and the round that ended it."""
     chain.sort(key=_order)
-    moves = [record for record in chain if record.kind is not SampleKind.SIGNAL]
+    moves = [record for record in chain if record.kind in _MOVES]
     if not moves:
-        return [piece for record in chain for piece in _mark(record)]
-    steps = tuple(_step(record) for record in chain if record.to)
-    notes = [each for each in chain if each.kind is SampleKind.SIGNAL and each.to is None]
+        return [segment for record in chain for segment in _note(record)]
     last = moves[-1]
+    is_open = last.kind is SampleKind.TRANSITION and bool(last.to)
     whole = Segment(
         member=_member(last),
         scope=last.scope,
         started_at=parse_time(moves[0].ts),
-        ended_at=parse_time(last.ts),
-        steps=steps,
-        notes=tuple(_step(record) for record in notes if record.reason != UNEXPLAINED),
-        generations=_generations(moves),
-        is_open=last.kind is SampleKind.TRANSITION and bool(last.to),
+        ended_at=max(now, parse_time(last.ts)) if is_open else parse_time(last.ts),
+        steps=tuple(_step(record) for record in chain if record.to),
+        notes=_notes(chain),
+        generations=frozenset() if is_open else _generations(moves),
+        is_open=is_open,
         outcome=last.outcome,
-        joined_at=_joined_at(moves),
+        joined_at=_joined_at(chain),
         gained=last.gained,
+        is_repeat=_is_repeat(moves),
         member_id=last.member_id,
+        protocol_type=last.protocol_type,
         agent=last.agent,
+        source=last.source,
     )
+    dropped = next((s for s in whole.steps if s.code is DROPPED_GROUP and not s.masked), None)
+    if dropped is not None:
+        return _split_drop(whole, dropped)
     if last.outcome is Outcome.LEFT:
         return [replace(whole, is_exit=True, generations=frozenset())]
-    dropped = next((s for s in steps if s.code is DROPPED_GROUP and not s.masked), None)
-    return [whole] if dropped is None else _split_drop(whole, dropped)
+    return [whole]
+
+
+def _notes(chain: Iterable[Sample]) -> tuple[Step, ...]:
+    return tuple(
+        _step(record)
+        for record in chain
+        if record.kind is SampleKind.SIGNAL and record.to is None and record.reason != UNEXPLAINED
+    )
 
 
 def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
     """Cut an episode at the poll interval's end: from there on its member is out of the group."""
+    later = (step for step in whole.steps if step.at > dropped.at)
+    after = tuple(step for step in later if step.code is not DROPPED_GROUP)  # a second line
+    joined_at = _later(whole.joined_at, dropped.at)
+    came_at = after[0].at if after else joined_at
+    is_back = whole.outcome is Outcome.SYNCED or (whole.is_open and came_at is not None)
     went = replace(
         whole,
         ended_at=dropped.at,
@@ -153,42 +189,47 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
         generations=frozenset(),
         is_exit=True,
         is_open=False,
+        is_out=whole.is_open and not is_back,
         outcome=None,
         joined_at=None,
     )
-    if whole.outcome is not Outcome.SYNCED:
+    if not is_back:
         return [went]
-    later = (step for step in whole.steps if step.at > dropped.at)
-    after = tuple(step for step in later if step.code is not DROPPED_GROUP)  # it says so again
-    came_at = after[0].at if after else whole.joined_at
     came = dropped if not after else replace(after[0], masked=False)
-    return [
-        went,
-        replace(
-            whole,
-            started_at=whole.ended_at if came_at is None else came_at,
-            steps=(replace(came, at=came_at or whole.ended_at), *after[1:]),
-        ),
-    ]
+    back_at = whole.ended_at if came_at is None else came_at
+    steps = (replace(came, at=back_at), *after[1:])
+    return [went, replace(whole, started_at=back_at, steps=steps, joined_at=joined_at)]
+
+
+def _later(at: float | None, than: float) -> float | None:
+    return None if at is None or at < than else at
 
 
 def _generations(moves: list[Sample]) -> frozenset[int]:
-    """Return what was synced within an episode: its start still tells the generation before.
+    """Return the generations synced within an episode: its start shows the one before.
 
-    One that ends in the generation in which it began tells nothing: a follower's idle rejoin, or a
+    One that ends in the generation in which it began shows none: a follower's idle rejoin, or a
     member of a new protocol whose epoch rises only after it has given its partitions up.
     """
-    told = frozenset(m.generation for m in moves if m.generation is not None)
-    return told - _known(moves[0].generation)
+    seen = frozenset(m.generation for m in moves if m.generation is not None)
+    return seen - _known(moves[0].generation)
+
+
+def _is_repeat(moves: list[Sample]) -> bool:
+    first, last = moves[0].generation, moves[-1].generation
+    is_synced = last is not None and moves[-1].outcome is Outcome.SYNCED
+    is_member = all(record.to not in _OUTSIDE for record in moves)
+    return moves[0].group_type == "classic" and is_synced and is_member and first == last
 
 
 def _known(generation: int | None) -> frozenset[int]:
     return frozenset() if generation is None else frozenset({generation})
 
 
-def _joined_at(moves: list[Sample]) -> float | None:
-    told = [m.joined_ts for m in moves if m.joined_ts is not None]
-    return parse_time(told[-1]) if told else None
+def _joined_at(chain: Iterable[Sample]) -> float | None:
+    """Return the time of the last join request: reported with the sync, or when it was sent."""
+    joins = [record.joined_ts for record in chain if record.joined_ts is not None]
+    return parse_time(joins[-1]) if joins else None
 
 
 def _step(record: Sample) -> Step:
@@ -209,5 +250,5 @@ def _member(record: Sample) -> MemberRef:
 
 
 def _order(record: Sample) -> tuple[str, int, int]:
-    # at one instant a status rises or falls to 0 at last
+    # at one instant the fall to 0 comes last
     return record.ts, record.seq, record.to or len(RebalanceStatus)

@@ -33,6 +33,13 @@ class SampleKind(StrEnum):
     SIGNAL = "signal"
     LOST = "lost"
     EPISODE = "episode"
+    CHANGE = "change"
+    """An attribute of a member or group changed: ``subject``, ``field``, ``before``, ``after``."""
+    INCIDENT = "incident"
+    ANNOTATION = "annotation"
+    """A marker that a user or a deploy posted."""
+    AGENT = "agent"
+    """Life of an agent: its start, its stop, and how far it has read (``ts``)."""
 
 
 class Scope(StrEnum):
@@ -45,7 +52,7 @@ class Scope(StrEnum):
 
 
 class Outcome(StrEnum):
-    """End of an episode; only on a transition to 0."""
+    """End of an episode: on a transition to 0. FAILED too on the signal of a refused join."""
 
     SYNCED = "synced"
     LEFT = "left"
@@ -80,13 +87,18 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}
     episode: str | None = None
     outcome: Outcome | None = None
     joined_ts: str | None = None
-    """On a transition by a sync: time of the last join request, if a source reported it."""
+    """On a transition by a sync, and on the change that reports it: time of the join request."""
     gained: int | None = None
     """On the same transition: number of partitions or tasks that moved to it; None: not known.
     On a group's signal, from inspection: number of those that another member has now.
     """
     lag: int | None = None
     """On a group's signal, from inspection, and on its episode: records it is behind."""
+    subject: str | None = None
+    """On a change: what changed, ``member`` or ``group``."""
+    field: str | None = None
+    before: str | None = None
+    after: str | None = None
     source: str
 
 

@@ -11,6 +11,7 @@ from sys import intern
 from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from metrics.model.sample import (
     Outcome,
@@ -200,6 +201,26 @@ class Track(
             joined_ts=self._format_joined_at(outcome),
             gained=self.gained if outcome is Outcome.SYNCED else None,
             source=self.source,
+        )
+
+    def record_change(
+        self,
+        field: str,
+        before: str | None,
+        after: str | None,
+        at: float,
+        joined_ts: str | None = None,
+    ) -> Sample:
+        """Return a record of a changed attribute of the member."""
+        sample = self.record(SampleKind.CHANGE, at, from_=None, to=None)
+        return replace(
+            sample,
+            id=digest(sample.id, field, after),
+            subject="member",
+            field=field,
+            before=before,
+            after=after,
+            joined_ts=joined_ts,
         )
 
     def clock(self, at: float) -> float:

@@ -6,7 +6,7 @@ Sources: KAFKA-12472 for the two rules; semantics.md sections 2 and 3 for the en
 from collections import Counter
 from typing import assert_never
 
-from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind
+from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, format_time
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import transition
@@ -42,11 +42,13 @@ class Transitions:
             case SignalKind.LEAVE:
                 return self._leave(consumer, signal)
             case SignalKind.FAIL:
-                return self._settle(consumer, signal, Outcome.FAILED)
+                return self._refuse(consumer, signal) + self._settle(
+                    consumer, signal, Outcome.FAILED
+                )
             case SignalKind.JOIN:
                 consumer.joining = consumer.track.status is NONE
                 consumer.track.joined_at = signal.at
-                return []
+                return self._report_join(consumer.track, signal.at)
             case SignalKind.NOTE:
                 return [self.note(consumer.track, signal.status or None, signal.at, signal.reason)]
             case SignalKind.SEEN:
@@ -55,10 +57,29 @@ class Transitions:
                 assert_never(signal.kind)
 
     def note(
-        self, track: Track, status: RebalanceStatus | None, at: float, reason: str | None
+        self,
+        track: Track,
+        status: RebalanceStatus | None,
+        at: float,
+        reason: str | None,
+        outcome: Outcome | None = None,
     ) -> Sample:
         """Record a cause that changes nothing."""
-        return track.record(SampleKind.SIGNAL, at, from_=track.status, to=status, reason=reason)
+        return track.record(
+            SampleKind.SIGNAL, at, from_=track.status, to=status, reason=reason, outcome=outcome
+        )
+
+    def _report_join(self, track: Track, at: float) -> list[Sample]:
+        """Record that a member of a running rebalance has joined: the others wait for the rest."""
+        if track.status is NONE:
+            return []
+        return [track.record_change("joined", None, None, at, joined_ts=format_time(at))]
+
+    def _refuse(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        """Record a refused join that ends no episode."""
+        if consumer.track.status is not NONE or signal.reason is None:
+            return []
+        return [self.note(consumer.track, None, signal.at, signal.reason, Outcome.FAILED)]
 
     def expire(self, consumer: Consumer, now: float) -> list[Sample]:
         """Drop what nothing has confirmed in time."""

@@ -77,8 +77,9 @@ def signals(
     sessions = TcpSessions(counts, patience=_PATIENCE_PACKETS)
     interpreter = GroupDecoder(cluster, counts)
     captures = [_report_failure(packets(path, counts), failed) for path in paths]
-    ticked_at, requests = 0.0, 0
+    ticked_at, last_at, requests = 0.0, 0.0, 0
     for packet in heapq.merge(*captures, key=attrgetter("at")):
+        last_at = max(last_at, packet.at)
         segment = read_segment(packet.link_type, packet.data)
         if segment is None:
             counts["link_type"] += not is_known_link(packet.link_type)
@@ -92,6 +93,8 @@ def signals(
     for event in sessions.flush():
         requests += isinstance(event, DecodedRequest)
         yield from decode_safely(interpreter, event)
+    if last_at:
+        yield Tick(last_at)
     return requests
 
 

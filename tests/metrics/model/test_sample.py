@@ -70,7 +70,8 @@ class TestCodec:
             b'"client_id":"c1","member_id":"c1-m","group_instance_id":null,"host":"h","from":0,'
             b'"to":2,"peak":null,"status":"NewMember",'
             b'"reason":"need to re-join with the given member-id","generation":1,"episode":"e",'
-            b'"outcome":null,"joined_ts":null,"gained":null,"lag":null,"source":"logs"}\n'
+            b'"outcome":null,"joined_ts":null,"gained":null,"lag":null,"subject":null,'
+            b'"field":null,"before":null,"after":null,"source":"logs"}\n'
         )
 
     @given(st.text(), st.sampled_from(SampleKind), st.sampled_from([None, *Outcome]))
@@ -254,7 +255,7 @@ def test_sample_is_a_row_of_the_schema() -> None:
     wanted = (
         "schema id kind ts agent seq cluster app group group_type protocol_type scope client_id"
         " member_id group_instance_id host from to peak status reason generation episode outcome"
-        " joined_ts gained lag source"
+        " joined_ts gained lag subject field before after source"
     )
 
     assert [each.encode_name for each in msgspec.structs.fields(Sample)] == wanted.split()

@@ -85,7 +85,7 @@ class TestLaw1OnlyUpwardOrToNone:
                     assert each.status == Status(each.to).label
                 if each.kind is SampleKind.LOST:
                     assert each.from_ == status != 0
-                if each.kind is not SampleKind.SIGNAL:
+                if each.kind in {SampleKind.TRANSITION, SampleKind.LOST}:
                     status = each.to or 0
 
     @given(signal_lists)

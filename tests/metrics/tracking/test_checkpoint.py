@@ -15,6 +15,8 @@ from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker, TrackerState
 from tests.metrics.given import C1, T1, T2, codes, demand, left, raised, run, signal_lists, synced
 
+_MOVES = {SampleKind.TRANSITION, SampleKind.LOST}
+
 CONFIG = StatusConfig(members=3, groups=1)
 
 
@@ -194,7 +196,7 @@ class TestCounts:
     def test_episodes_open_once_and_end_once(self, signals: list[Signal]) -> None:
         episodes = defaultdict[str, list[Sample]](list)
         for each in run(Tracker(StatusConfig()), *signals):
-            if each.episode is not None and each.kind is not SampleKind.SIGNAL:
+            if each.episode is not None and each.kind in _MOVES:
                 episodes[each.episode].append(each)
 
         for chain in episodes.values():

@@ -1,0 +1,119 @@
+"""Causes within one rebalance: what each of its members did, by kind and time. Pure.
+
+Consequences are no causes: CoordinatorRequested (1), the follow-ups of a cooperative assignor, the
+follow-up that Kafka Streams triggers at once (semantics.md 4a and 6).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aggregation.incidents.model import IncidentKind
+from aggregation.rebalances.causes import cause_of
+from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.rebalances.root_cause import ADMIN_SOURCES, Certainty
+from aggregation.rebalances.segments import DROPPED_GROUP, MemberRef, Segment, Step
+from metrics.model.sample import Outcome
+from metrics.model.status import RebalanceStatus
+
+_KINDS = {
+    RebalanceStatus.NEW_MEMBER: IncidentKind.MEMBER_JOINED,
+    RebalanceStatus.UNKNOWN_MEMBER: IncidentKind.SESSION_EXPIRED,
+    RebalanceStatus.STALE_MEMBER: IncidentKind.STALE_MEMBER,
+    RebalanceStatus.DROPPED_GROUP: IncidentKind.POLL_TIMEOUT,
+    RebalanceStatus.USER_REQUESTED: IncidentKind.ENFORCED,
+    RebalanceStatus.METADATA_CHANGED: IncidentKind.METADATA_CHANGED,
+    RebalanceStatus.SUBSCRIPTION_CHANGED: IncidentKind.SUBSCRIPTION_CHANGED,
+    RebalanceStatus.RETRY_ON_ERROR: IncidentKind.COORDINATOR_MOVED,
+    RebalanceStatus.ASSIGNMENT_PROBING: IncidentKind.PROBING,
+    RebalanceStatus.VERSION_PROBING: IncidentKind.VERSION_PROBING,
+    RebalanceStatus.ENDPOINT_UPDATE: IncidentKind.ENDPOINT_UPDATE,
+}
+
+_EXITS = {RebalanceStatus.USER_REQUESTED, DROPPED_GROUP}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One thing that a member did, or that was done to it. ``at`` is Unix seconds."""
+
+    kind: IncidentKind
+    at: float
+    member: MemberRef
+    reason: str | None = None
+    certainty: Certainty = Certainty.SEEN
+    source: str = ""
+
+
+def list_causes(rebalance: ExplainedRebalance) -> list[Cause]:
+    """Return the causes of a rebalance, the earliest first."""
+    found = [cause for segment in rebalance.round.segments for cause in _of_segment(segment)]
+    found += _inferred(rebalance)
+    removed = {c.member for c in found if c.kind is IncidentKind.REMOVED_BY_ADMIN}
+    return sorted(
+        (c for c in found if not (c.member in removed and c.kind is IncidentKind.SESSION_EXPIRED)),
+        key=lambda cause: cause.at,
+    )
+
+
+def find_retries(rebalance: ExplainedRebalance) -> Cause | None:
+    """Return the first join or sync that the coordinator could not serve (9)."""
+    found = (
+        _cause(step, IncidentKind.COORDINATOR_MOVED)
+        for segment in rebalance.round.segments
+        for step in segment.steps
+        if step.code is RebalanceStatus.RETRY_ON_ERROR
+    )
+    return min(found, key=lambda cause: cause.at, default=None)
+
+
+def _of_segment(segment: Segment) -> Iterator[Cause]:
+    for note in segment.notes:
+        if note.source in ADMIN_SOURCES and note.reason and segment.outcome is not Outcome.FAILED:
+            yield _cause(note, IncidentKind.REMOVED_BY_ADMIN)
+    if segment.is_exit:
+        yield _exit(segment)
+    for step in segment.steps:
+        kind = _kind_of(step, segment)
+        if kind is not None:
+            yield _cause(step, kind)
+
+
+def _exit(segment: Segment) -> Cause:
+    last = segment.steps[-1] if segment.steps else None
+    is_left = segment.outcome is Outcome.LEFT
+    return Cause(
+        kind=IncidentKind.MEMBER_LEFT if is_left else IncidentKind.POLL_TIMEOUT,
+        at=segment.ended_at,
+        member=segment.member,
+        reason=None if last is None else last.reason,
+        source=segment.source,
+    )
+
+
+def _kind_of(step: Step, segment: Segment) -> IncidentKind | None:
+    code = cause_of(step)
+    if code is None or (
+        segment.is_exit and code in {RebalanceStatus.USER_REQUESTED, DROPPED_GROUP}
+    ):
+        return None
+    if code is RebalanceStatus.METADATA_CHANGED and segment.protocol_type == "connect":
+        return IncidentKind.TASK_CONFIGURATION
+    return _KINDS[code]
+
+
+def _inferred(rebalance: ExplainedRebalance) -> Iterator[Cause]:
+    """Yield a new member that nothing made visible but its join."""
+    trigger = rebalance.trigger
+    is_new = trigger.code is RebalanceStatus.NEW_MEMBER
+    if trigger.certainty is Certainty.INFERRED and trigger.member is not None and is_new:
+        yield Cause(
+            kind=IncidentKind.MEMBER_JOINED,
+            at=trigger.at,
+            member=trigger.member,
+            reason=trigger.reason,
+            certainty=Certainty.INFERRED,
+        )
+
+
+def _cause(step: Step, kind: IncidentKind) -> Cause:
+    return Cause(kind=kind, at=step.at, member=step.member, reason=step.reason, source=step.source)

@@ -1,0 +1,407 @@
+"""Detection of incidents: each rebalance of a group is added to the incident it follows from. Pure.
+
+Theory of operation. Rebalances come in the order of time. The root of a rebalance is the earliest
+cause in it that is no consequence. It begins a new incident, unless it is the return of a member
+that an earlier incident dropped, expired or removed, half of a restart, part of a rollout or crash
+loop, or a follow-up that an earlier one announced. So kinds rise: a leave is `member_left` until a
+successor comes, then `restart`, then `rollout`. Other causes in the same rebalance are its
+departures, or stand in `also`.
+
+Source: incidents.md 1a and 2.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from aggregation.incidents.causes import Cause, find_retries, list_causes
+from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
+from aggregation.incidents.places import place_key, replaces
+from aggregation.incidents.waiting import find_waits
+from aggregation.rebalances.departures import Departure, DepartureKind
+from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
+from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.sample import Outcome
+from metrics.model.status import RebalanceStatus
+
+RESTART_S = 600.0
+"""A successor that comes this soon makes a departure a restart; so it links rollouts and loops."""
+SURGE_S = 120.0
+"""So does one that came this soon before it."""
+STOP_S = 60.0
+"""All members that stop within this are one incident."""
+FOLLOW_S = 60.0
+"""A leader notices a changed subscription's topics within this (metadata is asked for at once)."""
+LOOP_COUNT = 3
+EFFECT_SLACK_S = 1.0
+"""Two sources' times of one event differ by less; a cause that is later did not begin it."""
+
+_MODES = {
+    DepartureKind.LEFT: DepartureMode.LEFT,
+    DepartureKind.ROLLOUT: DepartureMode.LEFT,
+    DepartureKind.SCALE_DOWN: DepartureMode.LEFT,
+    DepartureKind.DROPPED: DepartureMode.DROPPED,
+    DepartureKind.EXPIRED: DepartureMode.EXPIRED,
+    DepartureKind.REMOVED: DepartureMode.REMOVED,
+}
+_FOLLOW_UPS = {
+    IncidentKind.PROBING,
+    IncidentKind.VERSION_PROBING,
+    IncidentKind.ENDPOINT_UPDATE,
+}
+_RETURNS = {
+    IncidentKind.MEMBER_JOINED,
+    IncidentKind.SESSION_EXPIRED,
+    IncidentKind.STALE_MEMBER,
+    IncidentKind.POLL_TIMEOUT,
+    IncidentKind.SUBSCRIPTION_CHANGED,
+}
+_RESTARTS = {IncidentKind.RESTART, IncidentKind.ROLLOUT, IncidentKind.CRASH_LOOP}
+_MERGED = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
+"""Several in a row are one incident while their rebalances overlap."""
+_DEPARTURES = {
+    IncidentKind.MEMBER_LEFT,
+    IncidentKind.POLL_TIMEOUT,
+    IncidentKind.REMOVED_BY_ADMIN,
+    IncidentKind.SESSION_EXPIRED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Away:
+    """A member that went and is not back."""
+
+    member: MemberRef
+    how: DepartureMode
+    at: float
+    draft: Draft
+
+
+@dataclass(slots=True)
+class GroupHistory:
+    """What is known of one group between two of its rebalances."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
+    arrived_at: dict[tuple[str, ...], float] = field(default_factory=dict)
+    away: dict[tuple[str, ...], _Away] = field(default_factory=dict)
+    steps: dict[tuple[str, ...], list[tuple[float, Draft]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """Departures by place, for crash loops."""
+    restart: Draft | None = None
+    """The latest restart or rollout."""
+
+    def add(self, rebalance: ExplainedRebalance) -> None:
+        """Add the next rebalance to the incident that it follows from."""
+        causes = list_causes(rebalance)
+        returns = {cause: away for cause in causes if (away := self._find_away(cause))}
+        roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
+        draft = self._find_draft(roots, returns) or self._begin(rebalance, roots)
+        draft.rebalances.append(rebalance)
+        draft.sources |= {segment.source for segment in rebalance.round.segments} - {""}
+        draft.waits += find_waits(rebalance, self.present.values())
+        self._depart(rebalance, draft, causes, returns)
+        for cause, away in returns.items():
+            self._return(away, cause.member, cause.at)
+        self._bring_back_at_once(rebalance)
+        self._note_surges(roots, draft)
+        self._update(rebalance)
+        if not self.present and not rebalance.round.is_open:
+            self._merge_stop()
+
+    def _find_roots(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
+        """Return the causes that can have begun a rebalance: none is later than its effect."""
+        effects = [
+            step.at
+            for segment in rebalance.round.consumers
+            for step in segment.steps
+            if step.code is RebalanceStatus.COORDINATOR_REQUESTED
+        ]
+        until = min(effects, default=float("inf")) + EFFECT_SLACK_S
+        if not any(cause.at <= until for cause in causes):
+            causes = [*self._infer_joins(rebalance), *causes]
+        return causes if any(cause.at <= until for cause in causes[:1]) else []
+
+    def _infer_joins(self, rebalance: ExplainedRebalance) -> list[Cause]:
+        """Return the joins of members that were not there before, where no line shows why."""
+        return [
+            Cause(
+                kind=IncidentKind.MEMBER_JOINED,
+                at=rebalance.round.started_at,
+                member=segment.member,
+                reason="it joined without a visible cause",
+                certainty=Certainty.INFERRED,
+            )
+            for segment in rebalance.round.consumers
+            if segment.is_round
+            and not segment.steps
+            and self.present
+            and segment.member.key not in {*self.present, *self.away}
+        ]
+
+    def _find_away(self, cause: Cause) -> _Away | None:
+        """Return the departure that a cause is the return of."""
+        if cause.kind not in _RETURNS:
+            return None
+        away = self.away.get(cause.member.key)
+        if away is None and cause.kind is IncidentKind.MEMBER_JOINED:
+            away = self._find_predecessor(cause)
+        if away is None or not away.at <= cause.at <= away.at + RETURN_S:
+            return None
+        is_own = away.how is not DepartureMode.LEFT
+        return away if is_own or cause.at <= away.at + RESTART_S else None
+
+    def _find_predecessor(self, cause: Cause) -> _Away | None:
+        if cause.member.key in self.present:
+            return None
+        names = Counter(member.client_id for member in self.present.values())
+        is_shared = names[cause.member.client_id] > 0
+        for away in self.away.values():
+            in_time = away.at <= cause.at <= away.at + RESTART_S
+            if in_time and replaces(cause.member, away.member, is_shared=is_shared):
+                return away
+        return None
+
+    def _find_draft(self, roots: Sequence[Cause], returns: dict[Cause, _Away]) -> Draft | None:
+        """Return the incident that a rebalance belongs to; None: it begins one."""
+        last = self.drafts[-1] if self.drafts else None
+        earliest = min([*roots, *returns], key=lambda cause: cause.at, default=None)
+        if earliest in returns:
+            return returns[earliest].draft
+        if earliest is None or last is None:
+            return None
+        if earliest.kind in _FOLLOW_UPS and last.kind is not IncidentKind.UNKNOWN:
+            return last
+        if earliest.kind is IncidentKind.METADATA_CHANGED:
+            return last if self._is_noticed(last, earliest) else None
+        overlaps = earliest.at < last.ended_at and last.rebalances != []
+        is_alone = {cause.kind for cause in roots} == {earliest.kind}
+        if overlaps and earliest.kind is last.kind in _MERGED and is_alone:
+            last.add_members(cause.member for cause in roots)
+            return last
+        return None
+
+    def _is_noticed(self, last: Draft, cause: Cause) -> bool:
+        changed = last.kind is IncidentKind.SUBSCRIPTION_CHANGED or last.kind in _RESTARTS
+        return changed and cause.at <= last.ended_at + FOLLOW_S
+
+    def _begin(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
+        draft = self._draft_of(rebalance, roots)
+        self.drafts.append(draft)
+        return draft
+
+    def _draft_of(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
+        at = rebalance.round.started_at
+        if not roots:
+            return self._draft_without_cause(rebalance)
+        root = roots[0]
+        draft = Draft(root.kind, min(at, root.at), root.certainty, root.reason)
+        same = [cause for cause in roots if cause.kind is root.kind]
+        if root.kind.is_caused_by_a_member:
+            draft.add_members(cause.member for cause in same)
+        others = [c for c in roots if c.kind is not root.kind and c.kind not in _DEPARTURES]
+        kinds = dict.fromkeys(cause.kind for cause in others if cause.kind not in _FOLLOW_UPS)
+        draft.also = [
+            RelatedCause(kind, tuple(dict.fromkeys(c.member for c in others if c.kind is kind)))
+            for kind in kinds
+        ]
+        return draft
+
+    def _draft_without_cause(self, rebalance: ExplainedRebalance) -> Draft:
+        """Return what is known where no cause was seen: an expiry, a failed join, or nothing."""
+        made = rebalance.round
+        is_short = made.ended_at - made.started_at <= EXPIRY_WAIT_S
+        if rebalance.absent and is_short and not made.is_open:
+            draft = Draft(IncidentKind.SESSION_EXPIRED, made.started_at, Certainty.INFERRED)
+            draft.add_members(rebalance.absent)
+            return draft
+        retry = find_retries(rebalance)
+        if retry is not None and retry.at <= made.started_at + STOP_S:
+            return Draft(
+                IncidentKind.COORDINATOR_MOVED, made.started_at, Certainty.SEEN, retry.reason
+            )
+        return Draft(IncidentKind.UNKNOWN, made.started_at, Certainty.UNKNOWN)
+
+    def _depart(
+        self,
+        rebalance: ExplainedRebalance,
+        draft: Draft,
+        causes: Sequence[Cause],
+        returns: dict[Cause, _Away],
+    ) -> None:
+        """Add those that went in a rebalance, each once, to its incident."""
+        back = {cause.member.key for cause in returns}
+        gone = {c.member: MemberDeparture(member=c.member, how=DepartureMode.REMOVED, at=c.at)
+                for c in causes if c.kind is IncidentKind.REMOVED_BY_ADMIN}  # fmt: skip
+        for went in rebalance.departures:
+            gone.setdefault(went.member, _departure(went))
+        for cause in causes:
+            if cause.kind is IncidentKind.MEMBER_JOINED and self._is_unexpired(cause):
+                gone.setdefault(cause.member, _replaced(cause))
+                if draft.kind is IncidentKind.MEMBER_JOINED:
+                    self._restarts(draft, cause.member, cause.at)
+        for member, departure in gone.items():
+            is_return = member.key in back and departure.how is DepartureMode.EXPIRED
+            is_known = departure.returned_at is None and member.key in self.away
+            if not (is_return or is_known):
+                self._add_departure(draft, departure)
+
+    def _is_unexpired(self, cause: Cause) -> bool:
+        """Check for a new process of a member that the coordinator still knows."""
+        return cause.member.key in self.present and cause.member.key not in self.away
+
+    def _add_departure(self, draft: Draft, departure: MemberDeparture) -> None:
+        draft.depart(departure)
+        place = place_key(departure.member)
+        self.steps[place].append((departure.at, draft))
+        if departure.returned_at is None:
+            self.away[departure.member.key] = _Away(
+                member=departure.member, how=departure.how, at=departure.at, draft=draft
+            )
+        self._find_loop(place, departure.at)
+
+    def _bring_back_at_once(self, rebalance: ExplainedRebalance) -> None:
+        """Note the members that went and came back within one rebalance, and who is still out."""
+        for segment in rebalance.round.consumers:
+            away = self.away.get(segment.member.key)
+            if away is None:
+                continue
+            if segment.is_exit:
+                away.draft.is_pending = away.draft.is_pending or segment.is_out
+            elif segment.outcome is Outcome.SYNCED and segment.ended_at > away.at:
+                at = segment.ended_at if segment.joined_at is None else segment.joined_at
+                self._return(away, away.member, max(at, away.at))
+
+    def _return(self, away: _Away, member: MemberRef, at: float) -> None:
+        """Note that a member, or its successor, is back: a restart, if it is another process."""
+        self.away.pop(away.member.key, None)
+        away.draft.bring_back(away.member, at)
+        is_restart = away.how is DepartureMode.LEFT or place_key(away.member) != place_key(member)
+        if is_restart and away.draft.kind in {
+            IncidentKind.MEMBER_LEFT,
+            IncidentKind.SESSION_EXPIRED,
+            *_RESTARTS,
+        }:
+            self._restarts(away.draft, away.member, away.at)
+
+    def _restarts(self, draft: Draft, member: MemberRef, at: float) -> None:
+        """Raise an incident to a restart, and to a rollout with the one before."""
+        if draft.kind not in _RESTARTS:
+            draft.kind = IncidentKind.RESTART
+            draft.add_members([member])
+        before, self.restart = self.restart, draft
+        if before is None or before is draft or before.kind is IncidentKind.CRASH_LOOP:
+            self._rise_to_rollout(draft)
+            return
+        places = {place_key(each) for each in before.members}
+        is_near = at <= before.last_step_at + RESTART_S
+        if is_near and places.isdisjoint(place_key(each) for each in draft.members):
+            self._merge(before, draft)
+            self.restart = before
+        self._rise_to_rollout(self.restart)
+
+    def _rise_to_rollout(self, draft: Draft) -> None:
+        back = {place_key(d.member) for d in draft.departures.values() if d.returned_at is not None}
+        if len(back) > 1 and draft.kind is IncidentKind.RESTART:
+            draft.kind = IncidentKind.ROLLOUT
+
+    def _find_loop(self, place: tuple[str, ...], at: float) -> None:
+        """Merge what one place did into a crash loop, from the third time on."""
+        recent = [(when, draft) for when, draft in self.steps[place] if when >= at - RESTART_S]
+        self.steps[place] = recent
+        if len({round(when, 3) for when, _ in recent}) < LOOP_COUNT:
+            return
+        drafts = list(dict.fromkeys(draft for _, draft in recent))
+        if any(draft.kind is IncidentKind.ROLLOUT for draft in drafts):
+            return
+        first = drafts[0]
+        for other in drafts[1:]:
+            self._merge(first, other)
+        first.kind = IncidentKind.CRASH_LOOP
+
+    def _note_surges(self, roots: Iterable[Cause], draft: Draft) -> None:
+        """Link a member that leaves with the successor that came shortly before."""
+        for cause in roots:
+            if cause.kind is not IncidentKind.MEMBER_LEFT:
+                continue
+            key = cause.member.key
+            for arrived, at in list(self.arrived_at.items()):
+                member = self.present.get(arrived)
+                is_new = arrived != key and 0 <= cause.at - at <= SURGE_S
+                was_there = cause.at - self.arrived_at.get(key, float("-inf")) > SURGE_S
+                if (
+                    member
+                    and is_new
+                    and was_there
+                    and replaces(member, cause.member, is_shared=False)
+                ):
+                    self._surge(member, at, cause, draft)
+                    break
+
+    def _surge(self, successor: MemberRef, at: float, cause: Cause, draft: Draft) -> None:
+        """Make one restart of a successor's join and the leave after it."""
+        self.arrived_at.pop(successor.key)
+        self.away.pop(cause.member.key, None)
+        draft.bring_back(cause.member, cause.at)
+        joined = [
+            each
+            for each in self.drafts
+            if each.kind is IncidentKind.MEMBER_JOINED and successor in each.members
+        ]
+        for each in joined[-1:]:
+            each.members.pop(successor)
+            if not each.members:
+                self._merge(draft, each)
+        self._restarts(draft, cause.member, at)
+
+    def _update(self, rebalance: ExplainedRebalance) -> None:
+        """Learn who is there now."""
+        for departure in rebalance.departures:
+            self.present.pop(departure.member.key, None)
+        for arrival in rebalance.arrivals:
+            if arrival.member.key not in self.present:
+                self.arrived_at[arrival.member.key] = arrival.at
+        for segment in rebalance.round.consumers:
+            stays = segment.is_open or segment.outcome is Outcome.SYNCED
+            if stays and not segment.is_exit:
+                self.present[segment.member.key] = segment.member
+            elif segment.is_exit:
+                self.present.pop(segment.member.key, None)
+
+    def _merge_stop(self) -> None:
+        """Merge the leaves of a group of which no member is left."""
+        run: list[Draft] = []
+        for draft in reversed(self.drafts):
+            is_near = not run or run[0].started_at - draft.started_at <= STOP_S
+            if draft.kind is not IncidentKind.MEMBER_LEFT or not is_near:
+                break
+            run.append(draft)
+        first = run[-1] if run else None
+        for draft in reversed(run[:-1]):
+            if first is not None:
+                self._merge(first, draft)
+
+    def _merge(self, first: Draft, other: Draft) -> None:
+        if other is first or other not in self.drafts:
+            return
+        first.absorb(other)
+        self.drafts.remove(other)
+        for key, away in list(self.away.items()):
+            if away.draft is other:
+                self.away[key] = _Away(member=away.member, how=away.how, at=away.at, draft=first)
+        for place, steps in self.steps.items():
+            self.steps[place] = [(at, first if each is other else each) for at, each in steps]
+
+
+def _replaced(cause: Cause) -> MemberDeparture:
+    """Return the end of a process that another one replaced before its session expired."""
+    return MemberDeparture(
+        member=cause.member, how=DepartureMode.EXPIRED, at=cause.at, returned_at=cause.at
+    )
+
+
+def _departure(departure: Departure) -> MemberDeparture:
+    return MemberDeparture(member=departure.member, how=_MODES[departure.kind], at=departure.at)

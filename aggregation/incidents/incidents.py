@@ -1,0 +1,116 @@
+"""Incidents of all groups, from records: the entry point. Pure.
+
+Theory of operation. Records become group rebalances (`aggregation.rebalances.rebalances`), these
+become incidents (`aggregation.incidents.detection`), each with its cost.
+
+Source: incidents.md.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from aggregation.incidents.detection import RESTART_S, GroupHistory
+from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
+from aggregation.rebalances.grouping import GroupRef, unify_clusters
+from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
+from aggregation.rebalances.root_cause import Certainty
+from metrics.model.sample import Sample, digest, parse_time
+
+
+class Analysis(NamedTuple):
+    """Rebalances and incidents of all groups, each by start."""
+
+    rebalances: list[ExplainedRebalance]
+    incidents: list[Incident]
+
+
+def analyze(
+    records: Iterable[Sample], watermark: Watermark | None = None, now: float | None = None
+) -> Analysis:
+    """Return what happened to all groups.
+
+    ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
+    until then. ``watermark`` is as in `explain_rebalances`.
+    """
+    records = unify_clusters(records)
+    now = latest_time(records) if now is None else now
+    rebalances = explain_rebalances(records, watermark, now)
+    return Analysis(rebalances, find_incidents(rebalances, now))
+
+
+def latest_time(records: Iterable[Sample]) -> float:
+    """Return the latest time in records (Unix seconds); 0 without any."""
+    latest = max((record.ts for record in records), default=None)
+    return 0.0 if latest is None else parse_time(latest)
+
+
+def find_incidents(rebalances: Sequence[ExplainedRebalance], now: float) -> list[Incident]:
+    """Return the incidents that rebalances, given by their start, belong to."""
+    histories: dict[GroupRef, GroupHistory] = defaultdict(GroupHistory)
+    for rebalance in rebalances:
+        histories[rebalance.round.ref].add(rebalance)
+    found = [
+        _incident(ref, draft, now) for ref, history in histories.items() for draft in history.drafts
+    ]
+    return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
+
+
+def _incident(ref: GroupRef, draft: Draft, now: float) -> Incident:
+    ongoing = draft.is_ongoing
+    departures = tuple(draft.all_departures)
+    return Incident(
+        id=digest(*ref, "incident", f"{draft.started_at:.6f}", *_first(draft))[:16],
+        ref=ref,
+        kind=draft.kind,
+        certainty=draft.certainty,
+        started_at=draft.started_at,
+        ended_at=None if ongoing else draft.ended_at,
+        is_final=not ongoing and now - draft.ended_at >= RESTART_S,
+        members=tuple(draft.members),
+        reason=draft.reason,
+        detail=draft.detail,
+        rebalances=tuple(_span(each) for each in draft.rebalances),
+        waiting_for=tuple(draft.waits),
+        departures=departures,
+        members_out=tuple(d.member for d in departures if d.returned_at is None),
+        also=tuple(draft.also),
+        cost=_cost(draft),
+        sources=tuple(sorted(draft.sources)),
+        missing=_missing(draft),
+    )
+
+
+def _first(draft: Draft) -> list[str]:
+    member = next(iter(draft.members), None)
+    return [] if member is None else list(member.key)
+
+
+def _span(rebalance: ExplainedRebalance) -> RebalanceSpan:
+    made = rebalance.round
+    return RebalanceSpan(
+        id=made.id,
+        started_at=made.started_at,
+        ended_at=made.ended_at,
+        is_open=made.is_open,
+        generations=made.generations,
+        status=rebalance.trigger.code,
+    )
+
+
+def _cost(draft: Draft) -> Cost:
+    moved = [each.partitions_moved for each in draft.rebalances]
+    known = [each for each in moved if each is not None]
+    lags = [each.lag for each in draft.rebalances if each.lag is not None]
+    return Cost(
+        member_seconds=sum(each.member_seconds for each in draft.rebalances),
+        partitions_moved=sum(known) if known else None,
+        lag=max(lags, default=None),
+    )
+
+
+def _missing(draft: Draft) -> tuple[str, ...]:
+    if draft.kind is not IncidentKind.UNKNOWN and draft.certainty is Certainty.SEEN:
+        return ()
+    return tuple(source for source in ("logs", "wire", "broker_log") if source not in draft.sources)

@@ -1,0 +1,171 @@
+"""Incidents of a group: values, and the closed set of kinds.
+
+Source: incidents.md sections 1, 2 and 5.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.status import RebalanceStatus
+
+OTHER_MEMBERS = "other members"
+"""Missing evidence: members that no source of these records sees."""
+
+
+class IncidentKind(StrEnum):
+    """What happened to a group."""
+
+    MEMBER_JOINED = "member_joined"
+    MEMBER_LEFT = "member_left"
+    RESTART = "restart"
+    ROLLOUT = "rollout"
+    CRASH_LOOP = "crash_loop"
+    POLL_TIMEOUT = "poll_timeout"
+    SESSION_EXPIRED = "session_expired"
+    STALE_MEMBER = "stale_member"
+    ENFORCED = "enforced"
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    METADATA_CHANGED = "metadata_changed"
+    REMOVED_BY_ADMIN = "removed_by_admin"
+    FENCED = "fenced"
+    JOIN_FAILED = "join_failed"
+    COORDINATOR_MOVED = "coordinator_moved"
+    TASK_CONFIGURATION = "task_configuration"
+    PROBING = "probing"
+    VERSION_PROBING = "version_probing"
+    ENDPOINT_UPDATE = "endpoint_update"
+    UNKNOWN = "unknown"
+
+    @property
+    def status(self) -> RebalanceStatus | None:
+        """Status that the root cause sets; None where it sets none."""
+        return _STATUS.get(self)
+
+    @property
+    def is_caused_by_a_member(self) -> bool:
+        """Whether a member began it: nobody did where topics, tasks or coordinators changed."""
+        return self not in _BY_NOBODY
+
+
+_STATUS = {
+    IncidentKind.MEMBER_JOINED: RebalanceStatus.NEW_MEMBER,
+    IncidentKind.MEMBER_LEFT: RebalanceStatus.USER_REQUESTED,
+    IncidentKind.RESTART: RebalanceStatus.USER_REQUESTED,
+    IncidentKind.ROLLOUT: RebalanceStatus.USER_REQUESTED,
+    IncidentKind.CRASH_LOOP: RebalanceStatus.USER_REQUESTED,
+    IncidentKind.POLL_TIMEOUT: RebalanceStatus.DROPPED_GROUP,
+    IncidentKind.SESSION_EXPIRED: RebalanceStatus.UNKNOWN_MEMBER,
+    IncidentKind.STALE_MEMBER: RebalanceStatus.STALE_MEMBER,
+    IncidentKind.ENFORCED: RebalanceStatus.USER_REQUESTED,
+    IncidentKind.SUBSCRIPTION_CHANGED: RebalanceStatus.SUBSCRIPTION_CHANGED,
+    IncidentKind.METADATA_CHANGED: RebalanceStatus.METADATA_CHANGED,
+    IncidentKind.REMOVED_BY_ADMIN: RebalanceStatus.UNKNOWN_MEMBER,
+    IncidentKind.COORDINATOR_MOVED: RebalanceStatus.RETRY_ON_ERROR,
+    IncidentKind.TASK_CONFIGURATION: RebalanceStatus.METADATA_CHANGED,
+    IncidentKind.PROBING: RebalanceStatus.ASSIGNMENT_PROBING,
+    IncidentKind.VERSION_PROBING: RebalanceStatus.VERSION_PROBING,
+    IncidentKind.ENDPOINT_UPDATE: RebalanceStatus.ENDPOINT_UPDATE,
+}
+_BY_NOBODY = {
+    IncidentKind.METADATA_CHANGED,
+    IncidentKind.TASK_CONFIGURATION,
+    IncidentKind.COORDINATOR_MOVED,
+    IncidentKind.UNKNOWN,
+}
+
+
+class DepartureMode(StrEnum):
+    """How a member went, the strongest evidence first."""
+
+    REMOVED = "removed"
+    DROPPED = "dropped"
+    FENCED = "fenced"
+    LEFT = "left"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberDeparture:
+    """One member that went, and perhaps came back. Instants are Unix seconds."""
+
+    member: MemberRef
+    how: DepartureMode
+    at: float
+    returned_at: float | None = None
+
+
+class Wait(NamedTuple):
+    """A member that the group waits for, or waited for."""
+
+    member: MemberRef
+    seconds: float
+    joined_at: float | None
+    """Unix seconds; None: it has not joined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceSpan:
+    """One rebalance of an incident. Instants are Unix seconds."""
+
+    id: str
+    started_at: float
+    ended_at: float
+    is_open: bool
+    generations: tuple[int, ...]
+    status: RebalanceStatus | None
+    """Status of this rebalance's own trigger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What an incident cost; None: no source shows it."""
+
+    unread_partition_seconds: float | None = None
+    member_seconds: float = 0.0
+    partitions_moved: int | None = None
+    lag: int | None = None
+
+
+class RelatedCause(NamedTuple):
+    """An independent cause that fell into the incident's rebalance."""
+
+    kind: IncidentKind
+    members: tuple[MemberRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Everything that follows from one thing that happened to a group. Instants: Unix seconds."""
+
+    id: str
+    ref: GroupRef
+    kind: IncidentKind
+    certainty: Certainty
+    started_at: float
+    ended_at: float | None
+    """None while it goes on."""
+    is_final: bool
+    """It ended so long ago that nothing is added any more."""
+    members: tuple[MemberRef, ...]
+    member_ids: dict[MemberRef, str] = field(default_factory=dict)
+    """The last member id of each member that it names, where one was seen."""
+    reason: str | None = None
+    detail: dict[str, object] = field(default_factory=dict)
+    rebalances: tuple[RebalanceSpan, ...] = ()
+    waiting_for: tuple[Wait, ...] = ()
+    departures: tuple[MemberDeparture, ...] = ()
+    members_out: tuple[MemberRef, ...] = ()
+    """Members that went because of it and are not back."""
+    also: tuple[RelatedCause, ...] = ()
+    cost: Cost = field(default_factory=Cost)
+    sources: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether one of its rebalances runs, or its member is still out."""
+        return self.ended_at is None

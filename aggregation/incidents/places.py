@@ -1,0 +1,48 @@
+"""Places of members: whether a member that arrives replaces one that went. Pure.
+
+Theory of operation. A process that restarts has a new member id; its place stays. The place is the
+first of these that both have: the ``group.instance.id``; the client id, where one member has it;
+the host, where client ids repeat; host and client id without generated parts, where the host is
+a pod of a Deployment. Without such a host only the client id or instance id counts.
+
+Source: incidents.md 1a.3.
+"""
+
+import re
+
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.signals import streams_thread
+
+_SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
+# https://github.com/kubernetes/apimachinery/blob/v0.30.0/pkg/util/rand/rand.go
+_POD_SUFFIX = re.compile(rf"-{_SAFE}{{6,10}}-{_SAFE}{{5}}$")
+_GENERATED = re.compile(
+    rf"(-{_SAFE}{{6,10}}-{_SAFE}{{5}}|-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|[-_]?\d+)"
+    r"(?=$|-StreamThread-)"
+)
+
+
+def place_key(member: MemberRef) -> tuple[str, ...]:
+    """Return the identity of a member's process: threads of a Streams instance share it."""
+    thread = streams_thread(member.client_id)
+    if thread is None:
+        return member.key
+    return (thread.instance, member.host)
+
+
+def replaces(arrived: MemberRef, gone: MemberRef, *, is_shared: bool) -> bool:
+    """Check that a member came to the place of one that went.
+
+    The client id ``is_shared`` where several members of the group have it.
+    """
+    if arrived.group_instance_id or gone.group_instance_id:
+        return arrived.group_instance_id == gone.group_instance_id
+    if arrived.client_id == gone.client_id and (not is_shared or arrived.host == gone.host):
+        return True
+    return _workload(arrived) == _workload(gone) is not None
+
+
+def _workload(member: MemberRef) -> tuple[str, str] | None:
+    """Return host and client id without their generated parts; None for a host that is no pod."""
+    base = _POD_SUFFIX.sub("", member.host)
+    return None if base == member.host else (base, _GENERATED.sub("", member.client_id))

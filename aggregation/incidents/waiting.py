@@ -1,0 +1,96 @@
+"""Members that a rebalance waits for, or waited for. Pure.
+
+Classic protocol: while it runs, every known member that has not joined; once it is over, who
+joined at least `MIN_WAIT_S` after the one before, or never. New protocols: nobody waits, but for a
+member that must first give up what another one gets, and takes longer than a heartbeat.
+
+Source: incidents.md 1a.7.
+"""
+
+import itertools
+from collections.abc import Iterable
+
+from aggregation.incidents.model import Wait
+from aggregation.rebalances.grouping import EPOCH_NOTICE_S
+from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.rebalances.root_cause import MIN_WAIT_S
+from aggregation.rebalances.segments import MemberRef, Segment
+from metrics.model.status import RebalanceStatus
+
+
+def find_waits(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> list[Wait]:
+    """Return the members that a rebalance waited for; ``present`` were there before it."""
+    if rebalance.round.group_type != "classic":
+        return _revoking(rebalance)
+    if rebalance.round.is_open:
+        return _not_joined(rebalance, present)
+    return [*_late(rebalance), *_in_vain(rebalance)]
+
+
+def _joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float | None]:
+    """Return when each member that takes part sent its last join; None: not seen."""
+    joins: dict[MemberRef, float | None] = {}
+    for segment in rebalance.round.consumers:
+        if not segment.is_exit:
+            joins[segment.member] = segment.joined_at
+    return joins
+
+
+def _not_joined(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> list[Wait]:
+    joins = _joins(rebalance)
+    if not any(segment.is_open for segment in rebalance.round.consumers):
+        return []
+    done = {s.member.key for s in rebalance.round.consumers if not s.is_open or s.joined_at}
+    gone = {departure.member.key for departure in rebalance.departures}
+    known = {member.key: member for member in [*present, *joins]}
+    seconds = rebalance.round.ended_at - rebalance.round.started_at
+    return [Wait(member, seconds, None) for key, member in known.items() if key not in done | gone]
+
+
+def _late(rebalance: ExplainedRebalance) -> list[Wait]:
+    """Return those that joined late, with the time since the join before the gap."""
+    times = sorted((at, member) for member, at in _ready(rebalance).items())
+    found: list[Wait] = []
+    waited_from: float | None = None
+    for (before, _), (at, member) in itertools.pairwise(times):
+        if at - before >= MIN_WAIT_S:
+            waited_from = before
+        if waited_from is not None:
+            found.append(Wait(member, at - waited_from, at))
+    return found
+
+
+def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
+    """Return when each member was ready: its join where all joins were seen, else its end."""
+    rounds = [s for s in rebalance.round.consumers if not s.is_exit and not s.is_open]
+    by_join = all(segment.joined_at is not None for segment in rounds)
+    ready: dict[MemberRef, float] = {}
+    for segment in rounds:
+        at = segment.joined_at if by_join and segment.joined_at is not None else segment.ended_at
+        ready[segment.member] = max(at, ready.get(segment.member, at))
+    return ready
+
+
+def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:
+    """Return those that never joined, while the others waited."""
+    ready = _ready(rebalance)
+    if not ready:
+        return []
+    seconds = rebalance.round.ended_at - max(ready.values())
+    if seconds < MIN_WAIT_S:
+        return []
+    return [Wait(member, seconds, None) for member in rebalance.absent]
+
+
+def _revoking(rebalance: ExplainedRebalance) -> list[Wait]:
+    """Return members of a new protocol that took long to give partitions up."""
+    return [
+        Wait(segment.member, seconds, None)
+        for segment in rebalance.round.consumers
+        if (seconds := _revocation_seconds(segment)) > EPOCH_NOTICE_S
+    ]
+
+
+def _revocation_seconds(segment: Segment) -> float:
+    starts = [step.at for step in segment.steps if step.code is RebalanceStatus.REVOCATION_NEEDED]
+    return segment.ended_at - min(starts) if starts else 0.0
