@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from agent import VERSION
+from kafka_rebalance_agent import PACKAGES
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("package", ["agent", "metrics", "aggregation"])
+@pytest.mark.parametrize("package", ["kafka_rebalance_agent", *PACKAGES])
 def test_no_other_distribution_owns_our_name(package: str) -> None:
     # an editable install is not listed: what counts is that nobody else is
     assert set(packages_distributions().get(package, [])) <= {"kafka-rebalance-agent"}

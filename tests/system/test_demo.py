@@ -11,7 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-_DEMO = [sys.executable, "-P", "-m", "agent", "demo"]
+from kafka_rebalance_agent import PACKAGES
+
+_DEMO = [sys.executable, "-P", "-m", "kafka_rebalance_agent", "demo"]
 
 
 def _path_without_java(folder: Path) -> str:
@@ -71,7 +73,12 @@ def test_with_a_real_broker_the_demo_shows_every_code(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    application, scratch = tmp_path / "application", tmp_path / "scratch"
+    for name in PACKAGES:  # its children find ours all the same
+        (application / name).mkdir(parents=True)
+        (application / name / "__init__.py").touch()
+    scratch.mkdir()
+    environment = os.environ | {"TMPDIR": str(scratch), "PYTHONPATH": str(application)}
     with subprocess.Popen(_DEMO, stdout=subprocess.PIPE, text=True, env=environment) as demo:
         assert demo.stdout is not None
         next(line for line in demo.stdout if "another consumer joins" in line)
@@ -83,4 +90,4 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     assert len(children) >= 4
     assert demo.returncode == 130
     assert psutil.wait_procs(children, timeout=5)[1] == []
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
