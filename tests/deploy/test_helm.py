@@ -59,6 +59,14 @@ def test_a_set_of_values_gives_manifests_that_conform(values: Path, tmp_path: Pa
     assert len(agents(manifests, tmp_path)) == count
 
 
+def test_the_package_renders_what_the_folder_does(tmp_path: Path) -> None:
+    everything = CHART / "ci" / "everything-values.yaml"
+    run(tool("helm"), "package", "--destination", tmp_path, CHART)
+    (package,) = tmp_path.glob("*.tgz")
+
+    assert render(package, "--values", everything) == render(CHART, "--values", everything)
+
+
 def test_the_default_is_a_hub_that_only_agents_and_prometheus_reach(tmp_path: Path) -> None:
     manifests = render(CHART)
 
