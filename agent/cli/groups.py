@@ -176,7 +176,12 @@ def describe(  # noqa: PLR0913 - an argument an option
         from agent.inspection import client as asking  # noqa: PLC0415 - an extra
         from agent.inspection.model import Failure, parse_type  # noqa: PLC0415
         from agent.inspection.observed_generation import add_generations  # noqa: PLC0415
-        from agent.inspection.output import Output, render_descriptions  # noqa: PLC0415
+        from agent.inspection.output import (  # noqa: PLC0415
+            Details,
+            Output,
+            failure_texts,
+            render_descriptions,
+        )
     access = _access(bootstrap_server, command_config, timeout_s)
     answers = asyncio.run(
         asking.describe(
@@ -196,9 +201,9 @@ def describe(  # noqa: PLR0913 - an argument an option
     described = [each for each in answers if not isinstance(each, Failure)]
     if described or output != "table":
         style = Output(output)
-        text = render_descriptions(described, failures, style, members=members, verbose=verbose)
-        click.echo(text, nl=False)
-    _exit([*faults, *(f"Error: {each.error}" for each in failures)])
+        details = Details(members=members, verbose=verbose, operations=authorized_operations)
+        click.echo(render_descriptions(described, failures, style, details), nl=False)
+    _exit([*faults, *(f"Error: {text}" for text in failure_texts(failures))])
 
 
 @contextmanager

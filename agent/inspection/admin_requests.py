@@ -80,6 +80,19 @@ SUPPORTED_VERSIONS = {
 }
 """The oldest and the newest version that inspection speaks."""
 
+_THROTTLED_FROM = {
+    Api.LIST_OFFSETS: 2,
+    Api.METADATA: 3,
+    Api.OFFSET_FETCH: 3,
+    Api.FIND_COORDINATOR: 1,
+    Api.DESCRIBE_GROUPS: 1,
+    Api.LIST_GROUPS: 1,
+    Api.DESCRIBE_CLUSTER: 0,
+    Api.CONSUMER_GROUP_DESCRIBE: 0,
+    Api.SHARE_GROUP_DESCRIBE: 0,
+    Api.STREAMS_GROUP_DESCRIBE: 0,
+}
+"""The first version of a response that begins with ``throttle_time_ms``."""
 _CORRELATION_BYTES = 4
 API_VERSIONS_VERSION = 3
 """The first that names the client's software (KIP-511); brokers below 2.4 respond with v0."""
@@ -120,6 +133,15 @@ def _writer(api: Api, version: int) -> Any:
 def correlation_id(frame: bytes) -> int:
     """Return the correlation id of a response."""
     return int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
+
+
+def throttle_s(api: Api, version: int, frame: bytes) -> float:
+    """Return the seconds for which a broker's quota delays the next response (KIP-124)."""
+    if api not in _THROTTLED_FROM or version < _THROTTLED_FROM[api]:
+        return 0.0
+    layout = response_layout(api, version, _LAST_FIELDS[api])
+    start = _CORRELATION_BYTES + (layout is not None and layout.flexible)
+    return max(0, int.from_bytes(frame[start : start + 4], "big", signed=True)) / 1000
 
 
 def digest(frame: bytes) -> bytes:

@@ -16,6 +16,7 @@ from agent.inspection.admin_requests import (
     correlation_id,
     decode,
     encode,
+    throttle_s,
 )
 from agent.inspection.errors import RefusedError, UnreachableError
 from agent.inspection.security import Login, Security
@@ -70,6 +71,7 @@ class Connection:
         self._correlation_id = self._response_count = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._expires_s = float("inf")
+        self._throttle_s = 0.0
 
     @classmethod
     async def open(
@@ -149,6 +151,7 @@ class Connection:
             await self.close()
             raise RefusedError(f"{self.address}: does not respond like Kafka", "not_kafka")
         self._response_count += 1
+        self._throttle_s = throttle_s(api, version, frame)
         if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
             version = 0  # an older broker refuses in the oldest version
         return BrokerResponse(self.address, api, version, frame)
@@ -165,7 +168,7 @@ class Connection:
     async def _request_guard(self, api: Api) -> AsyncIterator[None]:
         """Turn the faults of a request into our errors; a fault ends the connection."""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s + self._throttle_s):
                 yield
         except TimeoutError as error:
             self._writer.transport.abort()
@@ -183,7 +186,10 @@ class Connection:
     def _timeout_error(self, api: Api) -> UnreachableError:
         if not self._response_count:
             return faults.silence_error(self.address, self._timeout_s)
-        text = f"{self.address}: no response to {api.label} in {self._timeout_s:g} s"
+        timeout_s = self._timeout_s + self._throttle_s
+        text = f"{self.address}: no response to {api.label} in {timeout_s:g} s"
+        if self._throttle_s:
+            text += f", of which its quota for this client takes {self._throttle_s:g} s"
         return UnreachableError(text, "timeout")
 
     def _close_error(self, api: Api) -> Exception:

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.describe_groups import describe_groups
+from agent.inspection.broker_pool import BrokerPool, ClusterView
+from agent.inspection.describe_groups import DescribeResult, describe_groups, is_missing
 from agent.inspection.errors import RefusedError
 from agent.inspection.filters import GroupFilter
 from agent.inspection.list_groups import ClusterListing, list_groups
@@ -66,14 +66,30 @@ async def describe(
 
     """
     async with _open(access) as brokers:
-        await brokers.refresh()  # if no broker responds, nothing is retried
-        return await describe_groups(
+        view = await brokers.refresh()  # if no broker responds, nothing is retried
+        results = await describe_groups(
             brokers,
             groups,
             group_type,
             authorized_operations=authorized_operations,
             timeout_s=RETRY_TIMEOUT_S,
         )
+        return await _add_listed_states(brokers, view, results)
+
+
+async def _add_listed_states(
+    brokers: BrokerPool, view: ClusterView, results: Sequence[DescribeResult]
+) -> list[DescribeResult]:
+    """Add type and state from the list to groups that exist and cannot be described."""
+    if not any(isinstance(each, Failure) and not is_missing(each) for each in results):
+        return list(results)
+    listed = {g.group: g for g in (await list_groups(brokers, view, RETRY_TIMEOUT_S)).groups}
+    return [
+        replace(each, type=listed[each.group].type, state=listed[each.group].state)
+        if isinstance(each, Failure) and each.group in listed and each.state is None
+        else each
+        for each in results
+    ]
 
 
 @asynccontextmanager

@@ -43,16 +43,16 @@ async def send_to_coordinators(
     timeout_s: float,
 ) -> dict[str, _T | Failure]:
     """Send a request about every group; updates ``coordinators`` with each look-up."""
-    asking = _CoordinatorRequests(brokers, request, coordinators)
+    requests = _CoordinatorRequests(brokers, request, coordinators)
     backoff = Backoff(timeout_s)
     pending = list(groups)
     while pending:
-        await asking.look_up(pending)
-        await asking.send(pending)
-        pending = asking.groups_to_retry(pending)
+        await requests.look_up(pending)
+        await requests.send(pending)
+        pending = requests.groups_to_retry(pending)
         if pending and not await backoff.wait():
             break
-    return {group: asking.results.get(group) or _missing_response(group) for group in groups}
+    return {group: requests.results.get(group) or _missing_response(group) for group in groups}
 
 
 def _missing_response(group: str) -> Failure:
@@ -61,9 +61,9 @@ def _missing_response(group: str) -> Failure:
 
 class _CoordinatorRequests(Generic[_T]):
     def __init__(
-        self, brokers: BrokerPool, question: GroupRequest[_T], coordinators: Coordinators
+        self, brokers: BrokerPool, request: GroupRequest[_T], coordinators: Coordinators
     ) -> None:
-        self._brokers, self._request = brokers, question
+        self._brokers, self._request = brokers, request
         self._coordinators = coordinators
         self._retry: set[str] = set()
         self.results: dict[str, _T | Failure] = {}
@@ -111,40 +111,40 @@ class _CoordinatorRequests(Generic[_T]):
                     self._record_error(group, error)
 
     async def _send_batch(self, node: Node, groups: list[str]) -> None:
-        question = self._request
-        asked = (node, question.api, tuple(groups))
-        values = question.values | {question.names_field: tuple(groups)}
-        answer = await self._brokers.send_undecoded(node, question.api, **values)
-        seen = digest(answer.frame)
-        known = question.cache.find(asked, seen)
-        if known is not None:
-            self.results |= known
+        request = self._request
+        key = (node, request.api, tuple(groups))
+        values = request.values | {request.names_field: tuple(groups)}
+        response = await self._brokers.send_undecoded(node, request.api, **values)
+        content = digest(response.frame)
+        cached = request.cache.find(key, content)
+        if cached is not None:
+            self.results |= cached
             return
-        for each in answer.read()["groups"] or ():
+        for each in response.read()["groups"] or ():
             self._read_group(node, each)
         if not self._retry.intersection(groups):
-            told = {group: self.results[group] for group in groups if group in self.results}
-            question.cache.store(asked, seen, told)
+            results = {group: self.results[group] for group in groups if group in self.results}
+            request.cache.store(key, content, results)
 
     def _read_group(self, node: Node, fields: Fields) -> None:
         group, error = fields["group_id"], fields["error_code"]
-        said = fields.get("error_message")
+        message = fields.get("error_message")
         if not error:
             self.results[group] = self._request.read(node, fields)
         elif error in RETRIABLE:
-            self._retry_elsewhere(group, error_name(error), said)
+            self._retry_elsewhere(group, error_name(error), message)
         else:
-            self._fail(group, error_name(error), said)
+            self._fail(group, error_name(error), message)
 
-    def _record_coordinator(self, found: "CoordinatorResult") -> None:
-        if isinstance(found.node, Node):
-            self._coordinators[found.group] = found.node
+    def _record_coordinator(self, result: "CoordinatorResult") -> None:
+        if isinstance(result.node, Node):
+            self._coordinators[result.group] = result.node
         else:
             self._fail(
-                found.group,
-                error_name(found.node),
-                found.message,
-                retry=found.node in RETRIABLE,
+                result.group,
+                error_name(result.node),
+                result.message,
+                retry=result.node in RETRIABLE,
             )
 
     def _record_error(self, group: str, error: BrokerError) -> None:
@@ -153,12 +153,12 @@ class _CoordinatorRequests(Generic[_T]):
         else:
             self._fail(group, error.reason, str(error))
 
-    def _retry_elsewhere(self, group: str, code: str, said: str | None) -> None:
+    def _retry_elsewhere(self, group: str, code: str, message: str | None) -> None:
         self._coordinators.pop(group, None)
-        self._fail(group, code, said, retry=True)
+        self._fail(group, code, message, retry=True)
 
-    def _fail(self, group: str, code: str, said: str | None, *, retry: bool = False) -> None:
-        self.results[group] = Failure(group=group, code=code, error=said or code)
+    def _fail(self, group: str, code: str, message: str | None, *, retry: bool = False) -> None:
+        self.results[group] = Failure(group=group, code=code, error=message or code)
         if retry:
             self._retry.add(group)
 

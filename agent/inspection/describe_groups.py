@@ -26,8 +26,9 @@ from agent.wire.codec.schema import Fields
 NOT_FOUND = "GROUP_ID_NOT_FOUND"
 _HINTS = {
     NOT_FOUND: "Group {group} not found.",
-    "GROUP_AUTHORIZATION_FAILED": "group {group!r}: an ACL for Describe on it is wanted",
-    "TOPIC_AUTHORIZATION_FAILED": "group {group!r}: ACLs for Describe on its topics are wanted",
+    "GROUP_AUTHORIZATION_FAILED": "an ACL for Describe on it is wanted",
+    "TOPIC_AUTHORIZATION_FAILED": "ACLs for Describe on its topics are wanted",
+    "INVALID_GROUP_ID": "a name is wanted that is not empty",
 }
 """Texts for errors that a broker reports without a message."""
 
@@ -139,8 +140,11 @@ def _code(answer: object) -> str | None:
 def _require_type(group_type: GroupType, answer: DescribeResult) -> DescribeResult:
     if isinstance(answer, Failure) or answer.type is group_type:
         return _add_hint(answer)
-    error = f"Group '{answer.group}' is not a {group_type.lower()} group."
-    return Failure(group=answer.group, code=NOT_FOUND, error=error)
+    protocol = f"{answer.protocol} " if answer.type is GroupType.CLASSIC and answer.protocol else ""
+    error = f"is a {answer.type.lower()} {protocol}group, not a {group_type.lower()} group"
+    return Failure(
+        group=answer.group, code=NOT_FOUND, error=error, type=answer.type, state=answer.state
+    )
 
 
 def _add_hint(answer: DescribeResult) -> DescribeResult:

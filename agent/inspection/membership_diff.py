@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from sys import intern
 from typing import NamedTuple
 
-from agent.inspection.model import Description, GroupState, GroupType, MemberDescription
+from agent.inspection.model import (
+    Description,
+    GroupState,
+    GroupType,
+    Listing,
+    MemberDescription,
+)
 
 
 class GroupMember(NamedTuple):
@@ -30,7 +36,8 @@ class GroupSnapshot(NamedTuple):
     type: GroupType
     state: GroupState
     epoch: int | None
-    members: frozenset[GroupMember]
+    members: frozenset[GroupMember] | None
+    """None: the group is listed, and could not be described so far."""
     assignments: bytes | None
     """Sorted 8-byte hashes of member and partition; None where the broker reports none."""
 
@@ -95,21 +102,40 @@ class MembershipTracker:
         """Compare a poll with the last one; groups that were not polled stay as they are."""
         for name in gone:
             self.groups.pop(name, None)
-        for facts in polled:
-            known = self.groups.get(facts.group)
-            if known is None:
-                self.groups[facts.group] = TrackedGroup(facts)
+        for snapshot in polled:
+            known = self.groups.get(snapshot.group)
+            if known is None or known.snapshot.members is None:
+                self.groups[snapshot.group] = TrackedGroup(snapshot)
                 continue
-            before, known.snapshot = known.snapshot, _carry_assignments(facts, known.snapshot)
+            before, known.snapshot = known.snapshot, _carry_assignments(snapshot, known.snapshot)
             if _is_changed(before, known.snapshot):
                 known.changes += 1
-                yield MembershipChange(
-                    facts.group,
-                    facts.type.lower(),
-                    facts.members - before.members,
-                    before.members - facts.members,
-                    _count_moves(before.assignments, facts.assignments),
+                yield _membership_change(before, snapshot)
+
+    def update_listed(self, listings: Iterable[Listing]) -> None:
+        """Update type and state of groups that are listed and could not be described."""
+        for listing in listings:
+            if listing.type is None or listing.state is None:
+                continue
+            known = self.groups.get(listing.group)
+            if known is not None and known.snapshot.type is listing.type:
+                known.snapshot = known.snapshot._replace(state=listing.state)
+            elif known is None:
+                snapshot = GroupSnapshot(
+                    listing.group, listing.type, listing.state, None, None, None
                 )
+                self.groups[listing.group] = TrackedGroup(snapshot)
+
+
+def _membership_change(before: GroupSnapshot, after: GroupSnapshot) -> MembershipChange:
+    members_before, members = before.members or frozenset(), after.members or frozenset()
+    return MembershipChange(
+        after.group,
+        after.type.lower(),
+        members - members_before,
+        members_before - members,
+        _count_moves(before.assignments, after.assignments),
+    )
 
 
 def _count_moves(before: bytes | None, after: bytes | None) -> int | None:
@@ -118,11 +144,11 @@ def _count_moves(before: bytes | None, after: bytes | None) -> int | None:
     return len(set(array("q", after)) - set(array("q", before)))
 
 
-def _carry_assignments(facts: GroupSnapshot, before: GroupSnapshot) -> GroupSnapshot:
+def _carry_assignments(snapshot: GroupSnapshot, before: GroupSnapshot) -> GroupSnapshot:
     """Keep the last assignments while a rebalance is in progress, to compare with."""
-    if facts.assignments is None and facts.type is before.type and facts.members:
-        return facts._replace(assignments=before.assignments)
-    return facts
+    if snapshot.assignments is None and snapshot.type is before.type and snapshot.members:
+        return snapshot._replace(assignments=before.assignments)
+    return snapshot
 
 
 def _is_changed(before: GroupSnapshot, after: GroupSnapshot) -> bool:

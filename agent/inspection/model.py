@@ -127,11 +127,23 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A group that could not be described; ``error`` is a sentence, ``code`` Kafka's name."""
+    """A group that could not be described.
+
+    ``error`` is a sentence. ``code`` is Kafka's name of an error of the group, in capitals, or the
+    reason of a broker's fault, in small letters.
+    """
 
     group: str
     code: str
     error: str
+    type: GroupType | None = None
+    state: GroupState | None = None
+    """As listed; None where the group is not listed, or the list reports neither."""
+
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether the broker failed, and all its groups with it."""
+        return self.code.islower()
 
 
 def parse_state(text: str) -> GroupState | None:

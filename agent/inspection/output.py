@@ -2,13 +2,21 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 import yaml
 
-from agent.inspection.model import Assignment, Description, DownBroker, Listing, MemberDescription
+from agent.inspection.model import (
+    Assignment,
+    Description,
+    DownBroker,
+    Failure,
+    Listing,
+    MemberDescription,
+)
 from metrics.exporters.points import printable
 
 _Row = tuple[str, ...]
@@ -20,6 +28,15 @@ class Output(StrEnum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """The optional tables and columns of `groups describe`."""
+
+    members: bool = False
+    verbose: bool = False
+    operations: bool = False
 
 
 def render_listings(listings: Sequence[Listing], down: Sequence[DownBroker], output: Output) -> str:
@@ -36,25 +53,47 @@ def render_listings(listings: Sequence[Listing], down: Sequence[DownBroker], out
 
 def render_descriptions(
     descriptions: Sequence[Description],
-    failures: Sequence[Any],
+    failures: Sequence[Failure],
     output: Output,
-    *,
-    members: bool,
-    verbose: bool,
+    details: Details,
 ) -> str:
     """Return a table of groups and, with ``members``, a table of their members."""
     if output is not Output.TABLE:
         return _document(descriptions, failures, (), output)
-    seen = verbose or any(each.generation is not None for each in descriptions)
-    groups = _GROUP | (_GENERATION if seen else {}) | (_GROUP_VERBOSE if verbose else {})
+    verbose = details.verbose
+    has_generation = verbose or any(each.generation is not None for each in descriptions)
+    groups = _GROUP | (_GENERATION if has_generation else {}) | (_GROUP_VERBOSE if verbose else {})
+    groups |= _OPERATIONS if details.operations or verbose else {}
     shown = [_table(*_fill_rows(groups, descriptions))]
-    if members and descriptions:
+    if details.members and descriptions:
         columns = _MEMBER | (_MEMBER_VERBOSE if verbose else {})
         pairs = [(each, member) for each in descriptions for member in each.members]
         shown.append(_table(*_fill_rows(columns, pairs)))
     return "\n".join(shown)
 
 
+def failure_texts(failures: Sequence[Failure]) -> list[str]:
+    """Return a line a fault: one for a group, and one for all groups of one unreachable broker."""
+    by_text: dict[str, list[Failure]] = {}
+    for each in failures:
+        key = each.error if each.is_of_broker else f"{each.group}\0{each.error}"
+        by_text.setdefault(key, []).append(each)
+    return [f"{_subject(same)}: {same[0].error}" for same in by_text.values()]
+
+
+def _subject(failures: Sequence[Failure]) -> str:
+    """Return the name of a failed group with its type and state, or the names of several."""
+    first, *others = failures
+    if others:
+        names = ", ".join(repr(each.group) for each in failures[:_NAMES])
+        more = len(failures) - _NAMES
+        return f"groups {names}" + (f" and {more} more" if more > 0 else "")
+    known = ", ".join(each for each in (first.type, first.state) if each)
+    return f"group {first.group!r}" + (f" ({known})" if known else "")
+
+
+_NAMES = 3
+"""Groups that one error names; a broker may coordinate thousands."""
 _Pair = tuple[Description, MemberDescription]
 _GROUP: dict[str, Callable[[Description], object]] = {
     "GROUP": lambda d: d.group,
@@ -74,6 +113,8 @@ _GENERATION: dict[str, Callable[[Description], object]] = {
 _GROUP_VERBOSE: dict[str, Callable[[Description], object]] = {
     "TOPOLOGY-EPOCH": lambda d: d.topology_epoch,
     "SIMPLE": lambda d: "yes" if d.simple else "no",
+}
+_OPERATIONS: dict[str, Callable[[Description], object]] = {
     "AUTHORIZED-OPERATIONS": lambda d: ",".join(d.authorized_operations or ()),
 }
 _MEMBER: dict[str, Callable[[_Pair], object]] = {

@@ -24,6 +24,8 @@ class PollResult(NamedTuple):
     gone: frozenset[str]
     down: tuple[DownBroker, ...]
     failures: tuple[Failure, ...]
+    undescribed: tuple[Listing, ...] = ()
+    """Groups that are listed and could not be described."""
 
 
 class Poller:
@@ -50,19 +52,22 @@ class Poller:
         unlisted = frozenset(known) - coordinators.keys()
         self._coordinators = coordinators
         self._describer.start_poll()
-        answers = await self._describe(listings, coordinators)
-        answers |= await self._describer.describe_any(sorted(unlisted), coordinators)
-        gone = frozenset(name for name, answer in answers.items() if is_missing(answer))
+        results = await self._describe(listings, coordinators)
+        results |= await self._describer.describe_any(sorted(unlisted), coordinators)
+        gone = frozenset(name for name, result in results.items() if is_missing(result))
+        failures = tuple(
+            each
+            for each in results.values()
+            if isinstance(each, Failure) and each.group not in gone
+        )
+        failed = {each.group for each in failures}
         return PollResult(
             cluster_id=view.cluster_id,
-            groups=tuple(each for each in answers.values() if isinstance(each, GroupSnapshot)),
+            groups=tuple(each for each in results.values() if isinstance(each, GroupSnapshot)),
             gone=gone,
             down=listed.down,
-            failures=tuple(
-                each
-                for each in answers.values()
-                if isinstance(each, Failure) and each.group not in gone
-            ),
+            failures=failures,
+            undescribed=tuple(each for each in listings if each.group in failed),
         )
 
     async def lag(self, group: str) -> int | None:
@@ -77,7 +82,7 @@ class Poller:
         for listing in listings:
             by_type.setdefault(listing.type, []).append(listing.group)
         by_type.pop(GroupType.UNKNOWN, None)  # newer than we are
-        answers = await asyncio.gather(
+        results = await asyncio.gather(
             *(
                 self._describer.describe_any(
                     names, coordinators, DESCRIBE_APIS if kind is None else [kind]
@@ -85,4 +90,4 @@ class Poller:
                 for kind, names in by_type.items()
             )
         )
-        return {name: answer for each in answers for name, answer in each.items()}
+        return {name: result for each in results for name, result in each.items()}

@@ -12,13 +12,14 @@ from typing import Self
 
 from agent.processes.ports import HOST
 
-JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 11, 12, 14
+JOIN_GROUP, HEARTBEAT, SYNC_GROUP, LIST_GROUPS = 11, 12, 14, 16
 CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
 # https://kafka.apache.org/protocol: from these versions on a header ends in tagged fields.
 _FLEXIBLE_SINCE = {
     JOIN_GROUP: 6,
     HEARTBEAT: 4,
     SYNC_GROUP: 4,
+    LIST_GROUPS: 3,
     CONSUMER_HEARTBEAT: 0,
     SHARE_HEARTBEAT: 0,
     STREAMS_HEARTBEAT: 0,
@@ -61,7 +62,7 @@ class FaultProxy:
         self._open.set()
 
     def fail_next(self, api_key: int, error_code: int) -> None:
-        """Overwrite the error code of the next response to a `JOIN_GROUP` or `SYNC_GROUP`."""
+        """Overwrite the error code of the next response to one of the APIs above."""
         with self._lock:
             self._armed[api_key] = error_code
 

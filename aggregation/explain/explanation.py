@@ -134,9 +134,10 @@ def explain_unobserved(group: str, shown: Snapshot) -> list[Explanation]:
 
 
 def _explain_inspected(told: InspectedGroup) -> Explanation:
+    members = "an unknown number of" if told.members is None else told.members
     answer = (
         f"no agent sees a member of {told.group}, so who began what is not known; its coordinator"
-        f" says {told.state}, {told.members} members, {told.changes} changes of membership so far."
+        f" says {told.state}, {members} members, {told.changes} changes of membership so far."
     )
     return replace(explain(told.cluster, told.group, []), answer=answer)
 

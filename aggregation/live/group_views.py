@@ -79,7 +79,7 @@ def _add_inspection(inspected: InspectedGroup, seen: GroupView | None) -> GroupV
     return replace(
         view,
         group_type=inspected.group_type,
-        members=inspected.members,
+        members=view.members if inspected.members is None else inspected.members,
         state=inspected.state,
         generation=view.generation if inspected.generation is None else inspected.generation,
     )

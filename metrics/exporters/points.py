@@ -229,7 +229,9 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
     catalog.CONSUMER_STATUS: lambda v: [(labels, row.status) for labels, row in v.consumers],
     catalog.STREAMS_PEAK: lambda v: [(labels, row.peak) for labels, row in v.instances],
     catalog.CONSUMER_PEAK: lambda v: [(labels, row.peak) for labels, row in v.consumers],
-    catalog.GROUP_MEMBERS: lambda v: [(labels, row.members) for labels, row in v.inspected],
+    catalog.GROUP_MEMBERS: lambda v: [
+        (labels, row.members) for labels, row in v.inspected if row.members is not None
+    ],
     catalog.GROUP_GENERATION: lambda v: [
         (labels, row.generation) for labels, row in v.inspected if row.generation is not None
     ],

@@ -66,7 +66,8 @@ class InspectedGroup:
     group_type: str
     state: str
     """As Kafka writes it."""
-    members: int
+    members: int | None
+    """None: the group is listed, and could not be described."""
     generation: int | None
     """The group's epoch; only members report a classic group's generation."""
     changes: int

@@ -146,10 +146,13 @@ def test_what_a_group_is_not_is_said(zoo: Zoo) -> None:
 
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.splitlines() == [
-        "Error: Group 'share' is not a consumer group.",
-        "Error: Group 'connect' is not a consumer group.",
+        "Error: group 'share' (Share, Stable): is a share group, not a consumer group",
+        (
+            "Error: group 'connect' (Classic, Stable): "
+            "is a classic connect group, not a consumer group"
+        ),
     ]
-    assert unknown.stderr == "Error: GROUP_ID_NOT_FOUND: Group nope not found.\n"
+    assert unknown.stderr == "Error: group 'nope': GROUP_ID_NOT_FOUND: Group nope not found.\n"
 
 
 def test_a_killed_broker_is_named_and_the_others_list_every_group(zoo: Zoo) -> None:

@@ -251,5 +251,5 @@ def test_what_acls_deny_is_named(guarded: Guarded) -> None:
     assert (listing.exit_code, describing.exit_code) == (1, 1)
     assert "an ACL for Describe on the cluster, or on groups, is wanted" in listing.stderr
     assert describing.stderr == (
-        f"Error: GROUP_AUTHORIZATION_FAILED: group '{GROUP}': an ACL for Describe on it is wanted\n"
+        f"Error: group '{GROUP}': GROUP_AUTHORIZATION_FAILED: an ACL for Describe on it is wanted\n"
     )

@@ -65,6 +65,9 @@ def test_older_brokers_tell_the_same_as_to_kafkas_own_tools(
         assert set(chosen) == {"classic", "offsets"}
         wrong = ours(bootstrap, "describe", "classic", "nope", "--group-type", "consumer").stderr
         assert wrong.splitlines() == [
-            "Error: Group 'classic' is not a consumer group.",
-            "Error: GROUP_ID_NOT_FOUND: Group nope not found.",
+            (
+                "Error: group 'classic' (Classic, Stable): "
+                "is a classic consumer group, not a consumer group"
+            ),
+            "Error: group 'nope': GROUP_ID_NOT_FOUND: Group nope not found.",
         ]

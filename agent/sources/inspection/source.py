@@ -92,7 +92,7 @@ class GroupsSource:
                 group=each.snapshot.group,
                 group_type=each.snapshot.type.lower(),
                 state=each.snapshot.state.value,
-                members=len(each.snapshot.members),
+                members=None if each.snapshot.members is None else len(each.snapshot.members),
                 generation=each.snapshot.epoch,
                 changes=each.changes,
             )
@@ -151,6 +151,7 @@ class GroupsSource:
     def _update(self, polled: PollResult) -> list[MembershipChange]:
         self._cluster_id = polled.cluster_id
         changes = list(self._tracker.update(polled.groups, polled.gone))
+        self._tracker.update_listed(polled.undescribed)
         for change in changes:
             keys = {
                 "group": change.group,
@@ -161,7 +162,8 @@ class GroupsSource:
             log.info("membership_changed", extra=keys)
         self.health.up = True
         errors = Counter(each.reason for each in polled.down)
-        errors.update(each.code.lower() for each in polled.failures)
+        faults = {each.error if each.is_of_broker else each.group: each for each in polled.failures}
+        errors.update(each.code.lower() for each in faults.values())
         for reason, count in errors.items():
             self.health.errors[reason] = self.health.errors.get(reason, 0) + count
         texts = [each.error for each in polled.down]

@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from agent.cli import main
+from agent.inspection import client
 from agent.inspection.admin_requests import Api
 from agent.inspection.broker_connection import Connection
 from metrics.model.sample import encode
@@ -28,6 +29,9 @@ GROUPS = {
     "queue": Group(type="share", protocol="share"),
     "views": Group(type="streams", protocol="streams", members={"s1-a": {"0": [0, 1]}}),
 }
+
+
+TOPIC_DENIED, INVALID_GROUP_ID = 29, 24
 
 
 def call(cluster: Simulated, *arguments: str) -> Result:
@@ -277,8 +281,64 @@ def test_what_cannot_be_described_is_told_and_the_rest_is_shown() -> None:
 
     assert (result.exit_code, wrong.exit_code) == (1, 1)
     assert result.stdout.splitlines()[1].startswith("orders ")
-    assert result.stderr == "Error: GROUP_ID_NOT_FOUND: Group nope not found.\n"
-    assert (wrong.stdout, wrong.stderr) == ("", "Error: Group 'orders' is not a share group.\n")
+    assert result.stderr == "Error: group 'nope': GROUP_ID_NOT_FOUND: Group nope not found.\n"
+    assert (wrong.stdout, wrong.stderr) == (
+        "",
+        "Error: group 'orders' (Classic, Stable): is a classic consumer group, not a share group\n",
+    )
+
+
+def test_a_group_that_may_be_listed_and_not_described_keeps_its_type_and_state() -> None:
+    with Simulated(GROUPS) as cluster:
+        cluster.errors[Api.CONSUMER_GROUP_DESCRIBE, "clicks"] = [TOPIC_DENIED, TOPIC_DENIED]
+        cluster.errors[Api.STREAMS_GROUP_DESCRIBE, "views"] = [TOPIC_DENIED, TOPIC_DENIED]
+        result = call(cluster, "describe", "clicks", "views")
+        document = json.loads(call(cluster, "describe", "clicks", "--output", "json").stdout)
+
+    hint = "TOPIC_AUTHORIZATION_FAILED: ACLs for Describe on its topics are wanted"
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [
+        f"Error: group 'clicks' (Consumer, Reconciling): {hint}",
+        f"Error: group 'views' (Streams, Stable): {hint}",
+    ]
+    assert [(each["type"], each["state"]) for each in document["errors"]] == [
+        ("Consumer", "Reconciling")
+    ]
+
+
+def test_one_unreachable_broker_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "RETRY_TIMEOUT_S", 0.1)
+    groups = GROUPS | {f"there-{number}": Group(node_id=2) for number in range(5)}
+    with Simulated(groups, nodes=2) as cluster:
+        there = [name for name in groups if name.startswith("there")]
+        cluster.kill(2)
+        result = call(cluster, "describe", "orders", *there)
+        address = f"{HOST}:{cluster.ports[2]}"
+
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: groups 'there-0', 'there-1', 'there-2' and 2 more: unreachable:")
+    assert line.endswith(f"{address}: cannot be reached: connection refused")
+
+
+def test_an_empty_name_is_an_error_with_a_hint() -> None:
+    with Simulated(GROUPS) as cluster:
+        cluster.errors[Api.FIND_COORDINATOR, ""] = [INVALID_GROUP_ID]
+        result = call(cluster, "describe", "")
+
+    assert result.stderr == (
+        "Error: group '': INVALID_GROUP_ID: a name is wanted that is not empty\n"
+    )
+
+
+def test_authorized_operations_are_a_column() -> None:
+    with Simulated(GROUPS) as cluster:
+        head, row = call(
+            cluster, "describe", "orders", "--authorized-operations"
+        ).stdout.splitlines()
+
+    assert head.split()[-1] == "AUTHORIZED-OPERATIONS"
+    assert row.split()[-1] == "READ,DESCRIBE"
 
 
 def test_a_partial_list_names_the_broker_that_is_missing() -> None:

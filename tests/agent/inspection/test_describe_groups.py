@@ -202,8 +202,8 @@ def test_a_group_of_another_type_is_named_as_such() -> None:
         answers = described(cluster, "classic-1", "share-1", "nope", kind=GroupType.CONSUMER)
 
     assert [each.error for each in answers if isinstance(each, Failure)] == [
-        "Group 'classic-1' is not a consumer group.",
-        "Group 'share-1' is not a consumer group.",
+        "is a classic consumer group, not a consumer group",
+        "is a share group, not a consumer group",
         "GROUP_ID_NOT_FOUND: Group nope not found.",
     ]
 
@@ -227,9 +227,7 @@ def test_a_denied_group_says_what_is_wanted_and_is_not_asked_for_again() -> None
         (answer,) = described(cluster, "classic-1")
 
         assert isinstance(answer, Failure)
-        assert answer.error == (
-            "GROUP_AUTHORIZATION_FAILED: group 'classic-1': an ACL for Describe on it is wanted"
-        )
+        assert answer.error == ("GROUP_AUTHORIZATION_FAILED: an ACL for Describe on it is wanted")
         assert cluster.asked[1, Api.FIND_COORDINATOR] == 1
 
 
@@ -239,7 +237,7 @@ def test_a_group_that_an_answer_leaves_out_is_told() -> None:
 
     assert [each.error for each in answers if isinstance(each, Failure)] == [
         "NO_ANSWER: the response does not contain it",
-        "Group 'streams-1' is not a share group.",
+        "is a streams group, not a share group",
     ]
 
 

@@ -17,6 +17,7 @@ from tests.agent.inspection.simulated import CLUSTER_ID, HOST, KAFKA_28, Group, 
 
 DEADLINE_S = 30.0
 INTERVAL_S = 0.05
+TOPIC_DENIED = 29
 Rows = dict[str, InspectedGroup]
 
 
@@ -260,3 +261,29 @@ def test_lag_is_looked_at_for_some_groups_of_a_poll_alone() -> None:
     assert len(told) == len(groups)
     assert None in told
     assert 3 in told
+
+
+def test_a_group_that_is_listed_and_not_described_keeps_its_type_and_state() -> None:
+    groups = {
+        "a": Group(type="consumer", state="Reconciling", members=members(2)),
+        "b": Group(type="consumer", members=members(1)),
+    }
+    with Simulated(groups) as cluster:
+        cluster.errors[Api.CONSUMER_GROUP_DESCRIBE, "a"] = [TOPIC_DENIED] * 99
+        running = Running(cluster)
+
+        async def scene() -> None:
+            await running.until(lambda: len(running.rows) == 2)
+            cluster.errors[Api.CONSUMER_GROUP_DESCRIBE, "b"] = [TOPIC_DENIED] * 99
+            cluster.groups["b"].state = "Assigning"
+            await running.until(lambda: running.rows["b"].state == "Assigning")
+            await running.polled()
+
+        play(running, scene)
+
+    rows = [(row.group_type, row.state, row.members) for row in running.rows.values()]
+    assert sorted(rows, key=str) == [
+        ("consumer", "Assigning", 1),
+        ("consumer", "Reconciling", None),
+    ]
+    assert running.source.health.errors["topic_authorization_failed"] >= 2
