@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +29,8 @@ from aggregation.spark.ingest.spool_source import UNREADABLE
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.maintenance import EVERY_S, Maintenance
-from aggregation.spark.tables.schema import RECORD, Table, TableFormat
+from aggregation.spark.tables.retention import retention_horizon
+from aggregation.spark.tables.schema import LATE, RECORD, Table, TableFormat
 from aggregation.spark.tables.tables import Tables, session_settings
 from metrics.model.sample import SampleKind
 
@@ -80,6 +82,20 @@ def records(parsed: DataFrame, table: Table) -> DataFrame:
     is_sample = F.col("kind") == SampleKind.SAMPLE.value
     wanted = is_sample if table is Table.SAMPLES else ~is_sample
     return parsed.where(F.col("fault").isNull() & wanted).select(RECORD.fieldNames())
+
+
+def reject_late(parsed: DataFrame, horizon: date | None) -> DataFrame:
+    """Mark records from before the retention horizon as faults, with the day of their arrival."""
+    if horizon is None:
+        return parsed
+    is_late = F.col("fault").isNull() & (F.col("day") < F.lit(horizon))
+    fault = F.lit(f"{LATE}records of before {horizon} were removed from the tables")
+    return parsed.withColumns(
+        {
+            "fault": F.when(is_late, fault).otherwise(F.col("fault")),
+            "day": F.when(is_late, F.current_date()).otherwise(F.col("day")),
+        }
+    )
 
 
 def quarantine_rows(parsed: DataFrame) -> DataFrame:
@@ -176,15 +192,19 @@ class TableIngest:
 
     def _write_batch(self, source: IngestSource, batch: DataFrame, number: int) -> None:
         began_at, done = monotonic(), self.done
-        parsed = source.rows(batch, self._config.checkpoint(source), number).persist()
+        rows = source.rows(batch, self._config.checkpoint(source), number)
+        parsed = reject_late(rows, retention_horizon(self._config.tables)).persist()
         try:
             self._check_files(parsed)
-            line = F.col("offset").isNotNull()
-            lines, bad = parsed.agg(
-                F.count_if(line), F.count_if(line & F.col("fault").isNotNull())
+            line, is_late = F.col("offset").isNotNull(), F.col("fault").startswith(LATE)
+            lines, bad, late = parsed.agg(
+                F.count_if(line),
+                F.count_if(line & F.col("fault").isNotNull()),
+                F.count_if(is_late),
             ).collect()[0]
             done.lines += lines
-            done.malformed += bad
+            done.malformed += bad - late
+            done.late += late
             for table in (Table.TRANSITIONS, Table.SAMPLES):
                 done.appended[table] += self._tables.append(records(parsed, table), table)
             lost = self._tables.append(quarantine_rows(parsed), Table.QUARANTINE)

@@ -32,6 +32,7 @@ class JobMetrics(Collector):
         for name, text, value in (
             ("lines", "Lines and records that were read", done.lines),
             ("lines_malformed", "Lines that went to the quarantine", done.malformed),
+            ("records_late", "Records of days that --keep-days has removed", done.late),
             ("records_known", "Records that the tables had already", done.duplicates),
             ("batches", "Batches that were done", done.batches),
             ("batch_seconds", "Time that batches took", done.batch_s),

@@ -12,6 +12,8 @@ class IngestProgress:
 
     lines: int = 0
     malformed: int = 0
+    late: int = 0
+    """Records from before the retention horizon."""
     batches: int = 0
     batch_s: float = 0.0
     latest_at: float | None = None
@@ -27,12 +29,12 @@ class IngestProgress:
     def duplicates(self) -> int:
         """Records that the tables already hold, or that a batch holds twice."""
         new = self.appended[Table.TRANSITIONS] + self.appended[Table.SAMPLES]
-        return self.lines - self.malformed - new
+        return self.lines - self.malformed - self.late - new
 
     def __str__(self) -> str:
         return (
             f"{self.lines} lines: "
             f"{self.appended[Table.TRANSITIONS]} new transitions, "
             f"{self.appended[Table.SAMPLES]} new samples, {self.duplicates} known already, "
-            f"{self.malformed} malformed"
+            f"{self.malformed} malformed" + (f", {self.late} late" if self.late else "")
         )

@@ -6,11 +6,12 @@ one it would lose the second in silence.
 """
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from aggregation.spark.tables.schema import FUTURE
 from metrics.model.sample import SCHEMA_VERSION, Sample
 from metrics.model.status import RebalanceStatus
 
@@ -25,6 +26,11 @@ _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d
 _sample = msgspec.json.Decoder(Sample)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.encode
+
+_CLOCK_SLACK = timedelta(days=1)
+"""A record may be this much later than its arrival: clocks of hosts and file systems differ."""
+_NO_TIME = date(2000, 1, 1)
+"""An earlier time of a file or a topic's record is a missing one: archives and tools write 0."""
 
 Row = dict[str, Any]
 
@@ -81,15 +87,28 @@ def _time(ts: str) -> datetime:
     return at
 
 
+def _check_clock(day: date, arrived_on: date) -> None:
+    if day > arrived_on + _CLOCK_SLACK:
+        raise ValueError(f"{FUTURE}{day} is more than a day after the arrival on {arrived_on}")
+
+
+def arrival(changed_on: date, today: date) -> date:
+    """Return the day of arrival: the day of the last change, unless it cannot be true."""
+    return today if changed_on < _NO_TIME else min(changed_on, today)
+
+
 def row_of(line: bytes, *, file: str, offset: int, day: date) -> Row | None:
     """Return a line's row: a record's columns, or ``fault`` and ``text``; None for a blank line.
 
-    ``day`` is the day of a row without a time of its own.
+    ``day`` is the day of arrival. It bounds the record's time: one wrong clock must not stretch all
+    reports. It is also the day of a line without a time.
     """
     if not line.strip():
         return None
     try:
-        return {"file": file, "offset": offset, **read_line(line)}
+        row = read_line(line)
+        _check_clock(row["day"], day)
     except ValueError as error:
         text = line[: 4 * TEXT_MAX_CHARS].decode(errors="replace")[:TEXT_MAX_CHARS]
         return {"file": file, "offset": offset, "fault": str(error), "text": text, "day": day}
+    return {"file": file, "offset": offset, **row}

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row, row_of
+from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row, arrival, row_of
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED, literal_path
 
@@ -88,7 +88,7 @@ class _Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def files_of(checkpoint: Path, number: int) -> list[tuple[str, date]]:
-    """Return the files of a batch and the UTC day of their last change.
+    """Return the files of a batch and the UTC day of their arrival.
 
     The file source's checkpoint lists them in ``sources/0/<batch>``. Each tenth batch is in
     ``<batch>.compact``, which repeats the older ones. The format is a line ``v1``, then one JSON
@@ -99,10 +99,14 @@ def files_of(checkpoint: Path, number: int) -> list[tuple[str, date]]:
     text = (whole if whole.exists() else log / str(number)).read_text()
     entries = [msgspec.json.decode(line, type=_Entry) for line in text.splitlines()[1:] if line]
     return [
-        (_place(entry.path), datetime.fromtimestamp(entry.timestamp / 1000, UTC).date())
+        (_place(entry.path), _arrival(entry.timestamp / 1000))
         for entry in entries
         if entry.batch_id == number
     ]
+
+
+def _arrival(changed_at: float) -> date:
+    return arrival(datetime.fromtimestamp(changed_at, UTC).date(), datetime.now(UTC).date())
 
 
 def _place(url: str) -> str:

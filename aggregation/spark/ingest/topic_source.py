@@ -7,6 +7,7 @@ removed before they were read are no error, because the rest must go on.
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.ingest.record_parser import row_of
+from aggregation.spark.ingest.record_parser import arrival, row_of
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
 
@@ -101,9 +102,10 @@ class TopicSource:
 
 def read_records(records: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the records of a partition, for ``mapInArrow``."""
+    today = datetime.now(UTC).date()
     for batch in records:
         rows = (
-            row_of(line or b"", file=file, offset=offset, day=day)
+            row_of(line or b"", file=file, offset=offset, day=arrival(day, today))
             for line, file, offset, day in zip(*(c.to_pylist() for c in batch), strict=True)
         )
         yield pa.RecordBatch.from_pylist([row for row in rows if row is not None], schema=schema)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from string import Template
 
@@ -15,7 +15,7 @@ from aggregation.spark.rollups.preaggregations import FLAPPING, By, PreAggregati
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.period import Period
-from aggregation.spark.tables.schema import Table, read_table
+from aggregation.spark.tables.schema import LATE, QUARANTINE, Table, read_table
 from metrics.model.status import RebalanceStatus
 
 STORM = 5
@@ -85,11 +85,29 @@ def load_context(
     store = RollupStore(spark, tables)
     with table_lock(tables / "rollups", notify):
         store.update(notify)
-    period = _period(store.days(), request)
+    days = past_days(store.days(), datetime.now(UTC).date(), notify)
+    period = _period(days, request)
     other = _comparison(period, request)
     rollups = store.rollups_of(request.by, period, *([] if other is None else [other]))
-    return build_context(
-        spark, rollups, read_table(spark, tables, Table.QUARANTINE), request, period
+    quarantine = read_table(spark, tables, Table.QUARANTINE)
+    late = store.late_records()
+    if late:
+        quarantine = quarantine.unionByName(_late_rows(spark, late))
+    return build_context(spark, rollups, quarantine, request, period)
+
+
+def _late_rows(spark: SparkSession, records: Mapping[date, int]) -> DataFrame:
+    """Return the late records in the tables as rows of the quarantine, one a day."""
+    values = ", ".join(f"(DATE '{day}', {count}L)" for day, count in records.items())
+    columns = {"reason": F.lit(f"{LATE}the sums of their day are final"), "lines": F.col("lines")}
+    rows = spark.sql(f"VALUES {values} AS (day, lines)")
+    return rows.select(
+        *(
+            columns.get(field.name, F.col("day") if field.name == "day" else F.lit(None))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in QUARANTINE
+        )
     )
 
 
@@ -138,6 +156,15 @@ def _quarantine_days(request: ReportRequest) -> str:
     first = [] if request.first is None else [f"day >= DATE '{request.first}'"]
     last = [] if request.last is None else [f"day <= DATE '{request.last}'"]
     return " AND ".join(first + last) or "true"
+
+
+def past_days(days: Sequence[date], today: date, notify: Callable[[str], None]) -> Sequence[date]:
+    """Return the days without those of the future, by which a wrong clock stretches a report."""
+    future = [day for day in days if day > today + timedelta(days=1)]
+    if not future or len(future) == len(days):
+        return days
+    notify(f"left out, since the clock of their host was wrong: records of {future[0]} and later")
+    return [day for day in days if day < future[0]]
 
 
 def _period(seen: Sequence[date], request: ReportRequest) -> Period:

@@ -19,9 +19,15 @@ WITH agents AS (
   FROM rollups
   WHERE what IN ('quality', 'skew') AND $period
   GROUP BY host
+), faults AS (
+  SELECT reason, lines FROM quarantine WHERE $quarantined UNION ALL SELECT '', 0
 ), lines AS (
-  SELECT '(quarantine)', 0, 0, 0, 0, 0, coalesce(sum(lines), 0), NULL
-  FROM quarantine WHERE $quarantined
+  SELECT CASE WHEN reason LIKE 'late: %' THEN '(late)'
+              WHEN reason LIKE 'future: %' THEN '(future)'
+              ELSE '(quarantine)' END AS agent,
+         0, 0, 0, 0, 0, sum(lines), NULL
+  FROM faults
+  GROUP BY 1
 )
 SELECT * FROM agents UNION ALL SELECT * FROM lines
 ORDER BY gaps + starts_not_seen + quarantined_lines DESC, agent
@@ -33,8 +39,9 @@ SECTION = Section(
     note="By agent. A gap is an episode with a record missing within; it has no length, so missing "
     "records make durations fewer, never longer. Ends not seen are also what is still going on. "
     "Quarantined lines count on the day of their file, or all where no first or last day was asked "
-    "for. The clock's offset is how much earlier or later an agent sees rebalances end that others "
-    "see.",
+    "for. Late lines are records of days with removed records: the sums of such a day stay as they "
+    "are. Future lines are records from more than a day after their arrival. The clock's offset is "
+    "how much earlier or later an agent sees rebalances end that others see.",
     empty="",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

@@ -25,6 +25,10 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     carried_in: str = ""
     carries: str = ""
     since: date | None = None
+    is_final: bool = False
+    """A part of its source is gone (`aggregation.spark.rollups.final_days`)."""
+    late: int = 0
+    """Records in the tables that a final batch does not count."""
 
 
 NOTHING = RollupBatch(files="")

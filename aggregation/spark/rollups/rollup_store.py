@@ -3,8 +3,8 @@
 Theory of operation. A batch is computed again if its day's files changed, or if the batch before it
 passes on a different state. Late data recompute their own day, and the next one only if it is
 affected. A day's manifest entry is written after its rows, so a killed run counts as not done.
-Days without files keep their rollups. Only computed days are read, so a day costs the same with a
-year before it.
+Days with a missing source keep their rollups (`aggregation.spark.rollups.final_days`). Only
+computed days are read, so a day costs the same with a year before it.
 
 Under ``--tables``: ``rollups`` (`aggregation.spark.rollups.rollups`), ``rebalances`` (one row
 each), ``_carry`` and ``_months`` (`aggregation.spark.rollups.months`), all partitioned by
@@ -24,6 +24,12 @@ from pyspark.sql import types as T  # noqa: N812
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.rollups.daily_rebalances import day_after
+from aggregation.spark.rollups.final_days import (
+    changed_days,
+    count_rolled_up,
+    final_entries,
+    report_late,
+)
 from aggregation.spark.rollups.group_rebalances import CARRIED, REBALANCES
 from aggregation.spark.rollups.months import ORDER, Months, missing
 from aggregation.spark.rollups.open_episodes import CARRIED_PARTS
@@ -32,6 +38,7 @@ from aggregation.spark.rollups.rollup_job import DayRange, compute
 from aggregation.spark.rollups.rollup_manifest import NOTHING, PENDING, Manifest, RollupBatch
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.period import Period
+from aggregation.spark.tables.retention import retention_horizon
 from aggregation.spark.tables.schema import (
     Table,
     empty,
@@ -39,7 +46,12 @@ from aggregation.spark.tables.schema import (
     literal_path,
     read_days,
 )
-from aggregation.spark.tables.table_fingerprint import fingerprints, parquet_fingerprints
+from aggregation.spark.tables.table_fingerprint import (
+    count_parquet,
+    count_records,
+    fingerprints,
+    parquet_fingerprints,
+)
 
 RANGE_DAYS = 7
 """Days that are computed together: a worker holds a group's events of all of them."""
@@ -63,10 +75,24 @@ def check_tables(tables: Path) -> None:
 
 def is_up_to_date(tables: Path) -> bool:
     """Return, without Spark, whether all is computed; False if only Spark could know."""
-    files, batches = parquet_fingerprints(tables), Manifest(tables / "rollups")
-    if files is None or _stale(batches.complete_entries(), files):
+    files, manifest = parquet_fingerprints(tables), Manifest(tables / "rollups")
+    if files is None:
         return False
-    return not missing(batches, tables / "_months")
+    known = manifest.complete_entries()
+    present = count_parquet(tables, changed_days(known, files))
+    if _final_entries(tables, known, files, present) or _stale(known, files):
+        return False
+    return not missing(manifest, tables / "_months")
+
+
+def _final_entries(
+    tables: Path,
+    known: Mapping[date, RollupBatch],
+    files: Mapping[date, str],
+    present: Mapping[date, int],
+) -> dict[date, RollupBatch]:
+    rolled_up = count_rolled_up(tables / "rollups", present)
+    return final_entries(known, files, (present, rolled_up), retention_horizon(tables))
 
 
 def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
@@ -74,10 +100,12 @@ def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list
     span: list[date] = []
     for before, day in pairwise([_BEFORE_ALL, *sorted({*known, *files})]):
         batch = known.get(day, NOTHING)
+        if batch.is_final and not span:
+            continue
         fits = batch.files == files.get(day, batch.files)
         if not span and fits and batch.carried_in == known.get(before, NOTHING).carries:
             continue
-        if len(span) == RANGE_DAYS or (span and fits) or day not in files:
+        if len(span) == RANGE_DAYS or (span and fits) or batch.is_final or day not in files:
             break
         span.append(day)
     return span
@@ -118,6 +146,7 @@ class RollupStore:
     def update(self, notify: Notify) -> list[date]:
         """Compute missing and stale batches and return their days."""
         files = fingerprints(self._spark, self._tables)
+        self._close_days(files, notify)
         done: list[date] = []
         while span := _stale(self._manifest.complete_entries(), files):
             notify(f"rollups of {span[0]}" + (f" to {span[-1]}" if span[1:] else ""))
@@ -125,6 +154,20 @@ class RollupStore:
             done += span
         self._months.update(notify)
         return done
+
+    def _close_days(self, files: Mapping[date, str], notify: Notify) -> None:
+        """Mark days as final if a part of their source is gone."""
+        known = self._manifest.complete_entries()
+        present = count_records(self._spark, self._tables, changed_days(known, files))
+        entries = _final_entries(self._tables, known, files, present)
+        for day, entry in entries.items():
+            self._manifest.mark(day, entry)
+        report_late(entries, notify)
+
+    def late_records(self) -> dict[date, int]:
+        """Return the number of records that final days do not count."""
+        known = self._manifest.complete_entries()
+        return {day: batch.late for day, batch in known.items() if batch.late}
 
     def _compute(self, span: list[date], files: Mapping[date, str]) -> None:
         known = self._manifest.complete_entries()

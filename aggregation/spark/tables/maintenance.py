@@ -3,8 +3,9 @@
 Theory of operation. Each batch leaves a small file in each day that it touches. Delta and Iceberg
 merge and delete in their own commits. For Parquet a day's small files are merged beside the table,
 in a folder that also gets links to the day's large files. Then the two folders exchange names in
-one step, and an old day leaves by one rename. So a kill at any moment leaves the old day or the new
-one, and files in ``_upkeep`` are garbage. The caller holds the tables' lock.
+one step, and an old day leaves by one rename, after the retention horizon is written. So a kill at
+any moment leaves the old day or the new one, and files in ``_upkeep`` are garbage. The caller holds
+the tables' lock.
 """
 
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregation.spark.tables.atomic_swap import exchange
+from aggregation.spark.tables.retention import raise_horizon
 from aggregation.spark.tables.schema import COLUMNS, Table, TableFormat, literal_path, table_format
 from aggregation.spark.tables.tables import Tables
 
@@ -42,6 +44,8 @@ class Maintenance:
         """Remove days before the last ``keep_days``, then merge small files."""
         shutil.rmtree(self.tables.folder / _WORK, ignore_errors=True)
         today = today or datetime.now(UTC).date()
+        if self.keep_days is not None:
+            raise_horizon(self.tables.folder, today - timedelta(days=self.keep_days))
         for table in Table:
             if table_format(self.tables.folder, table) is None:
                 continue

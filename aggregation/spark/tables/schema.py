@@ -66,6 +66,11 @@ QUARANTINE = T.StructType(
     ]
 )
 
+LATE = "late: "
+"""Prefix of the reason of a record that came after its day was removed."""
+FUTURE = "future: "
+"""Prefix of the reason of a record from after its arrival."""
+
 PARSED = T.StructType(
     [*RECORD.fields, _FILE, _OFFSET, T.StructField("fault", T.StringType()), _TEXT]
 )

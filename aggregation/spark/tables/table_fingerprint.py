@@ -2,15 +2,24 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from functools import reduce
 from hashlib import sha256
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.tables.schema import Table, TableFormat, formats, read_table, table_format
+from aggregation.spark.tables.schema import (
+    Table,
+    TableFormat,
+    formats,
+    read_days,
+    read_table,
+    table_format,
+)
 
 _DAY = re.compile(r"/day=(\d{4}-\d\d-\d\d)/([^/]+)$")
 
@@ -28,6 +37,29 @@ def parquet_fingerprints(tables: Path) -> dict[date, str] | None:
 def fingerprints(spark: SparkSession, tables: Path) -> dict[date, str]:
     """Return a digest of each day's transitions and samples."""
     return digest_days(part for table in _TABLES for part in _parts(spark, tables, table))
+
+
+def count_parquet(tables: Path, days: Iterable[date]) -> dict[date, int]:
+    """Return the number of records of some days in tables of Parquet, without Spark."""
+    return {
+        day: sum(
+            pq.read_metadata(path).num_rows
+            for table in _TABLES
+            for path in (tables / table / f"day={day}").glob("[!._]*")
+        )
+        for day in days
+    }
+
+
+def count_records(spark: SparkSession, tables: Path, days: Sequence[date]) -> dict[date, int]:
+    """Return the number of records of some days."""
+    if not days:
+        return {}
+    if not formats(tables) - {TableFormat.PARQUET}:
+        return count_parquet(tables, days)
+    parts = (read_days(spark, tables, table, days).select("day") for table in _TABLES)
+    rows = reduce(DataFrame.unionByName, parts).groupBy("day").count().collect()
+    return dict.fromkeys(days, 0) | {row["day"]: row["count"] for row in rows}
 
 
 def digest_days(parts: Iterable[tuple[date, str]]) -> dict[date, str]:

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.ingest.job import IngestConfig, TableIngest
 from aggregation.spark.ingest.spool_source import SpoolSource
 from aggregation.spark.tables.lock import table_lock
+from aggregation.spark.tables.maintenance import Maintenance
 from aggregation.spark.tables.schema import Table, TableFormat, read_table
 from aggregation.spark.tables.tables import Tables, drop_known
 from metrics.model.sample import Sample, SampleKind, Scope, encode, format_time
@@ -251,6 +253,24 @@ def test_unseen_keeps_one_row_per_new_id(frame: Frame) -> None:
     samples = history()
     new = drop_known(frame(samples + samples), frame(samples[:4]))
     assert sorted(s.id for s in samples[4:]) == sorted(row.id for row in new.collect())
+
+
+def test_late_record_of_a_removed_day_is_counted_and_stays_out(ingest: Ingest) -> None:
+    late = [sample for sample in history() if sample.ts.startswith("2025-11-24")]
+    write_spool(ingest.spool, history(), name="one")
+    ingest.run()
+    maintenance = Maintenance(tables=Tables(folder=ingest.tables), keep_days=1, notify=print)
+    maintenance.run(ingest.spark, date(2025, 11, 26))
+    write_spool(ingest.spool, late, name="two")
+
+    job = ingest.run()
+
+    assert {row.day for row in ingest.rows(Table.TRANSITIONS)} == {date(2025, 11, 25)}
+    rows = ingest.rows(QUARANTINE)
+    assert {row.reason for row in rows} == {
+        "late: records of before 2025-11-25 were removed from the tables"
+    }
+    assert (len(rows), job.done.late) == (len(late), len(late))
 
 
 def test_lock_is_for_one(tmp_path: Path) -> None:

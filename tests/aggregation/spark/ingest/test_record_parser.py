@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 import msgspec
 import pytest
 
-from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, read_line, row_of
+from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, arrival, read_line, row_of
 from aggregation.spark.tables.schema import RECORD
 from metrics.model.sample import encode
 from tests.aggregation.spark.histories import START_AT, Client
@@ -89,3 +89,41 @@ def test_blank_line_is_no_row_and_malformed_one_is_kept() -> None:
         "text": "�" + "x" * (TEXT_MAX_CHARS - 1),
         "day": day,
     }
+
+
+@pytest.mark.parametrize(
+    ("ts", "fault"),
+    [
+        ("2026-01-03T23:59:59Z", None),
+        (
+            "2026-01-04T00:00:00Z",
+            "future: 2026-01-04 is more than a day after the arrival on 2026-01-02",
+        ),
+        (
+            "2038-01-19T03:14:07Z",
+            "future: 2038-01-19 is more than a day after the arrival on 2026-01-02",
+        ),
+    ],
+)
+def test_record_from_the_future_of_its_arrival_is_a_fault(ts: str, fault: str | None) -> None:
+    line = changed(ts=ts)
+    row = row_of(line, file="a", offset=0, day=date(2026, 1, 2))
+    assert row is not None
+    assert row.get("fault") == fault
+    if fault is not None:
+        assert (row["text"], row["day"]) == (line.decode(), date(2026, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("changed_on", "arrived_on"),
+    [
+        (date(2026, 1, 2), date(2026, 1, 2)),
+        (date(1970, 1, 1), date(2026, 1, 5)),
+        (date(2038, 1, 19), date(2026, 1, 5)),
+    ],
+    ids=["past", "no time", "wrong clock"],
+)
+def test_arrival_is_the_day_of_the_change_unless_that_cannot_be(
+    changed_on: date, arrived_on: date
+) -> None:
+    assert arrival(changed_on, date(2026, 1, 5)) == arrived_on

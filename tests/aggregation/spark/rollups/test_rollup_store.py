@@ -19,7 +19,7 @@ from aggregation.spark.report.section import Section
 from aggregation.spark.rollups.months import Months
 from aggregation.spark.rollups.preaggregations import ROWS, By, PreAggregation, preaggregate
 from aggregation.spark.rollups.rollup_manifest import PENDING, Manifest, RollupBatch
-from aggregation.spark.rollups.rollup_store import RollupStore
+from aggregation.spark.rollups.rollup_store import RollupStore, is_up_to_date
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.schema import QUARANTINE, empty
@@ -159,6 +159,26 @@ def test_late_records_redo_their_own_day_alone(
 
     assert tables.update() == DAYS[1:2]
     assert tables.total("rebalance") == before + 1
+
+
+def test_late_record_of_a_removed_day_changes_no_history(
+    spark: SparkSession, at_once: Tables, tmp_path: Path
+) -> None:
+    shutil.copytree(at_once.folder, tmp_path / "tables")
+    tables = Tables(spark, tmp_path / "tables")
+    before = tables.rows()
+    for day in DAYS[:2]:
+        for name in ("transitions", "samples"):
+            shutil.rmtree(tables.folder / name / f"day={day}", ignore_errors=True)
+    late = busy_group(40_000)
+
+    tables.add(late)
+
+    assert not is_up_to_date(tables.folder)
+    assert tables.update() == []
+    assert tables.rows() == before
+    assert RollupStore(spark, tables.folder).late_records() == {DAYS[1]: len(late)}
+    assert is_up_to_date(tables.folder)
 
 
 @pytest.fixture(scope="module")
