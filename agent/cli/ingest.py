@@ -31,8 +31,9 @@ _TOPIC = "kafka://"
     required=True,
     multiple=True,
     metavar="SPOOL|kafka://HOST:PORT/TOPIC",
-    help="The spool folder of an agent (*.jsonl, *.jsonl.gz; also a URL such as s3a://...), or the "
-    "topic that agents write to. Repeat it for several.",
+    help="The spool folder of an agent, or a folder or pattern of several ('/spools/*'): *.jsonl "
+    "and *.jsonl.gz in it and below; also a URL such as s3a://..., or the topic that agents write "
+    "to. Repeat it for several.",
 )
 @click.option(
     "--tables",
@@ -86,7 +87,8 @@ def ingest(  # noqa: PLR0913 - one argument an option
 
     Events (transition, lost, signal, episode) go to DIR/transitions, periodic samples to
     DIR/samples, lines that are no record to DIR/quarantine with the reason, file and offset. Killed
-    at any moment, the next run goes on from there.
+    at any moment, the next run goes on from there. With --once the exit code is 1 where a source
+    has no file at all.
     """
     notify = partial(click.echo, err=True)
     with spark_exit():

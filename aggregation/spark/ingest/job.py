@@ -25,7 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.ingest.job_metrics import JobMetrics, Progress, serve_metrics, write_metrics
 from aggregation.spark.ingest.progress import IngestProgress
-from aggregation.spark.ingest.spool_source import UNREADABLE
+from aggregation.spark.ingest.spool_reader import UNREADABLE
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.maintenance import EVERY_S, Maintenance
@@ -50,6 +50,9 @@ class IngestSource(Protocol):
 
     def check(self) -> None:
         """Raise SparkSetupError if the source clearly cannot be read."""
+
+    def has_files(self) -> bool:
+        """Return whether there is anything to read, read or not."""
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return new data as a stream."""
@@ -124,12 +127,17 @@ class TableIngest:
         self._failure: SparkJobError | None = None
         self._turn = threading.Lock()
         self._queries: dict[str, StreamingQuery] = {}
+        self._read: set[str] = set()
+        """Names of sources that had a batch."""
         self.done = IngestProgress()
         self.metrics = JobMetrics(self.done, self._progress)
 
     def start(self) -> list[StreamingQuery]:
         """Clean up after a killed run and start the streams."""
         self._tables.clean()
+        if not self._config.once:
+            for source in self._empty_sources():
+                self._notify(f"there is no spool file in {source} yet")
         self._queries = {source.name: self._start(source) for source in self._config.sources}
         return list(self._queries.values())
 
@@ -141,7 +149,7 @@ class TableIngest:
         """Wait until the streams end or are stopped; stop all of them if one fails.
 
         Raises:
-            SparkJobError: a file of a spool cannot be read.
+            SparkJobError: a file of a spool cannot be read, or a source has no file at all.
 
         """
         try:
@@ -150,6 +158,8 @@ class TableIngest:
             if self._config.once and not stopping():
                 self._maintenance.run(self._spark)
             self._write_metrics()
+            if self._config.once and not stopping():
+                self._check_reads()
         except Exception:
             if self._failure is not None:
                 raise self._failure from None
@@ -157,6 +167,19 @@ class TableIngest:
         finally:
             for query in queries:
                 query.stop()
+
+    def _check_reads(self) -> None:
+        """Report sources without new files: a run that reads nothing is no quiet success."""
+        empty = self._empty_sources()
+        if empty:
+            raise SparkJobError(f"there is no spool file (*.jsonl, *.jsonl.gz) in {empty[0]}")
+        for source in self._config.sources:
+            if source.name not in self._read:
+                self._notify(f"{source.name}: nothing new")
+
+    def _empty_sources(self) -> list[str]:
+        unread = (source for source in self._config.sources if source.name not in self._read)
+        return [source.name for source in unread if not source.has_files()]
 
     def _follow(
         self,
@@ -211,6 +234,7 @@ class TableIngest:
             done.appended[Table.QUARANTINE] += lost
         finally:
             parsed.unpersist()
+        self._read.add(source.name)
         took_s = monotonic() - began_at
         done.end_batch(took_s)
         self._notify(

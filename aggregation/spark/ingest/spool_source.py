@@ -1,29 +1,26 @@
-"""A spool folder as a stream of files, which Spark's Python workers read.
+"""A spool, or a tree of spools, as a stream of files, which Spark's Python workers read.
 
 Spark's text source reports neither a line's position nor the files that it skipped. So Spark only
-lists the files, its checkpoint holds the files of each batch, and `read_file` reads them. Hadoop's
-file systems list a folder with a URL, and Arrow's read it.
+lists the files, its checkpoint holds the files of each batch, and `spool_reader` reads them. For a
+URL, Hadoop's file systems list and Arrow's read.
 """
 
-import gzip
+import os
 import re
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row, arrival, row_of
+from aggregation.spark.ingest.record_parser import arrival
+from aggregation.spark.ingest.spool_reader import file_system, read_files
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED, literal_path
 
@@ -32,26 +29,32 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 256 << 20
 """Limit of a batch, and so of the data that is held between two commits."""
-# Spark silently skips files that are older than the newest one by more than this.
-_MAX_FILE_AGE = "3650d"
-_CHUNK_BYTES = 1 << 20
-_ROWS = 10_000
-
-REMOVED = "was removed from the spool before it was read"
-UNREADABLE = "cannot be read: "
-"""Prefix of the fault of a file that exists: the operator must act, and the batch must fail."""
+# Spark silently skips files that are older than the newest one by more than this: one file with a
+# time in 2038 must not hide all others.
+_MAX_FILE_AGE = "36500d"
+_SUFFIXES = (".jsonl", ".jsonl.gz")
+_GLOB = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolSource:
-    """One folder: a path, or a URL that Spark's Hadoop client and Arrow support."""
+    """A folder with all folders below it: a path, a URL that Spark and Arrow support, or a glob."""
 
     place: str
 
     @property
     def name(self) -> str:
         """Identity of the folder, independent of the working directory."""
-        return self.place if "://" in self.place else str(Path(self.place).resolve())
+        return self.place if self._is_url else str(Path(self.place).resolve())
+
+    @property
+    def _is_url(self) -> bool:
+        return "://" in self.place
+
+    @property
+    def _is_glob(self) -> bool:
+        """Return whether the place is a pattern; a folder of that very name comes first."""
+        return not Path(self.place).is_dir() and _GLOB.search(self.place) is not None
 
     def check(self) -> None:
         """Check that the folder exists.
@@ -60,17 +63,35 @@ class SpoolSource:
             SparkSetupError: it does not.
 
         """
-        if "://" not in self.place and not Path(self.place).is_dir():
+        if not self._is_url and not any(map(os.path.isdir, self._folders())):
             raise SparkSetupError(f"there is no spool folder {self.place!r}")
+
+    def has_files(self) -> bool:
+        """Return whether there is any spool file, read or not."""
+        if self._is_url:
+            return any(_has_files_at(self.place))
+        return any(
+            name.endswith(_SUFFIXES) and not name.startswith((".", "_"))
+            for folder in self._folders()
+            for _, _, names in _walk(folder)
+            for name in names
+        )
+
+    def _folders(self) -> list[str]:
+        if not self._is_glob:
+            return [self.name]
+        return [str(path) for path in Path("/").glob(self.name.lstrip("/"))]
 
     def stream(self, spark: "SparkSession") -> "DataFrame":
         """Return a stream that makes batches of new files; nobody reads its rows."""
-        place = self.name if "://" in self.place else literal_path(Path(self.name))
+        is_literal = not self._is_url and not self._is_glob
+        place = literal_path(Path(self.name)) if is_literal else self.name
         return (
             spark.readStream.format("text")
             .option("pathGlobFilter", "*.{jsonl,jsonl.gz}")
             .option("maxBytesPerTrigger", BATCH_BYTES)
             .option("maxFileAge", _MAX_FILE_AGE)
+            .option("recursiveFileLookup", "true")
             .load(place)
         )
 
@@ -78,7 +99,13 @@ class SpoolSource:
         """Turn the files of a batch into `PARSED` rows."""
         files = files_of(checkpoint, number)
         named = batch.sparkSession.createDataFrame(files, "path string, day date")
-        return map_batches(named, partial(read_files, schema=to_arrow_schema(PARSED)), PARSED)
+        read = partial(read_files, schema=to_arrow_schema(PARSED), root=self._root())
+        return map_batches(named, read, PARSED)
+
+    def _root(self) -> str:
+        """Return the folder below which links are refused: the part in front of a pattern."""
+        place = _place(self.name)
+        return _GLOB.split(place, 1)[0].rpartition("/")[0] or "/" if self._is_glob else place
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -114,67 +141,15 @@ def _place(url: str) -> str:
     return unquote(parts.path) if parts.scheme == "file" else url
 
 
-def read_files(files: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Read the files of a partition, for ``mapInArrow``."""
-    rows = (
-        row
-        for batch in files
-        for path, day in zip(*(column.to_pylist() for column in batch), strict=True)
-        for row in read_file(path, day)
-    )
-    while some := list(islice(rows, _ROWS)):
-        yield pa.RecordBatch.from_pylist(some, schema=schema)
+def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        yield place, folders, names
 
 
-def read_file(file: str, day: date) -> Iterator[Row]:
-    """Yield the rows of a file, then a row without ``offset`` if the file itself is broken.
-
-    Offsets count uncompressed bytes.
-    """
-    offset, tail = 0, b""
-    try:
-        with _open_file(file) as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                *lines, tail = (tail + chunk).split(b"\n")
-                for line in lines:
-                    row = row_of(line, file=file, offset=offset, day=day)
-                    if row is not None:
-                        yield row
-                    offset += len(line) + 1
-    except (OSError, EOFError, zlib.error) as error:
-        text = tail[:TEXT_MAX_CHARS].decode(errors="replace") or None
-        yield {"file": file, "fault": _fault(error), "text": text, "day": day}
-        return
-    last = row_of(tail, file=file, offset=offset, day=day)
-    if last is not None:
-        yield last
-
-
-def _fault(error: OSError | EOFError | zlib.error) -> str:
-    match error:
-        case FileNotFoundError():
-            return REMOVED
-        case gzip.BadGzipFile() | EOFError() | zlib.error():
-            return f"the compressed file is broken: {error}"
-        case _:
-            return f"{UNREADABLE}{error.strerror or error}"
-
-
-@contextmanager
-def _open_file(path: str) -> Iterator[IO[bytes]]:
-    with _raw(path) as raw:
-        if path.endswith(".gz"):
-            with gzip.open(raw) as stream:
-                yield cast("IO[bytes]", stream)
-        else:
-            yield raw
-
-
-def _raw(path: str) -> IO[bytes]:
-    if "://" not in path:
-        return Path(path).open("rb")
+def _has_files_at(url: str) -> Iterator[bool]:
     from pyarrow import fs  # noqa: PLC0415 - for object stores alone
 
-    # Hadoop's names of S3 are not Arrow's
-    system, inside = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", path))
-    return cast("IO[bytes]", system.open_input_stream(inside, compression=None))
+    system, inside = file_system(url)
+    selector = fs.FileSelector(inside, allow_not_found=True, recursive=True)
+    yield from (info.base_name.endswith(_SUFFIXES) for info in system.get_file_info(selector))

@@ -74,6 +74,10 @@ class TopicSource:
                 return
         raise SparkSetupError(f"no broker of {self.name} takes connections ({'; '.join(faults)})")
 
+    def has_files(self) -> bool:
+        """Return True: an empty topic is no fault."""
+        return True
+
     def stream(self, spark: "SparkSession") -> "DataFrame":
         """Return the records as they appear."""
         options = {f"kafka.{name}": value for name, value in self.properties.items()}

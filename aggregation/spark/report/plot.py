@@ -44,7 +44,9 @@ _LOG_S = (
 
 INK, FAINT, GAP, ACCENT = "#010203", "#010204", "#010205", "#010206"
 _VARIABLES = {INK: "--ink", FAINT: "--faint", GAP: "--card", ACCENT: "--accent"}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]+"
+)
 _STYLE: Any = {
     "svg.fonttype": "none",
     "text.parse_math": False,

@@ -3,7 +3,8 @@
 The page's appendix holds the queries behind its numbers.
 
 All text comes from clients in the end and is escaped. A CSV cell that a spreadsheet would take for
-a formula gets an apostrophe in front; the Parquet file keeps the original.
+a formula gets an apostrophe in front, and invisible characters are shown by number. The Parquet
+file keeps the original.
 """
 
 import csv
@@ -30,6 +31,7 @@ from aggregation.spark.report.plot import plain, readable, style, svg
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import format_share
 from aggregation.spark.session.session import small_queries
+from metrics.exporters.points import printable
 from metrics.model.status import BY_LABEL
 
 PAGE = "report.html"
@@ -116,8 +118,9 @@ def _write_tables(rows: Rows, schema: pa.Schema, stem: Path) -> None:
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
+    if isinstance(value, str):
+        text = printable(value)
+        return f"'{text}" if value.startswith(_FORMULA) else text
     return value
 
 

@@ -52,6 +52,7 @@ from aggregation.spark.tables.table_fingerprint import (
     fingerprints,
     parquet_fingerprints,
 )
+from aggregation.spark.tables.tables import check_local
 
 RANGE_DAYS = 7
 """Days that are computed together: a worker holds a group's events of all of them."""
@@ -67,6 +68,7 @@ def check_tables(tables: Path) -> None:
         SparkJobError: they are empty.
 
     """
+    check_local(tables)
     if not any((tables / table).is_dir() for table in (Table.TRANSITIONS, Table.SAMPLES)):
         raise SparkSetupError(f"no tables in {str(tables)!r}; run rebalance-agent ingest first")
     if not formats(tables) and not Manifest(tables / "rollups").complete_entries():

@@ -9,6 +9,7 @@ and their ids count. There is one writer at a time (`lock`).
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -85,6 +86,7 @@ class Tables:
             SparkSetupError: a table has another format, is no folder, or cannot be written to.
 
         """
+        check_local(self.folder)
         for table in Table:
             place = self.folder / table
             if place.exists() and not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
@@ -150,6 +152,19 @@ class Tables:
         for key, value in _ICEBERG_PROPERTIES.items():
             creation = creation.tableProperty(key, value)
         creation.partitionedBy(F.col("day")).createOrReplace()
+
+
+def check_local(tables: Path) -> None:
+    """Check that a folder of tables is no URL, of which a path would make a local folder.
+
+    Raises:
+        SparkSetupError: it is one.
+
+    """
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", str(tables)):
+        raise SparkSetupError(
+            f"{str(tables)!r} is a URL: tables are on a local or mounted file system"
+        )
 
 
 def drop_known(rows: DataFrame, known: DataFrame) -> DataFrame:

@@ -30,7 +30,9 @@ from tests.browser import shown, sideways
 
 pytestmark = pytest.mark.spark
 
-EVIL = "=1+1</td><script>alert(1)</script>\x00\x1b[31m\n$\\frac{\N{PILE OF POO}"
+EVIL = "=1+1</td><script>alert(1)</script>\x00\x1b[31m\n\u202e$\\frac{\N{PILE OF POO}"
+SHOWN = EVIL.replace("\x00\x1b[31m\n\u202e", r"\x00\x1b[31m\n\u202e")
+"""The same in a CSV."""
 
 
 def evil_records() -> list[Sample]:
@@ -207,15 +209,17 @@ def test_text_of_clients_is_never_markup_nor_formula(week_report: Reports) -> No
     tags = Tags(week_report.page)
     assert "script" not in tags.names
     assert not [name for name in tags.attributes if name.startswith("on")]
-    assert not set("\x00\x1b") & set(week_report.page)
+    assert not set("\x00\x1b\u202e") & set(week_report.page)
     assert "default-src 'none'" in week_report.page
-    assert "'" + EVIL in {row["group"] for row in week_report.rows("durations")}
+    assert "'" + SHOWN in {row["group"] for row in week_report.rows("durations")}
+    for path in week_report.output.glob("*.csv"):
+        assert all(line.isprintable() for line in path.read_text().split("\n"))
     table = pq.read_table(week_report.output / "durations.parquet")
     assert EVIL in table["group"].to_pylist()
 
 
 def test_instants_are_utc_wherever_the_machine_is(week_report: Reports) -> None:
-    (row,) = [row for row in week_report.rows("triggers") if row["group"] == "'" + EVIL]
+    (row,) = [row for row in week_report.rows("triggers") if row["group"] == "'" + SHOWN]
     assert row["last_at"] == "2025-11-24T00:08:20.000000Z"
     table = pq.read_table(week_report.output / "triggers.parquet")
     ends = dict(zip(table["group"].to_pylist(), table["last_at"].to_pylist(), strict=True))

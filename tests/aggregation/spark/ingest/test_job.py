@@ -12,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.ingest.job import IngestConfig, TableIngest
+from aggregation.spark.ingest.spool_reader import LINKED
 from aggregation.spark.ingest.spool_source import SpoolSource
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.maintenance import Maintenance
@@ -220,9 +221,38 @@ def test_table_of_another_format_is_left_alone(ingest: Ingest) -> None:
 def test_other_files_and_folders_are_left_alone(ingest: Ingest) -> None:
     write_lines(ingest.spool, b"x\n", name=".hidden")
     ingest.spool.joinpath("notes.txt").write_text("x\n")
-    write_spool(ingest.spool / "sub", history())
-    assert ingest.run().done.lines == 0
+    write_spool(ingest.spool / "_sub", history())
+    with pytest.raises(SparkJobError, match=rf"no spool file .* in {ingest.spool}$"):
+        ingest.run()
     assert ingest.ids(Table.TRANSITIONS) == []
+
+
+def test_tree_of_spools_is_read_without_its_links(ingest: Ingest) -> None:
+    one, two = history(), [Client(group="g", client_id="two").move(START_AT, 2)]
+    write_spool(ingest.spool / "pod-1", one)
+    write_spool(ingest.spool / "pods" / "pod-2", two)
+    link = ingest.spool / "pod-1" / "x.jsonl"
+    link.symlink_to("/etc/passwd")
+    ingest.run()
+    assert Counter(s.id for s in [*one, *two]) == Counter(
+        ingest.ids(Table.TRANSITIONS) + ingest.ids(Table.SAMPLES)
+    )
+    (row,) = ingest.rows(QUARANTINE)
+    assert (row.file, row.reason, row.text) == (str(link), LINKED, None)
+
+    again = ingest.run()
+
+    assert again.done.batches == 0
+    assert f"{ingest.spool}: nothing new" in ingest.said
+
+
+def test_pattern_names_several_spools(ingest: Ingest) -> None:
+    samples = history()
+    for name in ("pod-1", "pod-2", "other"):
+        write_spool(ingest.spool / name, samples if name == "pod-1" else [])
+    write_lines(ingest.spool / "other", b"x\n", name="bad")
+    job = ingest.run(ingest.spool / "pod-*")
+    assert (job.done.lines, job.done.malformed) == (len(samples), 0)
 
 
 def test_folder_names_are_not_patterns(spark: SparkSession, tmp_path: Path) -> None:
@@ -238,6 +268,7 @@ def test_folder_names_are_not_patterns(spark: SparkSession, tmp_path: Path) -> N
 def test_unreadable_leftovers_of_a_killed_run_are_removed(ingest: Ingest) -> None:
     left = ingest.tables / Table.TRANSITIONS / "_temporary" / "0"
     left.mkdir(parents=True)
+    write_spool(ingest.spool, history())
     ingest.run()
     assert not left.parent.exists()
 

@@ -45,6 +45,7 @@ def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: 
     assert [line for line in lines if not line.startswith("#")] == [
         "rebalance_ingest_lines_total 10.0",
         "rebalance_ingest_lines_malformed_total 1.0",
+        "rebalance_ingest_records_late_total 0.0",
         "rebalance_ingest_records_known_total 3.0",
         "rebalance_ingest_batches_total 2.0",
         "rebalance_ingest_batch_seconds_total 1.5",

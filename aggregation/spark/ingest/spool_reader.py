@@ -1,0 +1,120 @@
+"""Reader of spool files, in Spark's Python workers.
+
+Links are never followed: the writer of a spool may not be allowed to read what an ingest can read.
+"""
+
+import gzip
+import os
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow as pa
+
+from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row, row_of
+
+_CHUNK_BYTES = 1 << 20
+_ROWS = 10_000
+
+REMOVED = "was removed from the spool before it was read"
+LINKED = "is a symbolic link or behind one; links are not followed"
+SPECIAL = "is no regular file"
+UNREADABLE = "cannot be read: "
+"""Prefix of the fault of a file that exists: the operator must act, and the batch must fail."""
+
+
+def read_files(
+    files: Iterator[pa.RecordBatch], schema: pa.Schema, root: str
+) -> Iterator[pa.RecordBatch]:
+    """Read the files of a partition, for ``mapInArrow``."""
+    rows = (
+        row
+        for batch in files
+        for path, day in zip(*(column.to_pylist() for column in batch), strict=True)
+        for row in read_file(path, day, root)
+    )
+    while some := list(islice(rows, _ROWS)):
+        yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+
+def read_file(file: str, day: date, root: str) -> Iterator[Row]:
+    """Yield the rows of a file, then a row without ``offset`` if the file itself is broken.
+
+    Offsets count uncompressed bytes. A file that a link below ``root`` leads to is not read.
+    """
+    offset, tail = 0, b""
+    try:
+        with _open_file(file, root) as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                *lines, tail = (tail + chunk).split(b"\n")
+                for line in lines:
+                    row = row_of(line, file=file, offset=offset, day=day)
+                    if row is not None:
+                        yield row
+                    offset += len(line) + 1
+    except _RefusedFileError as error:
+        yield {"file": file, "fault": str(error), "text": None, "day": day}
+        return
+    except (OSError, EOFError, zlib.error) as error:
+        text = tail[:TEXT_MAX_CHARS].decode(errors="replace") or None
+        yield {"file": file, "fault": _fault(error), "text": text, "day": day}
+        return
+    last = row_of(tail, file=file, offset=offset, day=day)
+    if last is not None:
+        yield last
+
+
+class _RefusedFileError(Exception):
+    """A file that the ingest does not open."""
+
+
+def _fault(error: OSError | EOFError | zlib.error) -> str:
+    match error:
+        case FileNotFoundError():
+            return REMOVED
+        case gzip.BadGzipFile() | EOFError() | zlib.error():
+            return f"the compressed file is broken: {error}"
+        case _:
+            return f"{UNREADABLE}{error.strerror or error}"
+
+
+@contextmanager
+def _open_file(path: str, root: str) -> Iterator[IO[bytes]]:
+    with _raw(path, root) as raw:
+        if path.endswith(".gz"):
+            with gzip.open(raw) as stream:
+                yield cast("IO[bytes]", stream)
+        else:
+            yield raw
+
+
+def _raw(path: str, root: str) -> IO[bytes]:
+    if "://" not in path:
+        return _open_local(path, root)
+    system, inside = file_system(path)
+    return cast("IO[bytes]", system.open_input_stream(inside, compression=None))
+
+
+def _open_local(path: str, root: str) -> IO[bytes]:
+    """Open a regular file that no link below the root leads to, and never wait for a pipe."""
+    if os.path.realpath(path) != str(Path(os.path.realpath(root), os.path.relpath(path, root))):
+        raise _RefusedFileError(LINKED)
+    stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise _RefusedFileError(SPECIAL)
+    return stream
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """Return Arrow's file system of a URL and the path in it; Hadoop's names of S3 differ."""
+    from pyarrow import fs  # noqa: PLC0415 - for object stores alone
+
+    system, inside = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", url))
+    return system, inside
