@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -27,6 +26,7 @@ PREFIX = "/api/v1"
 MAX_LAST = 1000
 _LAST = re.compile(r"\d{1,4}", re.ASCII)
 _DEFAULT_LAST = 20
+_ROWS_AT_ONCE = 200
 
 
 class _WrongQueryError(ValueError):
@@ -88,12 +88,12 @@ def _route(queries: ApiDependencies, answer: _Handler) -> Callable[[Request], An
             query = _parse_query(request)
             seen = _ApiView(*queries.take_snapshot(), queries.recent)
             # an explanation takes a while: its own thread, or the sources would wait
-            body = await asyncio.to_thread(partial(answer, seen, query))
+            text = await asyncio.to_thread(lambda: _encode(answer(seen, query)))
         except _WrongQueryError as error:
             return _json({"error": str(error)}, 400)
         except LookupError as error:
             return _json({"error": str(error.args[0])}, 404)
-        return _json(body)
+        return _json_text(text)
 
     return serve
 
@@ -218,4 +218,17 @@ async def _openapi(_: Request) -> Response:
 
 
 def _json(body: object, status_code: int = 200) -> Response:
-    return Response(msgspec.json.encode(body), status_code, media_type="application/json")
+    return _json_text(msgspec.json.encode(body), status_code)
+
+
+def _json_text(text: bytes, status_code: int = 200) -> Response:
+    return Response(text, status_code, media_type="application/json")
+
+
+def _encode(body: object) -> bytes:
+    """Return JSON text; a list in parts, as no other thread runs while one is encoded."""
+    if not isinstance(body, list) or len(body) <= _ROWS_AT_ONCE:
+        return msgspec.json.encode(body)
+    starts = range(0, len(body), _ROWS_AT_ONCE)
+    parts = (msgspec.json.encode(body[at : at + _ROWS_AT_ONCE])[1:-1] for at in starts)
+    return b"[%b]" % b",".join(parts)

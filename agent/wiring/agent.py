@@ -20,6 +20,7 @@ from agent.outputs.spool.spool import JsonlSpool
 from agent.runtime.checkpoint import Checkpoint
 from agent.runtime.checkpoint import load as load_checkpoint
 from agent.runtime.checkpoint import save as save_checkpoint
+from agent.runtime.collector import Collector
 from agent.runtime.memory_limit import MemoryLimit
 from agent.runtime.pipeline import Pipeline, Positions
 from agent.runtime.source_stats import SourceStatsCollector
@@ -105,7 +106,10 @@ class Agent:
 
         """
         try:
-            with _signals(self.stop, self._reload_on_signal):
+            with (
+                contextlib.closing(Collector()) as self._collector,
+                _signals(self.stop, self._reload_on_signal),
+            ):
                 await self._run()
         finally:
             self.close()
@@ -262,6 +266,7 @@ class Agent:
             memory, pipeline = self._config.limits.memory, self._pipeline
             self._memory.enforce(memory, pipeline.shrink_buffers, pipeline.restore_limits)
             self.sources_not_ready()
+            self._collector.tick()
 
     def _reload_on_signal(self) -> None:
         async def reload() -> None:

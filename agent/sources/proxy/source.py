@@ -8,6 +8,7 @@ import asyncio
 import ctypes
 import gc
 import logging
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,6 +30,9 @@ from metrics.model.signals import Signal
 _ON_THE_WAY_S = 0.1
 """A signal comes from the thread to the event loop within this time."""
 _RETRY_S = 5.0
+_SWITCH_S = 0.0005
+"""Longest wait for another thread's Python code, at each system call; Python's own is 5 ms. A
+heartbeat makes some six calls, so a page that is rendered meanwhile cost it 30 ms."""
 _LOOK_S = 0.5
 _M_ARENA_MAX = -8  # malloc.h
 
@@ -82,6 +86,7 @@ class ProxySource:
         )
         gc.collect()
         gc.freeze()  # a collection over all imports would hold traffic up for 50 ms
+        sys.setswitchinterval(_SWITCH_S)
         _limit_heap()
         thread.start()
         self._loop, self.health.up = loop, True

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from starlette.applications import Starlette
 
 from agent.hub.recent_records import RecentRecords, read_spool
+from agent.web import api
 from agent.web.api import ApiDependencies, routes
 from metrics.exporters.exposition import SourceStats
 from metrics.model.sample import SampleKind, encode
@@ -197,3 +199,10 @@ class TestHistory:
 
         assert read_spool(tmp_path) == told
         assert read_spool(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize("rows", [0, 1, 200, 201, 1_000])
+def test_a_long_list_is_encoded_in_parts(rows: int) -> None:
+    body = [{"number": number, "text": "ü\n"} for number in range(rows)]
+
+    assert msgspec.json.decode(api._encode(body)) == body
