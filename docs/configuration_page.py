@@ -13,8 +13,8 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import yaml
 
 from agent.config.codec import encode, format_duration, format_size, is_size
+from agent.sources.registry import SOURCE_TYPES
 from agent.wiring.agent_config import AgentConfig
-from agent.wiring.source_types import SOURCES
 
 _INTRODUCTION = """\
 One YAML file; `${NAME}` takes a variable of the environment, `$${NAME}` stays as it is. Durations
@@ -69,8 +69,8 @@ def configuration() -> str:
         "# Sources\n",
         "Each entry of `sources` has a `type`, and the keys of that type.\n",
     ]
-    for name, cls in SOURCES.items():
-        parts += _section(cls, f"sources[{name}]", f"type: {name}", prefix="")
+    for row in SOURCE_TYPES:
+        parts += _section(row.config, f"sources[{row.name}]", f"type: {row.name}", prefix="")
     return "\n".join(parts)
 
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from agent.sources.coverage import OTHERS, SourceCoverage
+from agent.sources.coverage import SourceCoverage
 from agent.sources.lines.dialect import Dialect
 from agent.sources.lines.dialect_loader import (
     list_codes,
     load_broker_dialects,
     load_client_dialects,
 )
+from agent.sources.registry import REGISTRY
 from metrics.model.status import RebalanceStatus
 
 _CODES = tuple(code for code in RebalanceStatus if code)
@@ -42,11 +43,11 @@ def dialects(output: str) -> None:
     if output == "json":
         rows = [_row("logs", dialect, list_codes(dialect, known)) for dialect in clients]
         rows += [_row("broker_log", dialect, list_codes(dialect, known)) for dialect in brokers]
-        rows += map(_other, OTHERS)
+        rows += (_other(*item) for item in REGISTRY.coverage())
         click.echo(msgspec.json.format(msgspec.json.encode(rows)))
         return
     shown = [(dialect.name, list_codes(dialect, known)) for dialect in known]
-    for line in _table(shown + [(other.name, other.codes) for other in OTHERS]):
+    for line in _table(shown + [(row.name, row.codes) for row, _ in REGISTRY.coverage()]):
         click.echo(line)
 
 
@@ -62,10 +63,10 @@ def _row(type_: str, dialect: Dialect, shown: frozenset[RebalanceStatus]) -> dic
     }
 
 
-def _other(other: SourceCoverage) -> dict[str, object]:
+def _other(other: SourceCoverage, types: list[str]) -> dict[str, object]:
     return {
         "dialect": other.name,
-        "types": other.types,
+        "types": types,
         "client": other.clients,
         "group_type": other.group_type,
         "codes": sorted(int(code) for code in other.codes),

@@ -5,15 +5,7 @@ from pathlib import Path
 
 import click
 
-from agent.cli.replay_files import (
-    SOURCES,
-    RecordingKind,
-    create_parsers,
-    group_by_kind,
-    read_captures,
-    read_logs,
-    read_statistics,
-)
+from agent.cli.replay_files import SOURCES, group_by_kind, line_parsers, make_options, read
 from agent.errors import SourceError
 from agent.runtime.replay import Watermark, format_text
 from agent.runtime.replay import replay as run_replay
@@ -102,16 +94,13 @@ def replay(  # noqa: PLR0913 - one argument an option
     cluster = cluster or (config.cluster.name if config else "")
     timezone = timezone or (config.timezone if config else None)
     files = group_by_kind(source, paths)
-    parsers = create_parsers(files, _dialects(dialects, config), cluster, timezone)
+    faults = list[SourceError]()
+    options = make_options(_dialects(dialects, config), cluster, timezone, group, faults)
     if explain_line:
-        for recording, parser in parsers.items():
+        for recording, parser in line_parsers(files, options).items():
             _explain(recording, parser)
         return
-    faults = list[SourceError]()
-    streams = read_logs(parsers, faults.append)
-    streams += read_statistics(files[RecordingKind.STATS], cluster, group, faults.append)
-    streams += read_captures(files[RecordingKind.PCAP], cluster, faults.append)
-    _print(streams, _tracker(config), output, printed)
+    _print(read(files, options), _tracker(config), output, printed)
     for fault in faults:
         click.echo(printable(f"Error: {fault}"), err=True)
     if faults:

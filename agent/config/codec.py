@@ -112,9 +112,11 @@ def _encode_field(field: Field[Any], value: object) -> Any:
 
 def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911 - a case a type
     """Return the value as the type hint wants it."""
+    if is_dataclass(value):  # a section that its owner has decoded already
+        return value
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        if type(value) in args:  # None, or a part that its owner has decoded already
+        if value is None and NoneType in args:
             return value
         return convert(next(arg for arg in args if arg is not NoneType), value, where)
     if origin is tuple:
@@ -128,8 +130,7 @@ def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911
     if hint is Any:
         return value
     if isinstance(hint, type) and is_dataclass(hint):
-        # a part that its owner has decoded already is taken as it is
-        return value if isinstance(value, hint) else decode(hint, value, where)
+        return decode(hint, value, where)
     if issubclass(hint, Enum):
         return _member(hint, value, where)
     return _scalar(hint, value, where)

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.hub.record_bounds import clip_record
-from agent.outputs.hub_push import MAX_BYTES, PATH
+from agent.outputs.hub_push.push import MAX_BYTES, PATH
 from agent.sources.base import Detach, Emit, SourceHealth
 from aggregation.live.fleet import Fleet
 from metrics.model.sample import Sample, Scope, decode, parse_time

@@ -12,10 +12,8 @@ from typing import Any
 from agent.config.addresses import parse_address
 from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError
-from agent.sources.broker_logs.config import BrokerLogConfig
-from agent.sources.capture.config import CaptureConfig
-from agent.sources.librdkafka_stats.config import StatsConfig
-from agent.sources.logs.config import LogConfig
+from agent.sources.registry import REGISTRY
+from agent.sources.source_type import Capability
 from agent.wiring.agent_config import AgentConfig, load
 
 NAME = "kafka-rebalance-agent"
@@ -125,7 +123,9 @@ def read_sidecar(
         config_text=path.read_text(encoding="utf-8"),
         folders=_folders(config, where or str(path)),
         port=port,
-        captures=any(isinstance(source, CaptureConfig) for source in config.sources),
+        captures=any(
+            Capability.NET_RAW in REGISTRY.capabilities(source) for source in config.sources
+        ),
         probes=config.web.config_file is None,
         state_dir=str(read_yaml(path, environ).get("state_dir", STATE_DIR)),
         environ=tuple(environ.items()),
@@ -136,21 +136,10 @@ def read_sidecar(
 def _folders(config: AgentConfig, where: str) -> tuple[Folder, ...]:
     found: dict[PurePosixPath, bool] = {}
     for i, source in enumerate(config.sources):
-        for glob in _globs(source):
-            folder = _folder_above(glob, f"{where}: sources[{i}]")
-            # the agent creates a socket, and only reads files
-            found[folder] = found.get(folder, True) and not glob.endswith(".sock")
+        for mount in REGISTRY.mounts(source):
+            folder = _folder_above(mount.glob, f"{where}: sources[{i}]")
+            found[folder] = found.get(folder, True) and mount.is_read_only
     return tuple(Folder(path=folder, is_read_only=only) for folder, only in found.items())
-
-
-def _globs(source: object) -> tuple[str, ...]:
-    match source:
-        case LogConfig() | BrokerLogConfig():
-            return source.paths
-        case StatsConfig():
-            return (source.path,)
-        case _:
-            return ()
 
 
 def _folder_above(glob: str, where: str) -> PurePosixPath:

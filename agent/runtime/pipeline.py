@@ -68,7 +68,7 @@ class Pipeline:
     ) -> None:
         """Use the tracker and the sources of a configuration; called again after a reload."""
         self.tracker = tracker
-        self.sources = sources
+        self._sources = sources
         self._is_watched = is_watched
         self._interval_s = interval_s
 
@@ -85,9 +85,9 @@ class Pipeline:
     def tick(self) -> None:
         """Advance time: apply what is due, then commit if there is something to commit."""
         now = self._clock()
-        read_to = min((source.watermark(now) for source in self.sources), default=now)
+        read_to = min((source.watermark(now) for source in self._sources), default=now)
         self.record(self.tracker.advance(read_to))
-        for source in self.sources:
+        for source in self._sources:
             if isinstance(source, GroupInspector):
                 self.record(source.findings())
         deadline = read_to // self._interval_s * self._interval_s
@@ -99,7 +99,7 @@ class Pipeline:
 
     def shrink_buffers(self) -> None:
         """Freeze the stores' sizes, as memory is short, and release half-read input."""
-        for source in self.sources:
+        for source in self._sources:
             if isinstance(source, SupportsMemoryPressure):
                 source.shrink_buffers()
         self._recent.freeze_limits()
@@ -138,7 +138,7 @@ class Pipeline:
 
     def positions(self) -> Positions:
         """Return each source's position: a restart resumes exactly here."""
-        return {source.name: source.checkpoint() for source in self.sources}
+        return {source.name: source.checkpoint() for source in self._sources}
 
     @property
     def spool_stats(self) -> OutputStats:

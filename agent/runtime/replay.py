@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from agent.sources.base import TICK_S, Tick
-from agent.sources.lines.stream_parser import StreamParser
 from metrics.exporters.points import printable
 from metrics.model.sample import Sample, SampleKind, Scope, digest, format_time
 from metrics.model.signals import Signal
@@ -22,35 +21,6 @@ from metrics.tracking.tracker import Tracker
 _REORDER_S = PLACEHOLDER_S + 2.0
 """Delay of a sample behind the clock: the tracker's for members of several sources, a tick, and a
 follow-up's."""
-
-Blocks = Iterable[tuple[bytes, float]]
-"""Pieces of one stream with their arrival time (Unix seconds)."""
-
-
-def order_by_time(
-    parser: StreamParser, blocks: Blocks, *, is_growing: bool = False
-) -> Iterator[Signal | Tick]:
-    """Yield a stream's signals in the order of time.
-
-    A file may hold its merged streams one after the other, so its signals are sorted at its end;
-    those of a growing one follow its watermark.
-    """
-    heap: list[tuple[float, int, Signal]] = []
-    number = 0
-    for data, arrival_at in blocks:
-        for signal in parser.feed(data, arrival_at):
-            heapq.heappush(heap, (signal.at, number, signal))
-            number += 1
-        horizon = parser.horizon()
-        if horizon is not None and (is_growing or not parser.origins):
-            while heap and heap[0][0] < horizon:
-                yield heapq.heappop(heap)[2]
-            yield Tick(horizon)
-    for signal in parser.flush():
-        heapq.heappush(heap, (signal.at, number, signal))
-        number += 1
-    while heap:
-        yield heapq.heappop(heap)[2]
 
 
 def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iterator[Sample]:

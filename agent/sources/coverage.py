@@ -1,7 +1,7 @@
-"""Coverage of each source that reads no logs: the codes that wire, statistics and events can show.
+"""Coverage of the sources that read no logs: the codes that wire, statistics and events can show.
 
-A log's coverage stands in its dialect; a test compares the rows here with the code. The module
-imports nothing that needs an extra.
+A log's coverage stands in its dialect; a test compares the rows here with the code. Each source
+type's registry row lists its own. The module imports nothing that needs an extra.
 """
 
 from typing import NamedTuple
@@ -25,67 +25,59 @@ _NEW_PROTOCOLS: Codes = frozenset(
 
 
 class SourceCoverage(NamedTuple):
-    """The codes that sources of these types show for such clients."""
+    """The codes that a source shows for such clients."""
 
     name: str
-    types: tuple[str, ...]
-    """Names as in a configuration's `sources`."""
     clients: str
     group_type: str
     codes: Codes
 
 
-_WIRE = ("capture", "proxy")
-
-OTHERS = (
-    SourceCoverage("wire-classic", _WIRE, "clients that give reasons (KIP-800)", "classic", _ALL),
+WIRE = (
+    SourceCoverage("wire-classic", "clients that give reasons (KIP-800)", "classic", _ALL),
     SourceCoverage(
         "wire-classic-without-reasons",
-        _WIRE,
         "Java before 3.2, librdkafka and others that give none",
         "classic",
         _ALL - {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.METADATA_CHANGED},
     ),
-    SourceCoverage("wire-consumer", _WIRE, "any", "consumer", _NEW_PROTOCOLS),
-    SourceCoverage("wire-share", _WIRE, "any", "share", _NEW_PROTOCOLS),
+    SourceCoverage("wire-consumer", "any", "consumer", _NEW_PROTOCOLS),
+    SourceCoverage("wire-share", "any", "share", _NEW_PROTOCOLS),
     SourceCoverage(
         "wire-streams",
-        _WIRE,
         "any",
         "streams",
         _NEW_PROTOCOLS | {RebalanceStatus.ASSIGNMENT_PROBING, RebalanceStatus.ENDPOINT_UPDATE},
     ),
-    SourceCoverage(
-        "librdkafka-statistics",
-        ("librdkafka_stats", "http"),
-        "librdkafka",
-        "any",
-        frozenset(
-            {
-                RebalanceStatus.COORDINATOR_REQUESTED,
-                RebalanceStatus.UNKNOWN_MEMBER,
-                RebalanceStatus.STALE_MEMBER,
-                RebalanceStatus.DROPPED_GROUP,
-            }
-        ),
-    ),
-    SourceCoverage(
-        "http-events",
-        ("http",),
-        "processes that post",
-        "any",
-        frozenset(
-            {
-                RebalanceStatus.COORDINATOR_REQUESTED,
-                RebalanceStatus.NEW_MEMBER,
-                RebalanceStatus.UNKNOWN_MEMBER,
-                RebalanceStatus.STALE_MEMBER,
-                RebalanceStatus.DROPPED_GROUP,
-                RebalanceStatus.USER_REQUESTED,
-                RebalanceStatus.REVOCATION_NEEDED,
-            }
-        ),
-    ),
-    SourceCoverage("inspection", ("groups",), "brokers", "any", frozenset()),
 )
-"""Every source but logs and brokers' logs. Inspection compares states: it moves no status."""
+LIBRDKAFKA_STATISTICS = SourceCoverage(
+    "librdkafka-statistics",
+    "librdkafka",
+    "any",
+    frozenset(
+        {
+            RebalanceStatus.COORDINATOR_REQUESTED,
+            RebalanceStatus.UNKNOWN_MEMBER,
+            RebalanceStatus.STALE_MEMBER,
+            RebalanceStatus.DROPPED_GROUP,
+        }
+    ),
+)
+HTTP_EVENTS = SourceCoverage(
+    "http-events",
+    "processes that post",
+    "any",
+    frozenset(
+        {
+            RebalanceStatus.COORDINATOR_REQUESTED,
+            RebalanceStatus.NEW_MEMBER,
+            RebalanceStatus.UNKNOWN_MEMBER,
+            RebalanceStatus.STALE_MEMBER,
+            RebalanceStatus.DROPPED_GROUP,
+            RebalanceStatus.USER_REQUESTED,
+            RebalanceStatus.REVOCATION_NEEDED,
+        }
+    ),
+)
+INSPECTION = SourceCoverage("inspection", "brokers", "any", frozenset())
+"""Inspection compares states: it moves no status."""

@@ -32,7 +32,7 @@ from agent.web.reload_auth import ReloadPolicy
 from agent.web.server import ServerDependencies, listen, make_app
 from agent.wiring.agent_config import AgentConfig, Role
 from agent.wiring.hub import HubWiring
-from agent.wiring.otlp import OtlpWiring
+from agent.wiring.outputs import OutputsWiring
 from agent.wiring.reload import log_restart_needed, make_tracker
 from agent.wiring.sources import make_sources
 from agent.wiring.web import WebWiring
@@ -73,15 +73,15 @@ class Agent:
         self._web = WebWiring(config.web, self._reloads)
         checkpoint_path = config.state_dir / "checkpoint.json"
         found = load_checkpoint(checkpoint_path) or Checkpoint()
+        self._hub = HubWiring(config, clock)
         sources = make_sources(config, found.sources)
-        sink = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
+        spool = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
         save = partial(save_checkpoint, checkpoint_path)
         recorded = read_spool(config.samples.spool.dir)
-        self._history = RecentRecords(recorded, watermark_of=self._agent_watermark)
-        self._pipeline = Pipeline(spool=sink, save=save, recent=self._history, clock=clock)
+        self._recent = RecentRecords(recorded, watermark_of=self._hub.watermark)
+        self._pipeline = Pipeline(spool=spool, save=save, recent=self._recent, clock=clock)
         self._attach(found.tracker, sources)
-        self._hub = HubWiring(config, self._pipeline, clock)
-        self._otel = OtlpWiring(config, VERSION, self.snapshot)
+        self._outputs = OutputsWiring(config, lambda: spool.mark.seq, self.snapshot)
         self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
         self._source_stats, self._memory = SourceStatsCollector(), MemoryLimit()
         self._source_tasks: list[asyncio.Task[None]] = []
@@ -89,13 +89,10 @@ class Agent:
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
 
-    def _agent_watermark(self, agent: str) -> float:
-        return self._hub.watermark(agent)
-
     def _group_watch(self, recorded: Sequence[Sample]) -> RebalanceRecorder:
         limit, take = self._config.limits.groups, self._pipeline.record
         return RebalanceRecorder(
-            self._history, recorded, limit, take, self._hub, self._clock, self._otel.enqueue
+            self._recent, recorded, limit, take, self._hub, self._clock, self._outputs.enqueue
         )
 
     async def run(self) -> None:
@@ -119,15 +116,15 @@ class Agent:
         config = self._config
         sockets = listen(config.web.listen)
         self._on_listening(config)
-        answers = ServerDependencies(
+        dependencies = ServerDependencies(
             snapshot=self.snapshot,
             sources_not_ready=self.sources_not_ready,
             reload=self.reload,
-            recent=self._history,
-            routes=[*self._hub.routes(), *events_api.routes(self._http_source)],
+            recent=self._recent,
+            routes=[*self._hub.routes(self._pipeline), *events_api.routes(self._http_source)],
             members=config.shows_members,
         )
-        web = make_app(config.web, config.limits.series, answers)
+        web = make_app(config.web, config.limits.series, dependencies)
         own_tokens = (
             self._hub.has_own_token,
             partial(events_api.has_own_token, self._http_source),
@@ -139,7 +136,7 @@ class Agent:
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._stopping.wait(), name="stop"),
         ]
-        tasks += [*self._hub.start(), *self._otel.start()]
+        tasks += [*self._hub.start(self._pipeline.record), *self._outputs.start()]
         if self._watch is not None:
             watching = supervise("groups_failed", {}, self._watch.run)
             tasks.append(asyncio.create_task(watching, name="groups"))
@@ -153,7 +150,7 @@ class Agent:
             task.result()  # a bug in one of these tasks ends the agent, after the drain
 
     def _http_source(self) -> HttpSource | None:
-        return next((s for s in self._pipeline.sources if isinstance(s, HttpSource)), None)
+        return next((s for s in self._sources if isinstance(s, HttpSource)), None)
 
     def close(self) -> None:
         """Make everything durable and release the spool."""
@@ -199,32 +196,33 @@ class Agent:
     def sources_not_ready(self) -> list[str]:
         """Return the names of sources that have not yet read up to now."""
         now = self._clock()
-        for source in self._pipeline.sources:
+        for source in self._sources:
             if source.health.up and source.watermark(now) >= now - _READY_LAG_S:
                 self._ready_sources.add(source.name)
-        return [s.name for s in self._pipeline.sources if s.name not in self._ready_sources]
+        return [s.name for s in self._sources if s.name not in self._ready_sources]
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
         """Return the present state, for exporters."""
-        inspecting = [each for each in self._pipeline.sources if isinstance(each, GroupInspector)]
+        inspectors = [source for source in self._sources if isinstance(source, GroupInspector)]
         snapshot = replace(
             self._pipeline.tracker.snapshot(self._clock()),
-            inspected=tuple(row for each in inspecting for row in each.group_states()),
+            inspected=tuple(row for inspector in inspectors for row in inspector.group_states()),
             rebalances={} if self._watch is None else self._watch.totals(),
         )
         snapshot = self._hub.add_members(snapshot)
         stats = AgentStats(
             version=VERSION,
             python_version=platform.python_version(),
-            sources=self._source_stats.stats(self._pipeline.sources, snapshot.members_by_origin),
-            outputs=(self._pipeline.spool_stats, *self._hub.stats(), *self._otel.stats()),
+            sources=self._source_stats.stats(self._sources, snapshot.members_by_origin),
+            outputs=(self._pipeline.spool_stats, *self._outputs.stats()),
             tracker=snapshot.counts,
             reloads=dict(self._reloads),
         )
         return snapshot, stats
 
     def _attach(self, state: TrackerState, sources: Sequence[Source]) -> None:
-        config = self._config
+        config, self._sources = self._config, sources
+        self._hub.attach(sources)
         tracker = make_tracker(config, state)
         self._pipeline.attach(tracker, sources, config.is_watched, config.samples.interval_s)
 
@@ -235,7 +233,7 @@ class Agent:
         names = {section.name for section in config.sources}
         return {
             source.name: source
-            for source in self._pipeline.sources
+            for source in self._sources
             if isinstance(source, SupportsReload) and source.name in names
         }
 
@@ -244,7 +242,7 @@ class Agent:
         names = {task.get_name() for task in going}
         self._source_tasks = going + [
             asyncio.create_task(self._supervise_source(source), name=source.name)
-            for source in self._pipeline.sources
+            for source in self._sources
             if source.name not in names
         ]
 

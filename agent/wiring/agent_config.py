@@ -25,8 +25,8 @@ from agent.config.web import DEFAULT_LISTEN, TELEMETRY_PATH, WebConfig
 from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError
 from agent.outputs.spool.spool import SpoolConfig
-from agent.sources.inspection.config import GroupsSourceConfig
-from agent.wiring.source_types import SourceConfig, decode_sources, encode_source
+from agent.sources.registry import REGISTRY
+from agent.sources.source_type import SourceConfig
 from metrics.tracking.status_track import StatusConfig
 
 
@@ -114,7 +114,7 @@ def load(
     limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
     sources = document.get("sources")
     if document.get("role") != Role.HUB or sources:  # a hub's source is what agents push
-        sources = decode_sources(sources, join(where, "sources"))
+        sources = REGISTRY.decode_all(sources, join(where, "sources"))
     document["sources"] = sources or []
     document["status"] = _status(document.get("status", {}), limits, join(where, "status"))
     _default_spool(document)
@@ -129,7 +129,7 @@ def load(
 def effective(config: AgentConfig) -> dict[str, Any]:
     """Return the configuration in the form of its file, secrets hidden."""
     document: dict[str, Any] = encode(config)
-    document["sources"] = [encode_source(source) for source in config.sources]
+    document["sources"] = [REGISTRY.encode(source) for source in config.sources]
     for name in ("members", "groups"):
         del document["status"][name]
     return document
@@ -199,13 +199,14 @@ def _check_inspection(config: AgentConfig, where: str) -> None:
     for i, address in enumerate(config.cluster.bootstrap_servers):
         parse_address(address, join(where, f"cluster.bootstrap_servers[{i}]"))
     for i, source in enumerate(config.sources):
-        if not isinstance(source, GroupsSourceConfig):
+        row = REGISTRY.type_of(source)
+        if not row.reads_brokers:
             continue
         if config.role is Role.SIDECAR:  # two sidecars would count every group twice
-            found = f"found 'groups' with role {config.role.value!r}"
+            found = f"found {row.name!r} with role {config.role.value!r}"
             raise ConfigError(f"{join(where, f'sources[{i}].type')}: {found}, wanted 'standalone'")
         if not config.cluster.bootstrap_servers:
-            wanted = f"is missing; sources[{i}] ('groups') wants it"
+            wanted = f"is missing; sources[{i}] ({row.name!r}) wants it"
             raise ConfigError(f"{join(where, 'cluster.bootstrap_servers')}: {wanted}")
 
 

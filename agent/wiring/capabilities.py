@@ -8,38 +8,19 @@ import ctypes
 import logging
 import os
 import sys
-from enum import IntEnum
 from pathlib import Path
 
-from agent.config.addresses import parse_address
-from agent.sources.broker_logs.config import BrokerLogConfig
-from agent.sources.capture.config import CaptureConfig
-from agent.sources.librdkafka_stats.config import StatsConfig
-from agent.sources.logs.config import LogConfig
-from agent.sources.proxy.config import ProxyConfig
+from agent.sources.registry import REGISTRY
+from agent.sources.source_type import Capability
 from agent.wiring.agent_config import AgentConfig
 
 log = logging.getLogger(__name__)
 
-_PRIVILEGED_PORTS = 1024
 _LAST = 63
 # linux/prctl.h, linux/capability.h
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 23, 24, 38, 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _VERSION_3 = 0x20080522
-
-
-class Capability(IntEnum):
-    """Capabilities that an agent can use."""
-
-    DAC_OVERRIDE = 1
-    """To write in a folder of another user."""
-    DAC_READ_SEARCH = 2
-    """To read other users' logs, also those that appear later."""
-    NET_BIND_SERVICE = 10
-    """For a proxy's port below 1024, also after a reload."""
-    NET_RAW = 13
-    """To capture, also after a reload, or when an interface comes back."""
 
 
 class _Header(ctypes.Structure):
@@ -59,18 +40,9 @@ def capabilities_for(config: AgentConfig) -> frozenset[Capability]:
     found: set[Capability] = set()
     written = [config.state_dir, config.samples.spool.dir]
     for source in config.sources:
-        match source:
-            case CaptureConfig():
-                found.add(Capability.NET_RAW)
-            case ProxyConfig() if _is_privileged(source.listen):
-                found.add(Capability.NET_BIND_SERVICE)
-            case LogConfig() | BrokerLogConfig():
-                found.add(Capability.DAC_READ_SEARCH)
-            case StatsConfig():
-                found.add(Capability.DAC_READ_SEARCH)
-                written.append(Path(source.path).parent)  # a socket is made there
-            case _:
-                pass
+        found |= REGISTRY.capabilities(source)
+        mounts = REGISTRY.mounts(source)
+        written += [Path(mount.glob).parent for mount in mounts if not mount.is_read_only]
     if not all(map(_is_own, written)):
         found.add(Capability.DAC_OVERRIDE)
     return frozenset(found)
@@ -108,10 +80,6 @@ def _drop_all_but(kept: set[int]) -> None:
     if libc.capset(ctypes.byref(_Header(_VERSION_3, 0)), sets):
         error = os.strerror(ctypes.get_errno())
         log.warning("capabilities_not_dropped", extra={"error": error})
-
-
-def _is_privileged(address: str) -> bool:
-    return 0 < parse_address(address, "listen").port < _PRIVILEGED_PORTS
 
 
 def _is_own(folder: Path) -> bool:

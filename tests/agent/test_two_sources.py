@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.cli.replay import replay
-from agent.runtime.replay import order_by_time
 from agent.sources.base import Tick
 from agent.sources.capture import pcap_file
 from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.ordering import order_by_time
 from agent.sources.lines.recordings import recordings
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser

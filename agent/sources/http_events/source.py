@@ -12,13 +12,13 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError, RebalanceAgentError
+from agent.errors import RebalanceAgentError
 from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.http_events.config import HttpConfig
 from agent.sources.http_events.events import EventError, EventKind, build_signal, read_events
 from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
@@ -33,34 +33,6 @@ _SENDER_LIMIT = 1_000
 _ALIVE_LIMIT = 50_000
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpConfig:
-    """One source of type ``http``."""
-
-    token_file: Path | None = None
-    """Holds the bearer token; without it, only loopback addresses may post."""
-    max_bytes: int = 1 << 20
-    """Of one body."""
-    max_lines_per_second: int = 1_000
-
-    def __post_init__(self) -> None:
-        """Check the values beyond their types.
-
-        Raises:
-            ConfigError: a limit of nothing.
-
-        """
-        if self.max_bytes < 1:
-            raise ConfigError("max_bytes: found 0, wanted room for one event at least")
-        if self.max_lines_per_second < 1:
-            raise ConfigError("max_lines_per_second: found 0, wanted 1 or more")
-
-    @property
-    def name(self) -> str:
-        """The source's name in metrics; there is one at most."""
-        return "http"
 
 
 class PostRefusedError(RebalanceAgentError):

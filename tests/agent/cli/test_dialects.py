@@ -5,9 +5,8 @@ import yaml
 from click.testing import CliRunner
 
 from agent.cli.dialects import dialects
-from agent.sources.coverage import OTHERS
 from agent.sources.lines.dialect_loader import load_client_dialects
-from agent.wiring.source_types import SOURCES
+from agent.sources.registry import REGISTRY
 from metrics.model.status import BY_LABEL, RebalanceStatus
 
 _FILES = [
@@ -44,7 +43,7 @@ def _written(file: dict[str, object]) -> set[int]:
 
 
 def _told() -> dict[str, set[int]]:
-    others = {other.name: {int(code) for code in other.codes} for other in OTHERS}
+    others = {row.name: {int(code) for code in row.codes} for row, _ in REGISTRY.coverage()}
     return {file["dialect"]: _written(file) for file in _FILES} | others
 
 
@@ -69,7 +68,7 @@ def test_the_json_says_the_same_as_the_table() -> None:
     rows = json.loads(_printed("--format", "json"))
 
     assert {row["dialect"]: set(row["codes"]) for row in rows} == _told()
-    assert {type_ for row in rows for type_ in row["types"]} == set(SOURCES)
+    assert {type_ for row in rows for type_ in row["types"]} == set(REGISTRY.by_name)
 
 
 def test_the_table_explains_each_code() -> None:

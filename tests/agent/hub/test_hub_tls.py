@@ -13,7 +13,7 @@ import trustme
 
 from agent.config.hub import HubConfig
 from agent.errors import ConfigError
-from agent.outputs.hub_push import HubPush
+from agent.outputs.hub_push.push import HubPush
 from tests.agent.hub.test_hub import AGENT, DEADLINE_S, NEW, Process, lines, running, start
 from tests.agent.wiring.test_restart import until
 

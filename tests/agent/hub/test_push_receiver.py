@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 
 from agent.hub.push_receiver import MAX_BODY_BYTES, PushReceiver, routes
-from agent.outputs.hub_push import PATH
+from agent.outputs.hub_push.push import PATH
 from metrics.model.sample import Sample, Scope, encode
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker

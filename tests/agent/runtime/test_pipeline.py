@@ -48,8 +48,11 @@ class Bench:
             clock=self.clock,
             monotonic=self.clock,
         )
+        self.attach(self.source)
+
+    def attach(self, source: ScriptedSource) -> None:
         self.pipeline.attach(
-            Tracker(StatusConfig()), [self.source], lambda group: group != "hidden", INTERVAL_S
+            Tracker(StatusConfig()), [source], lambda group: group != "hidden", INTERVAL_S
         )
 
     def _save(self, checkpoint: Checkpoint) -> None:
@@ -127,7 +130,7 @@ class Inspector(ScriptedSource):
 
 
 def test_what_a_source_finds_in_groups_is_recorded(bench: Bench) -> None:
-    bench.pipeline.sources = [Inspector()]
+    bench.attach(Inspector())
 
     bench.tick(1001.0)
     bench.tick(1002.0)

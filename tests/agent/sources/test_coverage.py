@@ -6,8 +6,8 @@ import subprocess
 import sys
 from types import ModuleType
 
-from agent.sources.coverage import OTHERS
 from agent.sources.http_events import events as http_events_reading
+from agent.sources.registry import REGISTRY
 from agent.sources.statistics import interpreter as librdkafka_stats_view
 from agent.wire.codec import streams_user_data as streams_userdata
 from agent.wire.members import classic_protocol as classic
@@ -16,7 +16,7 @@ from agent.wire.members import heartbeat_protocol as consumer_group
 from agent.wire.members import kip800_reasons as reasons
 from metrics.model.status import RebalanceStatus
 
-SHOWN = {other.name: other.codes for other in OTHERS}
+SHOWN = {row.name: row.codes for row, _ in REGISTRY.coverage()}
 LEAVES = {RebalanceStatus.USER_REQUESTED}
 ERRORS = {code for code in error_codes._CODES.values() if isinstance(code, RebalanceStatus)}
 OF_STREAMS = {RebalanceStatus.ASSIGNMENT_PROBING, RebalanceStatus.ENDPOINT_UPDATE}
@@ -52,6 +52,6 @@ def test_events_over_http() -> None:
 
 
 def test_it_needs_no_extra() -> None:
-    script = "import sys, agent.sources.coverage; sys.exit('kio' in sys.modules)"
+    script = "import sys, agent.sources.registry; sys.exit('kio' in sys.modules)"
 
     subprocess.run([sys.executable, "-P", "-c", script], check=True)

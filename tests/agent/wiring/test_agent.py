@@ -165,7 +165,7 @@ def test_a_sink_that_breaks_begins_again_and_stops_nothing(
         tries.append(folder)
         raise ZeroDivisionError  # a bug
 
-    monkeypatch.setattr("agent.outputs.hub_push.spool_id", broken)
+    monkeypatch.setattr("agent.outputs.hub_push.push.spool_id", broken)
     monkeypatch.setattr("agent.runtime.supervisor.RESTART_S", 0.2)
     with config_file.open("a") as file:
         file.write('hub: {push_to: ["http://127.0.0.1:1"]}\n')

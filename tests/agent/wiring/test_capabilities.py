@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent.sources.source_type import Capability
 from agent.wiring.agent_config import load
-from agent.wiring.capabilities import Capability, capabilities_for
+from agent.wiring.capabilities import capabilities_for
 from tests.agent.wiring.test_restart import AGENT, Running, until
 
 Source = dict[str, object]

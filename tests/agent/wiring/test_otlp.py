@@ -10,7 +10,7 @@ import yaml
 
 from agent.errors import ConfigError
 from agent.wiring.agent_config import AgentConfig, load
-from agent.wiring.otlp import OtlpWiring
+from agent.wiring.outputs import OutputsWiring
 from metrics.exporters.exposition import AgentStats
 from metrics.model.snapshot import Snapshot
 from tests.agent.outputs.otlp.otlp_receiver import Received, by_http
@@ -59,7 +59,7 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.delattr("agent.outputs.otlp.exporter", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     with pytest.raises(ConfigError, match="install the extra 'otel'"):
-        OtlpWiring(configured(tmp_path, ENDPOINT), "0", nothing)
+        OutputsWiring(configured(tmp_path, ENDPOINT), lambda: 0, nothing)
 
 
 def nothing() -> tuple[Snapshot, AgentStats]:

@@ -54,7 +54,7 @@ async def _play(file: Path) -> None:
     _write(file, server, "0s")
     agent = Agent(read(), read)
     running = asyncio.create_task(agent.run())
-    source = agent._pipeline.sources[0]
+    source = agent._sources[0]
     assert isinstance(source, ProxySource)
     async with asyncio.timeout(WITHIN_S):
         while source.address is None:  # noqa: ASYNC110 - another thread makes it true
@@ -66,7 +66,7 @@ async def _play(file: Path) -> None:
     os.kill(os.getpid(), signal.SIGHUP)
     await _until_reloaded(agent, 1)
     assert await _answer(*client) == TLS_HELLO
-    assert agent._pipeline.sources == [source]
+    assert agent._sources == [source]
 
     _write(file, server, "1s")  # a changed section
     os.kill(os.getpid(), signal.SIGHUP)

@@ -12,8 +12,9 @@ from starlette.applications import Starlette
 
 from agent.errors import ConfigError
 from agent.sources.http_events import source as module
+from agent.sources.http_events.config import HttpConfig
 from agent.sources.http_events.events import EventError, read_events
-from agent.sources.http_events.source import ALIVE_S, HttpConfig, HttpSource
+from agent.sources.http_events.source import ALIVE_S, HttpSource
 from agent.sources.statistics import interpreter as librdkafka_stats_view
 from agent.web import events_api
 from metrics.model.signals import Signal, SourceKind

@@ -1,0 +1,46 @@
+"""Registry row of the source type ``capture``."""
+
+from collections.abc import Sequence
+
+from agent.sources.base import Source
+from agent.sources.capture.config import CaptureConfig
+from agent.sources.coverage import WIRE
+from agent.sources.source_type import (
+    Capability,
+    Replay,
+    ReplayOptions,
+    ReplayStream,
+    SourceContext,
+    SourceType,
+    require_extra,
+)
+
+
+def _create(config: CaptureConfig, context: SourceContext) -> Source:
+    with require_extra("wire"):
+        from agent.sources.capture.source import CaptureSource  # noqa: PLC0415 - an extra
+    return CaptureSource(config, cluster=context.cluster.name)
+
+
+def _replay(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
+    if not paths:
+        return []
+    with require_extra("wire", "replay of captures"):
+        from agent.sources.capture.replay import read  # noqa: PLC0415 - an extra
+    return read(paths, options)
+
+
+def _is_capture(path: str) -> bool:
+    with require_extra("wire", "replay of captures"):
+        from agent.sources.capture.pcap_file import is_capture  # noqa: PLC0415 - an extra
+    return is_capture(path)
+
+
+CAPTURE = SourceType(
+    name="capture",
+    config=CaptureConfig,
+    create=_create,
+    capabilities=lambda _: frozenset({Capability.NET_RAW}),
+    coverage=WIRE,
+    replay=Replay(kind="pcap", read=_replay, is_recording=_is_capture),
+)

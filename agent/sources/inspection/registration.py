@@ -1,0 +1,36 @@
+"""Registry row of the source type ``groups``."""
+
+from functools import partial
+
+from agent.config.addresses import parse_address
+from agent.sources.base import Source
+from agent.sources.coverage import INSPECTION
+from agent.sources.inspection.config import GroupsSourceConfig
+from agent.sources.source_type import SourceContext, SourceType, require_extra
+
+
+def _create(config: GroupsSourceConfig, context: SourceContext) -> Source:
+    with require_extra("wire"):
+        from agent.inspection.broker_pool import BrokerPool  # noqa: PLC0415 - an extra
+        from agent.inspection.security import open_security  # noqa: PLC0415
+        from agent.sources.inspection.source import GroupsSource  # noqa: PLC0415
+    cluster = context.cluster
+    nodes = [parse_address(address, "bootstrap_servers") for address in cluster.bootstrap_servers]
+    security = partial(open_security, cluster.security)
+    security()  # a missing secret is an error at the start
+    return GroupsSource(
+        config,
+        cluster=cluster.name,
+        brokers=lambda: BrokerPool(nodes, security),
+        is_watched=context.is_watched,
+        app_of=context.app_of,
+    )
+
+
+GROUPS = SourceType(
+    name="groups",
+    config=GroupsSourceConfig,
+    create=_create,
+    reads_brokers=True,
+    coverage=(INSPECTION,),
+)

@@ -1,0 +1,34 @@
+"""End of a recorded log: its last timestamp."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from agent.sources.lines.line_parser import LineParser
+
+_TAIL_BYTES, _HEAD_BYTES = 64 << 10, 1_000
+
+
+@dataclass(slots=True)
+class LogEnd:
+    """Last bytes of a log: its last timestamp shows how far it goes, whatever that line is."""
+
+    tail: bytes = b""
+    arrival_at: float = 0.0
+
+    def follow(self, blocks: Iterable[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
+        """Yield the blocks of a log, and keep the last bytes."""
+        for data, arrival_at in blocks:
+            self.tail, self.arrival_at = (self.tail + data)[-_TAIL_BYTES:], arrival_at
+            yield data, arrival_at
+
+    def find_time(self, parser: LineParser) -> float | None:
+        """Return the last timestamp (Unix seconds); None for a log without any known line."""
+        if parser.last_at is None:
+            return None
+        for line in reversed(self.tail.splitlines()):
+            stamp = parser.stamper.find(
+                line[:_HEAD_BYTES].decode(errors="replace"), self.arrival_at
+            )
+            if stamp is not None and stamp <= self.arrival_at:
+                return max(stamp, parser.last_at)
+        return parser.last_at

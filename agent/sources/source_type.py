@@ -1,0 +1,126 @@
+"""A source type, as the registry lists it: one row with everything the agent needs to know of it.
+
+A source is its folder: configuration, source, interpreter, and ``registration.py`` with its row.
+`agent.sources.registry` lists the rows. A row imports only the configuration: the source itself is
+imported by its factory, so that an agent loads no source that it does not run.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from agent.config.cluster import ClusterConfig
+from agent.errors import ConfigError, SourceError
+from agent.sources.base import Source, Tick
+from agent.sources.coverage import SourceCoverage
+from metrics.model.signals import Signal
+
+
+class Capability(IntEnum):
+    """Linux capabilities that an agent can use."""
+
+    DAC_OVERRIDE = 1
+    """To write in a folder of another user."""
+    DAC_READ_SEARCH = 2
+    """To read other users' logs, also those that appear later."""
+    NET_BIND_SERVICE = 10
+    """For a proxy's port below 1024, also after a reload."""
+    NET_RAW = 13
+    """To capture, also after a reload, or when an interface returns."""
+
+
+class SourceConfig(Protocol):
+    """The configuration of one source."""
+
+    @property
+    def name(self) -> str:
+        """The name of the source in metrics and in the checkpoint."""
+
+
+class Mount(NamedTuple):
+    """Files that a source shares with the application, as a glob."""
+
+    glob: str
+    is_read_only: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceContext:
+    """The agent's settings and the source's position, for its factory."""
+
+    cluster: ClusterConfig
+    host: str
+    timezone: str | None
+    is_watched: Callable[[str], bool]
+    app_of: Callable[[str], str]
+    position: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """Options of a replay that sources read."""
+
+    cluster: str
+    host: str
+    timezone: str | None = None
+    group: str | None = None
+    dialects: Any = None
+    """`agent.sources.lines.dialect_matcher.Dialects` of clients."""
+    on_unreadable: Callable[[SourceError], None]
+    on_note: Callable[[str], None]
+    """Takes a sentence on input that was not read."""
+    on_progress: Callable[[str, int], None]
+    """Takes a stream and the bytes read of it."""
+
+
+ReplayStream = Iterator[Signal | Tick]
+Config = TypeVar("Config", bound=SourceConfig)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Replay of recorded files of one source type."""
+
+    kind: str
+    """Its name in ``replay --source`` and in ``KIND:PATH``."""
+    read: Callable[[Sequence[str], ReplayOptions], list[ReplayStream]]
+    line_parsers: Callable[[Sequence[str], ReplayOptions], dict[Any, Any]] | None = None
+    """Returns the parser of each recording, for ``--explain-line``; None: not read by lines."""
+    is_recording: Callable[[str], bool] | None = None
+    """Whether a file is of this type, by its content; None: content does not show it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceType(Generic[Config]):
+    """One row of the registry."""
+
+    name: str
+    """Its name in ``sources[].type``."""
+    config: type[Config]
+    create: Callable[[Config, SourceContext], Source]
+    check: Callable[[Config], None] = lambda _: None
+    """Raises ConfigError for rules that the configuration class does not check."""
+    capabilities: Callable[[Config], frozenset[Capability]] = lambda _: frozenset()
+    """Capabilities beside those that its mounts need."""
+    mounts: Callable[[Config], tuple[Mount, ...]] = lambda _: ()
+    reads_brokers: bool = False
+    """Whether it reads whole groups from `cluster.bootstrap_servers`: not in a sidecar."""
+    coverage: tuple[SourceCoverage, ...] = ()
+    """Its codes, without those of log dialects."""
+    replay: Replay | None = None
+
+
+@contextlib.contextmanager
+def require_extra(name: str, purpose: str = "sources") -> Iterator[None]:
+    """Turn a missing package into an error that names the extra.
+
+    Raises:
+        ConfigError: an import within the block failed.
+
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"{purpose}: {error}; install the extra {name!r}") from error
