@@ -456,7 +456,9 @@ def test_a_port_refuses_clients_while_its_broker_does() -> None:
             await stage.dial()
 
         again = await asyncio.start_server(stage._arrive, "127.0.0.1", stage.broker_port)
-        async with again:
+        with contextlib.closing(
+            again
+        ):  # its own context would wait for connections, since Python 3.12
             await stage.until_refused(refused=False)
             await stage.reach()
 
@@ -475,7 +477,9 @@ def test_a_port_that_another_took_meanwhile_is_ours_again_as_soon_as_it_is_free(
             again = await asyncio.start_server(stage._arrive, "127.0.0.1", stage.broker_port)
             await until(lambda: stage.source.health.errors["listen"] == 1)
             await asyncio.sleep(3 * AGAIN_S)
-        async with again:
+        with contextlib.closing(
+            again
+        ):  # its own context would wait for connections, since Python 3.12
             await stage.until_refused(refused=False)
         told = [record.getMessage() for record in caplog.records]
         assert told == ["proxy_port_shut", "proxy_port_lost", "proxy_port_open"]
