@@ -78,6 +78,8 @@ class ExplainedRebalance:
     """Members that were there before and took no part, though their agents live."""
     is_rebalance: bool = True
     """False: a member only got its generation again, which others do not notice."""
+    is_end: bool = False
+    """The last members left, and nobody is there who could rebalance because of it."""
     caused_by: str | None = None
     """The id of the rebalance that this one follows from."""
     findings: tuple[Finding, ...] = ()
@@ -136,6 +138,8 @@ class _Group:
     """Members that took no part in a rebalance, and were still known to the coordinator."""
     came_back: set[tuple[str, MemberRef]] = field(default_factory=set)
     """Members that went in a rebalance, and were back themselves: nobody took their place."""
+    staying: dict[str, list[MemberRef]] = field(default_factory=dict)
+    """Members that were there after each rebalance with departures."""
     last: str | None = None
     generation: int = -1
     """The highest that was synced."""
@@ -189,7 +193,7 @@ def _last_records(records: Iterable[Sample]) -> dict[str, float]:
 def _explain(
     made: RebalanceSegments, group: _Group, heard: Mapping[str, float]
 ) -> ExplainedRebalance:
-    is_rebalance = _is_rebalance(made, group)
+    is_rebalance, is_end = _is_rebalance(made, group), _is_end_of_group(made, group)
     absent = _absent(made, group, heard) if is_rebalance else []
     trigger = find_seen_trigger(made) or infer_root_cause(
         made,
@@ -206,9 +210,12 @@ def _explain(
         arrivals=tuple(arrivals(made)),
         absent=tuple(absent),
         is_rebalance=is_rebalance,
+        is_end=is_end,
         caused_by=_caused_by(trigger, group),
     )
     _remember(episode, group)
+    if episode.departures:
+        group.staying[made.id] = [member for member, _ in group.present.values()]
     return episode
 
 
@@ -217,6 +224,13 @@ def _is_rebalance(made: RebalanceSegments, group: _Group) -> bool:
     if made.has_cause:
         return not made.is_repeat
     return made.group_type == "classic" and max(made.generations, default=-1) > group.generation
+
+
+def _is_end_of_group(made: RebalanceSegments, group: _Group) -> bool:
+    """Check that members left and nobody is there who could rebalance because of it."""
+    if not all(piece.is_exit and piece.outcome is Outcome.LEFT for piece in made.consumers):
+        return False
+    return {piece.member.key for piece in made.consumers} >= group.present.keys()
 
 
 def _absent(made: RebalanceSegments, group: _Group, heard: Mapping[str, float]) -> list[MemberRef]:
@@ -293,8 +307,8 @@ def _stays(piece: Segment) -> bool:
 
 def _in_hindsight(episode: ExplainedRebalance, group: _Group) -> ExplainedRebalance:
     """Tell rollouts, scale-downs and who was never gone, which only later rebalances show."""
-    staying = [member for member, _ in group.present.values()]
     this = episode.round.id
+    staying = group.staying.get(this, [])
     told = tuple(
         departure
         if (this, departure.member) in group.came_back

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aggregation.rebalances.causes import cause_of
-from aggregation.rebalances.grouping import RebalanceSegments
+from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
 from aggregation.rebalances.segments import MemberRef, Segment, Step
 from metrics.model.sample import Scope
 from metrics.model.signals import SourceKind
@@ -142,7 +142,9 @@ def straggler(made: RebalanceSegments, absent: Collection[MemberRef]) -> Straggl
     in_vain = made.ended_at - at
     if len(absent) == 1 and in_vain >= MIN_WAIT_S:
         return Straggler(next(iter(absent)), in_vain)
-    if others and at - others[0][0] >= MIN_WAIT_S:
+    # in the new protocols members go one by one with their heartbeats: nobody waits for that
+    least_s = MIN_WAIT_S if made.group_type == "classic" else EPOCH_NOTICE_S
+    if others and at - others[0][0] >= least_s:
         return Straggler(last, at - others[0][0])
     return _suspected(made)
 

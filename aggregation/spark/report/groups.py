@@ -6,15 +6,21 @@ from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH totals AS (
-  SELECT $keys, sum(times) AS rebalances, sum(seconds) AS rebalancing_s,
-         sum(member_seconds) AS lost_s
+  SELECT $keys, sum(CASE WHEN what = 'rebalance' THEN times END) AS rebalances,
+         sum(CASE WHEN what = 'rebalance' THEN seconds END) AS rebalancing_s,
+         sum(CASE WHEN what = 'rebalance' THEN member_seconds END) AS lost_s,
+         coalesce(sum(CASE WHEN what = 'status' THEN seconds END), 0D) AS out_of_group_s,
+         sum(CASE WHEN what = 'moved' THEN times END) AS partitions_moved
   FROM rollups
-  WHERE what = 'rebalance' AND $period
+  WHERE (what IN ('rebalance', 'moved')
+         OR what = 'status' AND scope = 'consumer' AND code = 5) AND $period
   GROUP BY $keys
 )
 SELECT $keys, rebalances, rebalancing_s, lost_s,
-       lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost
+       lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost, out_of_group_s,
+       partitions_moved
 FROM totals
+WHERE rebalances > 0
 ORDER BY lost_s DESC, $keys
 """
 
@@ -34,8 +40,9 @@ def chart(rows: Rows) -> Chart | None:
 SECTION = Section(
     name="groups",
     title="Who loses the most time",
-    note="Lost is the time of all members that were not at 0: ten members that wait a minute lose "
-    "ten minutes.",
+    note="Lost is the time of members within rebalances: ten members that wait a minute lose ten "
+    "minutes. Out of group is the time at DroppedGroup (5), in which a member is in no rebalance. "
+    "Partitions moved are of the rebalances for which members or inspection report them.",
     empty="No rebalance began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

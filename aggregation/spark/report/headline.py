@@ -7,6 +7,7 @@ from aggregation.spark.report.causes import by_cause
 from aggregation.spark.report.plot import format_seconds, readable
 from aggregation.spark.report.section import Rows, subject
 from aggregation.spark.report.share import format_share
+from aggregation.spark.report.significance import is_change
 from aggregation.spark.tables.period import Period
 from metrics.model.status import RebalanceStatus
 
@@ -14,6 +15,8 @@ Tables = Mapping[str, Rows]
 """The rows of each section by its name."""
 _NOTABLE = 0.005
 """A smaller change counts as none."""
+_WEEKS = 8
+"""Weeks before the last one that a change is measured against."""
 _BLAMED = 0.1
 """The title does not name a group with a smaller share of the lost time."""
 
@@ -29,20 +32,41 @@ class Figure:
 
 def title(tables: Tables, period: Period, by: str) -> str:
     """Return the result of the report in one sentence."""
-    change, rows = _change(tables), tables["groups"]
+    news, rows = change_of(tables), tables["groups"]
     if not rows:
         return f"No rebalance {format_days(period)}; {count(len(tables['share']), by)} observed."
-    if change is None:
+    if news is None:
         total = count(_total(tables), "rebalance")
         return f"{total} in {count(len(rows), by)} {format_days(period)}."
-    return f"Rebalances {_describe_change(change)} against the week before{_blame(rows)}."
+    return f"Rebalances {news.text}{_blame(rows)}."
 
 
-def _change(tables: Tables) -> float | None:
-    """Return the last week's change against the week before."""
-    weeks = tables["trend"]
-    change: float | None = weeks[0]["change"] if weeks else None
-    return change
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the last week's rebalances that is more than noise."""
+
+    share: float
+    weeks_before: int
+
+    @property
+    def text(self) -> str:
+        """The change in words."""
+        weeks = self.weeks_before
+        base = "the week before" if weeks == 1 else f"the mean of the {weeks} weeks before"
+        return f"{_describe_change(self.share)} against {base}"
+
+
+def change_of(tables: Tables) -> Change | None:
+    """Return the last week's change against up to eight weeks with as many observed days."""
+    if not tables["trend"]:
+        return None
+    last, *earlier = tables["trend"]
+    before = [w["rebalances"] for w in earlier[:_WEEKS] if w["days"] == last["days"]]
+    if not before and last["rebalances_before"] is not None:
+        before = [last["rebalances_before"]]
+    if not before or not sum(before) or not is_change(last["rebalances"], sum(before), len(before)):
+        return None
+    return Change(last["rebalances"] * len(before) / sum(before) - 1, len(before))
 
 
 def _describe_change(change: float) -> str:
@@ -116,7 +140,7 @@ def _total(tables: Tables) -> int:
 
 
 def _what_was(tables: Tables, period: Period, by: str) -> str | None:
-    if _change(tables) is None:
+    if change_of(tables) is None:
         return None
     rows = tables["groups"]
     found = f"{count(_total(tables), 'rebalance')} in {count(len(rows), by)}"
@@ -177,7 +201,8 @@ def _comparison(tables: Tables) -> str | None:
         return None
     now = sum(row["rebalances"] for row in rows)
     before = sum(row["rebalances_before"] for row in rows)
-    moved = f": they {_describe_change(now / before - 1)}" if before else ""
+    is_news = before and is_change(now, before, 1)
+    moved = f": they {_describe_change(now / before - 1)}" if is_news else ""
     return f"The other period had {count(before, 'rebalance')}, this one {now:,}{moved}."
 
 

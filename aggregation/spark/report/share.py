@@ -14,12 +14,17 @@ WITH days AS (
   FROM rollups
   WHERE what IN ('rebalance', 'observed') AND $period
   GROUP BY $keys, day
+), ratios AS (
+  SELECT *, CASE WHEN observed_s > 0 THEN least(rebalancing_s / observed_s, 1D) END AS share
+  FROM days
 )
-SELECT $keys, sum(rebalancing_s) AS rebalancing_s, sum(observed_s) AS observed_s,
-       least(sum(rebalancing_s) / nullif(sum(observed_s), 0), 1D) AS share,
-       max(least(rebalancing_s / nullif(observed_s, 0), 1D)) AS share_worst_day,
-       max_by(day, rebalancing_s / nullif(observed_s, 0)) AS worst_day
-FROM days
+SELECT $keys, sum(CASE WHEN observed_s > 0 THEN rebalancing_s END) AS rebalancing_s,
+       sum(observed_s) AS observed_s,
+       CASE WHEN sum(observed_s) > 0
+            THEN least(sum(CASE WHEN observed_s > 0 THEN rebalancing_s END) / sum(observed_s), 1D)
+            END AS share,
+       max(share) AS share_worst_day, max_by(day, share) AS worst_day
+FROM ratios
 GROUP BY $keys
 ORDER BY share DESC NULLS LAST, $keys
 """
@@ -52,7 +57,8 @@ SECTION = Section(
     name="share",
     title="Share of time rebalancing",
     note="Time in which the group was rebalancing, of the time in which it was observed: each day "
-    "from its first to its last record. One minus it is the service level.",
+    "from the first to the last record of the agents that report it. It is not known for days "
+    "without a periodic sample. One minus it is the service level.",
     empty="No group was observed in this period.",
     query=QUERY,
     preaggregation=PreAggregation.WORST,

@@ -11,18 +11,20 @@ WITH weeks AS (
          coalesce(sum(CASE WHEN what = 'rebalance' THEN times END), 0) AS rebalances,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN member_seconds END), 0D) AS lost_s,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN seconds END), 0D) AS rebalancing_s,
-         sum(CASE WHEN what = 'observed' THEN seconds END) AS observed_s
+         CASE WHEN count_if(what = 'observed' AND kind = 'unknown') = 0
+              THEN sum(CASE WHEN what = 'observed' THEN seconds END) END AS observed_s
   FROM rollups
   WHERE what IN ('rebalance', 'observed') AND day BETWEEN date_sub($first, 7) AND $last
   GROUP BY 1
 ), changes AS (
   SELECT week, days, rebalances,
+         CASE WHEN lag(days) OVER w = days THEN lag(rebalances) OVER w END AS rebalances_before,
          CASE WHEN lag(days) OVER w = days AND lag(rebalances) OVER w > 0
               THEN rebalances / lag(rebalances) OVER w - 1 END AS change,
          lost_s,
          CASE WHEN lag(days) OVER w = days AND lag(lost_s) OVER w > 0
               THEN lost_s / lag(lost_s) OVER w - 1 END AS lost_change,
-         least(rebalancing_s / nullif(observed_s, 0), 1D) AS share_of_time
+         CASE WHEN observed_s > 0 THEN least(rebalancing_s / observed_s, 1D) END AS share_of_time
   FROM weeks WINDOW w AS (ORDER BY week)
 )
 SELECT * FROM changes WHERE date_add(week, 6) >= $first ORDER BY week DESC
@@ -51,8 +53,9 @@ SECTION = Section(
     name="trend",
     title="Week by week",
     note="The last week first; weeks are counted back from the last day. A change is against the "
-    "week before, and only where both have data on as many days; lost is the time of all members "
-    "that were not at 0.",
+    "week before, and only where both have data on as many days. The title names a change only "
+    "where an exact test against up to eight weeks before finds more than noise. Lost is the time "
+    "of all members that were not at 0.",
     empty="Nothing was observed in this period.",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

@@ -60,6 +60,7 @@ REBALANCES = T.StructType(
         T.StructField("seconds", T.DoubleType()),
         T.StructField("member_seconds", T.DoubleType()),
         T.StructField("is_open", T.BooleanType()),
+        T.StructField("is_end", T.BooleanType()),
         T.StructField("cause", T.LongType()),
         T.StructField("certainty", T.StringType()),
         T.StructField("client_id", T.StringType()),
@@ -73,11 +74,15 @@ REBALANCES = T.StructType(
         T.StructField("departures", T.ArrayType(_DEPARTURE)),
         T.StructField("caused_by", T.StringType()),
         T.StructField("offsets", T.ArrayType(_OFFSET)),
+        T.StructField("partitions_moved", T.LongType()),
+        T.StructField("lag", T.LongType()),
     ]
 )
 """``day`` is the day of the start, ``batch`` the day with which the rebalance was over.
 
-``offsets`` are the agents' clock offsets, measured at the ends of a generation (`clock_offsets`).
+``is_end``: the last members left, which is nobody's rebalance. ``partitions_moved`` and ``lag`` are
+known where members or inspection report them. ``offsets`` are the agents' clock offsets, measured
+at the ends of a generation (`clock_offsets`).
 """
 
 CARRIED = T.StructType(
@@ -93,7 +98,7 @@ _BOTH = T.StructType([*REBALANCES.fields, CARRIED["carried"]])
 _COLUMNS = (
     *("id", "kind", "agent", "seq", "cluster", "app", "group", "group_type", "scope", "client_id"),
     *("member_id", "group_instance_id", "host", "from", "to", "reason", "generation", "episode"),
-    *("outcome", "joined_ts", "source"),
+    *("outcome", "joined_ts", "source", "gained", "lag"),
 )
 
 
@@ -146,9 +151,10 @@ def explain_by_day(
 def _events(records: DataFrame) -> DataFrame:
     kinds = (SampleKind.TRANSITION.value, SampleKind.LOST.value, SampleKind.SIGNAL.value)
     scopes = (Scope.CONSUMER.value, Scope.STREAMS.value)
+    finding = (F.col("scope") == Scope.GROUP.value) & (F.col("kind") == SampleKind.SIGNAL.value)
     known = F.col("outcome").isin([outcome.value for outcome in Outcome])
     return (
-        records.where(F.col("kind").isin(*kinds) & F.col("scope").isin(*scopes))
+        records.where(F.col("kind").isin(*kinds) & (F.col("scope").isin(*scopes) | finding))
         .withColumn("outcome", F.when(known, F.col("outcome")))
         .withColumn("agent", F.coalesce("agent", F.lit("")))
         .withColumn("host", F.coalesce("host", F.lit("")))
@@ -207,6 +213,7 @@ def row_of(episode: ExplainedRebalance) -> dict[str, Any]:
         "seconds": round(episode.seconds, 6),
         "member_seconds": round(episode.member_seconds, 6),
         "is_open": made.is_open,
+        "is_end": episode.is_end,
         "cause": None if trigger.code is None else trigger.code.value,
         "certainty": trigger.certainty.value,
         "client_id": None if trigger.member is None else trigger.member.client_id,
@@ -222,6 +229,8 @@ def row_of(episode: ExplainedRebalance) -> dict[str, Any]:
             for each in episode.departures
         ],
         "caused_by": episode.caused_by,
+        "partitions_moved": episode.partitions_moved,
+        "lag": episode.lag,
         "offsets": [{"agent": agent, "seconds": off} for agent, off in clock_offsets(made).items()],
     }
 

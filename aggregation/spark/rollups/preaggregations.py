@@ -53,7 +53,7 @@ _OF_GROUP = ("cluster", "app", "group")
 _OF_MEMBER = (*_OF_GROUP, "client_id", "host")
 _OF_DAYS: Mapping[str, tuple[str, ...]] = {
     "rebalance": ("code",),
-    "observed": (),
+    "observed": ("kind",),
     "hour": ("bucket",),
     "quality": ("host", "kind"),
     "skew": ("host",),
@@ -64,6 +64,7 @@ _OF_GROUPS: Mapping[str, tuple[str, ...]] = {
     "status": (*_OF_GROUP, "scope", "code"),
     "duration": (*_OF_GROUP, "kind", "bucket"),
     "departure": (*_OF_GROUP, "kind"),
+    "moved": _OF_GROUP,
     "storm": (*_OF_GROUP, "last_at"),
     "straggler": _OF_MEMBER,
     "trigger": (*_OF_MEMBER, "code"),

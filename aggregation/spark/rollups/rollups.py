@@ -16,16 +16,17 @@ over midnight: partial sums of members' episodes, and groups' last records.
 | straggler | member | rebalances that it held up, and the seconds of waiting |
 | departure | member, kind | members that left or were removed |
 | follow_up | group, code | rebalances that another one caused |
+| moved | group | partitions that moved, of rebalances for which that is known |
 | hour | cluster, bucket = hour | rebalances by hour, UTC |
-| storm | group, ``last_at`` = window's start | rebalances within ten minutes, two or more |
-| observed | group | seconds from a day's first record to its last |
+| storm | group, ``last_at`` = start | rebalances that may have another one within ten minutes |
+| observed | group | seconds of its agents' presence on a day; kind = unknown: not known |
 | quality | host = agent, kind | records, and episodes that are not whole |
 | skew | host = agent | clock offsets, summed |
 """
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
@@ -39,12 +40,15 @@ from aggregation.spark.rollups.member_episodes import (
     start_time,
     state,
 )
+from aggregation.spark.tables.period import MICROS
+from metrics.model.sample import SampleKind
 
 BUCKETS_PER_DOUBLING = 8
 """Bounds grow by 9 %."""
 LEAST_S = 0.001
-STORM_LEAST = 2
 _STORM_S = 600
+_NEAR_MIDNIGHT_S = 1800
+"""A neighbour of a rebalance this close to midnight may be in another batch."""
 
 ROLLUPS = T.StructType(
     [
@@ -138,12 +142,12 @@ def rebalance_rows(rebalances: DataFrame) -> DataFrame:
         F.transform("offsets", _offset),
     )
     return (
-        rebalances.select("batch", "day", F.explode(facts).alias("fact"))
+        rebalances.withColumn("is_near", _has_neighbour())
+        .select("batch", "day", F.explode(facts).alias("fact"))
         .select("batch", "day", "fact.*")
         .where(F.col("what").isNotNull())
         .groupBy("batch", "day", *_KEYS)
         .agg(*_sums("times", "seconds", "member_seconds"), F.max("last").alias("last"))
-        .where((F.col("what") != "storm") | (F.col("times") >= STORM_LEAST))
         .withColumn("last_at", F.coalesce("since", "last.at"))
         .withColumn("last_reason", F.col("last.reason"))
         .select(ROLLUPS.fieldNames())
@@ -165,14 +169,22 @@ _FACT = {
 def _facts() -> list[Column]:
     """Return the facts of every rebalance; ``what`` is null for a fact that does not apply."""
     cause = F.col("cause")
-    known = F.col("client_id").isNotNull() & F.col("cause").isNotNull()
+    is_one = ~F.coalesce(F.col("is_end"), F.lit(False))
+    known = is_one & F.col("client_id").isNotNull() & F.col("cause").isNotNull()
     last = F.struct(F.col("started_at").alias("at"), F.col("reason").alias("reason"))
-    window = F.floor(F.unix_seconds("started_at") / F.lit(_STORM_S))
+    none = F.lit(None)
     return [
-        _count_row("rebalance", code=cause, kind=F.col("certainty")),
-        _count_row("duration", kind=F.lit("group"), bucket=bucket_of(F.col("seconds"))),
-        _count_row("hour", app=F.lit(None), group=F.lit(None), bucket=F.hour("started_at")),
-        _count_row("storm", since=F.timestamp_seconds(_STORM_S * window)),
+        _count_row("rebalance", is_one, code=cause, kind=F.col("certainty")),
+        _count_row("duration", is_one, kind=F.lit("group"), bucket=bucket_of(F.col("seconds"))),
+        _count_row("hour", is_one, app=none, group=none, bucket=F.hour("started_at")),
+        _count_row("storm", is_one & F.col("is_near"), since=F.col("started_at")),
+        _count_row(
+            "moved",
+            F.col("partitions_moved").isNotNull(),
+            times=F.col("partitions_moved"),
+            seconds=none,
+            member_seconds=none,
+        ),
         _count_row("follow_up", F.col("caused_by").isNotNull(), code=cause),
         _count_row(
             "trigger",
@@ -190,6 +202,17 @@ def _facts() -> list[Column]:
             seconds=F.col("waited_seconds"),
         ),
     ]
+
+
+def _has_neighbour() -> Column:
+    """Return whether another rebalance of the group begins within ten minutes, or may do so."""
+    in_order = Window.partitionBy("cluster", "group").orderBy("started_at")
+    at, apart = F.unix_micros("started_at"), F.lit(_STORM_S * MICROS)
+    before, after = at - F.lag(at).over(in_order), F.lead(at).over(in_order) - at
+    of_day = F.unix_seconds("started_at") % F.lit(86_400)
+    inner = of_day.between(_NEAR_MIDNIGHT_S, 86_400 - _NEAR_MIDNIGHT_S)
+    is_near = F.coalesce(F.least(before, after) <= apart, F.lit(False))
+    return is_near | ~inner
 
 
 def _departure(one: Column) -> Column:
@@ -211,20 +234,35 @@ def _count_row(what: str, when: Column | None = None, **columns: Column) -> Colu
     return F.struct(*(given.get(n, F.lit(None)).cast(kind).alias(n) for n, kind in _FACT.items()))
 
 
-def observation_rows(stamps: DataFrame) -> DataFrame:
-    """Return rollups of observation, from `timestamps`."""
-    groups = stamps.groupBy("day", *_GROUP).agg(
-        F.min("first_at").alias("first_at"), F.max("last_at").alias("last_at")
+def observation_rows(seen: DataFrame) -> DataFrame:
+    """Return rollups of observation, from `timestamps`.
+
+    A group is observed while an agent that reports it is present: from the agent's first record of
+    the day to its last one, of any group. Without a periodic sample presence is not known: events
+    alone do not show how long nothing happened.
+    """
+    agent = Window.partitionBy("day", "agent")
+    sampled = F.bool_or("is_sampled").over(agent)
+    present = seen.select(
+        "day",
+        *_GROUP,
+        F.when(sampled, F.min("first_at").over(agent)).alias("first_at"),
+        F.when(sampled, F.max("last_at").over(agent)).alias("last_at"),
     )
-    length = (F.unix_micros("last_at") - F.unix_micros("first_at")) / F.lit(1_000_000)
-    seen = groups.withColumn("seconds", length).withColumn("times", F.lit(1).cast("bigint"))
-    told = stamps.groupBy("day", F.col("agent").alias("host")).agg(*_sums("times"))
-    return union(
-        _label_rows(seen.drop("last_at").withColumn("batch", F.col("day")), "observed"),
-        _label_rows(
-            told.withColumn("kind", F.lit("records")).withColumn("batch", F.col("day")), "quality"
-        ),
+    length = (F.unix_micros(F.max("last_at")) - F.unix_micros(F.min("first_at"))) / F.lit(MICROS)
+    groups = present.groupBy("day", *_GROUP).agg(
+        F.min("first_at").alias("first_at"), length.alias("seconds")
     )
+    observed = groups.withColumns(
+        {
+            "times": F.lit(1).cast("bigint"),
+            "kind": F.when(F.col("seconds").isNull(), "unknown"),
+            "batch": F.col("day"),
+        }
+    )
+    agents = seen.groupBy("day", F.col("agent").alias("host")).agg(*_sums("times"))
+    records = agents.withColumn("kind", F.lit("records")).withColumn("batch", F.col("day"))
+    return union(_label_rows(observed, "observed"), _label_rows(records, "quality"))
 
 
 def timestamps(records: DataFrame) -> DataFrame:
@@ -233,6 +271,7 @@ def timestamps(records: DataFrame) -> DataFrame:
         F.min("ts").alias("first_at"),
         F.max("ts").alias("last_at"),
         F.count(F.lit(1)).alias("times"),
+        F.bool_or(F.col("kind") == SampleKind.SAMPLE.value).alias("is_sampled"),
     )
 
 

@@ -71,7 +71,7 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
                 "seen UserRequested m2 m2:rollout",  # it unsubscribes,
                 "seen NewMember m2",  # and subscribes again,
                 "seen MetadataChanged m2",  # to other topics than the leader knew
-                "seen UserRequested m2 m2:left",
+                "seen UserRequested m2 m2:scale-down",
                 "seen UserRequested m1 m1:left",
             ],
         ),
@@ -82,7 +82,7 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
                 "seen NewMember m1",
                 "seen NewMember m2",
                 "seen UserRequested m1",
-                "seen UserRequested m2 m2:left",
+                "seen UserRequested m2 m2:scale-down",
                 "seen UserRequested m1 m1:left",
             ],
         ),
@@ -109,7 +109,7 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
                 "seen NewMember m2",
                 "unknown - -",  # the broker's own: more partitions
                 "seen UnknownMember m1 m1:expired",
-                "seen UserRequested m2 m2:left",
+                "seen UserRequested m2 m2:scale-down",
                 "seen UserRequested m1 m1:left",
             ],
         ),

@@ -175,7 +175,7 @@ def test_headline_says_it_in_words(week_report: Reports) -> None:
 
 def test_week_against_the_week_before_is_the_headline() -> None:
     rows: headline.Tables = {
-        "trend": [{"change": -0.381}],
+        "trend": [{"days": 7, "rebalances": 62, "rebalances_before": 100}],
         "groups": [GROUP | {"share_of_lost": 0.612}, GROUP],
     }
     said = headline.title(rows, Period(date(2025, 11, 1), date(2025, 11, 14)), "group")

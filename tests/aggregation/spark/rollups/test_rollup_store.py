@@ -143,8 +143,11 @@ def test_day_by_day_is_all_at_once(
         done.append(tables.update())
         told.append(tables.of_group("midnight"))
     assert done == [DAYS[:1], DAYS[1:]]
-    # what is not over counts until its end is there
-    assert told == [{(what, 1, s) for what in ("rebalance", "member")} for s in (0.0, 10.0)]
+    # an open rebalance counts until its end is there, and lasts to the agent's last record
+    assert told == [
+        {("rebalance", 1, 3.2), ("member", 1, 0.0)},
+        {("rebalance", 1, 10.0), ("member", 1, 10.0)},
+    ]
     assert tables.rows() == at_once.rows()
 
 

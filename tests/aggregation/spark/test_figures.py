@@ -1,0 +1,138 @@
+"""Figures that hold: no ratio without a denominator, storms at any time, time out of the group."""
+
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+
+from aggregation.spark.report import departures, groups, share, storms, trend, triggers
+from aggregation.spark.report.context import ReportContext, ReportRequest, context_of
+from aggregation.spark.report.section import Section
+from aggregation.spark.rollups.rollup_store import RollupStore
+from aggregation.spark.tables.schema import QUARANTINE, Table, empty
+from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.status import RebalanceStatus as S
+from tests.aggregation.spark.conftest import table_of
+from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
+
+pytestmark = pytest.mark.spark
+
+NOON = START_AT + DAY_S / 2
+
+
+def by(agent: str, members: Iterable[Client]) -> list[Sample]:
+    """Return the members' records as an agent's."""
+    written = (sample for member in members for sample in member.written)
+    return [msgspec.structs.replace(sample, agent=agent) for sample in written]
+
+
+def members(group: str, count: int = 2) -> list[Client]:
+    return [Client(group=group, client_id=f"{group}-{n}") for n in range(count)]
+
+
+def history() -> list[Sample]:
+    """Write a day of groups; of ``unsampled`` there are events alone."""
+    quiet, new, unsampled = members("quiet"), members("new", 1), members("unsampled")
+    across, within, midnight = members("across"), members("within"), members("midnight")
+    stuck = members("stuck", 1)
+    rebalance(quiet, NOON, S.METADATA_CHANGED, 3.0)
+    quiet[0].sample(START_AT)
+    quiet[0].sample(START_AT + 80_000)
+    new[0].sample(START_AT + DAY_S - 10)
+    rebalance(unsampled, NOON, S.METADATA_CHANGED, 3.0)
+    for n in range(8):
+        rebalance(across, START_AT + 14 * 3600 + 330 + 70 * n, S.METADATA_CHANGED, 4.0)
+        rebalance(midnight, START_AT + DAY_S - 300 + 70 * n, S.METADATA_CHANGED, 4.0)
+    for n in range(5):
+        rebalance(within, START_AT + 14 * 3600 + 30 + 110 * n, S.METADATA_CHANGED, 4.0)
+    rebalance(within, START_AT + 18 * 3600, S.METADATA_CHANGED, 4.0)
+    stuck[0].move(NOON, S.DROPPED_GROUP)
+    stuck[0].settle(NOON + 600.7)
+    polled, ending = members("polled"), members("ending", 3)
+    found_by_inspection(polled)
+    for n, member in enumerate(ending):
+        member.sample(START_AT)
+        rebalance(ending[n:], START_AT + 9 * 3600 + 3600 * n, S.USER_REQUESTED, 4.0)
+    storm = by("sidecar", [*quiet, *across, *within, *midnight, *stuck, *polled, *ending])
+    return [*storm, *by("late starter", new), *by("without samples", unsampled)]
+
+
+def found_by_inspection(polled: list[Client]) -> None:
+    """Rebalance because of a member that no agent sees, but inspection finds."""
+    for member in polled:
+        member.move(NOON, S.COORDINATOR_REQUESTED)
+    for member in polled:
+        member.settle(NOON + 2)
+    polled[0].record(
+        NOON + 3,
+        kind=SampleKind.SIGNAL,
+        scope=Scope.GROUP,
+        client_id="m9",
+        host="/10.0.0.9",
+        to=int(S.NEW_MEMBER),
+        gained=3,
+        lag=5000,
+        episode=None,
+    )
+
+
+@pytest.fixture(scope="module")
+def context(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ReportContext:
+    tables = tmp_path_factory.mktemp("figures")
+    rows = table_of(spark, history()).coalesce(1)
+    is_sample = F.col("kind") == SampleKind.SAMPLE.value
+    for table, chosen in ((Table.SAMPLES, is_sample), (Table.TRANSITIONS, ~is_sample)):
+        rows.where(chosen).write.partitionBy("day").parquet(str(Path(tables, table)))
+    store = RollupStore(spark, tables)
+    store.update(lambda _: None)
+    request = ReportRequest(first=date(2025, 11, 24), last=date(2025, 11, 25))
+    return context_of(store.rollups(), empty(spark, QUARANTINE), request)
+
+
+def by_group(context: ReportContext, section: Section) -> dict[str, Row]:
+    return {row["group"]: row for row in context.run(section).collect()}
+
+
+def test_share_is_unknown_without_observed_time(context: ReportContext) -> None:
+    rows = by_group(context, share.SECTION)
+    assert (rows["new"].share, rows["new"].observed_s) == (None, 0.0)
+    assert (rows["unsampled"].share, rows["unsampled"].worst_day) == (None, None)
+    assert rows["quiet"].share == pytest.approx(3.001 / 86_000, rel=0.02)
+
+
+def test_trend_has_no_share_where_a_group_is_not_observed(context: ReportContext) -> None:
+    (row,) = context.run(trend.SECTION).collect()
+    assert row.share_of_time is None
+
+
+def test_storm_is_found_at_any_time_of_the_clock_and_over_midnight(
+    context: ReportContext,
+) -> None:
+    rows = by_group(context, storms.SECTION)
+    assert {name: row.rebalances for name, row in rows.items()} == {
+        "across": 8,
+        "midnight": 8,
+        "within": 5,
+    }
+    assert (rows["across"].until - rows["across"].since).total_seconds() == 490
+
+
+def test_time_at_5_stands_beside_the_time_lost_in_rebalances(context: ReportContext) -> None:
+    row = by_group(context, groups.SECTION)["stuck"]
+    assert row.out_of_group_s == pytest.approx(600.7)
+
+
+def test_root_causes_are_those_of_explain(context: ReportContext) -> None:
+    rows = by_group(context, triggers.SECTION)
+    assert (rows["polled"].client_id, rows["polled"].main_cause) == ("m9", S.NEW_MEMBER)
+    assert by_group(context, groups.SECTION)["polled"].partitions_moved == 3
+
+
+def test_end_of_a_group_is_a_departure_and_no_rebalance(context: ReportContext) -> None:
+    assert by_group(context, groups.SECTION)["ending"].rebalances == 2
+    row = by_group(context, departures.SECTION)["ending"]
+    assert (row.scale_down, row.left) == (2, 1)
