@@ -7,6 +7,7 @@ import click
 
 from agent.config.logging_config import LogFormat, LogLevel
 from agent.errors import ConfigError
+from agent.processes.descriptors import raise_limit
 from agent.runtime.log_format import configure
 from agent.wiring.agent import Agent
 from agent.wiring.agent_config import AgentConfig, Overrides, load
@@ -107,4 +108,5 @@ def run(  # noqa: PLR0913 - click passes options by name
         configure(config.log.level, config.log.format)
         return config
 
+    raise_limit()
     asyncio.run(Agent(load_config(), load_config, on_listening=drop_unneeded).run())

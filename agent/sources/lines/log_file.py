@@ -145,6 +145,11 @@ class OpenLog:
         """Return whether it is the same inode, under any name."""
         return (self.device, self.inode) == (place.device, place.inode)
 
+    @property
+    def descriptor(self) -> int:
+        """Return the number of the open descriptor."""
+        return self._fd
+
     def close(self) -> None:
         """Close the file; the place stays available."""
         self._file.close()

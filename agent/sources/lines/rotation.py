@@ -36,6 +36,8 @@ class Follower:
         self._before: Place | None = None
         self._idle = False
         self._seen = (-1, -1)
+        self._parked: tuple[int, int] | None = None
+        """Device and inode of an idle file that was closed."""
 
     @property
     def place(self) -> Place | None:
@@ -53,7 +55,8 @@ class Follower:
 
         """
         if self._log is None:
-            self._start()
+            if not self._open():
+                return None
         elif self._idle:
             if not self._look():
                 return None
@@ -72,6 +75,44 @@ class Follower:
         """Whether bytes were left after the last `read`."""
         return not self._idle
 
+    @property
+    def descriptor(self) -> int | None:
+        """Return the descriptor of the file that is read; None: no file is open."""
+        return None if self._log is None else self._log.descriptor
+
+    def park(self) -> bool:
+        """Close an idle file until it changes; return False if it is busy."""
+        log = self._log
+        if log is None or not self._idle or (log.offset == 0 and self._before is not None):
+            return False
+        self._parked = (log.device, log.inode)
+        self.close()
+        return True
+
+    def _unpark(self, parked: tuple[int, int]) -> bool:
+        """Open a parked file again if it has changed; until then it costs one stat()."""
+        found = self.path.stat()
+        seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
+        moved = parked != (found.st_dev, found.st_ino)
+        if seen == self._seen and not moved:
+            return False
+        place = self._place
+        if place is None or moved:
+            self._parked = None
+            if place is not None:
+                self._resume(place)
+            return True
+        log = OpenLog(self.path)
+        self._parked = None
+        if log.is_copy_of(place):
+            log.skip_to(place.offset)
+            self._switch(log)
+        else:
+            log.close()
+            self.faults["truncated"] += 1
+            self._resume(place)
+        return True
+
     def close(self) -> None:
         """Close the files; `read` continues at the same place."""
         self._place = self.place
@@ -83,6 +124,13 @@ class Follower:
     def _forget_next(self) -> None:
         while self._next:
             self._next.pop().close()
+
+    def _open(self) -> bool:
+        """Open the file to read; return False for a parked one without a change."""
+        if self._parked is not None:
+            return self._unpark(self._parked)
+        self._start()
+        return True
 
     def _start(self) -> None:
         if self._place is not None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from agent.processes.descriptors import EXHAUSTED, is_reserved
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.log_file import Chunk, NotAFileError, Place
@@ -34,6 +35,10 @@ SCAN_S = 5.0
 """Between two evaluations of the globs, and two tries of an unreadable file."""
 GONE_S = 30.0
 """A file that is missing for so long was deleted, not rotated."""
+_OPEN_MORE = 16
+"""Files that are opened more after each scan, to find out whether descriptors are free again."""
+_PAUSE_SHARE = 4.0
+"""Pause after a step, in units of its duration: many files take a fifth of a core at most."""
 _HELD_MAX_S = 300.0
 """Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
 
@@ -99,13 +104,20 @@ class FileTail:
         self._tails: dict[str, _Tail] = {}
         self._positions: dict[str, Any] = dict(position or {})
         self._scanned_at: float | None = None
+        self._open: dict[str, _Tail] = {}
+        """Tails with an open file, the one that was read last at the end."""
+        self._open_max: int | None = None
+        """Files that may be open, once descriptors are short."""
+        self._is_short = False
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Read until it is cancelled."""
         try:
             while True:
+                began_at = time.monotonic()
                 behind = self.step(emit, detach)
-                await self._pause(0.0 if behind else POLL_S)
+                took_s = time.monotonic() - began_at
+                await self._pause(0.0 if behind else max(POLL_S, _PAUSE_SHARE * took_s))
         finally:
             for tail in self._tails.values():
                 tail.follower.close()
@@ -116,6 +128,8 @@ class FileTail:
         if self._scanned_at is None or abs(now - self._scanned_at) >= SCAN_S:
             self._scan(now, detach)
             self._scanned_at = now
+            if self._open_max is not None:
+                self._open_max += _OPEN_MORE
         for tail in list(self._tails.values()):
             if tail.is_due(now):
                 self._advance(tail, now, emit, detach)
@@ -162,22 +176,64 @@ class FileTail:
         return _Tail(stream, Follower(path, place), parser)
 
     def _advance(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
+        if tail.stream not in self._open and not self._make_room():
+            return
         try:
             chunk = tail.follower.read(now)
         except FileNotFoundError:
             self._miss(tail, now, emit, detach)
             return
         except OSError as error:
-            self._fail(tail, error, now)
+            if error.errno in EXHAUSTED:
+                self._run_short()
+                tail.is_behind = True  # tried again in the next step, with idle files closed
+            else:
+                self._fail(tail, error, now)
             return
         finally:
             self._count(tail.follower.faults)
+            self._note_open(tail, is_read=False)
+        if chunk is not None:
+            self._note_open(tail, is_read=True)
         if tail.fault is not None:
             _log.info("log_readable_again", extra={"path": tail.stream})
         tail.fault = tail.gone_at = tail.failed_at = None
         tail.is_behind = tail.follower.is_behind
         if chunk is not None:
             self._feed(tail, chunk, emit)
+
+    def _note_open(self, tail: _Tail, *, is_read: bool) -> None:
+        """Update the open files; one in the reserve shows that there are too many."""
+        descriptor = tail.follower.descriptor
+        if descriptor is None:
+            self._open.pop(tail.stream, None)
+            return
+        if is_read:
+            self._open.pop(tail.stream, None)
+        if tail.stream not in self._open:
+            self._open[tail.stream] = tail
+            if is_reserved(descriptor):
+                self._run_short()
+
+    def _run_short(self) -> None:
+        """Close idle files from now on: descriptors are short."""
+        self._open_max = max(1, len(self._open) - 1)
+        self._count(Counter(["descriptors"]))
+        if not self._is_short:
+            keys = {"open": len(self._open), "files": len(self._tails)}
+            _log.warning("descriptors_short: idle logs are closed", extra=keys)
+        self._is_short = True
+
+    def _make_room(self) -> bool:
+        """Close the longest idle files, while there are too many; return whether there is room."""
+        if self._open_max is None or len(self._open) < self._open_max:
+            return True
+        for stream, tail in list(self._open.items()):
+            if tail.follower.park():
+                del self._open[stream]
+                if len(self._open) < self._open_max:
+                    return True
+        return False
 
     def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
         parser, counts = tail.parser, tail.parser.counts
@@ -210,6 +266,7 @@ class FileTail:
             return
         tail.follower.close()
         del self._tails[tail.stream]
+        self._open.pop(tail.stream, None)
         self._emit(tail.parser.flush(), emit)
         for origin in ("", *tail.parser.origins):
             detach(name_stream(tail.stream, origin), now)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from select import EPOLLIN
 from typing import Any, Protocol
 
+from agent.processes.descriptors import is_reserved
 from agent.sources.proxy.broker_ports import BACKLOG
 from agent.sources.proxy.connection import EventLoop, Ready
 from agent.sources.proxy.dialer import DialAttempt, Resolver, Target
@@ -60,6 +61,8 @@ class Listener:
         self._attempt: DialAttempt | None = None
         self._callbacks: list[Ready] = []
         self._poll_at = 0.0
+        self._warned: int | None = None
+        """The ``errno`` of the last failure to accept, if it was logged."""
         self.resume()
 
     def resume(self) -> None:
@@ -159,6 +162,12 @@ class Listener:
         keys = {"port": self._port, "broker": brokers, "error": os.strerror(error)}
         _log.warning("proxy_port_shut", extra=keys)
 
+    def _warn_once(self, error: OSError) -> None:
+        """Log a failure to accept, once until a client is accepted again."""
+        if self._warned != error.errno:
+            self._warned = error.errno
+            _log.warning("proxy_accept_failed", extra={"error": str(error)})
+
     def _accept(self) -> None:
         for _ in range(_ACCEPTS):
             try:
@@ -167,9 +176,15 @@ class Listener:
                 return
             except OSError as error:  # the client is gone already, or no descriptor is free
                 self._loop.counts["accept"] += 1
-                _log.warning("proxy_accept_failed", extra={"error": str(error)})
+                self._warn_once(error)
                 self._loop.watch(self._listener.fileno(), 0, self._accept)  # until the next sweep
                 return
+            if is_reserved(sock.fileno()):
+                sock.close()
+                self._loop.counts["descriptors"] += 1
+                self._warn_once(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+                continue
+            self._warned = None
             self._on_client(self, sock, address)
             if not self._is_open:
                 return

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError, DialectError
+from agent.sources.lines import tail as file_tail
 from agent.sources.lines.config import ReadFrom
 from agent.sources.lines.log_file import BLOCK_BYTES
 from agent.sources.lines.tail import GONE_S, SCAN_S
@@ -655,3 +656,82 @@ def test_no_paths_is_the_operators_error() -> None:
 def test_an_unknown_dialect_is_the_authors_error() -> None:
     with pytest.raises(DialectError, match="unknown dialect 'cobol'"):
         LogSource(LogConfig(paths=("x",), dialects=["cobol"]))
+
+
+class TestDescriptors:
+    """Files beyond the descriptors: idle ones are closed, and read on when they grow."""
+
+    @pytest.fixture
+    def few(self, monkeypatch: pytest.MonkeyPatch) -> int:
+        """Leave room for ten more files above those that are open."""
+        probe = os.open(os.devnull, os.O_RDONLY)
+        os.close(probe)
+        monkeypatch.setattr(file_tail, "is_reserved", lambda descriptor: descriptor >= probe + 10)
+        return 10
+
+    def bench(self, folder: Path, files: int) -> Bench:
+        bench = Bench(folder, "*.log")
+        for number in range(files):
+            (folder / f"app{number:03}.log").write_bytes(named(number, 1))
+        return bench
+
+    def test_all_files_are_read_and_few_are_open(self, tmp_path: Path, few: int) -> None:
+        bench = self.bench(tmp_path, 100)
+
+        bench.read()
+
+        assert {signal.member.client_id for signal in bench.signals} == {
+            f"c{number}" for number in range(100)
+        }
+        assert len(bench.source._open) <= few + 1
+        assert bench.source.health.errors.keys() == {"descriptors"}
+        bench.close()
+
+    def test_closed_files_are_read_on_from_their_place(self, tmp_path: Path, few: int) -> None:
+        bench = self.bench(tmp_path, 50)
+        bench.read()
+
+        for number in range(50):
+            with (tmp_path / f"app{number:03}.log").open("ab") as file:
+                file.write(named(number, 2))
+        assert sorted(bench.read()) == [2] * 50
+        assert bench.read() == []
+        assert len(bench.source._open) <= few + 1
+        bench.close()
+
+    def test_a_closed_file_that_was_rotated_or_truncated_loses_nothing(
+        self, tmp_path: Path, few: int
+    ) -> None:
+        del few
+        bench = self.bench(tmp_path, 50)
+        bench.read()
+        rotated, truncated = tmp_path / "app000.log", tmp_path / "app001.log"
+
+        with rotated.open("ab") as file:
+            file.write(named(0, 2))
+        rotated.rename(tmp_path / "app000.log.1")
+        rotated.write_bytes(named(0, 3))
+        truncated.write_bytes(named(1, 4)[:-1])
+        with truncated.open("ab") as file:
+            file.write(b"\n")
+
+        assert sorted(bench.read()) == [2, 3, 4]
+        assert bench.source.health.errors["truncated"] == 1
+        bench.close()
+
+    def test_positions_of_closed_files_survive_a_restart(self, tmp_path: Path, few: int) -> None:
+        del few
+        bench = self.bench(tmp_path, 50)
+        bench.read()
+
+        bench.restart(bench.stop())
+        with (tmp_path / "app000.log").open("ab") as file:
+            file.write(named(0, 2))
+
+        assert bench.read() == [2]
+        bench.close()
+
+
+def named(client: int, number: int) -> bytes:
+    """The line of a client of its own."""
+    return line(number).replace(b"clientId=m1", b"clientId=c%d" % client)

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from agent.errors import ConfigError
+from agent.sources.proxy import listener
 from agent.sources.proxy.config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls
 from agent.sources.proxy.connection import ProxiedConnection
 from agent.sources.proxy.handshake import Handshake
@@ -455,7 +456,9 @@ def test_a_port_refuses_clients_while_its_broker_does() -> None:
             await stage.dial()
 
         again = await asyncio.start_server(stage._arrive, "127.0.0.1", stage.broker_port)
-        async with again:
+        with contextlib.closing(
+            again
+        ):  # its own context would wait for connections, since Python 3.12
             await stage.until_refused(refused=False)
             await stage.reach()
 
@@ -474,7 +477,9 @@ def test_a_port_that_another_took_meanwhile_is_ours_again_as_soon_as_it_is_free(
             again = await asyncio.start_server(stage._arrive, "127.0.0.1", stage.broker_port)
             await until(lambda: stage.source.health.errors["listen"] == 1)
             await asyncio.sleep(3 * AGAIN_S)
-        async with again:
+        with contextlib.closing(
+            again
+        ):  # its own context would wait for connections, since Python 3.12
             await stage.until_refused(refused=False)
         told = [record.getMessage() for record in caplog.records]
         assert told == ["proxy_port_shut", "proxy_port_lost", "proxy_port_open"]
@@ -546,6 +551,25 @@ def test_more_connections_than_allowed_are_closed() -> None:
         assert stage.source.health.errors["connection_limit"] == 1
 
     on_stage(test, max_connections=1)
+
+
+def test_a_client_whose_descriptor_is_in_the_reserve_is_closed_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pages, spool and checkpoint keep their descriptors, however many clients come."""
+
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        monkeypatch.setattr(listener, "is_reserved", lambda _descriptor: True)
+        for _ in range(3):
+            assert await (await stage.dial()).rest() == b""
+        assert stage.source.health.errors["descriptors"] == 3
+        assert [each.message for each in caplog.records].count("proxy_accept_failed") == 1
+        await exchange(client, broker, request(METADATA, 1, 1, "c"))
+        monkeypatch.undo()
+        await stage.connect()
+
+    on_stage(test)
 
 
 def test_other_terms_hold_for_connections_to_come() -> None:
