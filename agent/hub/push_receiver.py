@@ -9,6 +9,7 @@ the records have the same ids, and the spool drops the duplicates.
 import asyncio
 import gzip
 import hmac
+import logging
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,6 +28,8 @@ from aggregation.live.fleet import Fleet
 from metrics.model.sample import Sample, Scope, decode, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow
 from metrics.tracking.status_track import StatusConfig
+
+_log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 2 * MAX_BYTES
 MAX_SPOOLS = 10_000
@@ -50,6 +53,15 @@ class _PushRefusedError(Exception):
         self.status_code = status_code
 
 
+class _Position(msgspec.Struct, forbid_unknown_fields=True):
+    """The receiver's part of a checkpoint; `offsets` are a topic's."""
+
+    seqs: dict[str, int] = {}
+    told: dict[str, float] = {}
+    members: Any = None
+    offsets: dict[str, int] = {}
+
+
 class PushReceiver:
     """A source that reads other agents' pushes."""
 
@@ -59,16 +71,26 @@ class PushReceiver:
     def __init__(
         self, token: str, config: StatusConfig, position: dict[str, Any] | None = None
     ) -> None:
-        """Resume from a `checkpoint`; with an empty token no request needs one."""
-        position = position or {}
+        """Resume from a `checkpoint`; with an empty token no request needs one.
+
+        An unusable checkpoint is noted in ``health.damaged``: agents then send their spools again.
+        """
         self.health = SourceHealth(up=True)
         self._token = token
-        self._seqs: dict[str, int] = dict(position.get("seqs", {}))
-        self._durable_seqs = dict(self._seqs)
-        self._watermarks: dict[str, float] = dict(position.get("told", {}))
+        try:
+            self._restore(config, msgspec.convert(position or {}, _Position))
+        except (ValueError, TypeError) as error:
+            _log.warning("position_unusable", extra={"source": self.name, "error": str(error)})
+            self.health.damaged.append(self.name)
+            self._restore(config, _Position())
         self._contact_at: dict[str, float] = {}
         self._began_at: float | None = None
-        self._fleet = Fleet(config, position.get("members"))
+
+    def _restore(self, config: StatusConfig, position: _Position) -> None:
+        self._fleet = Fleet(config, position.members)
+        self._seqs = dict(position.seqs)
+        self._durable_seqs = dict(self._seqs)
+        self._watermarks = dict(position.told)
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Wait: records arrive at the web server."""

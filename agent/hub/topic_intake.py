@@ -39,7 +39,7 @@ class TopicReceiver(PushReceiver):
         """Resume from a `checkpoint`."""
         super().__init__("", config, position)
         self.health.up = False
-        found = (position or {}).get("offsets", {})
+        found = {} if self.health.damaged else (position or {}).get("offsets", {})
         self.offsets = {int(partition): offset for partition, offset in found.items()}
         """Next offset of each partition."""
         self.unsaved = 0

@@ -5,18 +5,20 @@ log is read again, and the spool drops the duplicates. The reverse order would l
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent import VERSION as RELEASE
 from agent.files import replace_file, write_error
 from agent.outputs.spool.spool import SpoolMark
 from metrics.model.sample import MALFORMED
 from metrics.tracking.tracker import TrackerState
 
 VERSION = 1
+"""Version of the format. Fields keep their encoded names: up- and downgrades keep the state."""
 _MEMBERS_AT_ONCE = 200
 """Members encoded at once."""
 _encode = msgspec.json.Encoder().encode
@@ -27,6 +29,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The tracker's state, the spool's mark, and each source's position by its name."""
 
     version: int = VERSION
+    release: str = ""
+    """The agent's release that wrote it; empty: before releases wrote theirs."""
     spool: SpoolMark = msgspec.field(default_factory=SpoolMark)
     tracker: TrackerState = msgspec.field(default_factory=TrackerState)
     sources: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
@@ -53,22 +57,81 @@ def load(path: Path) -> Checkpoint | None:
     except OSError as error:
         raise write_error(path, error) from error
     try:
-        version = msgspec.json.decode(data, type=_Version).version
-        if version == VERSION:
-            return msgspec.json.decode(data, type=Checkpoint)
-        fault = f"version is {version}, this agent knows {VERSION}"
+        return _decode(path, data)
     except MALFORMED as error:
         fault = str(error)
-    aside = path.with_name(path.name + ".corrupt")
+    aside = _aside(path)
     try:
         path.replace(aside)
     except OSError as error:
         raise write_error(path, error) from error
-    _log.warning(
-        "checkpoint_unusable: starting afresh",
-        extra={"path": str(path), "fault": fault, "kept_as": str(aside)},
-    )
+    _warn("checkpoint_unusable: starting afresh", path, fault)
     return None
+
+
+def keep_copy(path: Path, fault: str) -> None:
+    """Copy a checkpoint with a damaged part to ``.corrupt``, and log the fault.
+
+    Raises:
+        OutputError: the copy cannot be written.
+
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise write_error(path, error) from error
+    replace_file(_aside(path), [data])
+    _warn("checkpoint_damaged", path, fault)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(path.name + ".corrupt")
+
+
+def _warn(event: str, path: Path, fault: str) -> None:
+    keys = {"path": str(path), "fault": fault, "kept_as": str(_aside(path))}
+    _log.warning(event, extra=keys)
+
+
+def _decode(path: Path, data: bytes) -> Checkpoint:
+    version = msgspec.json.decode(data, type=_Version).version
+    if version != VERSION:
+        raise msgspec.ValidationError(f"version is {version}, this agent knows {VERSION}")
+    checkpoint = msgspec.json.decode(data, type=Checkpoint)
+    if checkpoint.release != RELEASE:
+        members = len(checkpoint.tracker.consumers)
+        keys = {
+            "path": str(path),
+            "written_by": checkpoint.release or "unknown",
+            "members": members,
+        }
+        _log.info("checkpoint_of_other_release", extra=keys)
+    return checkpoint
+
+
+def forget_origins(state: TrackerState, origins: Collection[str]) -> TrackerState:
+    """Return the state without members that only these origins report, and their groups.
+
+    Their sources read everything again, and the events keep their ids: the tracker must not know
+    them already.
+    """
+
+    def is_lost(origin: str) -> bool:
+        return origin.partition("#")[0] in origins
+
+    consumers = [
+        consumer
+        for consumer in state.consumers
+        if not all(is_lost(view.member.origin) for view in consumer.views)
+    ]
+    kept = {consumer.track.member.group for consumer in consumers}
+    lost = {consumer.track.member.group for consumer in state.consumers} - kept
+    return TrackerState(
+        consumers=consumers,
+        instances=[track for track in state.instances if not is_lost(track.origin)],
+        groups=[entry for entry in state.groups if entry.key.group not in lost],
+        counts=state.counts,
+    )
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -84,7 +147,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 def encode_parts(checkpoint: Checkpoint) -> Iterator[bytes]:
     """Yield the file's text in parts: in one piece, 20,000 members take 40 MiB at every save."""
     tracker = checkpoint.tracker
-    yield b'{"version":%d,"spool":%b,' % (checkpoint.version, _encode(checkpoint.spool))
+    head = {"version": checkpoint.version, "release": checkpoint.release, "spool": checkpoint.spool}
+    yield _encode(head)[:-1] + b","
     yield b'"tracker":{"consumers":'
     yield from _encode_list(tracker.consumers)
     yield b',"instances":'

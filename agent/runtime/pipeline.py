@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agent import VERSION as RELEASE
 from agent.errors import OutputError
 from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool
@@ -81,6 +82,10 @@ class Pipeline:
     def detach(self, stream: str, at: float) -> None:
         """Apply the end of a stream."""
         self.record(self.tracker.detach(stream, at))
+
+    def remove_origin(self, origin: str, at: float) -> None:
+        """Forget the members of an origin that no source reads any more."""
+        self.record(self.tracker.remove_origin(origin, at))
 
     def tick(self) -> None:
         """Advance time: apply what is due, then commit if there is something to commit."""
@@ -169,7 +174,10 @@ class Pipeline:
         started, positions = self._monotonic(), self.positions()
         if self._unsaved or positions != self._saved:
             checkpoint = Checkpoint(
-                spool=self.spool.mark, tracker=self.tracker.state(), sources=positions
+                release=RELEASE,
+                spool=self.spool.mark,
+                tracker=self.tracker.state(),
+                sources=positions,
             )
             if not self._try_write(lambda: self._save(checkpoint)):
                 return False

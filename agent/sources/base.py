@@ -38,6 +38,8 @@ class SourceHealth:
     lag_s: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)
     """Counts by a short reason, such as ``permission`` or ``truncated``."""
+    damaged: list[str] = field(default_factory=list)
+    """Origins whose position in the checkpoint is unusable: the source reads them afresh."""
 
 
 @runtime_checkable

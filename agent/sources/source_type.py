@@ -7,7 +7,7 @@ imported by its factory, so that an agent loads no source that it does not run.
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -56,6 +56,8 @@ class SourceContext:
     is_watched: Callable[[str], bool]
     app_of: Callable[[str], str]
     position: dict[str, Any] | None = None
+    orphans: dict[str, Any] = field(default_factory=dict)
+    """Positions of streams whose source is no longer configured; a source removes its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,8 @@ class SourceType(Generic[Config]):
     mounts: Callable[[Config], tuple[Mount, ...]] = lambda _: ()
     reads_brokers: bool = False
     """Whether it reads whole groups from `cluster.bootstrap_servers`: not in a sidecar."""
+    origin_of: Callable[[str], str] | None = None
+    """Maps a stream of its positions to its members' origin; None: positions hold no streams."""
     coverage: tuple[SourceCoverage, ...] = ()
     """Its codes, without those of log dialects."""
     replay: Replay | None = None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import platform
 import signal
 import time
@@ -10,14 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from agent import VERSION
 from agent.errors import RebalanceAgentError
+from agent.files import lock_folder
 from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords, read_spool
-from agent.outputs.spool.spool import JsonlSpool
-from agent.runtime.checkpoint import Checkpoint
+from agent.outputs.spool.spool import JsonlSpool, SpoolMark
+from agent.runtime.checkpoint import Checkpoint, forget_origins, keep_copy
 from agent.runtime.checkpoint import load as load_checkpoint
 from agent.runtime.checkpoint import save as save_checkpoint
 from agent.runtime.collector import Collector
@@ -34,7 +39,7 @@ from agent.wiring.agent_config import AgentConfig, Role
 from agent.wiring.hub import HubWiring
 from agent.wiring.outputs import OutputsWiring
 from agent.wiring.reload import log_restart_needed, make_tracker
-from agent.wiring.sources import make_sources
+from agent.wiring.sources import find_departed_origins, make_sources
 from agent.wiring.web import WebWiring
 from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
@@ -71,16 +76,23 @@ class Agent:
         self._make_sources, self._on_listening = make_sources, on_listening
         self._reloads = Counter({"success": 0, "failure": 0})
         self._web = WebWiring(config.web, self._reloads)
+        self._state_lock = lock_folder(
+            config.state_dir,
+            "state_dir",
+            "another process uses it; give each agent a state_dir of its own",
+        )
         checkpoint_path = config.state_dir / "checkpoint.json"
         found = load_checkpoint(checkpoint_path) or Checkpoint()
         self._hub = HubWiring(config, clock)
         sources = make_sources(config, found.sources)
+        found = _drop_damaged(found, sources, checkpoint_path)
         spool = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
         save = partial(save_checkpoint, checkpoint_path)
         recorded = read_spool(config.samples.spool.dir)
         self._recent = RecentRecords(recorded, watermark_of=self._hub.watermark)
         self._pipeline = Pipeline(spool=spool, save=save, recent=self._recent, clock=clock)
         self._attach(found.tracker, sources)
+        self._forget_departed(found.sources)
         self._outputs = OutputsWiring(config, lambda: spool.mark.seq, self.snapshot)
         self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
         self._source_stats, self._memory = SourceStatsCollector(), MemoryLimit()
@@ -155,6 +167,7 @@ class Agent:
     def close(self) -> None:
         """Make everything durable and release the spool."""
         self._pipeline.close()
+        os.close(self._state_lock)
 
     def stop(self) -> None:
         """Begin to drain."""
@@ -189,6 +202,7 @@ class Agent:
             state = self._pipeline.tracker.state()
             made = self._make_sources(config, positions)
             self._attach(state, [lasting.get(source.name, source) for source in made])
+            self._forget_departed(positions)
             self._start_sources()
             self._reloads["success"] += 1
             log.info("reloaded")
@@ -225,6 +239,16 @@ class Agent:
         self._hub.attach(sources)
         tracker = make_tracker(config, state)
         self._pipeline.attach(tracker, sources, config.is_watched, config.samples.interval_s)
+
+    def _forget_departed(self, positions: Positions) -> None:
+        """Forget the members of sources that are no longer configured."""
+        departed = find_departed_origins(positions, self._sources)
+        if not departed:
+            return
+        now = self._clock()
+        for origin in self._pipeline.tracker.snapshot(now).members_by_origin:
+            if origin.partition("#")[0] in departed:
+                self._pipeline.remove_origin(origin, now)
 
     def _sources_kept_on_reload(self, config: AgentConfig) -> dict[str, SupportsReload]:
         """Return the running sources that survive a new configuration, by name."""
@@ -272,6 +296,22 @@ class Agent:
                 await self.reload()
 
         self._reload_task = asyncio.create_task(reload(), name="reload")
+
+
+def _drop_damaged(found: Checkpoint, sources: Sequence[Source], path: Path) -> Checkpoint:
+    """Return the checkpoint without the members of sources whose position is unusable.
+
+    These sources read everything again: the spool must recognise all its ids, not only the newest.
+    """
+    damaged = {origin for source in sources for origin in source.health.damaged}
+    if not damaged:
+        return found
+    keep_copy(path, f"position of {', '.join(sorted(damaged))}")
+    return msgspec.structs.replace(
+        found,
+        tracker=forget_origins(found.tracker, damaged),
+        spool=SpoolMark(seq=found.spool.seq),
+    )
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -1,10 +1,13 @@
 """Construction of the configured sources: the composition root's part for the edge."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from agent.config.hub import read_token
 from agent.runtime.pipeline import Positions
 from agent.sources.base import Source
-from agent.sources.registry import REGISTRY
-from agent.sources.source_type import SourceContext
+from agent.sources.registry import REGISTRY, Row
+from agent.sources.source_type import SourceConfig, SourceContext
 from agent.wiring.agent_config import AgentConfig, Role
 
 
@@ -15,8 +18,9 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
         RebalanceAgentError: a rule or a path in the configuration is wrong.
 
     """
+    orphans = _find_orphans(config, positions)
     sources = [
-        REGISTRY.create(source, _context(config, positions, source.name))
+        REGISTRY.create(source, _context(config, positions, source, orphans))
         for source in config.sources
     ]
     if config.role is Role.HUB:
@@ -24,14 +28,50 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
     return sources
 
 
-def _context(config: AgentConfig, positions: Positions, name: str) -> SourceContext:
+def find_departed_origins(positions: Positions, sources: Sequence[Source]) -> set[str]:
+    """Return the origins in a checkpoint that no source reads any more."""
+    current = {source.name: source for source in sources}
+    departed: set[str] = set()
+    for name, position in positions.items():
+        row = _row_of(name)
+        if name in current or row is None or row.origin_of is None:
+            continue
+        same_type = [source for source in sources if source.kind == row.name]
+        claimed = {stream for source in same_type for stream in source.checkpoint()}
+        departed |= {row.origin_of(stream) for stream in position.keys() - claimed}
+    return departed
+
+
+def _find_orphans(config: AgentConfig, positions: Positions) -> dict[str, dict[str, Any]]:
+    """Return, by type, the streams of sources that are no longer configured under their name."""
+    names = {source.name for source in config.sources}
+    orphans: dict[str, dict[str, Any]] = {}
+    for name, position in positions.items():
+        row = _row_of(name)
+        if name not in names and row is not None and row.origin_of is not None:
+            orphans.setdefault(row.name, {}).update(position)
+    return orphans
+
+
+def _row_of(name: str) -> Row | None:
+    """Return the row of a source's name, which begins with its type."""
+    return REGISTRY.by_name.get(name.partition(":")[0])
+
+
+def _context(
+    config: AgentConfig,
+    positions: Positions,
+    source: SourceConfig,
+    orphans: dict[str, dict[str, Any]],
+) -> SourceContext:
     return SourceContext(
         cluster=config.cluster,
         host=config.host,
         timezone=config.timezone,
         is_watched=config.is_watched,
         app_of=config.app_of,
-        position=positions.get(name),
+        position=positions.get(source.name),
+        orphans=orphans.get(REGISTRY.type_of(source).name, {}),
     )
 
 

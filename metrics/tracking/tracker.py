@@ -120,6 +120,15 @@ class Tracker:
                 self._forget(consumer, at)
         return out
 
+    def remove_origin(self, origin: str, at: float) -> list[Sample]:
+        """Detach an origin that no source reads any more, and forget the members of it alone."""
+        out = self.detach(origin, at)
+        for consumer in list(self._members.of_origin(origin)):
+            if not consumer.is_attached:
+                out += self._transitions.lose_all(consumer, at, "its source is not configured")
+                self._forget(consumer, at)
+        return out
+
     def sample(self, deadline: float, interval_s: float) -> list[Sample]:
         """Return the periodic samples that fall due at ``deadline`` (Unix seconds)."""
         return [

@@ -3,7 +3,6 @@
 Only files with a name of `file_name`'s form are read or removed.
 """
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -12,11 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from agent.errors import OutputError
-from agent.files import sync_folder
+from agent.files import lock_folder, sync_folder
 from metrics.model.sample import MALFORMED
 
-_LOCK = ".lock"
 _AGENT_CHARS = 128
 """Characters of an agent's name in a file name, which may have 255 bytes."""
 _NAME = re.compile(r"(?P<stamp>\d{8}T\d{9}Z)-.*-(?P<seq>\d{12,})\.jsonl", re.ASCII)
@@ -55,20 +52,8 @@ def take_lock(folder: Path) -> int:
         OutputError: the folder cannot be used, or another process holds it.
 
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise OutputError(f"spool {str(folder)!r}: {error.strerror}") from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(fd)
-        raise OutputError(
-            f"spool {str(folder)!r}: another process writes there; "
-            "give each agent a samples.spool.dir of its own"
-        ) from error
-    return fd
+    advice = "another process writes there; give each agent a samples.spool.dir of its own"
+    return lock_folder(folder, "spool", advice)
 
 
 def recover(folder: Path) -> None:

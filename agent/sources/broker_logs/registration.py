@@ -23,6 +23,7 @@ def _create(config: BrokerLogConfig, context: SourceContext) -> Source:
         cluster=context.cluster.name,
         timezone=context.timezone,
         position=context.position,
+        orphans=context.orphans,
     )
 
 
@@ -42,6 +43,7 @@ BROKER_LOG = SourceType(
     name="broker_log",
     config=BrokerLogConfig,
     create=_create,
+    origin_of=str,
     mounts=lambda config: tuple(map(Mount, config.paths)),
     replay=Replay(kind="broker_log", read=_replay, line_parsers=_line_parsers),
 )

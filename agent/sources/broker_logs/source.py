@@ -32,6 +32,7 @@ class BrokerLogSource:
         cluster: str = "",
         timezone: str | None = None,
         position: dict[str, Any] | None = None,
+        orphans: dict[str, Any] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -45,6 +46,7 @@ class BrokerLogSource:
                 dialects, CoordinatorInterpreter(cluster, self._record_departure), timezone
             ),
             position=position,
+            orphans=orphans,
             clock=clock,
             pause=pause,
         )

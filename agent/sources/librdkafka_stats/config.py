@@ -31,3 +31,8 @@ class StatsConfig:
     def name(self) -> str:
         """The source's name in metrics and in the checkpoint."""
         return f"librdkafka_stats:{self.path}"
+
+
+def origin_of(stream: str) -> str:
+    """Return the origin of members in a file: a log may have the same path."""
+    return f"stats:{stream}"

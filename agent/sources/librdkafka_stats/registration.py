@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent.sources.base import Source
 from agent.sources.coverage import LIBRDKAFKA_STATISTICS
-from agent.sources.librdkafka_stats.config import StatsConfig
+from agent.sources.librdkafka_stats.config import StatsConfig, origin_of
 from agent.sources.source_type import (
     Mount,
     Replay,
@@ -19,7 +19,11 @@ def _create(config: StatsConfig, context: SourceContext) -> Source:
     from agent.sources.librdkafka_stats.source import StatsSource  # noqa: PLC0415 - only if used
 
     return StatsSource(
-        config, cluster=context.cluster.name, host=context.host, position=context.position
+        config,
+        cluster=context.cluster.name,
+        host=context.host,
+        position=context.position,
+        orphans=context.orphans,
     )
 
 
@@ -33,6 +37,7 @@ LIBRDKAFKA_STATS = SourceType(
     name="librdkafka_stats",
     config=StatsConfig,
     create=_create,
+    origin_of=origin_of,
     # the agent creates a socket, and only reads files
     mounts=lambda config: (Mount(config.path, is_read_only=not config.path.endswith(".sock")),),
     coverage=(LIBRDKAFKA_STATISTICS,),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from agent.sources.librdkafka_stats.config import origin_of
 from agent.sources.lines.recordings import Recording, recordings
 from agent.sources.lines.replay import read_recording
 from agent.sources.source_type import ReplayOptions, ReplayStream
@@ -18,7 +19,7 @@ def read(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
 
 def _read_file(recording: Recording, options: ReplayOptions) -> ReplayStream:
     view = StatisticsInterpreter(
-        stream=f"stats:{recording.stream}",
+        stream=origin_of(recording.stream),
         group=options.group,
         cluster=options.cluster,
         host=options.host,

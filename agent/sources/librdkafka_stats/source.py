@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent.sources.base import Detach, Emit, SourceHealth
-from agent.sources.librdkafka_stats.config import StatsConfig
+from agent.sources.librdkafka_stats.config import StatsConfig, origin_of
 from agent.sources.librdkafka_stats.unix_socket import StatsSocket
 from agent.sources.lines.config import FilesConfig
 from agent.sources.lines.tail import FileTail
@@ -38,6 +38,7 @@ class StatsSource:
         cluster: str = "",
         host: str = "",
         position: dict[str, Any] | None = None,
+        orphans: dict[str, Any] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -54,6 +55,8 @@ class StatsSource:
                 FilesConfig(paths=(config.path,)),
                 self._create_parser,
                 position=position,
+                orphans=orphans,
+                origin_of=origin_of,
                 clock=clock,
                 pause=pause,
             )
@@ -102,7 +105,7 @@ class StatsSource:
 
     def _create_parser(self, stream: str) -> StatsParser:
         view = StatisticsInterpreter(
-            stream=f"stats:{stream}",
+            stream=origin_of(stream),
             group=self._config.group,
             group_type=self._config.group_type,
             cluster=self._cluster,

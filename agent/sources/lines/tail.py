@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -85,24 +86,32 @@ class _Tail:
 class FileTail:
     """The files of one source; each stream has its own parser."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings, positions and seams of tests
         self,
         config: FilesConfig,
         parser: Callable[[str], StreamParser],
         *,
         position: dict[str, Any] | None = None,
+        orphans: dict[str, Any] | None = None,
+        origin_of: Callable[[str], str] = str,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Continue from ``position``, a former `checkpoint`; ``parser`` creates a stream's parser.
 
-        ``pause`` waits for some seconds.
+        ``orphans`` are positions of streams whose former source is gone: those that match the paths
+        are removed from there and continued here. ``origin_of`` names the origin of a stream's
+        members. ``pause`` waits for some seconds.
         """
         self.health = SourceHealth()
+        self._origin_of = origin_of
         self._config, self._parser = config, parser
         self._clock, self._pause = clock, pause
         self._tails: dict[str, _Tail] = {}
-        self._positions: dict[str, Any] = dict(position or {})
+        self._restored: dict[str, _Tail] = {}
+        """Streams of the checkpoint that no scan has seen yet."""
+        for stream, place in {**(position or {}), **_claim(orphans or {}, config.paths)}.items():
+            self._restore(stream, place)
         self._scanned_at: float | None = None
         self._open: dict[str, _Tail] = {}
         """Tails with an open file, the one that was read last at the end."""
@@ -146,34 +155,42 @@ class FileTail:
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each stream's place and its parser's state."""
-        found = {stream: tail.position() for stream, tail in self._tails.items()}
-        return self._positions | {k: v for k, v in found.items() if v is not None}
+        tails = self._restored | self._tails
+        found = {stream: tail.position() for stream, tail in tails.items()}
+        return {stream: position for stream, position in found.items() if position is not None}
 
     def _scan(self, now: float, detach: Detach) -> None:
         paths = _newest(self._config.paths)
         first = self._scanned_at is None
         for stream, path in paths.items():
-            tail = self._tails.get(stream)
+            tail = self._tails.get(stream) or self._restored.pop(stream, None)
             if tail is None:
                 at_end = first and self._config.read_from is ReadFrom.END
-                self._tails[stream] = self._tail(stream, path, at_end=at_end)
-            else:
-                tail.follower.path = path
-        for stream in self._positions.keys() - paths.keys():
+                tail = _Tail(stream, Follower(path, at_end=at_end), self._parser(stream))
+            self._tails[stream] = tail
+            tail.follower.path = path
+        for stream, tail in self._restored.items():
             if Path(stream).exists():  # the configuration does not want it any more
-                del self._positions[stream]
-                detach(stream, now)
+                self._detach(tail, now, detach)
             else:  # on its way from one file to the next, or deleted
-                self._tails[stream] = self._tail(stream, Path(stream))
+                self._tails[stream] = tail
+        self._restored.clear()
 
-    def _tail(self, stream: str, path: Path, *, at_end: bool = False) -> _Tail:
-        parser = self._parser(stream)
-        position = self._positions.pop(stream, None)
-        if position is None:
-            return _Tail(stream, Follower(path, at_end=at_end), parser)
-        parser.restore(position["parser"])
-        place = msgspec.convert(position["place"], Place)
-        return _Tail(stream, Follower(path, place), parser)
+    def _restore(self, stream: str, position: Any) -> None:
+        """Resume a stream; one whose position is unusable is read afresh."""
+        try:
+            parser = self._parser(stream)
+            parser.restore(position["parser"])
+            place = msgspec.convert(position["place"], Place)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            _log.warning("position_unusable", extra={"path": stream, "error": repr(error)})
+            self.health.damaged.append(self._origin_of(stream))
+        else:
+            self._restored[stream] = _Tail(stream, Follower(Path(stream), place), parser)
+
+    def _detach(self, tail: _Tail, now: float, detach: Detach) -> None:
+        for origin in ("", *tail.parser.origins):
+            detach(name_stream(self._origin_of(tail.stream), origin), now)
 
     def _advance(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
         if tail.stream not in self._open and not self._make_room():
@@ -268,8 +285,7 @@ class FileTail:
         del self._tails[tail.stream]
         self._open.pop(tail.stream, None)
         self._emit(tail.parser.flush(), emit)
-        for origin in ("", *tail.parser.origins):
-            detach(name_stream(tail.stream, origin), now)
+        self._detach(tail, now, detach)
         _log.info("log_deleted", extra={"path": tail.stream})
 
     def _fail(self, tail: _Tail, error: OSError, now: float) -> None:
@@ -301,6 +317,17 @@ def _newest(patterns: Sequence[str]) -> dict[str, Path]:
                 streams[stream] = path
     once = {os.path.realpath(streams[stream]): stream for stream in sorted(streams, reverse=True)}
     return {stream: streams[stream] for stream in sorted(once.values())}
+
+
+def _claim(orphans: dict[str, Any], patterns: Sequence[str]) -> dict[str, Any]:
+    """Remove and return the positions of streams that the patterns match."""
+    if not orphans:
+        return {}
+    found = _newest(patterns).keys()
+    globs = [str(Path(pattern).absolute()) for pattern in patterns]
+    # a stream without a file now is in the middle of a rotation
+    wanted = [s for s in orphans if s in found or any(fnmatch(s, glob) for glob in globs)]
+    return {stream: orphans.pop(stream) for stream in wanted}
 
 
 def _reason(error: OSError) -> str:

@@ -25,6 +25,7 @@ def _create(config: LogConfig, context: SourceContext) -> Source:
         host=context.host,
         timezone=context.timezone,
         position=context.position,
+        orphans=context.orphans,
     )
 
 
@@ -55,6 +56,7 @@ LOGS = SourceType(
     name="logs",
     config=LogConfig,
     create=_create,
+    origin_of=str,
     check=_check_rules,
     mounts=lambda config: tuple(map(Mount, config.paths)),
     replay=Replay(kind="logs", read=_replay, line_parsers=_line_parsers),

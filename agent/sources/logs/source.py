@@ -27,6 +27,7 @@ class LogSource(FileTail):
         host: str = "",
         timezone: str | None = None,
         position: dict[str, Any] | None = None,
+        orphans: dict[str, Any] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -48,4 +49,6 @@ class LogSource(FileTail):
             )
             return create_parser(dialects, interpreter, timezone)
 
-        super().__init__(config, parser, position=position, clock=clock, pause=pause)
+        super().__init__(
+            config, parser, position=position, orphans=orphans, clock=clock, pause=pause
+        )

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+import yaml
 
 from agent.errors import ConfigError, OutputError, SourceError
 from agent.hub.rebalance_recorder import RebalanceRecorder
@@ -274,6 +275,10 @@ def test_sigterm_drains(
 
 def test_two_agents_do_not_share_a_spool(config_file: Path) -> None:
     first = Bench(config_file)
+    document = yaml.safe_load(config_file.read_text())
+    spool = {"dir": str(load(config_file).samples.spool.dir)}
+    document |= {"state_dir": f"{config_file.parent}/state-2", "samples": {"spool": spool}}
+    config_file.write_text(yaml.safe_dump(document))
 
     with pytest.raises(OutputError, match="another process writes there"):
         Bench(config_file)
