@@ -12,7 +12,7 @@ from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import ADMIN_SOURCES, Certainty
 from aggregation.rebalances.segments import DROPPED_GROUP, MemberRef, Segment, Step
-from metrics.model.sample import Outcome
+from metrics.model.sample import Outcome, Scope
 from metrics.model.status import RebalanceStatus
 
 _KINDS = {
@@ -67,6 +67,8 @@ def find_retries(rebalance: ExplainedRebalance) -> Cause | None:
 
 
 def _of_segment(segment: Segment) -> Iterator[Cause]:
+    if segment.is_exit and segment.scope is Scope.STREAMS:
+        return  # its threads leave
     for note in segment.notes:
         if note.source in ADMIN_SOURCES and note.reason and segment.outcome is not Outcome.FAILED:
             yield _cause(note, IncidentKind.REMOVED_BY_ADMIN)

@@ -11,8 +11,8 @@ Source: incidents.md 1a and 2.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from aggregation.incidents.causes import Cause, find_retries, list_causes
 from aggregation.incidents.drafts import Draft
@@ -20,6 +20,7 @@ from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDepar
 from aggregation.incidents.places import place_key, replaces
 from aggregation.incidents.waiting import find_waits
 from aggregation.rebalances.departures import Departure, DepartureKind
+from aggregation.rebalances.grouping import EPOCH_NOTICE_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
 from aggregation.rebalances.segments import MemberRef
@@ -91,6 +92,8 @@ class GroupHistory:
         default_factory=lambda: defaultdict(list)
     )
     """Departures by place, for crash loops."""
+    gone_places: set[tuple[str, ...]] = field(default_factory=set)
+    """Places that nobody came to since the last departure: several threads go at once."""
     restart: Draft | None = None
     """The latest restart or rollout."""
 
@@ -173,8 +176,8 @@ class GroupHistory:
             return returns[earliest].draft
         if earliest is None or last is None:
             return None
-        if earliest.kind in _FOLLOW_UPS and last.kind is not IncidentKind.UNKNOWN:
-            return last
+        if earliest.kind in _FOLLOW_UPS:
+            return last if self._is_announced(last, earliest) else None
         if earliest.kind is IncidentKind.METADATA_CHANGED:
             return last if self._is_noticed(last, earliest) else None
         overlaps = earliest.at < last.ended_at and last.rebalances != []
@@ -183,6 +186,11 @@ class GroupHistory:
             last.add_members(cause.member for cause in roots)
             return last
         return None
+
+    def _is_announced(self, last: Draft, cause: Cause) -> bool:
+        """Check that an incident's assignment demanded a follow-up: at once, or at a set time."""
+        is_scheduled = cause.kind is IncidentKind.PROBING
+        return is_scheduled or cause.at <= last.ended_at + EPOCH_NOTICE_S
 
     def _is_noticed(self, last: Draft, cause: Cause) -> bool:
         changed = last.kind is IncidentKind.SUBSCRIPTION_CHANGED or last.kind in _RESTARTS
@@ -236,18 +244,49 @@ class GroupHistory:
         back = {cause.member.key for cause in returns}
         gone = {c.member: MemberDeparture(member=c.member, how=DepartureMode.REMOVED, at=c.at)
                 for c in causes if c.kind is IncidentKind.REMOVED_BY_ADMIN}  # fmt: skip
+        new = {c.member.key for c in causes if c.kind is IncidentKind.MEMBER_JOINED}
+        new -= self.present.keys() | self.away.keys()
         for went in rebalance.departures:
+            if went.member.key in new and went.kind is DepartureKind.EXPIRED:
+                continue  # its first join was lost
             gone.setdefault(went.member, _departure(went))
         for cause in causes:
             if cause.kind is IncidentKind.MEMBER_JOINED and self._is_unexpired(cause):
                 gone.setdefault(cause.member, _replaced(cause))
                 if draft.kind is IncidentKind.MEMBER_JOINED:
                     self._restarts(draft, cause.member, cause.at)
-        for member, departure in gone.items():
+        for member, departure in self._match_successors(gone, causes, draft):
             is_return = member.key in back and departure.how is DepartureMode.EXPIRED
             is_known = departure.returned_at is None and member.key in self.away
             if not (is_return or is_known):
                 self._add_departure(draft, departure)
+
+    def _match_successors(
+        self,
+        gone: dict[MemberRef, MemberDeparture],
+        causes: Sequence[Cause],
+        draft: Draft,
+    ) -> Iterator[tuple[MemberRef, MemberDeparture]]:
+        """Yield the departures; one whose successor came before it expired was a restart."""
+        joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
+        for member, departure in gone.items():
+            is_open = departure.how is DepartureMode.EXPIRED and departure.returned_at is None
+            successor = next(
+                (
+                    cause
+                    for cause in joined
+                    if cause.member.key != member.key
+                    and replaces(cause.member, member, is_shared=True)
+                ),
+                None,
+            )
+            if not is_open or successor is None:
+                yield member, departure
+                continue
+            joined.remove(successor)
+            yield member, replace(departure, returned_at=max(departure.at, successor.at))
+            if draft.kind is IncidentKind.MEMBER_JOINED:
+                self._restarts(draft, member, successor.at)
 
     def _is_unexpired(self, cause: Cause) -> bool:
         """Check for a new process of a member that the coordinator still knows."""
@@ -256,7 +295,9 @@ class GroupHistory:
     def _add_departure(self, draft: Draft, departure: MemberDeparture) -> None:
         draft.depart(departure)
         place = place_key(departure.member)
-        self.steps[place].append((departure.at, draft))
+        if place not in self.gone_places:
+            self.steps[place].append((departure.at, draft))
+        self.gone_places.add(place)
         if departure.returned_at is None:
             self.away[departure.member.key] = _Away(
                 member=departure.member, how=departure.how, at=departure.at, draft=draft
@@ -362,6 +403,7 @@ class GroupHistory:
         for departure in rebalance.departures:
             self.present.pop(departure.member.key, None)
         for arrival in rebalance.arrivals:
+            self.gone_places.discard(place_key(arrival.member))
             if arrival.member.key not in self.present:
                 self.arrived_at[arrival.member.key] = arrival.at
         for segment in rebalance.round.consumers:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from aggregation.incidents.detection import RESTART_S, GroupHistory
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
+from aggregation.incidents.refusals import find_refusals
 from aggregation.rebalances.grouping import GroupRef, unify_clusters
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
@@ -37,7 +38,7 @@ def analyze(
     records = unify_clusters(records)
     now = latest_time(records) if now is None else now
     rebalances = explain_rebalances(records, watermark, now)
-    return Analysis(rebalances, find_incidents(rebalances, now))
+    return Analysis(rebalances, find_incidents(rebalances, records, now))
 
 
 def latest_time(records: Iterable[Sample]) -> float:
@@ -46,14 +47,19 @@ def latest_time(records: Iterable[Sample]) -> float:
     return 0.0 if latest is None else parse_time(latest)
 
 
-def find_incidents(rebalances: Sequence[ExplainedRebalance], now: float) -> list[Incident]:
+def find_incidents(
+    rebalances: Sequence[ExplainedRebalance], records: Iterable[Sample], now: float
+) -> list[Incident]:
     """Return the incidents that rebalances, given by their start, belong to."""
     histories: dict[GroupRef, GroupHistory] = defaultdict(GroupHistory)
     for rebalance in rebalances:
         histories[rebalance.round.ref].add(rebalance)
-    found = [
-        _incident(ref, draft, now) for ref, history in histories.items() for draft in history.drafts
-    ]
+    drafts = defaultdict[GroupRef, list[Draft]](list)
+    for ref, history in histories.items():
+        drafts[ref] += history.drafts
+    for ref, refused in find_refusals(records, now).items():
+        drafts[ref] += refused
+    found = [_incident(ref, draft, now) for ref, of_group in drafts.items() for draft in of_group]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
 
 

@@ -37,6 +37,8 @@ def replaces(arrived: MemberRef, gone: MemberRef, *, is_shared: bool) -> bool:
     """
     if arrived.group_instance_id or gone.group_instance_id:
         return arrived.group_instance_id == gone.group_instance_id
+    if streams_thread(gone.client_id) and arrived.client_id != gone.client_id:
+        return place_key(arrived) == place_key(gone)
     if arrived.client_id == gone.client_id and (not is_shared or arrived.host == gone.host):
         return True
     return _workload(arrived) == _workload(gone) is not None

@@ -31,8 +31,8 @@ NOTICE_S = 4.0
 EPOCH_NOTICE_S = 6.0
 """The same in the new protocols (group.consumer.heartbeat.interval.ms, 5 s): members go one by one.
 """
-FOLLOW_UP_S = 1.0
-"""A follow-up round begins as soon as its member has revoked: less than one heartbeat."""
+FOLLOW_UP_S = 2.0
+"""A follow-up round begins as soon as its member has revoked, or its leader knows new topics."""
 SKEW_S = 600.0
 """Equal generations further apart than this are of two lives of a group."""
 

@@ -1,0 +1,113 @@
+"""Members that cannot join, and members that another process replaced: incidents without a code.
+
+Theory of operation. A fatal join error sets no status (semantics.md 3), so it is recorded as an end
+or as a signal with the outcome `failed`. Errors of one member within `QUIET_S` are one incident. It
+lasts until the member has joined, or nothing has failed for `QUIET_S`.
+
+Source: incidents.md 1a.6 and 2.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
+from metrics.model.signals import SourceKind
+
+QUIET_S = 600.0
+RETRY_S = 1.0
+"""Two lines of one error are nearer than this, two joins are not."""
+_FENCED = re.compile(r"(?i)fenced|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still)")
+_ERROR = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b|\((\w+)Exception\)")
+_BY_BROKER = {SourceKind.BROKER_LOG.value}
+"""Its failures are members that it has removed."""
+
+
+class Refusal(NamedTuple):
+    """One error that a member met. ``at`` is Unix seconds."""
+
+    at: float
+    member: MemberRef
+    reason: str
+    source: str
+
+
+class _Member(NamedTuple):
+    errors: list[Refusal]
+    joins: list[float]
+
+
+def find_refusals(records: Iterable[Sample], now: float) -> dict[GroupRef, list[Draft]]:
+    """Return the incidents of members that could not join, by group; ``now`` is Unix seconds."""
+    members: dict[GroupRef, dict[tuple[str, ...], _Member]] = defaultdict(
+        lambda: defaultdict(lambda: _Member([], []))
+    )
+    for record in records:
+        if record.scope is not Scope.CONSUMER:
+            continue
+        ref = MemberRef(record.client_id or "", record.host, record.group_instance_id)
+        member = members[GroupRef(record.cluster, record.group)][ref.key]
+        if _is_refusal(record):
+            at, reason = parse_time(record.ts), record.reason or ""
+            member.errors.append(Refusal(at, ref, reason, record.source))
+        elif record.outcome is Outcome.SYNCED or record.reason == UNEXPLAINED:
+            member.joins.append(parse_time(record.ts))
+    return {
+        ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
+        for ref, of_group in members.items()
+    }
+
+
+def _is_refusal(record: Sample) -> bool:
+    is_event = record.kind in {SampleKind.TRANSITION, SampleKind.SIGNAL}
+    failed = record.outcome is Outcome.FAILED and record.source not in _BY_BROKER
+    return is_event and failed and bool(record.reason)
+
+
+def _drafts(member: _Member, now: float) -> Iterable[Draft]:
+    errors, joins = sorted(member.errors), sorted(member.joins)
+    while errors:
+        first = errors[0].at
+        success = next((at for at in joins if at > first), float("inf"))
+        run, until = [errors[0]], first
+        for error in errors[1:]:
+            if error.at > success or error.at > until + QUIET_S:
+                break
+            run.append(error)
+            until = error.at
+        errors = errors[len(run) :]
+        yield _draft(run, success, now, was_member=any(at < first for at in joins))
+
+
+def _draft(run: list[Refusal], success: float, now: float, *, was_member: bool) -> Draft:
+    first, last = run[0], run[-1]
+    is_fenced = any(_FENCED.search(error.reason) for error in run)
+    draft = Draft(
+        IncidentKind.FENCED if is_fenced else IncidentKind.JOIN_FAILED,
+        first.at,
+        reason=first.reason,
+        members={error.member: None for error in run},
+        until=last.at if success == float("inf") else success,
+        is_pending=success == float("inf") and _is_retried(run) and now - last.at < QUIET_S,
+        sources={error.source for error in run},
+    )
+    draft.detail = {"errors": len(run), **_error_name(run)}
+    if is_fenced and was_member:
+        draft.depart(MemberDeparture(member=first.member, how=DepartureMode.FENCED, at=first.at))
+    return draft
+
+
+def _is_retried(run: list[Refusal]) -> bool:
+    """Check that the member tries again: a client that does not has ended with its error."""
+    return run[-1].at - run[0].at >= RETRY_S
+
+
+def _error_name(run: list[Refusal]) -> dict[str, object]:
+    names = (_ERROR.search(error.reason) for error in run)
+    found = next((match[1] or match[2] for match in names if match), None)
+    return {} if found is None else {"error": found}
