@@ -100,7 +100,7 @@ def _kind_of(step: Step, segment: Segment) -> IncidentKind | None:
         return None
     if code is RebalanceStatus.METADATA_CHANGED and segment.protocol_type == "connect":
         return IncidentKind.TASK_CONFIGURATION
-    return _KINDS[code]
+    return _KINDS.get(code)
 
 
 def _inferred(rebalance: ExplainedRebalance) -> Iterator[Cause]:

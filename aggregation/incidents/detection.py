@@ -11,7 +11,7 @@ Source: incidents.md 1a and 2.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from aggregation.incidents.causes import Cause, find_retries, list_causes
@@ -25,6 +25,7 @@ from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import Outcome
+from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
 
 RESTART_S = 600.0
@@ -99,7 +100,7 @@ class GroupHistory:
 
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
-        causes = list_causes(rebalance)
+        causes = [*list_causes(rebalance), *self._infer_joins(rebalance, self.away)]
         returns = {cause: away for cause in causes if (away := self._find_away(cause))}
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         draft = self._find_draft(roots, returns) or self._begin(rebalance, roots)
@@ -125,11 +126,15 @@ class GroupHistory:
         ]
         until = min(effects, default=float("inf")) + EFFECT_SLACK_S
         if not any(cause.at <= until for cause in causes):
-            causes = [*self._infer_joins(rebalance), *causes]
+            new = [*self._infer_joins(rebalance, None), *causes] if self.present else causes
+            causes = sorted(new, key=lambda cause: cause.at)
         return causes if any(cause.at <= until for cause in causes[:1]) else []
 
-    def _infer_joins(self, rebalance: ExplainedRebalance) -> list[Cause]:
-        """Return the joins of members that were not there before, where no line shows why."""
+    def _infer_joins(
+        self, rebalance: ExplainedRebalance, among: Container[tuple[str, ...]] | None
+    ) -> list[Cause]:
+        """Return the joins of members ``among`` some, or of unknown ones, that no line shows."""
+        known = {*self.present, *self.away}
         return [
             Cause(
                 kind=IncidentKind.MEMBER_JOINED,
@@ -141,8 +146,7 @@ class GroupHistory:
             for segment in rebalance.round.consumers
             if segment.is_round
             and not segment.steps
-            and self.present
-            and segment.member.key not in {*self.present, *self.away}
+            and (segment.member.key not in known if among is None else segment.member.key in among)
         ]
 
     def _find_away(self, cause: Cause) -> _Away | None:
@@ -249,7 +253,9 @@ class GroupHistory:
         for went in rebalance.departures:
             if went.member.key in new and went.kind is DepartureKind.EXPIRED:
                 continue  # its first join was lost
-            gone.setdefault(went.member, _departure(went))
+            gone.setdefault(
+                went.member, _departure(went, is_absent=went.member in rebalance.absent)
+            )
         for cause in causes:
             if cause.kind is IncidentKind.MEMBER_JOINED and self._is_unexpired(cause):
                 gone.setdefault(cause.member, _replaced(cause))
@@ -445,5 +451,11 @@ def _replaced(cause: Cause) -> MemberDeparture:
     )
 
 
-def _departure(departure: Departure) -> MemberDeparture:
-    return MemberDeparture(member=departure.member, how=_MODES[departure.kind], at=departure.at)
+def _departure(departure: Departure, *, is_absent: bool) -> MemberDeparture:
+    by_broker = departure.source == SourceKind.BROKER_LOG
+    return MemberDeparture(
+        member=departure.member,
+        how=_MODES[departure.kind],
+        at=departure.at,
+        is_silent=is_absent or by_broker,
+    )

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from aggregation.incidents.cost import count_unread, read_assignments
 from aggregation.incidents.detection import RESTART_S, GroupHistory
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
@@ -59,11 +60,17 @@ def find_incidents(
         drafts[ref] += history.drafts
     for ref, refused in find_refusals(records, now).items():
         drafts[ref] += refused
-    found = [_incident(ref, draft, now) for ref, of_group in drafts.items() for draft in of_group]
+    assignments = read_assignments(records)
+    found = [
+        _incident(ref, draft, now, unread.get(draft))
+        for ref, of_group in drafts.items()
+        for unread in [count_unread(of_group, assignments.get(ref), now)]
+        for draft in of_group
+    ]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
 
 
-def _incident(ref: GroupRef, draft: Draft, now: float) -> Incident:
+def _incident(ref: GroupRef, draft: Draft, now: float, unread: float | None) -> Incident:
     ongoing = draft.is_ongoing
     departures = tuple(draft.all_departures)
     return Incident(
@@ -82,7 +89,7 @@ def _incident(ref: GroupRef, draft: Draft, now: float) -> Incident:
         departures=departures,
         members_out=tuple(d.member for d in departures if d.returned_at is None),
         also=tuple(draft.also),
-        cost=_cost(draft),
+        cost=_cost(draft, unread),
         sources=tuple(sorted(draft.sources)),
         missing=_missing(draft),
     )
@@ -105,11 +112,12 @@ def _span(rebalance: ExplainedRebalance) -> RebalanceSpan:
     )
 
 
-def _cost(draft: Draft) -> Cost:
+def _cost(draft: Draft, unread: float | None) -> Cost:
     moved = [each.partitions_moved for each in draft.rebalances]
     known = [each for each in moved if each is not None]
     lags = [each.lag for each in draft.rebalances if each.lag is not None]
     return Cost(
+        unread_partition_seconds=unread,
         member_seconds=sum(each.member_seconds for each in draft.rebalances),
         partitions_moved=sum(known) if known else None,
         lag=max(lags, default=None),

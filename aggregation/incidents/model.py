@@ -96,6 +96,8 @@ class MemberDeparture:
     how: DepartureMode
     at: float
     returned_at: float | None = None
+    is_silent: bool = False
+    """Others noticed it: the member had been silent since its session timeout before."""
 
 
 class Wait(NamedTuple):

@@ -63,7 +63,10 @@ def _late(rebalance: ExplainedRebalance) -> list[Wait]:
 def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
     """Return when each member was ready: its join where all joins were seen, else its end."""
     rounds = [s for s in rebalance.round.consumers if not s.is_exit and not s.is_open]
+    joined = [s for s in rebalance.round.consumers if s.joined_at is not None]
     by_join = all(segment.joined_at is not None for segment in rounds)
+    if not by_join and len({segment.member for segment in joined}) > 1:
+        rounds, by_join = joined, True
     ready: dict[MemberRef, float] = {}
     for segment in rounds:
         at = segment.joined_at if by_join and segment.joined_at is not None else segment.ended_at

@@ -39,6 +39,7 @@ class Departure:
     kind: DepartureKind
     at: float
     reason: str | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def _unknown(made: RebalanceSegments) -> list[Departure]:
                     kind=DepartureKind.EXPIRED if note is None else DepartureKind.REMOVED,
                     at=step.at if note is None else note.at,
                     reason=step.reason if note is None else note.reason,
+                    source=step.source,
                 )
     return list(found.values())
 

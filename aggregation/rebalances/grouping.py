@@ -266,8 +266,8 @@ def _join(cut: list[Segment]) -> list[_Island]:
     loose = _place_unfinished(unfinished, index)
     _merge_spanned([*synced, *(s for s in unfinished if not s.is_open)], index)
     alive = [island for island in [*found, *loose] if island.merged_into is None]
-    alive = _merge_follow_ups(alive)
-    return _place_exits([s for s in cut if not s.is_round], alive)
+    placed = _place_exits([s for s in cut if not s.is_round], alive)
+    return _merge_follow_ups(placed)
 
 
 def _by_generation(synced: Sequence[Segment]) -> list[_Island]:
@@ -327,7 +327,9 @@ def _merge_spanned(closed: Sequence[Segment], index: _Islands) -> None:
 
 
 def _precedes(island: _Island, other: _Island) -> bool:
-    return not island.generations or max(island.generations) + 1 == min(other.generations)
+    if not island.generations or max(island.generations) + 1 == min(other.generations):
+        return True
+    return all(min(other.generations) < g < max(other.generations) for g in island.generations)
 
 
 def _merge_follow_ups(islands: list[_Island]) -> list[_Island]:
@@ -347,6 +349,7 @@ def _follows(island: _Island, base: _Island) -> bool:
     return (
         at_once
         and min(island.generations) == max(base.generations) + 1
+        and all(segment.is_round for segment in island.segments)
         and not any(cause_of(step) for s in island.segments for step in s.steps)
         and {s.member.key for s in island.segments} <= {s.member.key for s in base.segments}
     )

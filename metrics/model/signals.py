@@ -89,6 +89,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "strea
     software: str | None = None
     state: str | None = None
     """A Streams thread's own state (KIP-1091), where it is known: context, no status."""
+    session_timeout_s: float | None = None
+    """The member's ``session.timeout``, if known: a dead member expires that long after."""
     max_poll_interval_s: float | None = None
     """The member's own ``max.poll.interval``, where it is known."""
 
@@ -140,6 +142,10 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """SYNC or RAISE: the follow-up status of the Streams instance (10-13)."""
     gained: int | None = None
     """SYNC: number of new partitions or tasks of the member; None: not known."""
+    assigned: tuple[str, ...] | None = None
+    """Partitions that the member reads from now on; None: not reported."""
+    joins: bool = False
+    """The member has sent its join for the rebalance that runs."""
 
 
 class StreamsThread(NamedTuple):

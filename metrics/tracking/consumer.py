@@ -35,6 +35,7 @@ _FILLED = (
     "state",
     "assignor",
     "leader",
+    "session_timeout_s",
     "max_poll_interval_s",
     "protocol_type",
 )

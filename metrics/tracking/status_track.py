@@ -93,6 +93,11 @@ class Track(
     """When the member last asked to join; None once that has led to a sync."""
     gained: int | None = None
     """What the syncs of this episode gave the member; None where none has told."""
+    assigned: tuple[str, ...] | None = None
+    """Partitions that it reads, sorted, by the best source that reports them."""
+    assigned_by: SourceKind | None = None
+    session_timeout_s: float | None = None
+    """The last one that was recorded."""
     left_at: float | None = None
     """When the member last left by itself; None once it is back."""
     episode: str | None = None

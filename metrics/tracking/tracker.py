@@ -20,6 +20,7 @@ from metrics.model.signals import Signal, SourceKind
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
+from metrics.tracking.attributes import record_attributes
 from metrics.tracking.consumer import Consumer
 from metrics.tracking.duplicates import forget
 from metrics.tracking.group_durations import GroupDurations, GroupEntry
@@ -71,7 +72,8 @@ class Tracker:
     def apply(self, signal: Signal) -> list[Sample]:
         """Take one signal and return what it changed, in order."""
         consumer, out = self._consumer_of(signal)
-        return out + self._make_room(signal.at) + self._merger.take(consumer, signal)
+        out += self._make_room(signal.at) + self._merger.take(consumer, signal)
+        return out + record_attributes(consumer.track, signal)
 
     def freeze_limits(self) -> None:
         """Keep no more members than now, as memory is short: the longest silent make room."""

@@ -83,6 +83,8 @@ class Rule:
     """It may hold the time of a scheduled rebalance."""
     assigns: bool = field(init=False)
     """It holds the whole assignment of the member."""
+    moves: bool = field(init=False)
+    """It names partitions that the member reads from now on, or no more."""
     numbers: tuple[str, ...] = field(init=False)
     """Its captures that are whole numbers."""
 
@@ -101,6 +103,7 @@ class Rule:
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)
         self.assigns = "assignment" in captures
+        self.moves = "added" in captures or "revoked" in captures
         self.numbers = tuple(name for name in _NUMBERS if name in captures)
 
     def accepts(self, captures: Mapping[str, str]) -> bool:

@@ -25,9 +25,10 @@ that prints it, and has one effect:
 
 Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, ``generation``,
 ``sent_generation`` (of the request behind a response), ``assignor``, ``cluster``, ``state`` (of a
-Streams thread), ``assignment`` (all that a Streams member is to take), ``reason``, ``due_ms`` and
-``due`` (a scheduled time), ``thread`` (of Streams) and ``handle`` (names the client where a line
-leaves out its id or group).
+Streams thread), ``assignment`` (all that a Streams member is to take), ``added`` and ``revoked``
+(partitions that the member reads from now on, and no more), ``reason``, ``due_ms`` and ``due`` (a
+scheduled time), ``thread`` (of Streams) and ``handle`` (names the client where a line leaves out
+its id or group).
 """
 
 import re

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.logs.client_state import ClientState, PendingSignal
-from agent.sources.logs.consumer_config import Client
+from agent.sources.logs.consumer_config import Client, Settings
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.model.status import RebalanceStatus
 
@@ -60,8 +60,8 @@ class ClientInterpreter:
     """Events of Streams threads with an unknown consumer: the group is not known."""
     eviction_count: int = 0
     """Number of clients evicted because of the limit."""
-    look_back: Callable[[Client], float | None] = lambda _: None
-    """Search for a client's max.poll.interval (s) in the log before the current line."""
+    look_back: Callable[[Client], Settings] = lambda _: Settings()
+    """Search for a client's settings in the log before the current line."""
 
     def derive(self, origin: str, host: str) -> "ClientInterpreter":
         """Return an interpreter for a stream within this one, with the name of its origin."""
@@ -90,7 +90,8 @@ class ClientInterpreter:
             changes = client.changes(event)  # before it is learnt
             client.learn(event, self.cluster)
             out += self._decide(client, held, changes)
-        return out if outdated else out + self._do(client, event, at)
+        out += [] if outdated else self._do(client, event, at)
+        return out + self._move(client, event, at) if event.rule.moves else out
 
     def flush(self) -> list[Signal]:
         """Return all pending signals, at the end of the stream: held syncs have ended."""
@@ -161,6 +162,7 @@ class ClientInterpreter:
         if client is None or not client.is_named(client_id, group, instance_id):
             if client is not None and client.held is not None:
                 client.held.ready = True
+            settings = self.look_back(Client(client_id, group, instance_id))
             member = Member(
                 cluster=self.cluster,
                 group=group,
@@ -168,7 +170,8 @@ class ClientInterpreter:
                 origin=self.stream,
                 group_instance_id=instance_id,
                 host=self.host,
-                max_poll_interval_s=self.look_back(Client(client_id, group, instance_id)),
+                session_timeout_s=settings.session_timeout_s,
+                max_poll_interval_s=settings.max_poll_interval_s,
             )
             thread = streams_thread(client_id)
             client = ClientState(
@@ -189,6 +192,21 @@ class ClientInterpreter:
         self._lane(client).append(client.held)
         return out
 
+    def _move(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        """Report the partitions that the client reads from now on."""
+        signal = Signal(
+            kind=SignalKind.SEEN,
+            at=at,
+            member=client.member,
+            source=self.source,
+            generation=client.generation,
+            assigned=client.move(event),
+        )
+        if client.lane not in self.lanes:
+            return [signal]
+        self._lane(client).append(PendingSignal(signal=signal))
+        return self._drain(client)
+
     def _end(self, client: ClientState, _event: LogEvent, _at: float) -> list[Signal]:
         return self._release(client)
 
@@ -200,8 +218,13 @@ class ClientInterpreter:
         """Search for the client's settings again: a client that subscribes may be a new one."""
         member = client.member
         found = self.look_back(Client(member.client_id, member.group, member.group_instance_id))
-        if found not in {None, member.max_poll_interval_s}:
-            client.member = replace(member, max_poll_interval_s=found)
+        known = Settings(member.max_poll_interval_s, member.session_timeout_s)
+        if found not in {Settings(), known}:
+            client.member = replace(
+                member,
+                max_poll_interval_s=found.max_poll_interval_s or known.max_poll_interval_s,
+                session_timeout_s=found.session_timeout_s or known.session_timeout_s,
+            )
 
     def _demand(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         held = client.held

@@ -3,7 +3,7 @@
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
-from agent.sources.logs.consumer_config import Client, max_poll_interval_s
+from agent.sources.logs.consumer_config import Client, Settings, find_settings
 
 
 def create_parser(
@@ -19,12 +19,12 @@ def create_parser(
 
     parser = LineParser(dialects, interpreter, timezone, create)
 
-    def look_back(client: Client) -> float | None:
+    def look_back(client: Client) -> Settings:
         for log, begin, end in parser.bytes_before():
-            interval_s = max_poll_interval_s(client, log, begin, end)
-            if interval_s is not None:
-                return interval_s
-        return None
+            found = find_settings(client, log, begin, end)
+            if found != Settings():
+                return found
+        return Settings()
 
     interpreter.look_back = look_back
     return parser

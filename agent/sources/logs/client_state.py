@@ -5,12 +5,13 @@ or from before a leave, the leave that follows a poll timeout, a revocation duri
 `ClientState.is_outdated` detects that before `ClientState.learn` applies the event.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
 
 from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
+from metrics.model.partitions import is_partition
 from metrics.model.signals import Member, Signal, streams_thread
 from metrics.model.status import RebalanceStatus
 
@@ -50,6 +51,8 @@ class ClientState:
     """Text of the last line about it."""
     assignment: str | None = None
     """Text of the last assignment that it took."""
+    partitions: set[str] = field(default_factory=set)
+    """Partitions that it reads, as far as its lines show them."""
     left: bool = False
     dropped: bool = False
     """The poll interval expired and no join has followed: the next leave belongs to the drop."""
@@ -116,6 +119,12 @@ class ClientState:
         if rule.parts:
             self._learn_membership(rule)
 
+    def move(self, event: LogEvent) -> tuple[str, ...]:
+        """Return the partitions that the client reads after a line about some of them."""
+        self.partitions |= _names(event.captures.get("added"))
+        self.partitions -= _names(event.captures.get("revoked"))
+        return tuple(sorted(self.partitions))
+
     def announce(self, event: LogEvent, at: float) -> None:
         """Keep a cause until the assignment changes."""
         reason = event.captures.get("reason")
@@ -177,3 +186,9 @@ def _group_type(rule: Rule, member: Member) -> str:
     if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
         return "streams"  # KIP-1071 has the texts of KIP-848; only the client's name differs
     return rule.group_type
+
+
+def _names(text: str | None) -> set[str]:
+    """Return the partitions in a list such as ``[orders-0, orders-1]``."""
+    names = (text or "").strip("[] ").split(", ")
+    return {name for name in names if is_partition(name)}

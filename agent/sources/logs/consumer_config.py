@@ -1,4 +1,4 @@
-"""Settings of a Java client in its log: ``max.poll.interval.ms``.
+"""Settings of a Java client in its log: ``max.poll.interval.ms`` and ``session.timeout.ms``.
 
 Theory of operation. A new consumer prints all its settings, one a line ("ConsumerConfig values:",
 AbstractConfig.logAll, INFO), and its first line with its name soon after. A search of every log for
@@ -16,9 +16,15 @@ from typing import NamedTuple
 _INT_DIGITS = 10
 """Digits of Java's largest int; Python raises an error for thousands."""
 _LIST = b"ConsumerConfig values:"
-_CLIENT_ID, _GROUP, _INSTANCE_ID, _MAX_POLL_MS = (
+_CLIENT_ID, _GROUP, _INSTANCE_ID, _MAX_POLL_MS, _SESSION_MS = (
     re.compile(rb"%b = (.*?)(?:\\n|\r?\n)" % re.escape(name))
-    for name in (b"client.id", b"group.id", b"group.instance.id", b"max.poll.interval.ms")
+    for name in (
+        b"client.id",
+        b"group.id",
+        b"group.instance.id",
+        b"max.poll.interval.ms",
+        b"session.timeout.ms",
+    )
 )
 
 
@@ -30,8 +36,15 @@ class Client(NamedTuple):
     instance_id: str | None
 
 
-def max_poll_interval_s(client: Client, log: bytes, begin: int, end: int) -> float | None:
-    """Return the interval in the client's last list between two places, None without one."""
+class Settings(NamedTuple):
+    """Settings of a client in seconds; None: not printed."""
+
+    max_poll_interval_s: float | None = None
+    session_timeout_s: float | None = None
+
+
+def find_settings(client: Client, log: bytes, begin: int, end: int) -> Settings:
+    """Return the settings in the client's last list between two places."""
     client_id, group = client.client_id.encode(), client.group.encode()
     instance_id = (client.instance_id or "null").encode()
     while (start := log.rfind(_LIST, begin, end)) >= 0:
@@ -40,10 +53,16 @@ def max_poll_interval_s(client: Client, log: bytes, begin: int, end: int) -> flo
             and _value(_GROUP, log, start, end) == group
             and _value(_INSTANCE_ID, log, start, end) == instance_id
         ):
-            found = _value(_MAX_POLL_MS, log, start, end)
-            return int(found) / 1000 if found.isdigit() and len(found) <= _INT_DIGITS else None
+            return Settings(
+                _seconds(_value(_MAX_POLL_MS, log, start, end)),
+                _seconds(_value(_SESSION_MS, log, start, end)),
+            )
         end = start
-    return None
+    return Settings()
+
+
+def _seconds(text: bytes) -> float | None:
+    return int(text) / 1000 if text.isdigit() and len(text) <= _INT_DIGITS else None
 
 
 def _value(key: re.Pattern[bytes], log: bytes, start: int, end: int) -> bytes:

@@ -144,6 +144,7 @@ def _build_join(seen: Fields, _version: int) -> JoinRequest:
         **_build_member_fields(seen),
         protocol_type=seen["protocol_type"] or "",
         protocols=tuple((each["name"] or "", each["metadata"]) for each in seen["protocols"] or ()),
+        session_timeout_ms=seen.get("session_timeout"),
         rebalance_timeout_ms=seen.get("rebalance_timeout"),
         reason=seen.get("reason") or None,
     )

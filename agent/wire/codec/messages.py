@@ -50,6 +50,7 @@ class JoinRequest:
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
     """Name and embedded metadata, the most wanted first."""
+    session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
     """A Java consumer's max.poll.interval."""
     reason: str | None

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from agent.errors import DecodeError
 from agent.wire.codec import connect_protocol as connect_assignment
 from agent.wire.codec import consumer_protocol as embedded
@@ -22,7 +24,7 @@ from agent.wire.codec.messages import (
 )
 from agent.wire.members import kip800_reasons as reasons
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
-from agent.wire.members.member import EMPTY, WireMember
+from agent.wire.members.member import EMPTY, WireMember, name_partitions
 from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
@@ -69,6 +71,11 @@ def handle_join_request(
     if subscription is not None:
         member.topics_hash, member.owned = hash(subscription.topics), subscription.owned or EMPTY
     member.streams_info = info
+    if member.reported_causes:  # of a running rebalance
+        *others, last = out or member.report_alive(at)
+        out = [*others, replace(last, joins=True)]
+    if member.assigned and member.identity.assignor in _EAGER:  # it has given all up
+        out.append(member.build_signal(SignalKind.SEEN, at, assigned=()))
     if not join.member_id and join.instance_id is None:  # its partitions went to others
         member.assigned = ()
     member.has_left, member.awaits_sync = False, True
@@ -122,7 +129,7 @@ def handle_sync_response(
         return _handle_error(member, response.error, "SyncGroup", at)
     if member.identity.protocol_type == _CONNECT:
         return _complete_worker(member, response, counts, at)
-    follow_up = layer = gained = None
+    follow_up = layer = gained = assigned = None
     if member.identity.protocol_type == _CONSUMER:
         assignment = _read_or_count(
             embedded.read_assignment, response.assignment, counts, "assignment"
@@ -131,22 +138,29 @@ def handle_sync_response(
             follow_up = _find_revocation(member, assignment, at)
             layer = _find_streams_follow_up(member, assignment, counts, at)
             gained = member.assign(assignment.partitions)
-    return _complete(member, at, follow_up, layer, gained)
+            assigned = name_partitions(assignment.partitions)
+    return _complete(member, at, follow_up, layer, gained, assigned)
 
 
-def _complete(
+def _complete(  # noqa: PLR0913 - one argument a part of the assignment
     member: WireMember,
     at: float,
     follow_up: FollowUp | None = None,
     layer: FollowUp | None = None,
     gained: int | None = None,
+    assigned: tuple[str, ...] | None = None,
 ) -> list[Signal]:
     member.awaits_sync = False
     member.reported_causes = EMPTY if follow_up is None else frozenset({follow_up.status})
     member.follow_up = RebalanceStatus.NONE if layer is None else layer.status
     return [
         member.build_signal(
-            SignalKind.SYNC, at, follow_up=follow_up, streams_follow_up=layer, gained=gained
+            SignalKind.SYNC,
+            at,
+            follow_up=follow_up,
+            streams_follow_up=layer,
+            gained=gained,
+            assigned=assigned,
         )
     ]
 

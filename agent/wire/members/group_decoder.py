@@ -121,10 +121,11 @@ class GroupDecoder:
         member = self.registry.resolve(
             request, join.group, join.member_id, join.instance_id, process_id
         )
-        timeout_ms = join.rebalance_timeout_ms
+        timeout_ms, session_ms = join.rebalance_timeout_ms, join.session_timeout_ms
         member.learn(
             protocol_type=join.protocol_type,
             group_type="classic",
+            session_timeout_s=session_ms / 1000 if session_ms and session_ms > 0 else None,
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
         member.gaps_at_join = request.connection.gaps

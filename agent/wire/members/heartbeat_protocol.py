@@ -14,7 +14,7 @@ from agent.wire.codec.messages import (
     SentHeartbeat,
 )
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
-from agent.wire.members.member import EMPTY, WireMember
+from agent.wire.members.member import EMPTY, WireMember, name_partitions
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -94,6 +94,9 @@ def _apply_target(
     taken = exclude_standby(owned or EMPTY) - exclude_standby(target)
     member.target_at, member.confirmed_at = at, None
     out: list[Signal] = []
+    if member.identity.group_type != _SHARE:
+        names = name_partitions(exclude_standby(target))
+        out.append(member.build_signal(SignalKind.SEEN, at, assigned=names))
     if sent.epoch == 0 and not member.reported_causes:  # the error that made it join was not seen
         out.append(member.build_signal(SignalKind.JOIN, at))
     elif not member.reported_causes:

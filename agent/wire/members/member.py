@@ -71,6 +71,7 @@ class WireMember:
         follow_up: FollowUp | None = None,
         streams_follow_up: FollowUp | None = None,
         gained: int | None = None,
+        assigned: tuple[str, ...] | None = None,
     ) -> Signal:
         """Return a signal of this member."""
         return Signal(
@@ -84,6 +85,7 @@ class WireMember:
             follow_up=follow_up,
             streams_follow_up=streams_follow_up,
             gained=gained,
+            assigned=assigned,
         )
 
     def assign(self, partitions: Partitions) -> int | None:
@@ -161,3 +163,8 @@ class WireMember:
         }
         if known:
             self.identity = replace(self.identity, **known)
+
+
+def name_partitions(partitions: Partitions) -> tuple[str, ...]:
+    """Return partitions by topic and number."""
+    return tuple(sorted(f"{topic}-{number}" for topic, number in partitions))

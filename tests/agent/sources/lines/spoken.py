@@ -54,8 +54,11 @@ def signals(*messages: str) -> list[Signal]:
 
 
 def told(found: Sequence[Signal]) -> list[str]:
-    """Return each signal in a word: its code for a cause, its kind for anything else."""
-    return [_word(signal) for signal in found]
+    """Return each signal in a word: its code for a cause, its kind for anything else.
+
+    Reports of assigned partitions are left out: they move no status.
+    """
+    return [_word(signal) for signal in found if signal.assigned is None]
 
 
 def _word(signal: Signal) -> str:

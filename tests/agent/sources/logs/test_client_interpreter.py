@@ -77,7 +77,7 @@ class TestHeldSync:
         assert (told(held), told(rest)) == (["1", "join"], ["sync"])
 
     def test_a_held_sync_keeps_its_own_time(self) -> None:
-        (sync,) = signals(says(synced(2)), says("Lost nothing"), says(ASSIGNED))
+        sync, _ = signals(says(synced(2)), says("Lost nothing"), says(ASSIGNED))
 
         assert (sync.at, sync.generation) == (FIRST_AT, 2)
 
@@ -249,7 +249,7 @@ class TestNoCause:
             " ILLEGAL_GENERATION, ignoring the error"
         )
 
-        assert signals(says(synced(2)), says(ASSIGNED), says(text))[1:] == []
+        assert told(signals(says(synced(2)), says(ASSIGNED), says(text))[1:]) == []
 
     @pytest.mark.parametrize(("sent", "words"), [(1, ["sync"]), (2, ["sync", "3"])])
     def test_a_commits_answer_counts_for_its_own_generation(
@@ -642,3 +642,27 @@ def test_a_restart_at_any_point_changes_nothing(one: int, two: int) -> None:
     found += reader.flush()
 
     assert found == whole_story()
+
+
+class TestAssignments:
+    """Lines about partitions show what the client reads from then on."""
+
+    def test_added_and_revoked_partitions_add_up(self) -> None:
+        found = signals(
+            says(synced(1)),
+            says("Adding newly assigned partitions: t-0, t-1"),
+            says("Revoke previously assigned partitions t-1"),
+            says("Adding newly assigned partitions: "),
+            says("Lost previously assigned partitions t-0"),
+        )
+
+        assigned = [signal.assigned for signal in found if signal.assigned is not None]
+        assert assigned == [("t-0", "t-1"), ("t-0",), ("t-0",), ()]
+
+    def test_a_report_stands_behind_the_sync_that_it_follows(self) -> None:
+        found = signals(says(synced(1)), says("Adding newly assigned partitions: t-0"))
+
+        assert [(s.kind, s.assigned) for s in found] == [
+            (SignalKind.SYNC, None),
+            (SignalKind.SEEN, ("t-0",)),
+        ]

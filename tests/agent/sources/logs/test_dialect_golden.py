@@ -52,7 +52,8 @@ def _parser() -> LineParser:
 def _read(data: bytes, piece_bytes: int = 1 << 20) -> list[Signal]:
     parser = _parser()
     pieces = (data[start : start + piece_bytes] for start in range(0, len(data), piece_bytes))
-    return [s for piece in pieces for s in parser.feed(piece, _ARRIVAL_AT)] + parser.flush()
+    found = [s for piece in pieces for s in parser.feed(piece, _ARRIVAL_AT)] + parser.flush()
+    return [signal for signal in found if signal.assigned is None]  # these move no status
 
 
 def _rows(signals: list[Signal]) -> Iterator[Row]:
@@ -147,6 +148,7 @@ class TestDialectContract:
         found = before.feed(data[:cut], _ARRIVAL_AT)
         after.restore(json.loads(json.dumps(before.state())))
         found += after.feed(data[cut:], _ARRIVAL_AT) + after.flush()
+        found = [signal for signal in found if signal.assigned is None]
 
         assert found == _read(data)
 

@@ -70,6 +70,7 @@ def test_join(api_key: int, version: int) -> None:
         instance_id=None,
         protocol_type="consumer",
         protocols=(("range", b"\1"), ("x", b"")),
+        session_timeout_ms=0,
         rebalance_timeout_ms=0 if version >= 1 else None,
         reason="because" if version >= 8 else None,
     )

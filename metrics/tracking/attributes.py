@@ -1,0 +1,46 @@
+"""Records of changed attributes of a member: its partitions and its session timeout.
+
+A root cause needs neither; costs do (incidents.md 1a.8). Of several sources of one member the best
+one reports its partitions: the others' times differ, and would open a gap at every rebalance.
+"""
+
+from metrics.model.partitions import format_partitions, is_partition
+from metrics.model.sample import Sample, format_time
+from metrics.model.signals import Signal
+from metrics.model.status import RebalanceStatus
+from metrics.tracking.consumer import PRIORITY
+from metrics.tracking.status_track import Track
+
+
+def record_attributes(track: Track, signal: Signal) -> list[Sample]:
+    """Return the changes that a signal shows of its member."""
+    out = [] if signal.assigned is None else _record_partitions(track, signal, signal.assigned)
+    if signal.joins and track.status is not RebalanceStatus.NONE:
+        track.joined_at = signal.at
+        out.append(
+            track.record_change("joined", None, None, signal.at, joined_ts=format_time(signal.at))
+        )
+    timeout_s = track.member.session_timeout_s
+    if timeout_s is not None and timeout_s != track.session_timeout_s:
+        before, track.session_timeout_s = track.session_timeout_s, timeout_s
+        out.append(
+            track.record_change("session.timeout.ms", _ms(before), _ms(timeout_s), signal.at)
+        )
+    return out
+
+
+def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) -> list[Sample]:
+    by = track.assigned_by
+    if by is not None and PRIORITY.index(by) < PRIORITY.index(signal.source):
+        return []
+    track.assigned_by = signal.source
+    now = tuple(sorted(filter(is_partition, assigned)))
+    before, track.assigned = track.assigned, now
+    if now == (before or ()) and before is not None:
+        return []
+    texts = None if before is None else format_partitions(before), format_partitions(now)
+    return [track.record_change("partitions", *texts, signal.at)]
+
+
+def _ms(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{1000 * seconds:.0f}"
