@@ -34,6 +34,7 @@ Examples:
   rebalance-agent groups list --bootstrap-server kafka-1:9093 --command-config client.properties \\
       --group-type consumer --state Reconciling
   rebalance-agent groups describe payments orders --members --bootstrap-server kafka-1:9092
+  rebalance-agent groups describe payments --offsets --bootstrap-server kafka-1:9092
   rebalance-agent groups describe payments --output json --bootstrap-server kafka-1:9092
   rebalance-agent groups describe payments --from http://hub:12472 --bootstrap-server kafka-1:9092
 """
@@ -142,6 +143,11 @@ def list_(  # noqa: PLR0913 - an argument an option
 @groups.command(name="describe", epilog=_EPILOG)
 @_add_shared_options
 @click.option("--members", is_flag=True, help="Show the members, too (JSON and YAML always do).")
+@click.option(
+    "--offsets",
+    is_flag=True,
+    help="Show offsets and lag by partition; a share group's CURRENT-OFFSET is its start offset.",
+)
 @click.option("--verbose", is_flag=True, help="Show subscriptions, partitions and the rest.")
 @click.option(
     "--authorized-operations", is_flag=True, help="Show this user's rights on the groups."
@@ -164,6 +170,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     output: str,
     timeout_s: float,
     members: bool,
+    offsets: bool,
     verbose: bool,
     authorized_operations: bool,
     place: str | None,
@@ -189,6 +196,7 @@ def describe(  # noqa: PLR0913 - an argument an option
             names,
             parse_type(group_type or ""),
             authorized_operations=authorized_operations or verbose,
+            offsets=offsets,
         )
     )
     faults = list[str]()
@@ -201,7 +209,9 @@ def describe(  # noqa: PLR0913 - an argument an option
     described = [each for each in answers if not isinstance(each, Failure)]
     if described or output != "table":
         style = Output(output)
-        details = Details(members=members, verbose=verbose, operations=authorized_operations)
+        details = Details(
+            members=members, offsets=offsets, verbose=verbose, operations=authorized_operations
+        )
         click.echo(render_descriptions(described, failures, style, details), nl=False)
     _exit([*faults, *(f"Error: {text}" for text in failure_texts(failures))])
 

@@ -40,6 +40,7 @@ class Api(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     SHARE_GROUP_DESCRIBE = 77
     STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
 
     @property
     def label(self) -> str:
@@ -50,7 +51,7 @@ class Api(IntEnum):
 _LAST_FIELDS = {
     Api.LIST_OFFSETS: ("topics",),
     Api.METADATA: ("topics",),
-    Api.OFFSET_FETCH: ("topics",),
+    Api.OFFSET_FETCH: ("topics", "groups"),
     Api.FIND_COORDINATOR: ("port", "coordinators"),
     Api.DESCRIBE_GROUPS: ("groups",),
     Api.LIST_GROUPS: ("groups",),
@@ -61,13 +62,14 @@ _LAST_FIELDS = {
     Api.CONSUMER_GROUP_DESCRIBE: ("groups",),
     Api.SHARE_GROUP_DESCRIBE: ("groups",),
     Api.STREAMS_GROUP_DESCRIBE: ("groups",),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: ("groups",),
 }
 """The last field of a response that is read, by version; the bytes after it are not decoded."""
 
 SUPPORTED_VERSIONS = {
     Api.LIST_OFFSETS: (1, 5),
     Api.METADATA: (4, 4),
-    Api.OFFSET_FETCH: (2, 5),
+    Api.OFFSET_FETCH: (2, 9),
     Api.FIND_COORDINATOR: (0, 6),
     Api.DESCRIBE_GROUPS: (0, 6),
     Api.LIST_GROUPS: (0, 5),
@@ -77,6 +79,7 @@ SUPPORTED_VERSIONS = {
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
     Api.SHARE_GROUP_DESCRIBE: (1, 1),
     Api.STREAMS_GROUP_DESCRIBE: (0, 0),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
 }
 """The oldest and the newest version that inspection speaks."""
 
@@ -91,6 +94,7 @@ _THROTTLED_FROM = {
     Api.CONSUMER_GROUP_DESCRIBE: 0,
     Api.SHARE_GROUP_DESCRIBE: 0,
     Api.STREAMS_GROUP_DESCRIBE: 0,
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
 }
 """The first version of a response that begins with ``throttle_time_ms``."""
 _CORRELATION_BYTES = 4
@@ -122,7 +126,11 @@ def _entity(schema: Any, values: Mapping[str, Any]) -> Any:
 
 def _tuple(hint: Any, values: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
     (kind, *_) = get_args(get_args(hint)[0] if isinstance(hint, UnionType) else hint)
-    return tuple(_entity(kind, each) for each in values)
+    known = {field.name for field in dataclasses.fields(kind)}
+    return tuple(
+        _entity(kind, {key: value for key, value in each.items() if key in known})
+        for each in values
+    )
 
 
 @cache

@@ -99,6 +99,23 @@ class BrokerPool:
         """
         return await self._send((node.host, node.port), api, **values)
 
+    async def send_any(self, api: Api, **values: Any) -> Fields:
+        """Send a request to any broker, the connected ones first, and return the fields.
+
+        Raises:
+            UnreachableError: no broker responds.
+
+        """
+        known = [(node.host, node.port) for node in self._nodes]
+        known.sort(key=lambda address: address not in self._connections)
+        error = UnreachableError("no broker is known", "unreachable")
+        for address in dict.fromkeys([*known, *self._bootstrap]):
+            try:
+                return (await self._send(address, api, **values)).read()
+            except UnreachableError as unreachable:
+                error = unreachable
+        raise error
+
     async def version(self, node: Node, api: Api) -> int | None:
         """Return the newest common version of an API, or None if the broker lacks it.
 

@@ -9,6 +9,7 @@ from agent.inspection.broker_pool import BrokerPool, ClusterView
 from agent.inspection.describe_groups import DescribeResult, describe_groups, is_missing
 from agent.inspection.errors import RefusedError
 from agent.inspection.filters import GroupFilter
+from agent.inspection.group_offsets import add_offsets
 from agent.inspection.list_groups import ClusterListing, list_groups
 from agent.inspection.model import Description, Failure, GroupType, Listing
 from agent.inspection.security import Security
@@ -58,6 +59,7 @@ async def describe(
     group_type: GroupType | None,
     *,
     authorized_operations: bool,
+    offsets: bool = False,
 ) -> list[Description | Failure]:
     """Describe the groups, in this order.
 
@@ -74,6 +76,8 @@ async def describe(
             authorized_operations=authorized_operations,
             timeout_s=RETRY_TIMEOUT_S,
         )
+        if offsets:
+            results = await add_offsets(brokers, results, RETRY_TIMEOUT_S)
         return await _add_listed_states(brokers, view, results)
 
 

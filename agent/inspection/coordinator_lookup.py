@@ -22,14 +22,16 @@ UNSUPPORTED = "UNSUPPORTED_VERSION"
 
 
 class GroupRequest(NamedTuple, Generic[_T]):
-    """A request about groups: ``names_field`` is the field that takes their names."""
+    """A request about groups."""
 
     api: Api
-    names_field: str
-    values: dict[str, Any]
+    to_fields: Callable[[Sequence[str]], dict[str, Any]]
+    """Returns the request's fields for the groups of a batch."""
     read: Callable[[Node, Fields], _T | Failure]
     """Decodes one group of the response that has no error."""
     cache: ResponseCache[_T]
+    batched_from: int = 0
+    """The first version of the API that takes more than one group."""
 
 
 Coordinators = dict[str, Node]
@@ -99,12 +101,14 @@ class _CoordinatorRequests(Generic[_T]):
     async def _send_to_node(self, node: Node, groups: list[str]) -> None:
         api = self._request.api
         try:
-            if await self._brokers.version(node, api) is None:
+            version = await self._brokers.version(node, api)
+            if version is None:
                 for group in groups:
                     self._fail(group, UNSUPPORTED, f"{node.address} does not have {api.label}")
                 return
-            for start in range(0, len(groups), BATCH):
-                await self._send_batch(node, groups[start : start + BATCH])
+            batch = BATCH if version >= self._request.batched_from else 1
+            for start in range(0, len(groups), batch):
+                await self._send_batch(node, groups[start : start + batch])
         except BrokerError as error:
             for group in groups:
                 if group not in self.results:
@@ -113,21 +117,23 @@ class _CoordinatorRequests(Generic[_T]):
     async def _send_batch(self, node: Node, groups: list[str]) -> None:
         request = self._request
         key = (node, request.api, tuple(groups))
-        values = request.values | {request.names_field: tuple(groups)}
+        values = request.to_fields(groups)
         response = await self._brokers.send_undecoded(node, request.api, **values)
         content = digest(response.frame)
         cached = request.cache.find(key, content)
         if cached is not None:
             self.results |= cached
             return
-        for each in response.read()["groups"] or ():
+        fields = response.read()
+        is_batch = "groups" in fields
+        for each in (fields["groups"] or ()) if is_batch else [{"group_id": groups[0]} | fields]:
             self._read_group(node, each)
         if not self._retry.intersection(groups):
             results = {group: self.results[group] for group in groups if group in self.results}
             request.cache.store(key, content, results)
 
     def _read_group(self, node: Node, fields: Fields) -> None:
-        group, error = fields["group_id"], fields["error_code"]
+        group, error = fields["group_id"], fields.get("error_code", 0)
         message = fields.get("error_message")
         if not error:
             self.results[group] = self._request.read(node, fields)

@@ -1,6 +1,7 @@
 """Decoders of the four describe APIs' responses into one shape."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from agent.errors import DecodeError
 from agent.inspection.model import (
@@ -78,13 +79,18 @@ def read_share(node: Node, fields: Fields) -> Description:
 def read_streams(node: Node, fields: Fields) -> Description:
     """Read StreamsGroupDescribe (KIP-1071)."""
     topology = fields["topology"] or {}
-    topics = {
-        topic
-        for each in topology.get("subtopologies") or ()
-        for topic in each["source_topics"] or ()
+    subtopologies = {
+        each["subtopology_id"]: _source_topics(each) for each in topology.get("subtopologies") or ()
     }
+    topics = {t for each in topology.get("subtopologies") or () for t in each["source_topics"]}
     members = (_streams_member(m, tuple(sorted(topics))) for m in fields["members"] or ())
-    return _describe_epochs(GroupType.STREAMS, node, fields, members, topology.get("epoch"))
+    group = _describe_epochs(GroupType.STREAMS, node, fields, members, topology.get("epoch"))
+    return replace(group, subtopologies=subtopologies)
+
+
+def _source_topics(subtopology: Fields) -> tuple[str, ...]:
+    repartition = [each["name"] for each in subtopology["repartition_source_topics"] or ()]
+    return tuple(sorted([*(subtopology["source_topics"] or ()), *repartition]))
 
 
 def _describe_epochs(

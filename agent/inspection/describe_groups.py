@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent.inspection.admin_requests import Api
 from agent.inspection.broker_pool import BrokerPool
@@ -64,7 +64,7 @@ class Describer(Generic[_T]):
     ) -> None:
         self._brokers, self._reduce, self._timeout_s = brokers, reduce, timeout_s
         self._cache = ResponseCache[_T]()
-        self._values = {"include_authorized_operations": authorized_operations}
+        self._authorized_operations = authorized_operations
 
     def start_poll(self) -> None:
         """Start a poll: a response equal to the last poll's is not decoded again."""
@@ -80,9 +80,16 @@ class Describer(Generic[_T]):
             described = kind.read(node, fields)
             return described if isinstance(described, Failure) else self._reduce(described)
 
-        question = GroupRequest(kind.api, kind.names_field, self._values, read, self._cache)
+        def to_fields(names: Sequence[str]) -> dict[str, Any]:
+            operations = self._authorized_operations
+            return {
+                kind.names_field: tuple(names),
+                "include_authorized_operations": operations,
+            }
+
+        request = GroupRequest(kind.api, to_fields, read, self._cache)
         return await send_to_coordinators(
-            self._brokers, question, groups, coordinators, self._timeout_s
+            self._brokers, request, groups, coordinators, self._timeout_s
         )
 
     async def describe_any(

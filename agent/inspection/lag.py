@@ -1,87 +1,93 @@
-"""How many records a group is behind: the ends of its partitions against what it has committed.
+"""Lag of groups in records: the ends of partitions minus the committed offsets.
 
-Three questions a group: its coordinator (OffsetFetch), any broker (who leads the partitions), and
-the leaders (ListOffsets). Only asked of groups that have just changed, and within bounds.
+A share group's lag comes from its coordinator (KIP-1226), since its records are not in order.
 """
 
-import asyncio
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from agent.inspection.admin_requests import Api
 from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.errors import BrokerError
-from agent.inspection.model import Node
-from agent.wire.codec.schema import Fields
+from agent.inspection.committed_offsets import CommittedOffsets, GroupOffsets, TopicOffsets
+from agent.inspection.coordinator_lookup import Coordinators
+from agent.inspection.end_offsets import EndOffsets, Ends
+from agent.inspection.model import Failure, GroupType
+from metrics.model.snapshot import TopicLag
 
-MAX_PARTITIONS = 5_000
-_LATEST = -1
-_CONSUMER = -1
-"""A replica id: who asks is none."""
-
-_Partition = tuple[str, int]
-_Offsets = dict[_Partition, int]
+GroupLag = tuple[TopicLag, ...]
 
 
-async def group_lag(brokers: BrokerPool, group: str, coordinator: Node) -> int | None:
-    """Return the records that a group is behind; None where not all of it can be known."""
-    try:
-        committed = _read_committed(
-            await brokers.send(coordinator, Api.OFFSET_FETCH, group_id=group, topics=None)
+class LagReader:
+    """Reads the lag of groups, one pass for all."""
+
+    def __init__(
+        self, brokers: BrokerPool, timeout_s: float, *, by_partition: bool = False
+    ) -> None:
+        """``by_partition`` keeps each partition's lag, too."""
+        self._by_partition = by_partition
+        self._committed = CommittedOffsets(brokers, timeout_s)
+        self._ends = EndOffsets(brokers)
+
+    async def read(
+        self, groups: Mapping[GroupType, Iterable[str]], coordinators: Coordinators
+    ) -> dict[str, GroupLag | Failure]:
+        """Return the lag of groups by type.
+
+        Raises:
+            BrokerError: no broker can be used.
+
+        """
+        self._committed.start_poll()
+        offsets: dict[str, GroupOffsets | Failure] = {}
+        for group_type, names in groups.items():
+            offsets |= await self._committed.read(group_type, list(names), coordinators)
+        ends = await self._ends.read(_partitions_of(offsets.values()))
+        return {
+            group: each if isinstance(each, Failure) else self._group_lag(each, ends)
+            for group, each in offsets.items()
+        }
+
+    def _group_lag(self, group: GroupOffsets, ends: Ends) -> GroupLag:
+        return tuple(
+            self._topic_lag(topic, offsets, ends.get(topic, {}))
+            for topic, offsets in group.items()
+            if offsets.partitions
         )
-        if not 0 < len(committed) <= MAX_PARTITIONS:
-            return None
-        ends = await _end_offsets(brokers, coordinator, committed)
-    except BrokerError:
+
+    def _topic_lag(self, topic: str, offsets: TopicOffsets, ends: Mapping[int, int]) -> TopicLag:
+        lags = partition_lags(offsets, ends)
+        total = sum(lags.values()) if len(lags) == len(offsets.partitions) else None
+        return TopicLag(topic, total, tuple(sorted(lags.items())) if self._by_partition else ())
+
+
+def total_lag(lag: GroupLag | Failure) -> int | None:
+    """Return a group's lag over all topics, or None if one partition's is not known."""
+    if isinstance(lag, Failure) or not lag:
         return None
-    if ends.keys() != committed.keys():
-        return None
-    return sum(max(0, ends[each] - offset) for each, offset in committed.items())
+    totals = [topic.total for topic in lag]
+    return None if None in totals else sum(total for total in totals if total is not None)
 
 
-def _read_committed(fields: Fields) -> _Offsets:
+def _partitions_of(groups: Iterable[GroupOffsets | Failure]) -> dict[str, set[int]]:
+    """Return the partitions that need an end."""
+    wanted: dict[str, set[int]] = {}
+    for group in groups:
+        if not isinstance(group, Failure):
+            for topic, offsets in group.items():
+                if not _has_lags(offsets):
+                    wanted.setdefault(topic, set()).update(offsets.partitions)
+    return wanted
+
+
+def _has_lags(offsets: TopicOffsets) -> bool:
+    return any(lag >= 0 for lag in offsets.lags)
+
+
+def partition_lags(offsets: TopicOffsets, ends: Mapping[int, int]) -> dict[int, int]:
+    """Return the lag of each partition with a known end."""
+    if _has_lags(offsets):
+        lags = zip(offsets.partitions, offsets.lags, strict=True)
+        return {number: lag for number, lag in lags if lag >= 0}
     return {
-        (topic["name"], each["partition_index"]): each["committed_offset"]
-        for topic in fields["topics"] or ()
-        for each in topic["partitions"]
-        if not each["error_code"] and each["committed_offset"] >= 0
-    }
-
-
-async def _end_offsets(brokers: BrokerPool, node: Node, wanted: Iterable[_Partition]) -> _Offsets:
-    partitions = set(wanted)
-    topics = [{"name": name} for name in sorted({name for name, _ in partitions})]
-    fields = await brokers.send(node, Api.METADATA, topics=topics, allow_auto_topic_creation=False)
-    nodes = {each["node_id"]: _node(each) for each in fields["brokers"]}
-    led: dict[Node, list[_Partition]] = defaultdict(list)
-    for topic in fields["topics"]:
-        for each in topic["partitions"]:
-            partition = (topic["name"], each["partition_index"])
-            if partition in partitions and each["leader_id"] in nodes:
-                led[nodes[each["leader_id"]]].append(partition)
-    answers = await asyncio.gather(
-        *(_end_offsets_of_leader(brokers, *each) for each in led.items())
-    )
-    return {partition: end for ends in answers for partition, end in ends.items()}
-
-
-def _node(fields: Fields) -> Node:
-    return Node(fields["node_id"], fields["host"], fields["port"])
-
-
-async def _end_offsets_of_leader(
-    brokers: BrokerPool, leader: Node, partitions: Iterable[_Partition]
-) -> _Offsets:
-    by_topic: dict[str, list[dict[str, int]]] = defaultdict(list)
-    for name, number in partitions:
-        by_topic[name].append({"partition_index": number, "timestamp": _LATEST})
-    topics = [{"name": name, "partitions": each} for name, each in by_topic.items()]
-    fields = await brokers.send(
-        leader, Api.LIST_OFFSETS, replica_id=_CONSUMER, isolation_level=0, topics=topics
-    )
-    return {
-        (topic["name"], each["partition_index"]): each["offset"]
-        for topic in fields["topics"]
-        for each in topic["partitions"]
-        if not each["error_code"]
+        number: max(0, ends[number] - offset)
+        for number, offset in zip(offsets.partitions, offsets.offsets, strict=True)
+        if number in ends
     }

@@ -103,6 +103,24 @@ class MemberDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOffset:
+    """A group's position in one partition. Values that are not known are None."""
+
+    topic: str
+    partition: int
+    current_offset: int | None
+    """The committed offset; a share group's start offset."""
+    leader_epoch: int | None
+    end_offset: int | None
+    lag: int | None
+    task: str | None = None
+    """Streams groups: subtopology and partition."""
+    member_id: str | None = None
+    host: str | None = None
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """One group as its coordinator describes it."""
 
@@ -123,6 +141,10 @@ class Description:
     leader: str | None = None
     authorized_operations: tuple[str, ...] | None = None
     members: tuple[MemberDescription, ...] = ()
+    subtopologies: dict[str, tuple[str, ...]] | None = None
+    """Streams groups: source topics by subtopology."""
+    offsets: tuple[PartitionOffset, ...] | None = None
+    """None: not requested, or not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

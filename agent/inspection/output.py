@@ -16,6 +16,7 @@ from agent.inspection.model import (
     Failure,
     Listing,
     MemberDescription,
+    PartitionOffset,
 )
 from metrics.exporters.points import printable
 
@@ -35,6 +36,7 @@ class Details:
     """The optional tables and columns of `groups describe`."""
 
     members: bool = False
+    offsets: bool = False
     verbose: bool = False
     operations: bool = False
 
@@ -69,6 +71,11 @@ def render_descriptions(
         columns = _MEMBER | (_MEMBER_VERBOSE if verbose else {})
         pairs = [(each, member) for each in descriptions for member in each.members]
         shown.append(_table(*_fill_rows(columns, pairs)))
+    if details.offsets and descriptions:
+        rows = [(group, each) for group in descriptions for each in group.offsets or ()]
+        has_tasks = any(each.task is not None for _, each in rows)
+        offsets = _OFFSET | (_TASK if has_tasks else {}) | (_OFFSET_VERBOSE if verbose else {})
+        shown.append(_table(*_fill_rows(offsets, rows)))
     return "\n".join(shown)
 
 
@@ -133,6 +140,25 @@ _MEMBER_VERBOSE: dict[str, Callable[[_Pair], object]] = {
     "SUBSCRIPTION": lambda p: p[1].subscription_regex or ",".join(p[1].subscription or ()),
     "OWNED": lambda p: _spell(p[1].owned),
     "TARGET": lambda p: _spell(p[1].target),
+}
+
+
+_OFFSET: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
+    "GROUP": lambda p: p[0].group,
+    "TOPIC": lambda p: p[1].topic,
+    "PARTITION": lambda p: p[1].partition,
+    "CURRENT-OFFSET": lambda p: p[1].current_offset,
+    "LOG-END-OFFSET": lambda p: p[1].end_offset,
+    "LAG": lambda p: p[1].lag,
+    "CONSUMER-ID": lambda p: p[1].member_id,
+    "HOST": lambda p: p[1].host,
+    "CLIENT-ID": lambda p: p[1].client_id,
+}
+_TASK: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
+    "TASK": lambda p: p[1].task,
+}
+_OFFSET_VERBOSE: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
+    "LEADER-EPOCH": lambda p: p[1].leader_epoch,
 }
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import Coordinators
 from agent.inspection.describe_groups import DESCRIBE_APIS, Describer, is_missing
-from agent.inspection.lag import group_lag
+from agent.inspection.lag import GroupLag, LagReader
 from agent.inspection.list_groups import list_groups
 from agent.inspection.membership_diff import GroupSnapshot, snapshot_of
 from agent.inspection.model import DownBroker, Failure, GroupType, Listing
@@ -31,12 +31,15 @@ class PollResult(NamedTuple):
 class Poller:
     """Polls one cluster repeatedly."""
 
-    def __init__(self, brokers: BrokerPool, is_watched: Callable[[str], bool]) -> None:
+    def __init__(
+        self, brokers: BrokerPool, is_watched: Callable[[str], bool], *, by_partition: bool = False
+    ) -> None:
         self._brokers, self._watched = brokers, is_watched
         self._coordinators: Coordinators = {}
         self._describer: Describer[GroupSnapshot] = Describer(
             brokers, snapshot_of, timeout_s=RETRY_TIMEOUT_S
         )
+        self._lags = LagReader(brokers, RETRY_TIMEOUT_S, by_partition=by_partition)
 
     async def poll(self, known: Collection[str]) -> PollResult:
         """List and describe the groups of every broker; ``known`` unlisted groups may be gone.
@@ -70,10 +73,18 @@ class Poller:
             undescribed=tuple(each for each in listings if each.group in failed),
         )
 
-    async def lag(self, group: str) -> int | None:
-        """Return the lag of a group of the last poll in records, or None if it is not known."""
-        coordinator = self._coordinators.get(group)
-        return None if coordinator is None else await group_lag(self._brokers, group, coordinator)
+    async def lags(self, groups: Iterable[GroupSnapshot]) -> dict[str, GroupLag | Failure]:
+        """Return the lag of groups of the last poll.
+
+        Raises:
+            BrokerError: no broker can be used.
+
+        """
+        by_type: dict[GroupType, list[str]] = {}
+        for each in groups:
+            if each.group in self._coordinators:
+                by_type.setdefault(each.type, []).append(each.group)
+        return await self._lags.read(by_type, self._coordinators)
 
     async def _describe(
         self, listings: Iterable[Listing], coordinators: Coordinators

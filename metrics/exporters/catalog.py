@@ -191,6 +191,12 @@ COORDINATOR_STATE = Metric(
     (*_GROUP, "state"),
     "1 for the state that the group's coordinator tells, 0 for the others of its type.",
 )
+GROUP_LAG = Metric(
+    "kafka_group_lag",
+    GAUGE,
+    ("group", "topic", CLUSTER),
+    "Records between the group's committed offsets and the ends of the topic's partitions.",
+)
 REBALANCES = Metric(
     "kafka_consumer_rebalances_total",
     COUNTER,
@@ -263,4 +269,10 @@ CONSUMER_STATE = Metric(
     "1 for the status that the consumer holds, 0 for the others.",
 )
 
+PARTITION_LAG = Metric(
+    "kafka_group_partition_lag",
+    GAUGE,
+    ("group", "topic", "partition", CLUSTER),
+    "Records between the group's committed offset and the end of the partition.",
+)
 METRICS = tuple(metric for metric in vars().values() if isinstance(metric, Metric))

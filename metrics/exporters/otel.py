@@ -56,6 +56,8 @@ ATTRIBUTES = {
     "group_type": "kafka.group.type",
     "status": "kafka.rebalance.status",
     "state": "kafka.group.coordinator.state",
+    "topic": "messaging.destination.name",
+    "partition": "messaging.destination.partition.id",
     "member_id": "kafka.consumer.member.id",
     "group_instance_id": "kafka.consumer.group.instance.id",
     "protocol": "kafka.group.protocol",

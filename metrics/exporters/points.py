@@ -178,6 +178,15 @@ def _coordinator_states(rows: _Labelled[InspectedGroup]) -> list[Point]:
     ]
 
 
+def _partition_lags(rows: _Labelled[InspectedGroup]) -> list[Point]:
+    return [
+        ((row.group, lag.topic, str(number), row.cluster), records)
+        for _, row in rows
+        for lag in row.lags
+        for number, records in lag.partitions
+    ]
+
+
 def _example(total: Rebalances) -> Example:
     return Example(total.last_id, total.last_s, total.last_at)
 
@@ -237,6 +246,12 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
     ],
     catalog.MEMBERSHIP_CHANGES: lambda v: [(labels, row.changes) for labels, row in v.inspected],
     catalog.COORDINATOR_STATE: lambda v: _coordinator_states(v.inspected),
+    catalog.GROUP_LAG: lambda v: [
+        ((row.group, lag.topic, row.cluster), lag.total)
+        for _, row in v.inspected
+        for lag in row.lags
+        if lag.total is not None
+    ],
     catalog.REBALANCES: lambda v: _by_status(v.consumers, attrgetter("rebalances")),
     catalog.TRANSITIONS: lambda v: _by_status(v.consumers, attrgetter("transitions")),
     catalog.STATUS_SECONDS: lambda v: _by_status(v.consumers, attrgetter("seconds")),
@@ -252,6 +267,7 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
         for labels, (_, total) in v.rebalances
     ],
     catalog.MEMBER_INFO: lambda v: [(labels, 1) for labels in v.members],
+    catalog.PARTITION_LAG: lambda v: _partition_lags(v.inspected),
 }
 
 _STATE_SETS: dict[Metric, Callable[[_Rows], list[Point]]] = {

@@ -57,6 +57,16 @@ class GroupKey(NamedTuple):
     group_type: str
 
 
+class TopicLag(NamedTuple):
+    """A group's lag in one topic, in records."""
+
+    topic: str
+    total: int | None
+    """None where the lag of one partition is not known."""
+    partitions: tuple[tuple[int, int], ...] = ()
+    """Partition and lag, where they are wanted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedGroup:
     """A group as its coordinator described it at the last poll."""
@@ -72,6 +82,7 @@ class InspectedGroup:
     """The group's epoch; only members report a classic group's generation."""
     changes: int
     """Number of membership changes between polls."""
+    lags: tuple[TopicLag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

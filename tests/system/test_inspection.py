@@ -19,6 +19,7 @@ from tests.system.inspected import (
     TOOLS,
     Group,
     described,
+    groups_of,
     listed,
     ours,
     partitions,
@@ -26,6 +27,7 @@ from tests.system.inspected import (
     same_consumer_groups,
     same_list,
     same_state,
+    shown,
     spelled,
     until,
 )
@@ -41,6 +43,29 @@ cluster: {{name: zoo, bootstrap_servers: {bootstrap}}}
 """
 
 
+TYPED = ("classic", "consumer", "offsets")
+_OFFSETS = (
+    "topic",
+    "partition",
+    "current_offset",
+    "end_offset",
+    "lag",
+    "member_id",
+    "host",
+    "client_id",
+)
+_PRINTED = (
+    "TOPIC",
+    "PARTITION",
+    "CURRENT-OFFSET",
+    "LOG-END-OFFSET",
+    "LAG",
+    "CONSUMER-ID",
+    "HOST",
+    "CLIENT-ID",
+)
+
+
 class Zoo:
     """A 3-broker cluster with a group of every kind at once."""
 
@@ -51,7 +76,7 @@ class Zoo:
         self.bootstrap, self.cache = self.cluster.bootstrap, cache
         clients = stack.enter_context(Clients(self.bootstrap, folder / "clients", cache))
         self.tools = KafkaTools(self.bootstrap, folder / "tools", cache)
-        admin = clients.admin()
+        self.admin = admin = clients.admin()
         for topic in ("orders", "views"):
             admin.do(f"create-topic {topic} 4", 60.0)
         # the first to ask for a coordinator waits until there is one: 5 s by itself
@@ -136,6 +161,55 @@ def test_every_group_is_listed_and_described_as_kafkas_own_tools_do(zoo: Zoo) ->
             assert told["TOPOLOGY-EPOCH"] == str(member["topology_epoch"])
             assert told["ASSIGNMENTS"] == "ACTIVE: 0:[0,1,2,3]; TARGET-ACTIVE: 0:[0,1,2,3];"
             assert member["owned"]["active"] == member["target"]["active"] == {"0": [0, 1, 2, 3]}
+
+
+def test_offsets_and_lag_are_those_of_kafkas_own_tools(zoo: Zoo) -> None:
+    zoo.settle()
+    zoo.admin.do("produce orders 40")
+    zoo.admin.do("produce views 20")
+
+    def look() -> dict[str, list[tuple[str, ...]]]:
+        found = groups_of(ours(zoo.bootstrap, "describe", *TYPED, "--offsets", "--output", "json"))
+        return {
+            name: [tuple(shown(each[key]) for key in _OFFSETS) for each in group["offsets"]]
+            for name, group in found.items()
+        }
+
+    def printed() -> dict[str, list[tuple[str, ...]]]:
+        chosen = [part for name in TYPED for part in ("--group", name)]
+        found = rows(zoo.tools.run(CONSUMER_GROUPS, "--describe", *chosen, "--offsets"))
+        return {
+            name: sorted(
+                tuple(row[key] for key in _PRINTED) for row in found if row["GROUP"] == name
+            )
+            for name in TYPED
+        }
+
+    def is_caught_up() -> bool:
+        return all(row[4] == "0" for name in ("classic", "consumer") for row in look()[name])
+
+    assert until(is_caught_up, True)
+    assert {name: sorted(found) for name, found in look().items()} == printed()
+    assert sum(int(row[4]) for row in look()["offsets"]) == 40
+    document = groups_of(
+        ours(zoo.bootstrap, "describe", "share", "streams", "--offsets", "--output", "json")
+    )
+    share = rows(zoo.tools.run(SHARE_GROUPS, "--describe", "--group", "share", "--offsets"))
+    assert [
+        (each["topic"], str(each["partition"]), shown(each["current_offset"]))
+        for each in document["share"]["offsets"]
+    ] == sorted((row["TOPIC"], row["PARTITION"], row["START-OFFSET"]) for row in share)
+    streams = rows(zoo.tools.run(STREAMS_GROUPS, "--describe", "--group", "streams", "--offsets"))
+    assert [
+        (each["topic"], str(each["partition"]), shown(each["lag"]))
+        for each in document["streams"]["offsets"]
+    ] == sorted((row["TOPIC"], row["PARTITION"], row["OFFSET-LAG"]) for row in streams)
+    assert [each["task"] for each in document["streams"]["offsets"]] == [
+        "0_0",
+        "0_1",
+        "0_2",
+        "0_3",
+    ]
 
 
 def test_what_a_group_is_not_is_said(zoo: Zoo) -> None:

@@ -12,9 +12,13 @@ class GroupsSourceConfig:
     """Inspection of the groups that ``groups.include`` and ``groups.exclude`` choose."""
 
     interval_s: float = 10.0
+    lag: bool = False
+    """Export the lag of every group by topic (`kafka_group_lag`)."""
+    lag_by_partition: bool = False
+    """Export it by partition, too (`kafka_group_partition_lag`)."""
 
     def __post_init__(self) -> None:
-        """Check the interval.
+        """Check the interval and the choice of lag.
 
         Raises:
             ConfigError: the interval is so short that polls would load the brokers.
@@ -22,6 +26,8 @@ class GroupsSourceConfig:
         """
         if self.interval_s < _INTERVAL_MIN_S:
             raise ConfigError(f"interval: found {self.interval_s:g}s, wanted 1s or more")
+        if self.lag_by_partition and not self.lag:
+            raise ConfigError("lag_by_partition: wanted lag: true, too")
 
     @property
     def name(self) -> str:

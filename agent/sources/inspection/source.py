@@ -11,7 +11,14 @@ from typing import Any
 from agent.errors import ConfigError
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, RefusedError
-from agent.inspection.membership_diff import GroupMember, MembershipChange, MembershipTracker
+from agent.inspection.lag import GroupLag, total_lag
+from agent.inspection.membership_diff import (
+    GroupMember,
+    GroupSnapshot,
+    MembershipChange,
+    MembershipTracker,
+)
+from agent.inspection.model import Failure
 from agent.inspection.poller import Poller, PollResult
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.inspection.config import GroupsSourceConfig
@@ -24,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _JITTER = 0.1
 _MAX_LAGS = 20
-"""Groups of one poll whose lag is fetched: three requests each."""
+"""Groups of one poll whose lag is read without ``lag: true``."""
 _SHARE_GROUP = "share"
 _REFUSED_PAUSE_MAX_S = 300.0
 """Wrong credentials stay wrong: attempts back off up to this, so that no account is locked."""
@@ -52,6 +59,7 @@ class GroupsSource:
         self._brokers, self._watched = brokers, is_watched
         self._app_of, self._clock = app_of, clock
         self._findings: list[Sample] = []
+        self._lags: dict[str, GroupLag] = {}
         self._tracker = MembershipTracker()
         self._fault = ""
 
@@ -59,14 +67,16 @@ class GroupsSource:
         """Poll until cancelled; the connections are kept from poll to poll."""
         del emit, detach
         brokers, refused = self._brokers(), 0
-        poller = Poller(brokers, self._watched)
+        poller = Poller(brokers, self._watched, by_partition=self._config.lag_by_partition)
         try:
             while True:
                 began_s = time.monotonic()
                 try:
-                    changes = self._update(await poller.poll(self._tracker.groups.keys()))
+                    polled = await poller.poll(self._tracker.groups.keys())
+                    changes = self._update(polled)
                     refused = 0
-                    await self._record_changes(changes, poller)
+                    await self._read_lags(polled.groups, changes, poller)
+                    self._record_changes(changes)
                 except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
                     self._fail(error)
                     refused += isinstance(error, RefusedError | ConfigError)
@@ -95,6 +105,7 @@ class GroupsSource:
                 members=None if each.snapshot.members is None else len(each.snapshot.members),
                 generation=each.snapshot.epoch,
                 changes=each.changes,
+                lags=self._lags.get(each.snapshot.group, ()) if self._config.lag else (),
             )
             for each in self._tracker.groups.values()
         )
@@ -104,13 +115,27 @@ class GroupsSource:
         found, self._findings = self._findings, []
         return found
 
-    async def _record_changes(self, changes: Sequence[MembershipChange], poller: Poller) -> None:
+    async def _read_lags(
+        self,
+        polled: Sequence[GroupSnapshot],
+        changes: Sequence[MembershipChange],
+        poller: Poller,
+    ) -> None:
+        """Read the lag of every group, or without ``lag`` of some that have changed."""
+        if not self._config.lag:
+            changed = {each.group for each in changes if each.group_type != _SHARE_GROUP}
+            polled = [each for each in polled if each.group in changed][:_MAX_LAGS]
+        lags = await poller.lags(polled) if polled else {}
+        self._count_faults([each for each in lags.values() if isinstance(each, Failure)])
+        self._lags = {group: lag for group, lag in lags.items() if not isinstance(lag, Failure)}
+
+    def _record_changes(self, changes: Sequence[MembershipChange]) -> None:
         """Record changes, with the lag of some groups."""
-        for number, change in enumerate(changes):
-            at = self._clock()
-            counts = number < _MAX_LAGS and change.group_type != _SHARE_GROUP
-            lag = await poller.lag(change.group) if counts else None
-            self._findings.append(self._finding(change, at, lag))
+        for change in changes:
+            lag = None
+            if change.group_type != _SHARE_GROUP:
+                lag = total_lag(self._lags.get(change.group, ()))
+            self._findings.append(self._finding(change, self._clock(), lag))
 
     def _finding(self, change: MembershipChange, at: float, lag: int | None) -> Sample:
         ts, group = format_time(at), change.group
@@ -162,14 +187,20 @@ class GroupsSource:
             log.info("membership_changed", extra=keys)
         self.health.up = True
         errors = Counter(each.reason for each in polled.down)
-        faults = {each.error if each.is_of_broker else each.group: each for each in polled.failures}
-        errors.update(each.code.lower() for each in faults.values())
         for reason, count in errors.items():
             self.health.errors[reason] = self.health.errors.get(reason, 0) + count
+        self._count_faults(polled.failures)
         texts = [each.error for each in polled.down]
         texts += [f"{each.group}: {each.error}" for each in polled.failures[:1]]
         self._log_fault("groups_partial", "; ".join(texts))
         return changes
+
+    def _count_faults(self, failures: Sequence[Failure]) -> None:
+        """Count the groups that failed, and each broker that did once."""
+        faults = {each.error if each.is_of_broker else each.group: each for each in failures}
+        for each in faults.values():
+            reason = each.code.lower()
+            self.health.errors[reason] = self.health.errors.get(reason, 0) + 1
 
     def _fail(self, error: BrokerError | ConfigError) -> None:
         reason = error.reason if isinstance(error, BrokerError) else "config"

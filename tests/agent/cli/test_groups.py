@@ -147,6 +147,8 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
                     "topology_epoch": None,
                 }
             ],
+            "subtopologies": None,
+            "offsets": None,
         }
     ]
 
@@ -413,3 +415,74 @@ def test_wrong_usage_ends_with_2(arguments: list[str], said: str) -> None:
 
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+# fmt: off
+OFFSET_COLUMNS = [
+    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
+    "CONSUMER-ID", "HOST", "CLIENT-ID", "TASK",
+]
+# fmt: on
+OFFSETS = {
+    "offsets": Group(protocol="", state="Empty", committed={("t", 1): 5}),
+    "orders": Group(members={"c1-a": {"t": [0]}, "c2-b": {"t": [2]}}, committed={("t", 0): 90}),
+    "queue": Group(type="share", protocol="share", members={"q-a": {"t": [0]}}),
+    "views": Group(
+        type="streams",
+        protocol="streams",
+        members={"s1-a": {"0": [0, 1]}},
+        committed={("t", 0): 100, ("t", 1): 20},
+        subtopologies=[{"subtopology_id": "0", "source_topics": ["t"]}],
+    ),
+}
+OFFSETS["queue"].committed, OFFSETS["queue"].lags = {("t", 0): 7}, {("t", 0): 3}
+ENDS = {("t", 0): 100, ("t", 1): 25, ("t", 2): 9}
+
+
+def test_offsets_are_shown_by_partition_with_lag_and_owner() -> None:
+    with Simulated(OFFSETS, ends=ENDS, nodes=2) as cluster:
+        result = call(cluster, "describe", *OFFSETS, "--offsets")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split() for line in result.stdout.partition("\n\n")[2].splitlines()] == [
+        OFFSET_COLUMNS,
+        ["offsets", "t", "1", "5", "25", "20", "-", "-", "-", "-"],
+        ["orders", "t", "0", "90", "100", "10", "c1-a", "/10.0.0.1", "c1", "-"],
+        ["orders", "t", "2", "-", "9", "-", "c2-b", "/10.0.0.1", "c2", "-"],
+        ["queue", "t", "0", "7", "100", "3", "-", "-", "-", "-"],
+        ["views", "t", "0", "100", "100", "0", "s1-a", "/10.0.0.1", "s1", "0_0"],
+        ["views", "t", "1", "20", "25", "5", "s1-a", "/10.0.0.1", "s1", "0_1"],
+    ]
+
+
+def test_offsets_are_in_json_where_they_are_wanted() -> None:
+    with Simulated(OFFSETS, ends=ENDS) as cluster:
+        json_format = ("--output", "json")
+        without = json.loads(call(cluster, "describe", "views", *json_format).stdout)
+        document = json.loads(call(cluster, "describe", "views", "--offsets", *json_format).stdout)
+
+    assert without["groups"][0]["offsets"] is None
+    assert document["groups"][0]["offsets"][1] == {
+        "topic": "t",
+        "partition": 1,
+        "current_offset": 20,
+        "leader_epoch": 0,
+        "end_offset": 25,
+        "lag": 5,
+        "task": "0_1",
+        "member_id": "s1-a",
+        "host": "/10.0.0.1",
+        "client_id": "s1",
+    }
+
+
+def test_a_group_whose_offsets_are_denied_is_an_error() -> None:
+    with Simulated(OFFSETS, ends=ENDS) as cluster:
+        cluster.errors[Api.OFFSET_FETCH, "views"] = [TOPIC_DENIED]
+        result = call(cluster, "describe", "views", "orders", "--offsets")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        "Error: group 'views' (Streams, Stable): offsets: TOPIC_AUTHORIZATION_FAILED"
+    )
+    assert "orders t " in result.stdout.replace("  ", " ")

@@ -47,6 +47,8 @@ class Simulated:
     """Error codes that an API gives for a group before it answers; '' is the whole answer."""
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     """Of topics' partitions; the broker ``1 + partition % nodes`` leads each."""
+    leader_shift: int = 0
+    """Moves every partition to another leader."""
     omitted: set[str] = field(default_factory=set)
     """Groups that no coordinator says anything about."""
     fenced: set[int] = field(default_factory=set)
@@ -196,10 +198,10 @@ class Simulated:
                 return self._list(node_id)
             case Api.FIND_COORDINATOR:
                 return self._find(asked)
-            case Api.OFFSET_FETCH | Api.METADATA | Api.LIST_OFFSETS:
-                return self._offsets(node_id, api, asked)
-            case _:
+            case api if api in OF_TYPE:
                 return self._describe(node_id, api, asked)
+            case _:
+                return self._offsets(node_id, api, asked)
 
     def _log_in(self, shown: bytes) -> Fields:
         _, user, password = shown.decode().split("\0")
@@ -221,20 +223,39 @@ class Simulated:
         }
 
     def _offsets(self, node_id: int, api: Api, asked: Fields) -> Fields:
+        if api is Api.DESCRIBE_SHARE_GROUP_OFFSETS:
+            return {"groups": [self._share_offsets(each["group_id"]) for each in asked["groups"]]}
         if api is Api.OFFSET_FETCH:
-            return self._committed(asked["group_id"])
+            if "groups" in asked:
+                names = [each["group_id"] for each in asked["groups"]]
+                return {"groups": [self._committed(node_id, name) for name in names]}
+            return self._committed(node_id, asked["group_id"])
         if api is Api.METADATA:
             return self._metadata([each["name"] for each in asked["topics"]])
         return self._ends(node_id, asked["topics"])
 
-    def _committed(self, name: str) -> Fields:
+    def _share_offsets(self, name: str) -> Fields:
+        topics: dict[str, list[Fields]] = defaultdict(list)
+        group = self.groups[name]
+        for (topic, number), offset in group.committed.items():
+            lag = group.lags.get((topic, number), -1)
+            topics[topic].append({"partition_index": number, "start_offset": offset, "lag": lag})
+        found = [{"topic_name": topic, "partitions": each} for topic, each in topics.items()]
+        return {"group_id": name, "topics": found}
+
+    def _committed(self, node_id: int, name: str) -> Fields:
+        if error := self._error(Api.OFFSET_FETCH, name):
+            return {"group_id": name, "error_code": error, "topics": []}
+        if self.groups[name].node_id != node_id:
+            return {"group_id": name, "error_code": NOT_COORDINATOR, "topics": []}
         topics: dict[str, list[Fields]] = defaultdict(list)
         for (topic, number), offset in self.groups[name].committed.items():
             topics[topic].append({"partition_index": number, "committed_offset": offset})
-        return {"topics": [{"name": name, "partitions": each} for name, each in topics.items()]}
+        found = [{"name": topic, "partitions": each} for topic, each in topics.items()]
+        return {"group_id": name, "topics": found}
 
     def _leader(self, partition: int) -> int:
-        return 1 + partition % self.nodes
+        return 1 + (partition + self.leader_shift) % self.nodes
 
     def _metadata(self, names: list[str]) -> Fields:
         brokers = [{"node_id": n, "host": HOST, "port": port} for n, port in self.ports.items()]
@@ -324,6 +345,7 @@ class Simulated:
             "group_epoch": group.epoch,
             "assignment_epoch": group.epoch,
             "authorized_operations": 1 << 3 | 1 << 8,
+            "topology": {"epoch": 1, "subtopologies": group.subtopologies},
             "members": [member(kind, group, *each) for each in group.members.items()],
         }
 

@@ -23,6 +23,7 @@ KAFKA_43: Versions = {
     Api.LIST_OFFSETS: (1, 11),
     Api.METADATA: (0, 13),
     Api.OFFSET_FETCH: (1, 10),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
 }
 KAFKA_28: Versions = {
     Api.FIND_COORDINATOR: (0, 3),
@@ -47,7 +48,8 @@ _WANTED = {
     Api.SASL_HANDSHAKE: ("mechanism",),
     Api.SASL_AUTHENTICATE: ("auth_bytes",),
     Api.DESCRIBE_GROUPS: ("groups",),
-    Api.OFFSET_FETCH: ("group_id",),
+    Api.OFFSET_FETCH: ("group_id", "groups"),
+    Api.DESCRIBE_SHARE_GROUP_OFFSETS: ("groups",),
     Api.METADATA: ("topics",),
     Api.LIST_OFFSETS: ("topics",),
 }
@@ -65,7 +67,11 @@ class Group:
     epoch: int = 1
     members: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Offsets by topic and partition; -1: none yet."""
+    """Offsets by topic and partition; -1: none yet. Of a share group: start offsets."""
+    subtopologies: list[Fields] = field(default_factory=list)
+    """Of a streams group."""
+    lags: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Of a share group."""
     garbled: bool = False
     """A classic group whose members wrote nonsense."""
 

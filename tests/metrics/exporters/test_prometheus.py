@@ -38,6 +38,7 @@ from metrics.model.snapshot import (
     Rebalances,
     Snapshot,
     StatusCounts,
+    TopicLag,
 )
 from metrics.model.status import RebalanceStatus as Status
 from metrics.tracking.status_track import StatusConfig
@@ -98,6 +99,7 @@ def inspected(group: str) -> InspectedGroup:
         members=2,
         generation=None,
         changes=3,
+        lags=(TopicLag("orders", 12, ((0, 5), (1, 7))), TopicLag("gone", None)),
     )
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from agent.config.security import Mechanism
+from agent.errors import ConfigError
 from agent.inspection.admin_requests import Api
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.security import Login, Security
 from agent.sources.inspection.config import GroupsSourceConfig
 from agent.sources.inspection.source import _MAX_LAGS, GroupsSource
-from metrics.model.snapshot import InspectedGroup
+from metrics.model.snapshot import InspectedGroup, TopicLag
 from tests.agent.inspection.simulated import CLUSTER_ID, HOST, KAFKA_28, Group, Simulated
 
 DEADLINE_S = 30.0
@@ -31,8 +32,10 @@ class Running:
         watched: Callable[[str], bool] = lambda _: True,
         security: Callable[[], Security] = Security,
         name: str = "",
+        lag: bool = False,
+        lag_by_partition: bool = False,
     ) -> None:
-        config = GroupsSourceConfig()
+        config = GroupsSourceConfig(lag=lag, lag_by_partition=lag_by_partition)
         object.__setattr__(config, "interval_s", INTERVAL_S)
         nodes = [(HOST, port) for port in cluster.ports.values()]
         self.cluster = cluster
@@ -287,3 +290,45 @@ def test_a_group_that_is_listed_and_not_described_keeps_its_type_and_state() -> 
         ("consumer", "Reconciling", None),
     ]
     assert running.source.health.errors["topic_authorization_failed"] >= 2
+
+
+@pytest.mark.parametrize("by_partition", [False, True])
+def test_lag_is_exported_by_topic_and_on_request_by_partition(by_partition: bool) -> None:
+    group = Group(members=members(1), committed={("t", 0): 90, ("t", 1): 200})
+    share = Group(type="share", committed={("t", 0): 1}, lags={("t", 0): 4})
+    ends = {("t", 0): 100, ("t", 1): 250}
+    with Simulated({"g": group, "share": share}, ends=ends) as cluster:
+        running = Running(cluster, lag=True, lag_by_partition=by_partition)
+
+        async def scene() -> None:
+            await running.until(lambda: len(running.rows) == 2 and bool(running.rows["g"].lags))
+            cluster.ends["t", 1] = 260
+            await running.until(lambda: running.rows["g"].lags[0].total == 70)
+
+        play(running, scene)
+
+    partitions = ((0, 10), (1, 60)) if by_partition else ()
+    assert running.rows["g"].lags == (TopicLag("t", 70, partitions),)
+    assert running.rows["share"].lags == (TopicLag("t", 4, partitions and ((0, 4),)),)
+
+
+def test_lag_of_a_group_that_denies_its_offsets_is_no_series_and_an_error() -> None:
+    groups = {"g": Group(committed={("t", 0): 1}), "denied": Group()}
+    with Simulated(groups, ends={("t", 0): 5}) as cluster:
+        cluster.errors[Api.OFFSET_FETCH, "denied"] = [TOPIC_DENIED] * 99
+        running = Running(cluster, lag=True)
+
+        async def scene() -> None:
+            await running.until(lambda: bool(running.rows and running.rows["g"].lags))
+            await running.polled()
+
+        play(running, scene)
+
+    assert running.rows["denied"].lags == ()
+    assert running.source.health.errors["topic_authorization_failed"] >= 1
+    assert running.source.health.up
+
+
+def test_lag_by_partition_without_lag_is_refused() -> None:
+    with pytest.raises(ConfigError, match="lag_by_partition: wanted lag: true, too"):
+        GroupsSourceConfig(lag_by_partition=True)

@@ -1,0 +1,155 @@
+"""Offsets of described groups by partition, with the member that owns each."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from agent.inspection.broker_pool import BrokerPool
+from agent.inspection.committed_offsets import CommittedOffsets, GroupOffsets, TopicOffsets
+from agent.inspection.describe_groups import DescribeResult
+from agent.inspection.end_offsets import EndOffsets, Ends
+from agent.inspection.lag import partition_lags
+from agent.inspection.model import (
+    Description,
+    Failure,
+    GroupType,
+    MemberDescription,
+    PartitionOffset,
+)
+
+_Partition = tuple[str, int]
+
+
+class _Owner(NamedTuple):
+    member: MemberDescription
+    task: str | None
+
+
+async def add_offsets(
+    brokers: BrokerPool, results: Sequence[DescribeResult], timeout_s: float
+) -> list[DescribeResult]:
+    """Add the offsets of described groups; a group with unreadable offsets becomes a failure.
+
+    Raises:
+        BrokerError: no broker can be used.
+
+    """
+    groups = [each for each in results if isinstance(each, Description)]
+    reader, coordinators = (
+        CommittedOffsets(brokers, timeout_s),
+        {each.group: each.coordinator for each in groups},
+    )
+    committed: dict[str, GroupOffsets | Failure] = {}
+    for group_type in {each.type for each in groups}:
+        names = [each.group for each in groups if each.type is group_type]
+        committed |= await reader.read(group_type, names, coordinators)
+    owners = {each.group: _owners(each) for each in groups}
+    wanted: dict[str, set[int]] = {}
+    for group, offsets in committed.items():
+        for topic, number in _partitions(offsets, owners[group]):
+            wanted.setdefault(topic, set()).add(number)
+    ends = await EndOffsets(brokers).read(wanted)
+    return [
+        _add(each, committed[each.group], owners[each.group], ends)
+        if isinstance(each, Description)
+        else each
+        for each in results
+    ]
+
+
+def _partitions(offsets: GroupOffsets | Failure, owners: Iterable[_Partition]) -> set[_Partition]:
+    """Return the partitions with an offset or an owner."""
+    if isinstance(offsets, Failure):
+        return set()
+    committed = {(topic, number) for topic, each in offsets.items() for number in each.partitions}
+    return committed | set(owners)
+
+
+def _add(
+    group: Description,
+    offsets: GroupOffsets | Failure,
+    owners: Mapping[_Partition, _Owner],
+    ends: Ends,
+) -> DescribeResult:
+    if isinstance(offsets, Failure):
+        return replace(
+            offsets,
+            error=f"offsets: {offsets.code}: {offsets.error}",
+            type=group.type,
+            state=group.state,
+        )
+    positions = {
+        (topic, each.partition): each
+        for topic, of_topic in offsets.items()
+        for each in _positions(topic, of_topic, ends.get(topic, {}))
+    }
+    rows = []
+    for topic, number in sorted(_partitions(offsets, owners)):
+        row = positions.get((topic, number)) or PartitionOffset(
+            topic=topic,
+            partition=number,
+            current_offset=None,
+            leader_epoch=None,
+            end_offset=ends.get(topic, {}).get(number),
+            lag=None,
+        )
+        rows.append(_add_owner(row, owners.get((topic, number))))
+    return replace(group, offsets=tuple(rows))
+
+
+def _positions(
+    topic: str, offsets: TopicOffsets, ends: Mapping[int, int]
+) -> Iterable[PartitionOffset]:
+    lags = partition_lags(offsets, ends)
+    for number, offset, epoch in zip(
+        offsets.partitions, offsets.offsets, offsets.leader_epochs, strict=True
+    ):
+        yield PartitionOffset(
+            topic=topic,
+            partition=number,
+            current_offset=offset,
+            leader_epoch=epoch if epoch >= 0 else None,
+            end_offset=ends.get(number),
+            lag=lags.get(number),
+        )
+
+
+def _add_owner(row: PartitionOffset, owner: _Owner | None) -> PartitionOffset:
+    if owner is None:
+        return row
+    member = owner.member
+    return replace(
+        row,
+        member_id=member.member_id,
+        host=member.host,
+        client_id=member.client_id,
+        task=owner.task,
+    )
+
+
+def _owners(group: Description) -> dict[_Partition, _Owner]:
+    """Return the owner of each partition; share groups, with many owners, have none."""
+    if group.type is GroupType.SHARE:
+        return {}
+    owned = _owned_tasks if group.type is GroupType.STREAMS else _owned_partitions
+    return {
+        partition: _Owner(member, task)
+        for member in group.members
+        for partition, task in owned(group, member.owned or {})
+    }
+
+
+def _owned_partitions(
+    group: Description, owned: Mapping[str, Any]
+) -> Iterator[tuple[_Partition, None]]:
+    del group
+    for topic, numbers in owned.items():
+        for number in numbers:
+            yield (topic, number), None
+
+
+def _owned_tasks(group: Description, owned: Mapping[str, Any]) -> Iterator[tuple[_Partition, str]]:
+    for subtopology, numbers in owned.get("active", {}).items():
+        for topic in (group.subtopologies or {}).get(subtopology, ()):
+            for number in numbers:
+                yield (topic, number), f"{subtopology}_{number}"
