@@ -8,8 +8,8 @@ rest is for pages, the spool and the checkpoint, which must work whatever else d
 import errno
 import resource
 
-RESERVE_MAX = 128
-"""The server's 64 connections, the spool, the checkpoint, epoll, and files opened at once."""
+RESERVE_MAX = 192
+"""The server's 128 connections, the spool, the checkpoint, epoll, and files opened at once."""
 _RESERVE_SHARE = 4
 _LIMIT_MAX = 1 << 20
 """Where the hard limit is infinite; more than a node has log files."""

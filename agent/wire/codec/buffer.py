@@ -34,6 +34,11 @@ class Buffer:
         self.clipped_names = 0
         """Texts that were longer than a name may be."""
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether no byte is left."""
+        return self._at >= len(self._data)
+
     def int8(self) -> int:
         return self._int(_INT8)
 

@@ -37,8 +37,9 @@ def read_subscription(data: bytes) -> Subscription:
     buffer = Buffer(data)
     version = buffer.int16()
     topics = buffer.array(Buffer.string, buffer.int32())
-    user_data = buffer.nullable_bytes()
-    owned = _read_partitions(buffer) if version >= 1 else frozenset()
+    user_data = b"" if buffer.is_at_end else buffer.nullable_bytes()
+    # kafka-go 0.4 writes version 1 without owned partitions
+    owned = frozenset() if version < 1 or buffer.is_at_end else _read_partitions(buffer)
     return Subscription(topics=frozenset(topics), user_data=user_data, owned=owned)
 
 

@@ -128,6 +128,7 @@ class WireMember:
         self.has_left = True
         self.incarnation += 1
         self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
+        self.topics_hash, self.streams_info = None, None  # a later join is a new member's
         self.assigned = ()
         self._reset_heartbeats()
 

@@ -15,7 +15,7 @@ from agent.config.web import WebConfig
 from agent.errors import ConfigError, SourceError
 from agent.web import http_protocol as http_connection
 from agent.web.landing_page import MAX_ROWS
-from agent.web.server import ServerDependencies, listen, make_app, serve
+from agent.web.server import MAX_CONNECTIONS, ServerDependencies, listen, make_app, serve
 from metrics.exporters.exposition import AgentStats, SourceStats
 from metrics.model.snapshot import MemberRow, Snapshot, StatusCounts
 from metrics.model.status import RebalanceStatus as Status
@@ -404,3 +404,41 @@ def test_an_address_that_is_taken_is_named() -> None:
 
         with pytest.raises(SourceError, match=f"cannot listen on '{address}': Address already"):
             listen(["127.0.0.1:0", address])
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /-/healthy HT", b"POST /-/reload HTTP/1.1\r\n\r\n"])
+def test_connections_that_do_nothing_lose_against_new_ones(first: bytes) -> None:
+    """80 at a time took health and scrapes away: a kubelet would have restarted the agent."""
+
+    async def play() -> list[int]:
+        async with contextlib.AsyncExitStack() as stack:
+            [address] = await stack.enter_async_context(served(Fake((row("c1"),))))
+            codes = []
+            for _ in range(4):
+                for _ in range(80):
+                    _, writer = await asyncio.open_connection(*address)
+                    stack.callback(writer.close)
+                    writer.write(first)
+                codes += [
+                    (await get(address, path)).status_code for path in ("/-/healthy", "/metrics")
+                ]
+            return codes
+
+    assert asyncio.run(play()) == [200] * 8
+
+
+def test_open_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connection, "GRACE_S", 0.0)
+
+    async def play() -> int:
+        async with contextlib.AsyncExitStack() as stack:
+            [address] = await stack.enter_async_context(served(Fake()))
+            readers = []
+            for _ in range(200):
+                reader, writer = await asyncio.open_connection(*address)
+                stack.callback(writer.close)
+                readers.append(reader)
+            await get(address, "/-/healthy")
+            return sum(reader.at_eof() or reader.exception() is not None for reader in readers)
+
+    assert asyncio.run(play()) >= 200 - MAX_CONNECTIONS

@@ -388,10 +388,28 @@ class TestLeaves:
         assert told(talk.join("", version=7)) == []
         assert told(talk.joined("m1-b", error=79)) == raised(2)
 
-    def test_other_topics_after_an_unsubscribe_are_a_changed_subscription(self, talk: Talk) -> None:
+    def test_other_topics_after_an_unsubscribe_are_a_new_members(self, talk: Talk) -> None:
         leave(talk)
 
-        assert told(talk.join("", topics=("u",), version=7)) == raised(8)
+        assert told(talk.join("", topics=("u",), version=7)) == []
+        assert told(talk.joined("m1-b", error=79)) == raised(2)
+
+    def test_a_subscription_may_end_behind_its_topics_or_its_user_data(self, talk: Talk) -> None:
+        """kafka-go 0.4 writes version 1 without owned partitions."""
+        whole = subscription(["u"])
+        for size in (len(whole), len(whole) - 4, len(whole) - 8):
+            protocol = {"name": "range", "metadata": whole[:size]}
+            talk.ask(
+                JOIN_GROUP,
+                9,
+                group_id="g",
+                member_id="m1-a",
+                protocol_type="consumer",
+                protocols=(protocol,),
+            )
+
+        assert talk.wire.counts["subscription"] == 0
+        assert talk.wire.interpreter.counts["subscription"] == 0
 
     def test_other_topics_of_another_process_are_its_own(self, talk: Talk) -> None:
         talk.close()
