@@ -48,7 +48,7 @@ def final_entries(
     return found
 
 
-def changed_days(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
+def find_changed_days(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
     """Return the days in the tables with other files than their rollups were computed from."""
     return [day for day, batch in known.items() if files.get(day, batch.files) != batch.files]
 

@@ -25,9 +25,9 @@ from pyspark.sql import types as T  # noqa: N812
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.rollups.daily_rebalances import day_after
 from aggregation.spark.rollups.final_days import (
-    changed_days,
     count_rolled_up,
     final_entries,
+    find_changed_days,
     report_late,
 )
 from aggregation.spark.rollups.group_rebalances import CARRIED, REBALANCES
@@ -81,7 +81,7 @@ def is_up_to_date(tables: Path) -> bool:
     if files is None:
         return False
     known = manifest.complete_entries()
-    present = count_parquet(tables, changed_days(known, files))
+    present = count_parquet(tables, find_changed_days(known, files))
     if _final_entries(tables, known, files, present) or _stale(known, files):
         return False
     return not missing(manifest, tables / "_months")
@@ -160,7 +160,7 @@ class RollupStore:
     def _close_days(self, files: Mapping[date, str], notify: Notify) -> None:
         """Mark days as final if a part of their source is gone."""
         known = self._manifest.complete_entries()
-        present = count_records(self._spark, self._tables, changed_days(known, files))
+        present = count_records(self._spark, self._tables, find_changed_days(known, files))
         entries = _final_entries(self._tables, known, files, present)
         for day, entry in entries.items():
             self._manifest.mark(day, entry)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aggregation.spark.rollups.final_days import changed_days, final_entries
+from aggregation.spark.rollups.final_days import final_entries, find_changed_days
 from aggregation.spark.rollups.rollup_manifest import RollupBatch
 from aggregation.spark.rollups.rollup_store import _stale
 
@@ -37,7 +37,7 @@ def test_changed_day_is_final_if_a_part_of_its_source_is_gone(
     day = DAYS[1]
     files = dict.fromkeys(DAYS, "whole") | {day: "late"}
     known = KNOWN | {day: batch}
-    assert changed_days(known, files) == [day]
+    assert find_changed_days(known, files) == [day]
     entries = final_entries(known, files, ({day: present}, {day: 68}), horizon)
     assert entries == ({} if wanted is None else {day: wanted})
 
