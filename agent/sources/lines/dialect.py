@@ -40,6 +40,7 @@ class Action(StrEnum):
     ASSIGNED = "assigned"
     JOIN = "join"
     LEAVE = "leave"
+    CLOSE = "close"
     FAIL = "fail"
     IDENTIFY = "identify"
     STATE = "state"
@@ -62,6 +63,10 @@ class Rule:
     ends_round: bool = False
     """The sync before it is over: the zero comes first, even if a follow-up is pending."""
     group_type: str = CLASSIC
+    anonymous: bool = False
+    """The log may leave out the client's name: then its group, or nothing, identifies it."""
+    after: tuple[str, ...] = ()
+    """The rules of which one must have read the client's line before; none for any line."""
     joined_only: bool = False
     """Other clients print the text too: it counts only for a known member of this protocol."""
 
@@ -113,7 +118,7 @@ class Rule:
     @property
     def visible_status(self) -> RebalanceStatus:
         """The code that it can show, or NONE."""
-        leaves = self.action is Action.LEAVE
+        leaves = self.action in {Action.LEAVE, Action.CLOSE}
         return RebalanceStatus.USER_REQUESTED if leaves else self.status
 
 
@@ -137,6 +142,10 @@ class Dialect:
     beside: tuple[str, ...]
     """Other dialects that the client prints too, or ``dialect/rule`` for one rule."""
     anchors: tuple[str, ...]
+    found_by: tuple[str, ...]
+    """Literals that a line of a layout with fields contains in place of the anchor."""
+    named_by: tuple[re.Pattern[str], ...]
+    """Expressions of the client's name somewhere before the prefix."""
     anchor_after: str | None
     prefix: re.Pattern[str]
     suffix: re.Pattern[str] | None

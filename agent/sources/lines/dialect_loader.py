@@ -4,8 +4,11 @@
 their meaning. A file holds ``dialect``, ``client``, ``versions``, ``source``; ``family`` (dialects
 that may share a log), ``hosts`` (families that share this one's log) and ``guests`` (prefix of
 their names: such a name identifies this family's log); ``anchor`` (a literal, or several, that each
-of its lines contains), ``prefix`` (identifies the client; begins with the anchor), ``suffix`` (is
-cut off); and ``rules``. A rule has a ``text`` that begins behind the prefix, ``cites`` the class
+of its lines contains), ``found_by`` (literals of layouts that write fields apart, where the anchor
+is not in the line itself), ``prefix`` (identifies the client; begins with the anchor),
+``named_by`` (expressions of its name before the prefix), ``anonymous`` (lines may leave out the
+client's name), ``suffix`` (is cut
+off); and ``rules``. A rule has a ``text`` that begins behind the prefix, ``cites`` the class
 that prints it, and has one effect:
 
 =================== ==============================================================================
@@ -17,6 +20,7 @@ that prints it, and has one effect:
 ``does: settle``    the end of a round, at once
 ``does: join``      a join was sent
 ``does: leave``     the member left by the user's will
+``does: close``     the client is closed: a dropped member leaves for good
 ``does: fail``      a fatal error
 ``does: identify``  its captures alone
 ``does: state``     a Streams thread's state: context, no cause
@@ -27,8 +31,8 @@ Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, `
 ``sent_generation`` (of the request behind a response), ``assignor``, ``cluster``, ``state`` (of a
 Streams thread), ``assignment`` (all that a Streams member is to take), ``added`` and ``revoked``
 (partitions that the member reads from now on, and no more), ``reason``, ``due_ms`` and ``due`` (a
-scheduled time), ``thread`` (of Streams) and ``handle`` (names the client where a line leaves out
-its id or group).
+scheduled time), ``thread`` (of Streams), ``handle`` (names the client where a line leaves out its
+id or group) and ``member_name`` (the client id within a member id, if no other is known).
 """
 
 import re
@@ -57,10 +61,14 @@ _ANYTHING = re.compile(
 )
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
-_RULE_KEYS = {"rule", "text", "cites", "does", "ends_round", "joined_only", *_WITH_STATUS}
+_RULE_KEYS = {
+    "rule", "text", "cites", "does", "ends_round", "joined_only", "anonymous", "after",
+    *_WITH_STATUS,
+}  # fmt: skip
 _DIALECT_KEYS = {
     "dialect", "family", "client", "versions", "source", "group_type", "beside",
-    "anchor", "anchor_after", "prefix", "suffix", "rules", "hosts", "guests",
+    "anchor", "anchor_after", "anonymous", "found_by", "named_by", "prefix",
+    "suffix", "rules", "hosts", "guests",
 }  # fmt: skip
 
 
@@ -163,7 +171,13 @@ def parse_dialect(data: Any, where: str) -> Dialect:
     if not isinstance(data["rules"], list):
         raise DialectError(f"{where}: rules: found {data['rules']!r}, wanted a list")
     rules = (
-        _rule(rule, name, group_type, f"{where}: rules[{number}]")
+        _rule(
+            rule,
+            name,
+            group_type,
+            f"{where}: rules[{number}]",
+            is_anonymous=bool(data.get("anonymous", False)),
+        )
         for number, rule in enumerate(data["rules"])
     )
     return Dialect(
@@ -175,6 +189,8 @@ def parse_dialect(data: Any, where: str) -> Dialect:
         group_type=group_type,
         beside=tuple(data.get("beside", ())),
         anchors=tuple(map(str, anchor if isinstance(anchor, list) else [anchor])),
+        found_by=tuple(map(str, data.get("found_by", ()))),
+        named_by=tuple(_compile(text, f"{where}: named_by") for text in data.get("named_by", ())),
         anchor_after=data.get("anchor_after"),
         prefix=_compile(data["prefix"], f"{where}: prefix"),
         suffix=None if suffix is None else _compile(suffix, f"{where}: suffix"),
@@ -184,7 +200,10 @@ def parse_dialect(data: Any, where: str) -> Dialect:
     )
 
 
-def _rule(data: Any, dialect: str, group_type: str, where: str) -> Rule:
+def _rule(
+    data: Any, dialect: str, group_type: str, where: str, *, is_anonymous: bool = False
+) -> Rule:
+    """``is_anonymous``: rules with a group may create a client without a name."""
     _check_mapping(data, where)
     _check_keys(data, _RULE_KEYS, where)
     if "text" not in data:
@@ -204,6 +223,8 @@ def _rule(data: Any, dialect: str, group_type: str, where: str) -> Rule:
         cites=str(data.get("cites", "")),
         ends_round=bool(data.get("ends_round", False)),
         joined_only=bool(data.get("joined_only", False)),
+        anonymous=bool(data.get("anonymous", is_anonymous and "(?P<group>" in str(data["text"]))),
+        after=tuple(data.get("after", ())),
     )
 
 

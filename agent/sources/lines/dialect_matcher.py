@@ -33,6 +33,7 @@ class ClientPrefix:
 
     prefix: re.Pattern[str]
     rules: tuple[Rule, ...]
+    named_by: tuple[re.Pattern[str], ...] = ()
     _clients: dict[str, dict[str, str]] = field(init=False, default_factory=dict)
     """Captures of prefixes: a client prints the same one in all its lines."""
 
@@ -41,31 +42,41 @@ class ClientPrefix:
 
         ``is_end``: the message ends there; otherwise a layout may have appended more.
         """
-        book = self._exact if is_end else self._open
+        rules = self._exact if is_end else self._open
         behind = entry.find("] ", start, end) + 2
         captures = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
         if captures is not None:
-            texts = book.expression_at(entry, behind)
+            texts = rules.expression_at(entry, behind)
             match = texts.match(entry, behind, end)
             if match is not None:
                 return texts.event(match, captures)
-        return self._read_uncached(book, entry, start, behind, end)
+        return self._read_uncached(rules, entry, start, behind, end)
 
     def _read_uncached(
-        self, book: RuleMatcher, entry: str, start: int, behind: int, end: int
+        self, rules: RuleMatcher, entry: str, start: int, behind: int, end: int
     ) -> LogEvent | None:
         for prefix in self.prefix.finditer(entry, start, end):
-            texts = book.expression_at(entry, prefix.end())
+            texts = rules.expression_at(entry, prefix.end())
             match = texts.match(entry, prefix.end(), end)
             if match is None:
                 continue
             captures = {name: text for name, text in prefix.groupdict().items() if text}
-            if (prefix.start(), prefix.end()) == (start, behind):
+            if self.named_by and "client_id" not in captures:
+                captures |= self._find_name(entry, prefix.start())
+            elif (prefix.start(), prefix.end()) == (start, behind):
                 if len(self._clients) >= _CLIENTS:
                     self._clients.clear()
                 self._clients[entry[max(0, start - _LOOK_BACK) : behind]] = captures
             return texts.event(match, captures)
         return None
+
+    def _find_name(self, entry: str, end: int) -> dict[str, str]:
+        """Return the client's name before the prefix."""
+        for pattern in self.named_by:
+            match = pattern.search(entry, 0, end)
+            if match is not None:
+                return {name: text for name, text in match.groupdict().items() if text}
+        return {}
 
     @cached_property
     def _exact(self) -> RuleMatcher:
@@ -87,12 +98,19 @@ class DialectMatcher:
     prefixes: tuple[ClientPrefix, ...]
     hosts: tuple[str, ...] = ()
     guests: str | None = None
+    found_by: tuple[str, ...] = ()
     _cache: dict[str, LogEvent] = field(init=False, default_factory=dict)
     """Events of equal texts: a client repeats most of its lines."""
 
     @cached_property
+    def finders(self) -> tuple[re.Pattern[bytes], ...]:
+        """Return the expressions that find candidate lines in a block."""
+        literals = (re.compile(re.escape(literal.encode())) for literal in self.found_by)
+        return (self.finder, *literals)
+
+    @cached_property
     def finder(self) -> re.Pattern[bytes]:
-        """Return the expression that finds candidate lines in a block.
+        """Return the expression that finds lines with the anchor in a block.
 
         `re` is fast if an expression begins with a literal, so a prefix should begin with its
         anchor; otherwise the bare anchor is searched, and every line with it is read.
@@ -100,11 +118,11 @@ class DialectMatcher:
         head = self._head
         if not head:
             return re.compile(re.escape(self.anchor.encode()))
-        voices = (
-            without_captures(voice.prefix.pattern.removeprefix(head)) + any_of(voice.rules)
-            for voice in self.prefixes
+        heads = (
+            without_captures(prefix.prefix.pattern.removeprefix(head)) + any_of(prefix.rules)
+            for prefix in self.prefixes
         )
-        return re.compile(f"{head}(?:{'|'.join(voices)})".encode())
+        return re.compile(f"{head}(?:{'|'.join(heads)})".encode())
 
     @cached_property
     def _suffix(self) -> re.Pattern[str] | None:
@@ -116,7 +134,12 @@ class DialectMatcher:
     def _head(self) -> str:
         """Return the anchor if every prefix begins with it, otherwise an empty text."""
         head = self.anchor.replace("[", r"\[")
-        return head if all(v.prefix.pattern.startswith(head) for v in self.prefixes) else ""
+        return head if all(p.prefix.pattern.startswith(head) for p in self.prefixes) else ""
+
+    @cached_property
+    def _is_cacheable(self) -> bool:
+        """Whether the text from the anchor on decides the event."""
+        return bool(self._head) and not any(prefix.named_by for prefix in self.prefixes)
 
     def read(self, entry: str) -> LogEvent | None:
         """Return the event of an entry, or None if no rule matches."""
@@ -127,7 +150,7 @@ class DialectMatcher:
         event = self._cache.get(words)
         if event is None:
             event = self._read(entry, start)
-            if event is not None and self._head and len(words) <= _CACHE_CHARS:
+            if event is not None and self._is_cacheable and len(words) <= _CACHE_CHARS:
                 if len(self._cache) >= _CACHE_TEXTS:
                     self._cache.clear()
                 self._cache[words] = event
@@ -137,8 +160,8 @@ class DialectMatcher:
         start = start if self._head else 0
         suffix = None if self._suffix is None else self._suffix.search(entry, start)
         end = len(entry) if suffix is None else suffix.start()
-        for voice in self.prefixes:
-            event = voice.read(entry, start, end, is_end=suffix is not None)
+        for prefix in self.prefixes:
+            event = prefix.read(entry, start, end, is_end=suffix is not None)
             if event is not None:
                 return event
         return None
@@ -165,6 +188,7 @@ class Dialects:
                 suffix=group[0].suffix,
                 hosts=group[0].hosts,
                 guests=group[0].guests,
+                found_by=group[0].found_by if anchor == group[0].anchors[0] else (),
                 prefixes=_prefixes(group),
             )
             for anchor, group in groups.items()
@@ -177,6 +201,7 @@ def _prefixes(dialects: Sequence[Dialect]) -> tuple[ClientPrefix, ...]:
         ClientPrefix(
             prefix=prefix,
             rules=_specific_first([d for d in dialects if d.prefix.pattern == pattern]),
+            named_by=next(d.named_by for d in dialects if d.prefix.pattern == pattern),
         )
         for pattern, prefix in prefixes.items()
     )

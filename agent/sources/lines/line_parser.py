@@ -246,7 +246,7 @@ class LineParser:
             if (self.family is None or self.streams.names or reading.family in families)
             and (reading.anchor_after is None or reading.anchor_after in self.enabled)
         ]
-        self._finders = [reading.finder for reading in self._searched]
+        self._finders = [finder for matcher in self._searched for finder in matcher.finders]
         self._news = False
 
     def _read(self, raw: bytes, arrival_at: float) -> list[ParsedLine]:

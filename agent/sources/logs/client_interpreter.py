@@ -39,6 +39,7 @@ _KINDS = {
     Action.SETTLE: SignalKind.SYNC,
     Action.JOIN: SignalKind.JOIN,
     Action.LEAVE: SignalKind.LEAVE,
+    Action.CLOSE: SignalKind.LEAVE,
     Action.FAIL: SignalKind.FAIL,
     Action.STATE: SignalKind.SEEN,
 }
@@ -50,12 +51,16 @@ class ClientInterpreter:
 
     stream: str
     cluster: str = ""
+    group: str = ""
+    """The group of clients that name none: the configured one."""
     host: str = ""
     is_host_configured: bool = False
     """The host is the user's choice; else the name of an origin replaces it."""
     source: SourceKind = SourceKind.LOGS
     clients: dict[str, ClientState] = field(default_factory=dict)
     lanes: dict[str, deque[PendingSignal]] = field(default_factory=dict)
+    latest: ClientState | None = None
+    """The client of the last event."""
     strangers: int = 0
     """Events of Streams threads with an unknown consumer: the group is not known."""
     eviction_count: int = 0
@@ -68,6 +73,7 @@ class ClientInterpreter:
         return ClientInterpreter(
             stream=name_stream(self.stream, origin),
             cluster=self.cluster,
+            group=self.group,
             host=self.host if self.is_host_configured else host or self.host,
             is_host_configured=self.is_host_configured,
             source=self.source,
@@ -77,12 +83,18 @@ class ClientInterpreter:
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ready."""
         out = self._evict() if len(self.clients) > _CLIENT_LIMIT else []
-        client = self._find_client(event)
+        client = self.latest = self._find_client(event)
         if client is None:
             return out
         if event.rule.subscribes:
             self._settings(client)
-        outdated = event.rule.may_be_late and client.is_outdated(event)
+        outdated = (
+            client.is_out_of_place(event)
+            or client.is_repeated_drop(event, at)
+            or (event.rule.may_be_late and client.is_outdated(event))
+        )
+        if event.rule.action is Action.ANNOUNCE:
+            client.announce(event, at, is_valid=not outdated)
         held = client.held
         if held is None or held.signal.kind is not SignalKind.RAISE:
             client.learn(event, self.cluster)
@@ -109,6 +121,9 @@ class ClientInterpreter:
         state: dict[str, Any] = msgspec.to_builtins(
             {"speakers": self.clients, "lanes": waiting, "strangers": self.strangers}
         )
+        state["latest"] = next(
+            (key for key, client in self.clients.items() if client is self.latest), None
+        )
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -117,6 +132,7 @@ class ClientInterpreter:
         lanes = msgspec.convert(state["lanes"], dict[str, list[PendingSignal]])
         self.lanes = {key: deque(lane) for key, lane in lanes.items()}
         self.strangers = state["strangers"]
+        self.latest = self.clients.get(state.get("latest") or "")
         for client in self.clients.values():  # restore the identity of equal objects
             lane = self.lanes.get(client.lane, ())
             client.held = next((w for w in lane if w == client.held), None)
@@ -145,21 +161,35 @@ class ClientInterpreter:
             self.strangers += client is None and event.rule.action is not Action.STATE
             return client
         client_id, group = seen.get("client_id", ""), seen.get("group")
+        if event.rule.after and not client_id:  # the line behind one that names the client
+            return self.latest
         key = seen.get("handle", client_id)
         if group == "null":
             return None
         if client_id and group is not None:
             return self._find_or_create(key, client_id, group, seen.get("instance_id"))
-        if key:  # the missing name is the one that the handle had before
-            return self.clients.get(key)
-        return next(iter(self.clients.values())) if len(self.clients) == 1 else None
+        # the missing name is the one that the handle had before
+        client = self.clients.get(key) if key else self._find_by_group(group)
+        if event.rule.anonymous and (client is None or client.is_anonymous_in(group or "")):
+            name = client_id or seen.get("member_name", "")
+            return self._find_or_create(key or group or "", name, group or self.group, None)
+        return client
+
+    def _find_by_group(self, group: str | None) -> ClientState | None:
+        """Find the only client, or the only one of a group; a file with several is ambiguous."""
+        clients = [
+            client for client in self.clients.values() if group in {None, client.member.group}
+        ]
+        return clients[0] if len(clients) == 1 else None
 
     def _find_or_create(
         self, key: str, client_id: str, group: str, instance_id: str | None
     ) -> ClientState:
         """Find or create the client, and put it last; other names are another client."""
         client = self.clients.pop(key, None)
-        if client is None or not client.is_named(client_id, group, instance_id):
+        if client is not None and client.is_anonymous_in(group):
+            client.name(client_id, instance_id)
+        elif client is None or not client.is_named(client_id, group, instance_id):
             if client is not None and client.held is not None:
                 client.held.ready = True
             settings = self.look_back(Client(client_id, group, instance_id))
@@ -174,9 +204,8 @@ class ClientInterpreter:
                 max_poll_interval_s=settings.max_poll_interval_s,
             )
             thread = streams_thread(client_id)
-            client = ClientState(
-                member=member, lane=client_id if thread is None else thread.instance
-            )
+            lane = client_id or f"group {group}"
+            client = ClientState(member=member, lane=lane if thread is None else thread.instance)
         self.clients[key] = client
         return client
 
@@ -210,10 +239,6 @@ class ClientInterpreter:
     def _end(self, client: ClientState, _event: LogEvent, _at: float) -> list[Signal]:
         return self._release(client)
 
-    def _announce(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        client.announce(event, at)
-        return []
-
     def _settings(self, client: ClientState) -> None:
         """Search for the client's settings again: a client that subscribes may be a new one."""
         member = client.member
@@ -225,6 +250,10 @@ class ClientInterpreter:
                 max_poll_interval_s=found.max_poll_interval_s or known.max_poll_interval_s,
                 session_timeout_s=found.session_timeout_s or known.session_timeout_s,
             )
+
+    def _close(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        """Let a dropped member leave: it has no member id, and sends no LeaveGroup."""
+        return self._pass(client, event, at) if client.dropped and not client.left else []
 
     def _demand(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         held = client.held
@@ -246,13 +275,12 @@ class ClientInterpreter:
     def _pass(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         out = self._release(client) if event.rule.ends_sync else []
         signal = self._signal(client, event, at)
+        causes = client.causes_before(signal)
         waits = client.is_nowhere(event.rule) or client.is_unsure(event.rule)
-        if client.lane not in self.lanes and client.announced is None and not waits:
-            out.append(signal)
-            return out
+        if client.lane not in self.lanes and not waits:
+            return [*out, *causes, signal]
         lane = self._lane(client)
-        if client.announced and signal.status is RebalanceStatus.COORDINATOR_REQUESTED:
-            lane.extend(PendingSignal(signal=cause) for cause in client.explain(signal))
+        lane.extend(PendingSignal(signal=cause) for cause in causes)
         waiting = PendingSignal(signal=signal, ready=not waits)
         lane.append(waiting)
         client.held = waiting if waits else client.held
@@ -277,6 +305,7 @@ class ClientInterpreter:
 
     def _signal(self, client: ClientState, event: LogEvent, at: float) -> Signal:
         rule, layer = event.rule, None
+        client.is_reported = True
         is_layers = rule.action is Action.STREAMS
         if is_layers or (rule.schedules and _is_scheduled(event)):
             layer = _follow_up(event, at)
@@ -294,9 +323,9 @@ class ClientInterpreter:
     _DOES: ClassVar[dict[Action, Callable[..., list[Signal]]]] = {
         Action.SYNC: _hold,
         Action.ASSIGNED: _end,
+        Action.CLOSE: _close,
         Action.FOLLOW_UP: _demand,
         Action.STREAMS: _demand,
-        Action.ANNOUNCE: _announce,
         **dict.fromkeys(
             (
                 Action.RAISE,

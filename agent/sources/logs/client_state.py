@@ -12,10 +12,19 @@ from msgspec.structs import replace
 
 from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
 from metrics.model.partitions import is_partition
-from metrics.model.signals import Member, Signal, streams_thread
+from metrics.model.signals import Member, Signal, SignalKind, streams_thread
 from metrics.model.status import RebalanceStatus
 
-_IN_EVERY_PROTOCOL = {Action.IDENTIFY, Action.STATE, Action.ASSIGNED, Action.IGNORE}
+_IN_EVERY_PROTOCOL = {
+    Action.IDENTIFY,
+    Action.STATE,
+    Action.ASSIGNED,
+    Action.IGNORE,
+    Action.ANNOUNCE,
+    Action.CLOSE,
+}
+_DROPS_S = 10.0
+"""Least time between two drops, where max.poll.interval is not known."""
 _ANNOUNCED_S = 15.0
 """Validity of a changed subscription as the cause of a changed assignment: the target is computed
 between two heartbeats, at most group.consumer.max.heartbeat.interval.ms apart."""
@@ -54,8 +63,27 @@ class ClientState:
     partitions: set[str] = field(default_factory=set)
     """Partitions that it reads, as far as its lines show them."""
     left: bool = False
+    has_joined: bool = False
+    """It is in the group since its last join as a new member."""
     dropped: bool = False
     """The poll interval expired and no join has followed: the next leave belongs to the drop."""
+    dropped_at: float = 0.0
+    dropped_by: str | None = None
+    """The rule that reported the drop."""
+    returned: bool = False
+    """The drop is a second one, so the member was back: lines of its return are not logged."""
+    last_rule: str = ""
+    is_reported: bool = False
+    """A signal has carried its names."""
+
+    def is_anonymous_in(self, group: str) -> bool:
+        """Return whether the log has not named this client, which is the group's."""
+        return not self.member.client_id and self.member.group == group
+
+    def name(self, client_id: str, instance_id: str | None) -> None:
+        """Name a client, unless signals have reported it without a name."""
+        if client_id and not self.is_reported:
+            self.member = replace(self.member, client_id=client_id, group_instance_id=instance_id)
 
     def is_named(self, client_id: str, group: str, instance_id: str | None) -> bool:
         """Return whether this client has these names; another one can have its handle."""
@@ -65,6 +93,27 @@ class ClientState:
             and member.group == group
             and member.group_instance_id == instance_id
         )
+
+    def is_out_of_place(self, event: LogEvent) -> bool:
+        """Return whether another line must stand before the event's; remember its rule."""
+        rule = event.rule
+        is_out_of_place = bool(rule.after) and self.last_rule not in rule.after
+        self.last_rule = "" if is_out_of_place else rule.name
+        return is_out_of_place
+
+    def is_repeated_drop(self, event: LogEvent, at: float) -> bool:
+        """Return whether the event repeats the drop before it; a later one is another drop.
+
+        Nobody is dropped twice without a return in between, even if no line shows it.
+        """
+        if event.rule.status is not RebalanceStatus.DROPPED_GROUP:
+            return False
+        is_second = self.dropped and self.dropped_by == event.rule.name
+        is_repeated = is_second and at < self.dropped_at + _DROPS_S
+        self.returned = is_second and not is_repeated
+        if not is_second or self.returned:
+            self.dropped_at = at
+        return is_repeated
 
     def is_outdated(self, event: LogEvent) -> bool:
         """Return whether the event is a late report that proves nothing."""
@@ -114,6 +163,9 @@ class ClientState:
         generation = event.captures.get("generation")
         if generation is not None:
             self.generation = int(generation)
+            # in the classic protocol it is in the group with the sync, not with the join
+            is_join = rule.action is Action.IDENTIFY and rule.group_type == CLASSIC
+            self.has_joined = self.has_joined or not is_join
         if rule.assigns:
             self.assignment = event.captures["assignment"]
         if rule.parts:
@@ -125,28 +177,56 @@ class ClientState:
         self.partitions -= _names(event.captures.get("revoked"))
         return tuple(sorted(self.partitions))
 
-    def announce(self, event: LogEvent, at: float) -> None:
-        """Keep a cause until the assignment changes."""
-        reason = event.captures.get("reason")
-        if reason != self.subscription:
-            self.announced = Announced(status=event.rule.status, at=at, reason=reason)
-        self.subscription = reason
+    def announce(self, event: LogEvent, at: float, *, is_valid: bool) -> None:
+        """Keep a cause until the next join or changed assignment, if ``is_valid``."""
+        status, reason = event.rule.status, event.captures.get("reason")
+        is_subscription = status is RebalanceStatus.SUBSCRIPTION_CHANGED
+        if is_valid and not (is_subscription and reason == self.subscription):
+            self.announced = Announced(status=status, at=at, reason=reason)
+        if is_subscription:
+            self.subscription = reason
 
-    def explain(self, change: Signal) -> list[Signal]:
-        """Return, once, the cause that announced a changed assignment, at the change's time."""
-        announced, self.announced = self.announced, None
-        if announced is None or change.at - announced.at > _ANNOUNCED_S:
-            return []
-        return [msgspec.structs.replace(change, status=announced.status, reason=announced.reason)]
+    def causes_before(self, signal: Signal) -> list[Signal]:
+        """Return the causes that this signal implies, at its time: announced ones, a return."""
+        causes = []
+        if self.returned:
+            self.returned = False
+            none = RebalanceStatus.NONE
+            causes.append(
+                msgspec.structs.replace(signal, kind=SignalKind.SYNC, status=none, reason=None)
+            )
+        if self.announced is not None and self._shows_announced(signal):
+            announced, self.announced = self.announced, None
+            if signal.at - announced.at <= _ANNOUNCED_S:
+                cause = {"status": announced.status, "reason": announced.reason}
+                causes.append(msgspec.structs.replace(signal, kind=SignalKind.RAISE, **cause))
+        return causes
+
+    def _shows_announced(self, signal: Signal) -> bool:
+        """Return whether an announced cause has led to this signal.
+
+        In the classic protocol it is the join, unless another cause has led to that; in the new
+        ones it is the changed assignment.
+        """
+        requested = signal.status is RebalanceStatus.COORDINATOR_REQUESTED
+        if self.member.group_type != CLASSIC:
+            return requested
+        if signal.kind is SignalKind.RAISE and not requested:
+            self.announced = None
+        return signal.kind is SignalKind.JOIN
 
     def _learn_membership(self, rule: Rule) -> None:
         if rule.joins or rule.action is Action.LEAVE:
             self.dropped = self.dropped and not rule.joins and not self.left
-            self.left, self.announced = (
-                not rule.joins,
-                None,
-            )  # it belongs to the join
+            if self.left or not rule.joins:  # a new member, or none
+                self.has_joined, self.assignment = False, None
+            self.left = not rule.joins
+            if self.left or self.member.group_type != CLASSIC:
+                self.announced = None  # it belongs to the join
+            if self.left:
+                self.subscription = None
         elif rule.status is RebalanceStatus.DROPPED_GROUP:
+            self.dropped_by = self.dropped_by if self.dropped else rule.name
             self.dropped = True
         elif self.member.group_type != CLASSIC:
             self.left = True  # FATAL is out of the group: closing leaves nothing
@@ -155,9 +235,11 @@ class ClientState:
         """Return whether this is a known member, in the rule's protocol."""
         if rule.action is not Action.LEAVE and (self.left or self.dropped):
             return False
+        if rule.action is Action.ANNOUNCE:
+            return self.has_joined
         classic = self.member.group_type == CLASSIC
         if rule.group_type == CLASSIC:
-            return classic and self.generation is not None
+            return classic and self.has_joined
         return not classic
 
     def _learn_names(self, event: LogEvent, own_cluster: str) -> None:

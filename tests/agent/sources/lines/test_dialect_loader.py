@@ -33,7 +33,10 @@ def found(line: str) -> tuple[str, str]:
 
 WRONG = [
     ([], "d.yaml: found [], wanted a mapping"),
-    (MINIMAL | {"anchr": 1}, "d.yaml: unknown key 'anchr'; known: anchor, anchor_after, beside, "),
+    (
+        MINIMAL | {"anchr": 1},
+        "d.yaml: unknown key 'anchr'; known: anchor, anchor_after, anonymous, ",
+    ),
     ({"dialect": "d", "rules": []}, "d.yaml: missing anchor, family, prefix"),
     (MINIMAL | {"prefix": "("}, "d.yaml: prefix: missing ), unterminated subpattern at position 0"),
     (MINIMAL | {"suffix": "["}, "d.yaml: suffix: unterminated character set at position 0 in '['"),

@@ -278,10 +278,16 @@ class TestNoCause:
 
         assert told(found) == ["leave", "join", "1"]
 
-    def test_a_warning_alone_about_the_poll_timeout_is_nothing_that_could_end(self) -> None:
-        texts = ("consumer poll timeout has expired. x", "Consumer poll timeout has expired. x")
+    def test_warning_alone_about_the_poll_timeout_shows_dropped_group(self) -> None:
+        assert told(signals(says("consumer poll timeout has expired. x"))) == ["5"]
 
-        assert signals(*map(says, texts)) == []
+    def test_next_drop_shows_that_the_member_was_back(self) -> None:
+        drop = [says("consumer poll timeout has expired. x"), *["other lines"] * 15]
+
+        assert told(signals(*drop, *drop, *drop)) == ["5", "sync", "5", "sync", "5"]
+
+    def test_warning_of_the_new_protocol_needs_a_known_member(self) -> None:
+        assert signals(says("Consumer poll timeout has expired. x")) == []
 
     def test_a_static_member_drops_out_without_a_leave(self) -> None:
         expired = says("consumer poll timeout has expired. This means")
@@ -512,6 +518,97 @@ class TestNewProtocols:
             "classic",
             "consumer",
         )
+
+
+class TestAnnounced:
+    """Causes that a line before the join announces."""
+
+    def test_changed_subscription_of_a_member_is_the_cause_of_its_join(self) -> None:
+        found = signals(
+            says("Subscribed to topic(s): a"),
+            says(synced(2)),
+            says(ASSIGNED),
+            says("Subscribed to topic(s): a, b"),
+            says(JOINING),
+        )
+
+        assert told(found) == ["sync", "8", "join"]
+
+    def test_subscription_before_the_join_is_no_cause(self) -> None:
+        assert told(signals(says("Subscribed to topic(s): a"), says(JOINING))) == ["join"]
+
+    def test_printed_cause_precedes_the_announced_one(self) -> None:
+        found = signals(
+            says(synced(2)),
+            says(ASSIGNED),
+            says("Subscribed to topic(s): a, b"),
+            says("Request joining group due to: subscription has changed from x to y"),
+            says(JOINING),
+        )
+
+        assert told(found) == ["sync", "8", "join"]
+
+    def test_updated_configuration_is_the_cause_of_a_workers_join(self) -> None:
+        found = signals(
+            says(synced(2), kind="Worker"),
+            says("Joined group at generation 2 with", kind="Worker"),
+            says("Tasks [a-0, a-1] configs updated", kind="Worker"),
+            says(JOINING, kind="Worker"),
+        )
+
+        assert told(found) == ["sync", "7", "join"]
+
+
+class TestClientsWithoutNames:
+    """Logs that leave out the client's name, or the group's."""
+
+    def test_group_identifies_a_client_of_old_kafka_python(self) -> None:
+        found = signals(
+            "Successfully joined group g with generation 2",
+            "Heartbeat: local member_id was not recognized; this consumer needs to re-join",
+            "Successfully joined group g with generation 4",
+        )
+
+        assert told(found) == ["sync", "3", "sync"]
+        assert {(signal.member.group, signal.member.client_id) for signal in found} == {("g", "")}
+
+    def test_text_of_librdkafka_decides_whatever_stands_before_it(self) -> None:
+        dropped = (
+            "Application maximum poll interval (300000ms) exceeded by 88ms (adjust "
+            "max.poll.interval.ms for long-running message processing): leaving group"
+        )
+        heads = {
+            "WARN librdkafka: librdkafka: MAXPOLL [thrd:main]: ": "",
+            "[client.id:a] [rdk:MAXPOLL] [thrd:main]: ": "a",
+            "Handle: a#consumer-1\tLevel: Warning\tMessage:[thrd:main]: ": "a",
+            "[a#consumer-1][MAXPOLL][4][thrd:main]: ": "a",
+            "%4|1795242824.000|MAXPOLL|a#consumer-1| [thrd:main]: ": "a",
+            "RDKAFKA-4-MAXPOLL: a#consumer-1: ": "a",
+        }
+
+        for head, client_id in heads.items():
+            (found,) = signals(head + dropped)
+            assert (told([found]), found.member.client_id) == (["5"], client_id)
+
+    def test_member_id_names_a_client_that_its_binding_does_not(self) -> None:
+        uuid = "0a1b2c3d-0000-1111-2222-0123456789ab"
+        found = signals(
+            f'[thrd:main]: Group "g": updating member id "" -> "m-{uuid}"',
+            '[thrd:main]: Group "g" heartbeat error response in state up: Broker: Group rebalance '
+            "in progress",
+        )
+
+        assert told(found) == ["1"]
+        assert (found[0].member.client_id, found[0].member.group) == ("m", "g")
+
+    def test_two_groups_without_names_are_not_guessed(self) -> None:
+        found = signals(
+            "Successfully joined group g with generation 2",
+            "Successfully joined group h with generation 2",
+            "Heartbeat: local member_id was not recognized; this consumer needs to re-join",
+        )
+
+        assert told(found) == ["sync", "sync"]
 
 
 class TestPython:

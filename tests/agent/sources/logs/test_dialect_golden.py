@@ -24,6 +24,16 @@ _DIALECTS = choose_dialects("auto")
 _ARRIVAL_AT = 1_900_000_000.0
 _READ_IN_THE_SOURCE_ALONE = {
     ("aiokafka-0.8-0.14", 4),
+    ("java-consumer-0.10-0.11", 1),
+    ("java-consumer-0.10-0.11", 4),
+    ("java-consumer-2.6-failures", 3),
+    ("java-consumer-2.6-failures", 4),
+    ("kafka-connect-2.0-2.6", 3),
+    ("kafka-connect-2.0-2.6", 4),
+    ("kafkajs-1-2", 4),
+    ("ruby-kafka-1", 1),
+    ("ruby-kafka-1", 4),
+    ("ruby-kafka-1", 6),
     ("java-consumer-2.5", 3),  # by a failed join; a heartbeat's is recorded
     ("java-consumer-2.5", 4),
     ("java-consumer-2.6", 3),  # by a SyncGroup; a heartbeat's is recorded
@@ -31,12 +41,25 @@ _READ_IN_THE_SOURCE_ALONE = {
     ("kafka-connect-3.0-4.3", 1),
     ("kafka-connect-3.0-4.3", 4),
     ("kafka-connect-3.0-4.3", 5),
+    ("kafka-connect-3.0-4.3", 7),  # its lines are not kept; a unit test reads them
     ("kafka-connect-3.0-4.3", 9),
     ("kafka-python-2.2-3.0", 4),
     ("kafka-python-2.2-3.0", 9),
     ("kafka-python-2.2-3.0", 10),
 }
 """Codes of rules that no recorded client printed: its injected fault, or its timing, is wanting."""
+
+_NOT_OF_THE_LAB = {
+    "java-client-closed",
+    "java-consumer-0.10-0.11",
+    "java-consumer-2.6-failures",
+    "kafka-connect-2.0-2.6",
+    "kafka-go-0.4",
+    "kafka-python-1.4-2.1",
+    "kafkajs-1-2",
+    "ruby-kafka-1",
+}
+"""Dialects with logs of clients that `make corpus` does not run: the README names the run."""
 
 Row = dict[str, Any]
 
@@ -185,7 +208,8 @@ def test_every_code_of_a_dialect_was_recorded_but_these() -> None:
 def test_every_recording_can_be_made_again() -> None:
     plans = yaml.safe_load(_PLANS.read_text())
 
-    assert set(plans) == {dialect.name for dialect in load_client_dialects()}
+    dialects = {dialect.name for dialect in load_client_dialects()}
+    assert set(plans) == dialects - _NOT_OF_THE_LAB
     scenes = {take.split()[1] for plan in plans.values() for take in plan["takes"]}
     assert scenes == set(SCENES)
 
