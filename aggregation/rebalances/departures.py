@@ -101,7 +101,7 @@ def classify(
 
     ``came`` are the group's arrivals, ``staying`` those who are still there afterwards.
     """
-    if departure.kind not in {DepartureKind.LEFT, DepartureKind.EXPIRED}:
+    if departure.kind is not DepartureKind.LEFT:
         return departure
     mine = workload(departure.member)
     alike = [arrival for arrival in came if workload(arrival.member) == mine]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from aggregation.rebalances.causes import cause_of
-from aggregation.rebalances.segments import MemberRef, Segment, segments
+from aggregation.rebalances.segments import JOINED, MemberRef, Segment, segments
 from metrics.model.sample import Sample, SampleKind, Scope, digest
 from metrics.model.status import RebalanceStatus
 
@@ -214,7 +214,8 @@ _EVENTS = {SampleKind.TRANSITION, SampleKind.SIGNAL, SampleKind.LOST}
 def _by_group(records: Iterable[Sample]) -> dict[GroupRef, list[Sample]]:
     groups: dict[GroupRef, dict[str, Sample]] = defaultdict(dict)
     for record in records:
-        if record.scope in _OF_MEMBERS and record.kind in _EVENTS:
+        is_event = record.kind in _EVENTS or record.field == JOINED
+        if record.scope in _OF_MEMBERS and is_event:
             groups[GroupRef(record.cluster, record.group)].setdefault(record.id, record)
     return {ref: list(found.values()) for ref, found in groups.items()}
 

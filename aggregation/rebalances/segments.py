@@ -16,6 +16,8 @@ from metrics.model.status import RebalanceStatus
 
 DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
+JOINED = "joined"
+"""Field of a change: the member has sent its join for the rebalance that runs."""
 _MOVES = {SampleKind.TRANSITION, SampleKind.LOST}
 
 
