@@ -7,10 +7,8 @@ midnight waits for the next day (`GroupDays`), so a day costs only its own event
 are most of the data and stay outside. They only give each agent's watermark (`agents_last_seen`).
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -20,8 +18,14 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from aggregation.rebalances.grouping import RebalanceSegments
 from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.spark.rollups.clock_offsets import (
+    NO_OFFSETS,
+    Offsets,
+    clock_offsets,
+    span,
+    steady_offsets,
+)
 from aggregation.spark.rollups.daily_rebalances import (
     Carried,
     GroupDays,
@@ -119,7 +123,7 @@ def _explain_all(last_seen: LastSeen, schema: pa.Schema) -> Callable[[pa.Table],
 
     def explain(events: pa.Table) -> pa.Table:
         samples = [sample for day in _by_day(events).values() for sample in day]
-        rows = [row_of(each) for each in explain_records(samples, latest)]
+        rows = rows_of(explain_records(samples, latest))
         return pa.Table.from_pylist(rows, schema=schema)
 
     return explain
@@ -180,9 +184,9 @@ def _explain_days(
         rows: list[dict[str, Any]] = []
         for day in days:
             over = group.day(day, by_day.get(day, ()), told_by_day[day])
-            rows += [row_of(each) | {"batch": day} for each in over]
+            rows += [row | {"batch": day} for row in rows_of(over)]
             rows.append(names | {"batch": day, "carried": group.carried.encode()})
-        rows += [row_of(each) | {"batch": day_after(days[-1])} for each in group.pending]
+        rows += [row | {"batch": day_after(days[-1])} for row in rows_of(group.pending)]
         return pa.Table.from_pylist(rows, schema=schema)
 
     return explain
@@ -197,10 +201,17 @@ def _by_day(events: pa.Table) -> dict[date, list[Sample]]:
     return found
 
 
-def row_of(episode: ExplainedRebalance) -> dict[str, Any]:
+def rows_of(rebalances: Sequence[ExplainedRebalance]) -> list[dict[str, Any]]:
+    """Return explained rebalances as rows; steady clock offsets do not lengthen them."""
+    offsets = steady_offsets(rebalance.round for rebalance in rebalances)
+    return [row_of(rebalance, offsets) for rebalance in rebalances]
+
+
+def row_of(episode: ExplainedRebalance, offsets: Offsets = NO_OFFSETS) -> dict[str, Any]:
     """Return an explained rebalance as a row of `REBALANCES`, without its batch."""
     made, trigger, slow = episode.round, episode.trigger, episode.straggler
-    started_at = datetime.fromtimestamp(made.started_at, UTC)
+    start, end = span(made, offsets)
+    started_at = datetime.fromtimestamp(start, UTC)
     return {
         "day": started_at.date(),
         "cluster": made.ref.cluster,
@@ -209,8 +220,8 @@ def row_of(episode: ExplainedRebalance) -> dict[str, Any]:
         "group_type": made.group_type,
         "id": made.id,
         "started_at": started_at,
-        "ended_at": datetime.fromtimestamp(made.ended_at, UTC),
-        "seconds": round(episode.seconds, 6),
+        "ended_at": datetime.fromtimestamp(end, UTC),
+        "seconds": round(end - start, 6),
         "member_seconds": round(episode.member_seconds, 6),
         "is_open": made.is_open,
         "is_end": episode.is_end,
@@ -233,18 +244,3 @@ def row_of(episode: ExplainedRebalance) -> dict[str, Any]:
         "lag": episode.lag,
         "offsets": [{"agent": agent, "seconds": off} for agent, off in clock_offsets(made).items()],
     }
-
-
-def clock_offsets(made: RebalanceSegments) -> dict[str, float]:
-    """Return each agent's clock offset in seconds, if several agents saw the rebalance.
-
-    The members of a classic group get their assignments at one moment, the last member's join.
-    """
-    ends: dict[str, list[float]] = defaultdict(list)
-    for piece in made.consumers:
-        if piece.generations and made.group_type == "classic" and len(made.generations) == 1:
-            ends[piece.agent].append(piece.ended_at)
-    if len(ends) <= 1:
-        return {}
-    middle = median(at for each in ends.values() for at in each)
-    return {agent: round(median(each) - middle, 6) for agent, each in sorted(ends.items())}

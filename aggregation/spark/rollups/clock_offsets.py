@@ -1,0 +1,62 @@
+"""Clock offsets of agents, and durations without them: pure.
+
+Theory of operation. The members of a classic group get their assignments at one moment, the last
+member's join. So the ends that several agents see show how far their clocks are apart. One late end
+can also be a slow member. An offset is *steady* if most of an agent's rebalances show it. Starts
+and ends of a rebalance are compared after the steady offsets are subtracted.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from aggregation.rebalances.grouping import RebalanceSegments
+
+MIN_REBALANCES = 3
+MIN_OFFSET_S = 1.0
+"""Smaller offsets are those of heartbeats and networks, too."""
+_SPREAD_S = 0.5
+_MOST = 0.75
+"""Share of the rebalances that show an offset within the spread."""
+
+Offsets = Mapping[str, float]
+NO_OFFSETS: Offsets = {}
+
+
+def clock_offsets(rebalance: RebalanceSegments) -> dict[str, float]:
+    """Return each agent's clock offset in seconds, if several agents saw the rebalance."""
+    ends: dict[str, list[float]] = defaultdict(list)
+    is_one = rebalance.group_type == "classic" and len(rebalance.generations) == 1
+    for segment in rebalance.consumers:
+        if segment.generations and is_one:
+            ends[segment.agent].append(segment.ended_at)
+    if len(ends) <= 1:
+        return {}
+    middle = median(at for agent in ends.values() for at in agent)
+    return {agent: round(median(at) - middle, 6) for agent, at in sorted(ends.items())}
+
+
+def steady_offsets(rebalances: Iterable[RebalanceSegments]) -> dict[str, float]:
+    """Return the offsets of agents with a clock that is steadily wrong."""
+    measured: dict[str, list[float]] = defaultdict(list)
+    for rebalance in rebalances:
+        for agent, offset in clock_offsets(rebalance).items():
+            measured[agent].append(offset)
+    steady = {}
+    for agent, offsets in measured.items():
+        middle = median(offsets)
+        near = sum(abs(offset - middle) <= _SPREAD_S for offset in offsets)
+        is_steady = len(offsets) >= MIN_REBALANCES and near >= _MOST * len(offsets)
+        if is_steady and abs(middle) >= MIN_OFFSET_S:
+            steady[agent] = middle
+    return steady
+
+
+def span(rebalance: RebalanceSegments, offsets: Offsets) -> tuple[float, float]:
+    """Return start and end of a rebalance in Unix seconds, without the agents' offsets."""
+    own = rebalance.consumers or rebalance.segments
+    if not any(segment.agent in offsets for segment in own):
+        return rebalance.started_at, rebalance.ended_at
+    started_at = min(s.started_at - offsets.get(s.agent, 0.0) for s in own)
+    ended_at = max(s.ended_at - offsets.get(s.agent, 0.0) for s in own)
+    return started_at, max(started_at, ended_at)
