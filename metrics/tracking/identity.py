@@ -203,10 +203,13 @@ def _is_compatible(consumer: Consumer, signal: Signal) -> bool:
         return _is_other_id_of(known, member, [member.member_id])
     if signal.source is SourceKind.BROKER_LOG and known.client_id != member.client_id:
         return _is_other_id_of(member, known, consumer.member_ids)
-    return (known.client_id, known.group_instance_id) == (
-        member.client_id,
-        member.group_instance_id,
-    )
+    if known.group_instance_id != member.group_instance_id:
+        return False
+    if known.client_id == member.client_id:
+        return True
+    # franz-go's log has no client id: a static member is named by its instance id
+    is_named_by_instance = known.group_instance_id in {known.client_id, member.client_id}
+    return is_named_by_instance and member.member_id in consumer.member_ids
 
 
 def _is_placeholder(consumer: Consumer, signal: Signal) -> bool:

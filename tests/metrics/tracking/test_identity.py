@@ -92,6 +92,19 @@ class TestLink:
 
         assert only(tracker).group_instance_id == "i"
 
+    @pytest.mark.parametrize("wire_first", [False, True])
+    def test_member_id_of_a_static_member_without_a_client_id(
+        self, tracker: Tracker, wire_first: bool
+    ) -> None:
+        """franz-go's log names a static member by its instance id, as its member id begins."""
+        log = called(replace(LOG, client_id="i", group_instance_id="i"), "i-x")
+        wire = called(replace(ADDRESS, group_instance_id="i"), "i-x")
+        signals = [raised(1, 1.0, log), raised(1, 1.1, wire, source=WIRE)]
+
+        run(tracker, *signals[:: -1 if wire_first else 1])
+
+        assert only(tracker).counts.transitions == {1: 1}
+
     def test_cluster_that_is_not_known_yet_may_be_any(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, replace(called(LOG, "x"), cluster="")))
         run(tracker, seen(2.0, called(ADDRESS, "x"), WIRE))
