@@ -52,12 +52,15 @@ class Arrival:
 
 def departures(made: RebalanceSegments, absent: Sequence[MemberRef]) -> list[Departure]:
     """Return who went in a rebalance, by what was seen of it alone."""
-    went = [_exit(made, piece.member, piece.ended_at) for piece in made.consumers if piece.is_exit]
+    went: dict[tuple[MemberRef, DepartureKind], Departure] = {}
+    for piece in sorted((p for p in made.consumers if p.is_exit), key=lambda p: p.ended_at):
+        exit_ = _exit(made, piece.member, piece.ended_at)
+        went.setdefault((exit_.member, exit_.kind), exit_)  # of two agents' reports the first
     expired = [
         Departure(member=member, kind=DepartureKind.EXPIRED, at=made.started_at)
         for member in absent
     ]
-    return [*went, *_unknown(made), *expired]
+    return [*went.values(), *_unknown(made), *expired]
 
 
 def _exit(made: RebalanceSegments, member: MemberRef, at: float) -> Departure:
@@ -72,10 +75,10 @@ def _unknown(made: RebalanceSegments) -> list[Departure]:
     found: dict[MemberRef, Departure] = {}
     for piece in made.consumers:
         for step in piece.steps:
-            if step.code is RebalanceStatus.UNKNOWN_MEMBER and step.member not in found:
+            if step.code is RebalanceStatus.UNKNOWN_MEMBER and piece.member not in found:
                 note = removal_of(made, step.member)
-                found[step.member] = Departure(
-                    member=step.member,
+                found[piece.member] = Departure(
+                    member=piece.member,
                     kind=DepartureKind.EXPIRED if note is None else DepartureKind.REMOVED,
                     at=step.at if note is None else note.at,
                     reason=step.reason if note is None else note.reason,

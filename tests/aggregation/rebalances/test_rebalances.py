@@ -263,6 +263,22 @@ class TestTogether:
         assert story(found) == [(Certainty.SEEN, "a", Status.NEW_MEMBER)]
         assert {piece.member.client_id for piece in found[0].round.segments} == {"a", "b"}
 
+    @pytest.mark.parametrize("kind", ["left", "expired"])
+    def test_departure_that_two_agents_saw_is_one(self, kind: str) -> None:
+        """The proxy knows the member by its member id, and shows the peer's address as host."""
+        if kind == "left":
+            signals = [left(100.0, B), *round_of(2, 100.2, A, C)]
+        else:
+            signals = round_of(2, 100.0, A, B, C, causes={"b": (3, "unknown member id")})
+        here = [replace(r, member_id=f"{r.client_id}-id") for r in records(*START, *signals)]
+        there = [
+            replace(r, id=f"proxy-{r.id}", agent="proxy", host="10.0.0.7", episode=f"p{r.episode}")
+            for r in here
+            if r.client_id == "b" and r.ts > here[0].ts
+        ]
+        found = explain_rebalances([*here, *there])
+        assert [(d.member.client_id, d.kind) for e in found for d in e.departures] == [("b", kind)]
+
     def test_member_that_two_agents_saw_is_one(self) -> None:
         here = replace(A, member_id="a-1")
         there = replace(here, host="10.0.0.7", origin="wire")
