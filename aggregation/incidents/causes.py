@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.rebalances import ExplainedRebalance
-from aggregation.rebalances.root_cause import ADMIN_SOURCES, Certainty
+from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import DROPPED_GROUP, MemberRef, Segment, Step
 from metrics.model.sample import Outcome, Scope
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import ADMIN_SOURCES
 
 _KINDS = {
     RebalanceStatus.NEW_MEMBER: IncidentKind.MEMBER_JOINED,

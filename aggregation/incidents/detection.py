@@ -25,8 +25,8 @@ from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import Outcome
-from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import BROKER_SOURCES
 
 RESTART_S = 600.0
 """A successor that comes this soon makes a departure a restart; so it links rollouts and loops."""
@@ -452,7 +452,7 @@ def _replaced(cause: Cause) -> MemberDeparture:
 
 
 def _departure(departure: Departure, *, is_absent: bool) -> MemberDeparture:
-    by_broker = departure.source == SourceKind.BROKER_LOG
+    by_broker = departure.source in BROKER_SOURCES
     return MemberDeparture(
         member=departure.member,
         how=_MODES[departure.kind],

@@ -17,15 +17,13 @@ from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDepar
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
-from metrics.model.signals import SourceKind
+from metrics.tracking.source_traits import BROKER_SOURCES
 
 QUIET_S = 600.0
 RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
 _FENCED = re.compile(r"(?i)fenced|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still)")
 _ERROR = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b|\((\w+)Exception\)")
-_BY_BROKER = {SourceKind.BROKER_LOG.value}
-"""Its failures are members that it has removed."""
 
 
 class Refusal(NamedTuple):
@@ -65,7 +63,8 @@ def find_refusals(records: Iterable[Sample], now: float) -> dict[GroupRef, list[
 
 def _is_refusal(record: Sample) -> bool:
     is_event = record.kind in {SampleKind.TRANSITION, SampleKind.SIGNAL}
-    failed = record.outcome is Outcome.FAILED and record.source not in _BY_BROKER
+    is_removal = record.source in BROKER_SOURCES
+    failed = record.outcome is Outcome.FAILED and not is_removal
     return is_event and failed and bool(record.reason)
 
 

@@ -16,17 +16,13 @@ from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
 from aggregation.rebalances.segments import MemberRef, Segment, Step
 from metrics.model.sample import Scope
-from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import ADMIN_SOURCES, GAP_SOURCES
 
 EXPIRY_WAIT_S = 5.0
 """A rebalance that took longer may itself have waited for a member that then expired."""
 MIN_WAIT_S = 1.0
 """Less is the heartbeats' own jitter: nobody is called slow for it."""
-
-
-ADMIN_SOURCES = {SourceKind.WIRE, SourceKind.BROKER_LOG}
-"""Sources that see an admin remove a member; its reason is in the admin's words."""
 
 
 class Certainty(StrEnum):
@@ -151,7 +147,7 @@ def straggler(made: RebalanceSegments, absent: Collection[MemberRef]) -> Straggl
 
 def _suspected(made: RebalanceSegments) -> Straggler | None:
     """Return a client whose statistics had a hole while its group rebalanced: it did not poll."""
-    silent = [note for p in made.segments for note in p.notes if note.source == SourceKind.STATS]
+    silent = [note for p in made.segments for note in p.notes if note.source in GAP_SOURCES]
     return Straggler(silent[0].member, made.ended_at - made.started_at) if silent else None
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
-from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import BROKER_SOURCES
 
 DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
@@ -91,7 +91,7 @@ class Segment:
     @property
     def is_refused(self) -> bool:
         """Whether the coordinator refused its join: no one else has to rebalance for it."""
-        by_broker = self.source == SourceKind.BROKER_LOG  # there it is a member that was removed
+        by_broker = self.source in BROKER_SOURCES  # there it is a member that was removed
         return self.outcome is Outcome.FAILED and not by_broker
 
 

@@ -72,7 +72,7 @@ class SourceStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputStats:
-    """What one sink says of itself."""
+    """One output's own counts."""
 
     name: str
     written: int

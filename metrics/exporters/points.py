@@ -95,7 +95,7 @@ def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> li
 def printable(text: str) -> str:
     """Escape characters that are invisible or change the direction of text.
 
-    Other programs display what Prometheus stores, and UTF-8 cannot encode a lone surrogate.
+    Other programs display the labels, and UTF-8 cannot encode a lone surrogate.
     """
     if text.isprintable():
         return text

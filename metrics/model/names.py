@@ -16,6 +16,6 @@ def clip_name(text: str) -> str:
     """Return a name of at most 255 characters; a shorter one is returned as it is."""
     if len(text) <= NAME_MAX_CHARS:
         return text
-    # a name from a log may hold lone surrogates, which UTF-8 has no bytes for
+    # a name may hold lone surrogates: UTF-8 has no bytes for them
     whole = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARS]
     return text[: NAME_MAX_CHARS - _DIGEST_CHARS - len(_MARK)] + _MARK + whole

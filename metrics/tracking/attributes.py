@@ -8,12 +8,12 @@ from metrics.model.partitions import format_partitions, is_partition
 from metrics.model.sample import Sample, format_time
 from metrics.model.signals import Signal
 from metrics.model.status import RebalanceStatus
-from metrics.tracking.consumer import PRIORITY
+from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import Track
 
 
 def record_attributes(track: Track, signal: Signal) -> list[Sample]:
-    """Return the changes that a signal shows of its member."""
+    """Return the changes of a member's attributes that a signal reports."""
     out = [] if signal.assigned is None else _record_partitions(track, signal, signal.assigned)
     if signal.joins and track.status is not RebalanceStatus.NONE:
         track.joined_at = signal.at
@@ -31,7 +31,7 @@ def record_attributes(track: Track, signal: Signal) -> list[Sample]:
 
 def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) -> list[Sample]:
     by = track.assigned_by
-    if by is not None and PRIORITY.index(by) < PRIORITY.index(signal.source):
+    if by is not None and TRAITS[by].priority < TRAITS[signal.source].priority:
         return []
     track.assigned_by = signal.source
     now = tuple(sorted(filter(is_partition, assigned)))

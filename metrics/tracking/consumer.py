@@ -1,7 +1,7 @@
-"""One consumer: its status, its streams layer, and the sources that tell of it.
+"""One consumer: its status, its Streams follow-up, and the views of its sources.
 
-A member may be seen by several sources at once (its log, the wire). Each of them is a *voice*; the
-labels come from one of them, whoever spoke last, so that series do not change to and fro.
+Several sources may report one member (its log, the wire). Each has a `MemberView`. The labels come
+from the view with the best priority, not from the latest, so that series keep their labels.
 """
 
 import msgspec
@@ -10,24 +10,19 @@ from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKi
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import stale_at
 from metrics.tracking.duplicates import Observation
+from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import Track
 
 NONE = RebalanceStatus.NONE
 
-PRIORITY = (
-    SourceKind.LOGS,  # the client's own words, in full
-    SourceKind.HTTP,
-    SourceKind.STATS,
-    SourceKind.WIRE,  # its words in short, or the coordinator's error
-    SourceKind.BROKER_LOG,
-    SourceKind.ADMIN,
-)
-"""Who knows a member best: whose labels and reasons win, and for whom an unclear leave waits."""
-
+NEUTRAL_KINDS = {SignalKind.SEEN, SignalKind.NOTE}
+"""Kinds without effect on the status: they begin, confirm and end nothing, and are never late."""
+PENDING_MAX = 100
+"""Signals of one member that wait; one more applies them all."""
 _VIEWS = 4
-"""Sources remembered of one member; the one that has gone, or came first, makes room."""
+"""Views kept of one member; a detached one makes room first, then the oldest."""
 _IDS = 4
-"""Member ids remembered of one member: a log that is behind still tells an older one."""
+"""Member ids kept of one member: a log that is behind still reports an older one."""
 _FILLED = (
     "cluster",
     "host",
@@ -39,27 +34,30 @@ _FILLED = (
     "max_poll_interval_s",
     "protocol_type",
 )
-"""What another voice may add where the best one does not know it."""
+"""Fields that other views fill where the best one has no value."""
 
 
 class StreamsFollowUp(msgspec.Struct, kw_only=True):
-    """What a thread's last assignment demands of its instance. Instants are Unix seconds."""
+    """The follow-up that a thread's last assignment requires of its instance (10 to 13).
+
+    Instants are Unix seconds.
+    """
 
     status: RebalanceStatus = NONE
     due_at: float | None = None
 
     def raise_to(self, follow_up: FollowUp) -> None:
-        """Take a follow-up; only upward."""
+        """Add a follow-up; the status moves only upward."""
         self.status = max(self.status, follow_up.status)
         if follow_up.due_at is not None:
             self.due_at = follow_up.due_at
 
     def clear(self) -> None:
-        """Hold nothing: the assignment demanded no immediate follow-up."""
+        """Reset to none: the assignment requires no immediate follow-up."""
         self.status, self.due_at = NONE, None
 
     def stale_at(self, confirmed_at: float, stale_after_s: float) -> float | None:
-        """Return when the demand is lost if nothing confirms it."""
+        """Return the time when an unconfirmed follow-up is lost."""
         return stale_at(self.status, confirmed_at, self.due_at, stale_after_s)
 
 
@@ -68,29 +66,30 @@ class MemberView(
     kw_only=True,
     rename={"has_member_id": "named", "reports_ends": "ends", "is_rebalancing": "under_way"},
 ):
-    """One source of a member, and the member as it tells it."""
+    """One source's view of a member. ``rename`` has the checkpoint's keys."""
 
     source: SourceKind
     member: Member
     attached: bool = True
+    """The source is alive: its file exists, its connection is open."""
     has_member_id: bool = False
-    """It has told a member id: that it speaks of this member is sure."""
+    """It has reported a member id: it certainly reports this member."""
     reports_ends: bool = False
-    """It has told the end of a round: not every client's log can."""
+    """It has reported the end of a rebalance: some clients' logs have no such line."""
     is_rebalancing: bool = False
-    """It has told of a round that it has not ended yet."""
+    """It has reported a rebalance without its end so far."""
 
     @property
     def priority(self) -> int:
-        """Its place in `RANK`."""
-        return PRIORITY.index(self.source)
+        """The priority of its source; the lowest wins."""
+        return TRAITS[self.source].priority
 
     def is_source_of(self, signal: Signal) -> bool:
-        """Tell whether a signal is this voice's."""
+        """Return True if a signal comes from this source and origin."""
         return self.source is signal.source and self.member.origin == signal.member.origin
 
     def record_progress(self, signal: Signal) -> None:
-        """Take how far it is in its round."""
+        """Record the source's own position in the rebalance."""
         begins = signal.kind in {SignalKind.RAISE, SignalKind.JOIN}
         self.is_rebalancing = begins or signal.follow_up is not None
         self.reports_ends = self.reports_ends or signal.kind is SignalKind.SYNC
@@ -108,78 +107,101 @@ class Consumer(
         "pending_until": "awaited_until",
     },
 ):
-    """One consumer: its own track, and the streams layer that its assignment sets."""
+    """One consumer: its own track, and the follow-up of its assignment.
+
+    ``rename`` has the checkpoint's keys.
+    """
 
     track: Track
     streams_follow_up: StreamsFollowUp = msgspec.field(default_factory=StreamsFollowUp)
     joining: bool = False
-    """A join was sent at status 0 and nothing has told why."""
+    """A join at status 0 without a reported cause."""
     instance: tuple[str, ...] | None = None
-    """The key of the Streams instance that it is a thread of."""
+    """The key of its Streams instance; None for a plain consumer."""
     views: list[MemberView] = msgspec.field(default_factory=list)
     member_ids: list[str] = msgspec.field(default_factory=list)
-    """The member ids that it had, the newest last."""
+    """Its member ids, the newest last."""
     observations: list[Observation] = msgspec.field(default_factory=list)
-    """What was told lately: each is told once by every voice."""
+    """Recent observations: each source reports each of them once."""
     pending: list[Signal] = msgspec.field(default_factory=list)
-    """A leave or an end that is not clear, and what its voice has told since."""
+    """An ambiguous leave or end, and the later signals of its source."""
     pending_until: float | None = None
-    """Till when all that brokers tell of a new member waits for its own words."""
+    """Time until which all reports of brokers wait for the member's own source."""
 
     @property
     def is_attached(self) -> bool:
-        """One of its sources lives; else it stays only until its status has ended or is lost."""
-        return any(voice.attached for voice in self.views)
+        """One of its sources is alive; else it stays only until its status ends or is lost."""
+        return any(view.attached for view in self.views)
 
     @property
     def is_broker_only(self) -> bool:
-        """No other source tells of it; brokers may call it by another of its ids."""
-        return all(voice.source is SourceKind.BROKER_LOG for voice in self.views)
+        """Only brokers report it; they may call it by another of its ids."""
+        return all(TRAITS[view.source].is_broker for view in self.views)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Only brokers report it, and its own source may still report the same."""
+        if self.pending_until is None:
+            return False
+        return len(self.pending) < PENDING_MAX and self.is_broker_only
 
     def view_of(self, signal: Signal) -> MemberView | None:
-        """Return the voice that a signal is of, if it was heard before."""
-        return next((voice for voice in self.views if voice.is_source_of(signal)), None)
+        """Return the view of a signal's source and origin; None for a new one."""
+        for view in self.views:  # a generator costs as much as all else here
+            if view.is_source_of(signal):
+                return view
+        return None
+
+    def has_better_source(self, signal: Signal) -> bool:
+        """Return True if an attached source knows the member better than the signal's source."""
+        priority = TRAITS[signal.source].priority
+        return any(view.attached and view.priority < priority for view in self.views)
 
     def record_view(self, signal: Signal) -> None:
-        """Take who speaks, and as whom."""
-        voice, member = self.view_of(signal), signal.member
-        if voice is None:
-            voice = MemberView(source=signal.source, member=member)
-            self._add(voice)
-        voice.member, voice.attached = member, True
+        """Update the view of a signal's source, and the member ids."""
+        view, member = self.view_of(signal), signal.member
+        if view is None:
+            view = MemberView(source=signal.source, member=member)
+            self._add(view)
+        view.member, view.attached = member, True
         if member.member_id:
-            voice.has_member_id = True
+            view.has_member_id = True
             if member.member_id not in self.member_ids:
                 self.member_ids = [*self.member_ids[1 - _IDS :], member.member_id]
         self.track.member = self.merge_views()
 
     def record_progress(self, signal: Signal) -> None:
-        """Take how far the voice of a signal is in its round."""
-        for voice in self.views:
-            if voice.is_source_of(signal):
-                voice.record_progress(signal)
+        """Record the position of a signal's source in the rebalance."""
+        if signal.kind in NEUTRAL_KINDS:
+            return
+        for view in self.views:  # after a merge of two entries there may be two
+            if view.is_source_of(signal):
+                view.record_progress(signal)
 
     def absorb(self, other: "Consumer") -> None:
-        """Take the voices of a member that turned out to be this one."""
-        for voice in other.views:
-            self._add(voice)
+        """Add the views of a consumer that is the same member."""
+        for view in other.views:
+            self._add(view)
         self.member_ids = [*dict.fromkeys(other.member_ids + self.member_ids)][-_IDS:]
         self.pending += other.pending
 
-    def _add(self, voice: MemberView) -> None:
-        self.views.append(voice)
+    def _add(self, view: MemberView) -> None:
+        self.views.append(view)
         if len(self.views) > _VIEWS:
-            gone = next((each for each in self.views if not each.attached), self.views[0])
-            self.views.remove(gone)
+            dropped = next((v for v in self.views if not v.attached), self.views[0])
+            self.views.remove(dropped)
 
     def merge_views(self) -> Member:
-        """Return the member as its best voice tells it, with what the others know beyond that."""
-        best, *others = sorted(self.views, key=lambda voice: voice.priority)
+        """Return the member of the best view, with the values that only other views have."""
+        best, *others = sorted(self.views, key=lambda view: view.priority)
         if not others:
             return best.member
-        changes: dict[str, object] = {"member_id": self.member_ids[-1] if self.member_ids else None}
+        changes: dict[str, object] = {
+            "member_id": self.member_ids[-1] if self.member_ids else None,
+        }
         for name in _FILLED:
-            if not getattr(best.member, name):
-                told = (getattr(voice.member, name) for voice in others)
-                changes[name] = next(filter(None, told), getattr(best.member, name))
+            own = getattr(best.member, name)
+            if not own:
+                values = (getattr(view.member, name) for view in others)
+                changes[name] = next(filter(None, values), own)
         return msgspec.structs.replace(best.member, **changes)

@@ -1,4 +1,4 @@
-"""What is kept per group when its members are gone: that it exists, and its episodes' durations."""
+"""Groups and the durations of their members' episodes; they stay when the members are gone."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -17,16 +17,16 @@ class GroupEntry:
 
 
 class GroupDurations:
-    """Groups in the order in which they were last seen; the oldest goes when there are too many."""
+    """Groups in the order of their last signal; the oldest makes room when there are too many."""
 
     def __init__(self, limit: int, entries: list[GroupEntry], counts: Counter[str]) -> None:
-        """``counts`` is the tracker's: what goes is counted there as ``groups_evicted``."""
+        """Start from ``entries``; ``counts`` is the tracker's and counts ``groups_evicted``."""
         self._limit = limit
         self._entries = {entry.key: entry for entry in entries}
         self._counts = counts
 
     def touch(self, key: GroupKey) -> GroupEntry:
-        """Return the group's entry, made if need be, and mark it as the newest."""
+        """Return the group's entry, new if need be, and mark it as the newest."""
         entry = self._entries.pop(key, None) or GroupEntry(key)
         self._entries[key] = entry
         while len(self._entries) > self._limit:
@@ -43,9 +43,9 @@ class GroupDurations:
 
     @property
     def entries(self) -> list[GroupEntry]:
-        """All entries, the longest unseen first."""
+        """All entries, the oldest last signal first."""
         return list(self._entries.values())
 
     def durations(self) -> dict[GroupKey, Durations]:
-        """Return the histograms as exporters read them."""
+        """Return the histograms for exporters."""
         return {key: Durations(tuple(e.buckets), e.sum_s) for key, e in self._entries.items()}

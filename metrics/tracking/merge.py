@@ -1,63 +1,49 @@
-"""Several sources of one member: what another one has told already, what came late, what waits.
+"""Effect of signals on a member that several sources report.
 
-Theory of operation. Whoever tells an event first moves the status; another source's telling of it
-only confirms, and brings better words where there were none. A cause that only the slower source
-saw cannot be put into a round that is over: it becomes an episode of its own where nothing has
-moved since, else it is recorded as a ``signal``; so is what an assignment demands, once who told
-its round's end has told the next cause: a client may reject an assignment. A leave without a reason
-may be a drop (5), which the wire does not tell from a close: while a source that knows better
-lives, it waits for that one. So does a broker's end of a round, whose assignment may demand the
-next one (10): while the member tells of that round itself, its own end is the end. What a broker
-tells of a new member waits too, where clients are heard: a client's new log is found some seconds
-after the broker's line.
+`metrics.tracking.verdicts` decides, this module acts. The first report of an event moves the
+status; another source's report of it only confirms, and brings a better reason where there was
+none.
+
+A cause that only the slower source reports cannot join a rebalance that is over. It becomes an
+episode of its own where nothing has moved since, else a ``signal``. So does the follow-up of an
+assignment once the next cause has been reported: a client may reject an assignment.
 """
 
 from collections import Counter
+from typing import assert_never
 
 from metrics.model.sample import Sample
-from metrics.model.signals import Signal, SignalKind, SourceKind
+from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
-from metrics.tracking.consumer import PRIORITY, Consumer, MemberView, StreamsFollowUp
+from metrics.tracking.consumer import NEUTRAL_KINDS, PENDING_MAX, Consumer, StreamsFollowUp
 from metrics.tracking.duplicates import (
     DROPPED,
     FOLLOW_UPS,
     LEFT,
     RAISES,
-    SAME_EVENT_S,
     Observation,
-    clock_slack_s,
+    find_duplicate,
     has_later_cause,
     match_observation,
     remember,
-    reporter_name,
     split_signal,
 )
 from metrics.tracking.group_durations import GroupDurations
-from metrics.tracking.ordering import (
-    SHOWS_FOLLOW_UPS,
-    ends_of_others,
-    ends_own,
-    is_for_departed_member,
-    is_late,
-    is_of_ended_round,
-)
+from metrics.tracking.ordering import earliest_at, outstanding_ends
+from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.streams_instances import StreamsInstances
 from metrics.tracking.transitions import Transitions
+from metrics.tracking.verdicts import PENDING_S, Decision, Verdict, judge
 
 NONE = RebalanceStatus.NONE
 
-NEUTRAL_KINDS = {SignalKind.SEEN, SignalKind.NOTE}
-"""Say nothing of the member's status: they undo, confirm and begin nothing, and are never late."""
-PENDING_S = 5.0
-"""How long an unclear leave or end waits: a log is read within a second, but some come late."""
 PLACEHOLDER_S = 8.0
-"""How long a broker's new member waits for its own words: a new log is found within 5 s."""
-_PENDING = 100
-"""What one voice may tell behind an unclear leave or end until that is taken as it is."""
+"""Time that a broker's new member waits for its own source: a new log is found within 5 s."""
+_RELEASED = frozenset({Verdict.HOLD, Verdict.RELEASE})
 
 
 class SourceMerger:
-    """Between the signals of all sources and the moves of a member."""
+    """The signals of all sources become the moves of a member."""
 
     def __init__(
         self,
@@ -69,167 +55,182 @@ class SourceMerger:
         self._transitions, self._instances = transitions, instances
         self._durations, self._counts = durations, counts
 
-    def take(self, consumer: Consumer, signal: Signal) -> list[Sample]:
-        """Take a signal of whichever source, and return what it changed."""
-        if consumer.pending_until is not None:
-            if consumer.is_broker_only and len(consumer.pending) < _PENDING:
-                consumer.pending.append(signal)
-                return []
+    def apply(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        """Apply a signal of any source and return the samples."""
+        if not consumer.is_awaited:
             consumer.pending_until = None
-        if signal.kind in NEUTRAL_KINDS:
-            return self._do(consumer, signal)
-        if _is_removal(signal) and _is_known_better(consumer, signal):
-            return []
-        consumer.record_progress(signal)
-        out = self.release(consumer) if _has_passed(consumer, signal) else []
-        if _waits(consumer, signal):
-            consumer.pending.append(signal)
-        else:
-            out += self._take(consumer, signal)
-        if consumer.pending and (
-            len(consumer.pending) > _PENDING or _is_told(consumer, consumer.pending[0])
-        ):
+            consumer.record_progress(signal)
+        out = self._act(consumer, signal, judge(consumer, signal, TRAITS[signal.source]))
+        if signal.kind not in NEUTRAL_KINDS and self._is_pending_decided(consumer):
             out += self.release(consumer)
         return out
 
     def release(self, consumer: Consumer) -> list[Sample]:
-        """Take an unclear leave or end as it is, and what waits behind it."""
+        """Apply the first pending signal as it is, then judge the others again."""
         (first, *behind), consumer.pending, consumer.pending_until = consumer.pending, [], None
-        out = (
-            self._do(consumer, first)
-            if first.kind in NEUTRAL_KINDS
-            else self._take(consumer, first)
-        )
+        out = self._judge_released(consumer, first)
         for signal in behind:
-            out += self.take(consumer, signal)
+            out += self.apply(consumer, signal)
         return out
 
     def release_due(self, consumer: Consumer, now: float) -> list[Sample]:
-        """Take what has waited long enough."""
+        """Apply pending signals that have waited long enough."""
         out: list[Sample] = []
-        while (
-            consumer.pending
-            and (consumer.pending_until or consumer.pending[0].at + PENDING_S) <= now
-        ):
+        while consumer.pending:
+            due_at = consumer.pending_until or consumer.pending[0].at + PENDING_S
+            if due_at > now:
+                break
             out += self.release(consumer)
         return out
 
-    def _take(self, consumer: Consumer, signal: Signal) -> list[Sample]:
-        told = split_signal(signal)
-        claimed = (
-            [match_observation(consumer.observations, fact) for fact in told]
-            if len(consumer.views) > 1
-            else []
+    def _judge_released(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        decision = judge(consumer, signal, TRAITS[signal.source], passed_over=_RELEASED)
+        return self._act(consumer, signal, decision)
+
+    def _is_pending_decided(self, consumer: Consumer) -> bool:
+        """Return True if another source has reported the first pending signal, or it must go."""
+        if consumer.is_awaited or not consumer.pending:
+            return False
+        event = split_signal(consumer.pending[0])[:1]
+        return len(consumer.pending) > PENDING_MAX or any(
+            find_duplicate(consumer.observations, o) is not None for o in event
         )
-        if not claimed or claimed[0] is None or ends_own(consumer.track, signal, claimed[0]):
-            return self._take_news(consumer, signal, told)
-        out = self._confirm_duplicate(consumer, signal, told[0], claimed[0])
-        new = {fact.name for fact, echo in zip(told, claimed, strict=True) if echo is None}
-        rest = _rest(signal, new)
-        if rest is None:
-            return out
-        is_end = signal.kind is SignalKind.SYNC
-        if is_end and has_later_cause(
-            consumer.observations, claimed[0]
-        ):  # it may have rejected the assignment
-            return out + self._note_follow_ups(consumer, rest)
-        return out + self._take_news(consumer, rest, split_signal(rest))
 
-    def _take_news(
-        self, consumer: Consumer, signal: Signal, told: list[Observation]
+    def _act(  # noqa: C901, PLR0911 - one case a verdict
+        self, consumer: Consumer, signal: Signal, decision: Decision
     ) -> list[Sample]:
-        if is_late(consumer, signal):
+        """Carry out a verdict: the one place for it."""
+        if decision.is_late:
             self._counts["late"] += 1
-            return self._take_late(consumer, signal, told)
-        if is_of_ended_round(consumer, signal):
-            self._counts["late"] += 1
-            return [self._transitions.note(consumer.track, signal.status, signal.at, signal.reason)]
-        if is_for_departed_member(consumer.track, signal):
-            return [self._transitions.note(consumer.track, signal.status, signal.at, signal.reason)]
-        if _is_broker_s_end(signal) and _ends_by_itself(consumer):
-            consumer.track.confirmed_at = max(consumer.track.confirmed_at, signal.at)
-            return []
-        remember(consumer.observations, told)
-        return self._do(consumer, signal)
+        match decision.verdict:
+            case Verdict.HOLD:
+                consumer.pending.append(signal)
+                return []
+            case Verdict.RELEASE:
+                out = self.release(consumer)
+                again = judge(
+                    consumer, signal, TRAITS[signal.source], passed_over={Verdict.RELEASE}
+                )
+                return out + self._act(consumer, signal, again)
+            case Verdict.CONFIRM:
+                return self._confirm(consumer, signal)
+            case Verdict.APPLY:
+                self._observe(consumer, signal, decision)
+                return self._move(consumer, signal)
+            case Verdict.BACKFILL:
+                ends = outstanding_ends(consumer, signal)
+                self._observe(consumer, signal, decision)
+                return self._backfill(consumer, signal, min(ends, key=lambda end: end.at))
+            case Verdict.NOTE:
+                self._observe(consumer, signal, decision)
+                return [self._note(consumer, signal)]
+            case Verdict.REFRESH:
+                self._observe(consumer, signal, decision)
+                consumer.track.confirm(signal.at)
+                return []
+            case Verdict.IGNORE:
+                if decision.is_late:
+                    self._observe(consumer, signal, decision)
+                return []
+            case _:
+                assert_never(decision.verdict)
 
-    def _do(self, consumer: Consumer, signal: Signal) -> list[Sample]:
-        """Take a signal into the track."""
+    def _observe(self, consumer: Consumer, signal: Signal, decision: Decision) -> None:
+        """Mark what another source has reported as well, and remember first reports."""
+        if signal.kind in NEUTRAL_KINDS:
+            return
+        new = split_signal(signal)
+        if len(consumer.views) > 1:
+            for observation in new:
+                match_observation(consumer.observations, observation)
+        if decision.is_remembered:
+            remember(consumer.observations, new)
+
+    def _move(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        """Move the member's track by a signal."""
         track, out = consumer.track, self._transitions.expire(consumer, signal.at)
         track.set_reporter(signal.source, signal.member.origin, signal.at)
         if signal.generation is not None:
             track.generation = signal.generation
         if signal.kind not in NEUTRAL_KINDS:
-            track.confirmed_at = max(track.confirmed_at, signal.at)
+            track.confirm(signal.at)
             track.left_at = None
         self._instances.set_reporter(consumer, signal.at)
         self._durations.touch(track.group_key)
         return out + self._transitions.apply(consumer, signal)
 
-    def _confirm_duplicate(
-        self, consumer: Consumer, signal: Signal, fact: Observation, told: Observation
+    def _confirm(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        """Confirm an event that another source has reported; apply its new follow-ups."""
+        observations = split_signal(signal)
+        originals = [match_observation(consumer.observations, o) for o in observations]
+        original = originals[0]
+        assert original is not None  # noqa: S101 - the verdict implies it
+        out = self._confirm_event(consumer, signal, observations[0], original)
+        pairs = zip(observations, originals, strict=True)
+        rest = _follow_ups_only(signal, {o.name for o, known in pairs if known is None})
+        if rest is None:
+            return out
+        is_end = signal.kind is SignalKind.SYNC
+        if is_end and has_later_cause(consumer.observations, original):
+            # the client may have rejected the assignment
+            return out + self._note_follow_ups(consumer, rest)
+        return out + self._judge_released(consumer, rest)
+
+    def _confirm_event(
+        self, consumer: Consumer, signal: Signal, event: Observation, original: Observation
     ) -> list[Sample]:
-        """Take an echo: the same event, perhaps in better words."""
+        """Confirm the status, and record a reason that was missing."""
         track = consumer.track
-        track.confirmed_at = max(track.confirmed_at, signal.at)
+        track.confirm(signal.at)
         if signal.kind is SignalKind.SYNC:
             consumer.joining = False
-        if (told.name, fact.name) == (LEFT, DROPPED):  # it was taken for a close
-            return [self._transitions.note(track, signal.status, signal.at, signal.reason)]
-        known, told.reason = told.reason, _better(told, fact)
-        if track.status is NONE or track.status is not signal.status or told.reason == known:
+        if (original.name, event.name) == (LEFT, DROPPED):  # it was applied as a close
+            return [self._note(consumer, signal)]
+        known, original.reason = original.reason, _better_reason(original, event)
+        if track.status is NONE or track.status is not signal.status or original.reason == known:
             return []
-        track.reason = told.reason
-        if known is not None:
-            return []
-        return [self._transitions.note(track, signal.status, signal.at, signal.reason)]
+        track.reason = original.reason
+        return [] if known is not None else [self._note(consumer, signal)]
+
+    def _note(self, consumer: Consumer, signal: Signal) -> Sample:
+        return self._transitions.note(consumer.track, signal.status, signal.at, signal.reason)
 
     def _note_follow_ups(self, consumer: Consumer, rest: Signal) -> list[Sample]:
-        """Record what an assignment would have demanded, each of whom it is demanded."""
-        layer, instance = rest.streams_follow_up, self._instances.track_of(consumer)
-        out: list[Sample] = []
-        if rest.status:
-            out.append(self._transitions.note(consumer.track, rest.status, rest.at, rest.reason))
-        if layer is not None and instance is not None:
-            out.append(self._transitions.note(instance, layer.status, layer.at, layer.reason))
+        """Record the follow-ups of a rejected assignment, on the consumer and its instance."""
+        streams, instance = rest.streams_follow_up, self._instances.track_of(consumer)
+        out = [self._note(consumer, rest)] if rest.status else []
+        if streams is not None and instance is not None:
+            note = self._transitions.note(instance, streams.status, streams.at, streams.reason)
+            out.append(note)
         return out
 
-    def _take_late(
-        self, consumer: Consumer, signal: Signal, told: list[Observation]
-    ) -> list[Sample]:
-        """Take a cause of a round that another source has ended."""
-        track, at = consumer.track, signal.at - clock_slack_s(signal.source)
-        ends = [each for each in ends_of_others(consumer, signal) if each.at >= at]
-        if signal.kind is not SignalKind.RAISE or not signal.status or not ends:
-            return []
-        remember(consumer.observations, told)
-        if track.status is not NONE or (track.moved is not None and track.moved.at > at):
-            return [self._transitions.note(track, signal.status, signal.at, signal.reason)]
+    def _backfill(self, consumer: Consumer, cause: Signal, end: Observation) -> list[Sample]:
+        """Record the cause of a rebalance that is over as an episode of its own."""
+        track = consumer.track
         now = track.ended, consumer.instance, consumer.streams_follow_up
-        if not self._instances.is_idle_since(consumer, at):
-            consumer.instance = None  # it has gone on
+        if not self._instances.is_idle_since(consumer, earliest_at(cause)):
+            consumer.instance = None  # it has moved on
         consumer.streams_follow_up = StreamsFollowUp()  # of a later assignment
-        out = self._do(consumer, signal)
-        out += self._do(consumer, _ending(signal, min(ends, key=lambda each: each.at)))
+        out = self._move(consumer, cause) + self._move(consumer, _end_signal(cause, end))
         track.ended, consumer.instance, consumer.streams_follow_up = now
         return out
 
 
-def _better(told: Observation, fact: Observation) -> str | None:
-    if fact.reason is None or (
-        told.reason is not None and PRIORITY.index(told.source) <= PRIORITY.index(fact.source)
-    ):
-        return told.reason
-    return fact.reason
+def _better_reason(original: Observation, event: Observation) -> str | None:
+    if event.reason is None:
+        return original.reason
+    is_better = TRAITS[event.source].priority < TRAITS[original.source].priority
+    return event.reason if original.reason is None or is_better else original.reason
 
 
-def _rest(signal: Signal, new: set[str]) -> Signal | None:
-    """Return what a signal tells beside an echo: the follow-ups that nobody has told."""
-    own, layer = signal.follow_up, signal.streams_follow_up
+def _follow_ups_only(signal: Signal, new: set[str]) -> Signal | None:
+    """Return the follow-ups of a signal that no other source has reported; None: there are none."""
+    own, streams = signal.follow_up, signal.streams_follow_up
     if own is not None and RAISES[own.status] not in new:
         own = None
-    if layer is not None and FOLLOW_UPS[layer.status] not in new:
-        layer = None
-    first = own or layer
+    if streams is not None and FOLLOW_UPS[streams.status] not in new:
+        streams = None
+    first = own or streams
     if first is None:
         return None
     return Signal(
@@ -240,68 +241,15 @@ def _rest(signal: Signal, new: set[str]) -> Signal | None:
         status=NONE if own is None else own.status,
         reason=first.reason,
         generation=signal.generation,
-        streams_follow_up=layer,
+        streams_follow_up=streams,
     )
 
 
-def _ending(signal: Signal, end: Observation) -> Signal:
+def _end_signal(cause: Signal, end: Observation) -> Signal:
     return Signal(
         kind=SignalKind(end.name),
         at=end.at,
-        member=signal.member,
-        source=signal.source,
+        member=cause.member,
+        source=cause.source,
         reason=end.reason,
     )
-
-
-def _waits(consumer: Consumer, signal: Signal) -> bool:
-    """Tell whether a signal is an unclear leave or end, or comes behind one."""
-    if consumer.pending and reporter_name(signal) in map(reporter_name, consumer.pending):
-        return True
-    is_leave = signal.kind is SignalKind.LEAVE and signal.reason is None
-    return (
-        (is_leave and _is_known_better(consumer, signal))
-        or (_is_broker_s_end(signal) and any(map(_shows_demands, consumer.views)))
-    ) and not _is_told(consumer, signal)
-
-
-def _is_removal(signal: Signal) -> bool:
-    """Tell whether a broker has only done with a member, which may yet come back."""
-    return signal.kind is SignalKind.FAIL and signal.source is SourceKind.BROKER_LOG
-
-
-def _is_broker_s_end(signal: Signal) -> bool:
-    """Tell whether a round seems to be over; the assignment may demand the next one."""
-    return signal.kind is SignalKind.SYNC and signal.source is SourceKind.BROKER_LOG
-
-
-def _shows_demands(voice: MemberView) -> bool:
-    return voice.attached and voice.source in SHOWS_FOLLOW_UPS
-
-
-def _ends_by_itself(consumer: Consumer) -> bool:
-    """Tell whether the member is under way by its own words, and will tell the end as well."""
-    return any(_shows_demands(v) and v.reports_ends and v.is_rebalancing for v in consumer.views)
-
-
-def _is_known_better(consumer: Consumer, signal: Signal) -> bool:
-    """Tell whether a source lives that knows the member better."""
-    rank = PRIORITY.index(signal.source)
-    return any(voice.attached and voice.priority < rank for voice in consumer.views)
-
-
-def _is_told(consumer: Consumer, signal: Signal) -> bool:
-    return any(
-        each.is_same(fact)
-        for fact in split_signal(signal)[:1]  # none, if it raises nothing
-        for each in consumer.observations
-        if fact.reporters[0] not in each.reporters
-    )
-
-
-def _has_passed(consumer: Consumer, signal: Signal) -> bool:
-    """Tell whether the one who was waited for tells of what came after the leave."""
-    if not consumer.pending:
-        return False
-    behind = reporter_name(signal) in map(reporter_name, consumer.pending)
-    return signal.at > consumer.pending[0].at + (PENDING_S if behind else SAME_EVENT_S)

@@ -1,65 +1,66 @@
-"""In which order things came to pass, whoever tells them first.
+"""The order of events that several sources report.
 
-Within one source the read order rules, between sources time; and who has told the same end as
-another is behind it in its own order, whatever the clocks say.
+Within one source the read order rules, between sources time. A source that has reported the same
+end as another is behind it in its own order, whatever the clocks are.
 """
 
-from metrics.model.signals import Signal, SignalKind, SourceKind
+from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.consumer import Consumer
 from metrics.tracking.duplicates import (
     ENDS,
     SAME_EVENT_S,
     Observation,
-    clock_slack_s,
     is_end_outstanding,
     reporter_name,
 )
+from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import Provenance, Track
 
 NONE = RebalanceStatus.NONE
 
-SHOWS_FOLLOW_UPS = {SourceKind.LOGS, SourceKind.WIRE}
-"""Show what an assignment demands: whether an end is one. A broker's log does not."""
-_RESPONSES = {
+_MEMBER_ERRORS = {
     RebalanceStatus.COORDINATOR_REQUESTED,
     RebalanceStatus.UNKNOWN_MEMBER,
     RebalanceStatus.STALE_MEMBER,
 }
-"""What a coordinator answers to members alone, each of whom has joined with another code."""
+"""Causes that a coordinator's response reports to members only; a member joins by another code."""
 _REQUEST_TIMEOUT_S = 30.0
-"""How late an answer may come: request.timeout.ms by default."""
+"""Maximum delay of a response: request.timeout.ms by default."""
+
+
+def earliest_at(signal: Signal) -> float:
+    """Return the earliest time of the event, as exact as the source's clock."""
+    return signal.at - TRAITS[signal.source].clock_slack_s
 
 
 def is_late(consumer: Consumer, signal: Signal) -> bool:
-    """Tell whether a signal is older than what it would undo, which another source has told.
+    """Return True if a signal is older than the event of another source that it would undo.
 
-    A raise undoes nothing but an end: in which order two sources raise is all one. Who has told
-    that end as well is behind it in its own order, whatever the clocks say.
+    A raise undoes nothing but an end: the order in which two sources raise does not matter.
     """
-    track, at = consumer.track, signal.at - clock_slack_s(signal.source)
+    moved = consumer.track.moved
     match signal.kind:
         case SignalKind.RAISE:
-            return _is_before_end(consumer, signal, at)
+            return _is_before_end(consumer, signal)
         case SignalKind.JOIN:
-            return _is_before_end(consumer, signal, at) or _is_older(signal.at, signal, track.moved)
+            return _is_before_end(consumer, signal) or _is_older(signal.at, signal, moved)
         case _:
-            return _is_older(signal.at, signal, track.moved)
+            return _is_older(signal.at, signal, moved)
 
 
-def is_of_ended_round(consumer: Consumer, signal: Signal) -> bool:
-    """Tell whether a cause is of a round that is over, though the clock says it came behind it.
+def is_of_ended_rebalance(consumer: Consumer, signal: Signal) -> bool:
+    """Return True if a cause is of a rebalance that is over, though its time is after the end.
 
-    A client may find a cause before it reads the end, which the wire has told by then; the round's
-    end is behind the cause in the client's log, and so it is no cause of another round.
+    A client may find a cause before it reads the end, which the wire has reported by then. In the
+    client's log the end comes after the cause, so the cause begins no new rebalance.
     """
-    track, voice = consumer.track, consumer.view_of(signal)
+    track, view = consumer.track, consumer.view_of(signal)
     ended = track.ended
     return (
         bool(signal.status)
-        and voice is not None
-        and voice.reports_ends
-        and track.status is NONE
+        and view is not None
+        and view.reports_ends
         and ended is not None
         and ended == track.moved
         and signal.at < ended.at + SAME_EVENT_S
@@ -69,19 +70,18 @@ def is_of_ended_round(consumer: Consumer, signal: Signal) -> bool:
     )
 
 
-def is_for_departed_member(track: Track, signal: Signal) -> bool:
-    """Tell whether a coordinator answers one that is not in the group, nor on its way back."""
+def is_response_after_leave(track: Track, signal: Signal) -> bool:
+    """Return True if a coordinator responds to a request from before the member's leave."""
     return (
-        signal.kind is SignalKind.RAISE
-        and signal.source in SHOWS_FOLLOW_UPS
-        and signal.status in _RESPONSES
+        TRAITS[signal.source].shows_follow_ups
+        and signal.status in _MEMBER_ERRORS
         and track.left_at is not None
         and signal.at < track.left_at + _REQUEST_TIMEOUT_S
     )
 
 
-def ends_own(track: Track, signal: Signal, end: Observation) -> bool:
-    """Tell whether a voice ends what it began itself, behind the end that it seems to repeat."""
+def ends_own_rebalance(track: Track, signal: Signal, end: Observation) -> bool:
+    """Return True if a source ends what it began itself, after the end that it seems to repeat."""
     moved = track.moved
     return (
         end.name in ENDS
@@ -92,27 +92,28 @@ def ends_own(track: Track, signal: Signal, end: Observation) -> bool:
     )
 
 
-def ends_of_others(consumer: Consumer, signal: Signal) -> list[Observation]:
-    """Return the ends that a signal's voice has not told yet."""
-    voice = reporter_name(signal)
+def outstanding_ends(consumer: Consumer, signal: Signal) -> list[Observation]:
+    """Return the ends at or after a signal that its own source has not reported yet."""
+    reporter, at = reporter_name(signal), earliest_at(signal)
     return [
-        each
-        for each in consumer.observations
-        if each.name in ENDS and not each.is_reported_by(voice)
+        o
+        for o in consumer.observations
+        if o.name in ENDS and not o.is_end_by(reporter) and o.at >= at
     ]
 
 
-def _is_before_end(consumer: Consumer, signal: Signal, at: float) -> bool:
-    ended, voice = consumer.track.ended, reporter_name(signal)
-    if ended is None or not _is_older(at, signal, ended):
+def _is_before_end(consumer: Consumer, signal: Signal) -> bool:
+    ended = consumer.track.ended
+    if ended is None or not _is_older(earliest_at(signal), signal, ended):
         return False
-    ends = (each for each in consumer.observations if each.name in ENDS and each.at == ended.at)
-    return not any(each.is_reported_by(voice) for each in ends)
+    reporter = reporter_name(signal)
+    ends = (o for o in consumer.observations if o.name in ENDS and o.at == ended.at)
+    return not any(end.is_end_by(reporter) for end in ends)
 
 
 def _is_older(at: float, signal: Signal, undone: Provenance | None) -> bool:
     return undone is not None and at < undone.at and not _is_by(undone, signal)
 
 
-def _is_by(told: Provenance, signal: Signal) -> bool:
-    return (told.source, told.origin) == (signal.source, signal.member.origin)
+def _is_by(provenance: Provenance, signal: Signal) -> bool:
+    return (provenance.source, provenance.origin) == (signal.source, signal.member.origin)

@@ -1,4 +1,4 @@
-"""A track as the frozen row that exporters read."""
+"""Rows of tracks: frozen, for exporters."""
 
 from metrics.model.sample import Scope
 from metrics.model.snapshot import MemberRow, StatusCounts
@@ -10,11 +10,11 @@ NONE = RebalanceStatus.NONE
 
 
 def member_row(track: Track, now: float, config: StatusConfig) -> MemberRow:
-    """Return what exporters show of a consumer or instance at Unix seconds ``now``."""
+    """Return a consumer's or instance's row at ``now`` (Unix seconds)."""
     member, status = track.member, gauge_status(track, now, config)
     instance = member.instance_key if track.scope is Scope.CONSUMER else None
-    held_s = max(0.0, now - track.since_at)
-    seconds = track.seconds | {track.status: track.seconds.get(track.status, 0.0) + held_s}
+    current_s = max(0.0, now - track.since_at)
+    seconds = track.seconds | {track.status: track.seconds.get(track.status, 0.0) + current_s}
     return MemberRow(
         cluster=member.cluster,
         app=track.app,
@@ -40,7 +40,7 @@ def member_row(track: Track, now: float, config: StatusConfig) -> MemberRow:
 
 
 def gauge_status(track: Track, now: float, config: StatusConfig) -> RebalanceStatus:
-    """Return what a gauge shows: a leave's 6 lingers, for scrapes and the group's max."""
+    """Return a gauge's value: UserRequested (6) lingers after a leave, for scrapes and the max."""
     if track.status is NONE and track.left_at is not None:
         lingers = now < track.left_at + config.linger_s
         return RebalanceStatus.USER_REQUESTED if lingers else NONE

@@ -1,7 +1,7 @@
-"""One member's or instance's state, and how it moves.
+"""The state of one member or instance, and its bookkeeping.
 
-A track knows no rule but bookkeeping: it is told where to go. Recorded times never run back within
-a track, so a clock that steps back moves nothing into the past.
+A track has no rules: its caller decides each move. Recorded times never run back within a track, so
+a clock that steps back moves nothing into the past.
 """
 
 from collections.abc import Mapping
@@ -33,14 +33,14 @@ _EPISODE_HEX_DIGITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusConfig:
-    """Times of the status in seconds, and how many members and groups are kept."""
+    """Times of the status in seconds, and limits of members and groups."""
 
     linger_s: float = 60.0
-    """How long a gauge shows the 6 of a member that left."""
+    """Time that a gauge shows UserRequested (6) after a leave."""
     stale_after_s: float = 600.0
-    """When an unconfirmed status is dropped, where max.poll.interval is not known."""
+    """Age at which an unconfirmed status is lost, where max.poll.interval is not known."""
     forget_after_s: float = 300.0
-    """When a closed member goes, with all its series."""
+    """Time after a leave at which a member and all its series are removed."""
     peak_window_s: float = 120.0
     members: int = 20_000
     groups: int = 5_000
@@ -53,7 +53,7 @@ class StatusConfig:
 
 
 class Provenance(NamedTuple):
-    """Who told something: between two of them time rules, for one alone the read order."""
+    """Time and reporter of an event: between reporters time rules, within one the read order."""
 
     at: float
     source: SourceKind
@@ -65,41 +65,44 @@ class Track(
     kw_only=True,
     rename={"origin": "stream", "peak_window": "steps", "event_names": "named"},
 ):
-    """What is known of one consumer or Streams instance. Instants are Unix seconds."""
+    """State of one consumer or Streams instance. Instants are Unix seconds.
+
+    ``rename`` has the checkpoint's keys.
+    """
 
     scope: Scope
     key: tuple[str, ...]
-    """Who it is in ids: as its first source told it, whatever others add."""
+    """Its identity in sample ids: that of its first source, whatever others add."""
     member: Member
     client_id: str
     app: str
     source: SourceKind
     origin: str
-    """With ``source``: who told last."""
+    """With ``source``: the last reporter."""
     since_at: float
     last_at: float
     confirmed_at: float
     status: RebalanceStatus = NONE
     known: bool = True
-    """False after a status was lost: no series until the next signal."""
+    """False after a lost status: no series until the next signal."""
     reason: str | None = None
     generation: int | None = None
     peak_window: PeakWindow = ()
     moved: Provenance | None = None
-    """What set the status; its own time, which `since_at` may be later than."""
+    """Reporter and time of the last move; `since_at` may be later."""
     ended: Provenance | None = None
-    """The last end of a round that was told, also where there was nothing to end."""
+    """The last reported end of a rebalance, even if the status was 0."""
     joined_at: float | None = None
-    """When the member last asked to join; None once that has led to a sync."""
+    """Time of the last join request; None after its sync."""
     gained: int | None = None
-    """What the syncs of this episode gave the member; None where none has told."""
+    """Partitions or tasks that the syncs of this episode added; None: not known."""
     assigned: tuple[str, ...] | None = None
     """Partitions that it reads, sorted, by the best source that reports them."""
     assigned_by: SourceKind | None = None
     session_timeout_s: float | None = None
     """The last one that was recorded."""
     left_at: float | None = None
-    """When the member last left by itself; None once it is back."""
+    """Time of the last leave; None when the member is back."""
     episode: str | None = None
     episode_at: float = 0.0
     highest: RebalanceStatus = NONE
@@ -108,9 +111,9 @@ class Track(
     transitions: dict[RebalanceStatus, int] = msgspec.field(default_factory=dict)
     seconds: dict[RebalanceStatus, float] = msgspec.field(default_factory=dict)
     event_ts: str = ""
-    """The clock of ids: `last_at` without periodic samples, which another reading need not have."""
+    """The clock of ids: `last_at` without periodic samples, which another run need not have."""
     event_names: tuple[str, ...] = ()
-    """What has got ids at ``event_ts``: which of equal events another one is."""
+    """Events with ids at ``event_ts``: equal ones get ordinals."""
 
     @property
     def group_key(self) -> GroupKey:
@@ -119,7 +122,7 @@ class Track(
         return GroupKey(member.cluster, self.app, member.group, member.group_type)
 
     def set_reporter(self, source: SourceKind, stream: str, at: float) -> None:
-        """Take who speaks; what was lost is known again, and the time between is nobody's."""
+        """Set the reporter; a lost status is 0 from now on, and the time between does not count."""
         self.source, self.origin = source, stream
         if not self.known:
             self.known, self.since_at = True, self.clock(at)
@@ -146,21 +149,25 @@ class Track(
             self.highest = max(self.highest, to)
         return sample
 
+    def confirm(self, at: float) -> None:
+        """Note that a source has confirmed the status; times never run back."""
+        self.confirmed_at = max(self.confirmed_at, at)
+
     def end(self, at: float) -> None:
-        """Take the end of a round, whether it moves the status or not."""
+        """Record the end of a rebalance, whether it moves the status or not."""
         self.ended = Provenance(at, self.source, self.origin)
 
     def inherit(self, other: "Track", at: float) -> None:
-        """Take over the counts of a track that goes at ``at``: a counter of both must not fall."""
+        """Add the counts of a track that is removed at ``at``: a counter of both must not fall."""
         if other.known:
-            held_s = max(0.0, at - other.since_at)
-            self.seconds = _sum(self.seconds, {other.status: held_s})
+            current_s = max(0.0, at - other.since_at)
+            self.seconds = _sum(self.seconds, {other.status: current_s})
         self.rebalances = _sum(self.rebalances, other.rebalances)
         self.transitions = _sum(self.transitions, other.transitions)
         self.seconds = _sum(self.seconds, other.seconds)
 
     def lose(self, at: float, reason: str) -> Sample:
-        """Drop a status that nothing has confirmed: recorded as lost, never as an end."""
+        """Drop an unconfirmed status: recorded as lost, never as an end."""
         before = self.status
         self._leave_status(at)
         self.status, self.known, self.reason, self.ended = NONE, False, None, self.moved
@@ -234,20 +241,20 @@ class Track(
         return self.last_at
 
     def stale_at(self, config: StatusConfig) -> float | None:
-        """Return when the status is lost if nothing confirms it; None if never."""
+        """Return the time when an unconfirmed status is lost; None for never."""
         return stale_at(self.status, self.confirmed_at, None, config.stale_after(self.member))
 
     def _new_id(
         self, kind: SampleKind, at: float, from_: RebalanceStatus | None, to: RebalanceStatus | None
     ) -> str:
-        """Make an id; equal events at one instant get ordinals, a deadline comes but once."""
+        """Return an id; equal events at one instant get ordinals, deadlines do not repeat."""
         ts = format_time(at)
         if kind is SampleKind.SAMPLE:
             return digest(self.scope, *self.key, kind, ts, to)
         if ts > self.event_ts:
             self.event_ts, self.event_names = ts, ()
         base = digest(self.scope, *self.key, kind, self.event_ts, from_, to)
-        event = intern(f"{kind} {from_} {to}")  # the same few words for every member
+        event = intern(f"{kind} {from_} {to}")  # the same few texts for every member
         ordinal = self.event_names.count(event)
         self.event_names += (event,)
         return digest(base, ordinal)
@@ -271,7 +278,7 @@ _Number = TypeVar("_Number", int, float)
 def _sum(
     counts: Mapping[RebalanceStatus, _Number], others: Mapping[RebalanceStatus, _Number]
 ) -> dict[RebalanceStatus, _Number]:
-    """Return both together, a dict of its own: rows keep the one that they were made of."""
+    """Return the sums in a new dict: rows keep the old one."""
     out = dict(counts)
     for status, number in others.items():
         out[status] = out.get(status, 0) + number
@@ -287,5 +294,5 @@ def _one_more(counts: _Counts, of: RebalanceStatus) -> _Counts:
 
 @lru_cache(maxsize=1000)
 def _intern_counts(items: tuple[tuple[RebalanceStatus, int], ...]) -> _Counts:
-    """Return one dict for all who have counted the same: most members' first steps are alike."""
+    """Return one shared dict for equal counts: most members begin alike."""
     return dict(items)

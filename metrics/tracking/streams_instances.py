@@ -1,8 +1,8 @@
-"""Kafka Streams instances: what their threads' consumers and layers add up to.
+"""Kafka Streams instances: the sum of their threads' consumers and follow-ups.
 
-An instance shows its layer's code (10-13) where one of its threads has any, else the largest of its
-consumers, and its status keeps the only-upward rule of its own: driven to 6 and 1 by two threads it
-stays at 6 until all of it is at zero (semantics.md 2).
+An instance has the code of a follow-up (10-13) where one of its threads has any, else the highest
+of its consumers. Its status keeps the only-upward rule: with threads at 6 and 1 it stays at 6 until
+all threads are at zero (semantics.md 2).
 """
 
 from collections import defaultdict
@@ -46,7 +46,7 @@ class StreamsInstances:
         return [instance.track for instance in self._by_key.values()]
 
     def add_thread(self, thread: Consumer, signal: Signal) -> None:
-        """Make a new consumer one of its instance's threads; plain consumers are passed over."""
+        """Add a new consumer to its instance; do nothing for a plain consumer."""
         wanted = signal.member.instance_key
         if wanted is None:
             return
@@ -70,12 +70,12 @@ class StreamsInstances:
         self.restore_thread(thread)
 
     def restore_thread(self, thread: Consumer) -> None:
-        """Take a thread whose instance is known."""
+        """Add a thread to an instance that exists."""
         if thread.instance is not None:
             self._by_key[thread.instance].threads[thread.track.key] = thread
 
     def remove_thread(self, thread: Consumer) -> None:
-        """Forget a thread, and the instance with its last one."""
+        """Remove a thread, and the instance with its last one."""
         instance = self._of(thread)
         if instance is None:
             return
@@ -93,7 +93,7 @@ class StreamsInstances:
         return None if instance is None else instance.track
 
     def set_reporter(self, thread: Consumer, at: float) -> None:
-        """Let the instance know that one of its threads has spoken."""
+        """Set the instance's reporter and labels from its thread."""
         track, of_thread = self.track_of(thread), thread.track
         if track is not None:
             track.member = msgspec.structs.replace(of_thread.member, member_id=None)
@@ -103,7 +103,7 @@ class StreamsInstances:
     def follow(
         self, thread: Consumer, at: float, reason: str | None, outcome: Outcome | None = None
     ) -> list[Sample]:
-        """Bring the instance of ``thread`` up to date after the thread has moved."""
+        """Update the instance of ``thread`` after the thread has moved."""
         instance = self._of(thread)
         if instance is None:
             return []
@@ -116,14 +116,14 @@ class StreamsInstances:
         return [sample]
 
     def is_idle_since(self, thread: Consumer, at: float) -> bool:
-        """Tell whether the thread's instance was at zero at ``at``, and has been ever since."""
+        """Return True if the thread's instance has been at zero since ``at``."""
         track = self.track_of(thread)
         if track is None:
             return False
         return track.status is NONE and (track.moved is None or track.moved.at <= at)
 
     def lose(self, thread: Consumer, at: float, reason: str) -> list[Sample]:
-        """Drop an instance's status when what held it was lost."""
+        """Drop an instance's status when nothing supports it any more."""
         instance = self._of(thread)
         if instance is None or instance.track.status is NONE or _target(instance) is not NONE:
             return []
@@ -142,28 +142,28 @@ class StreamsInstances:
             return tuple(wanted)
         if signal.member.group_instance_id is not None:
             return None
-        kin = [
+        candidates = [
             instance
             for key in self._by_name.get((wanted.group, wanted.client_id), ())
-            if _is_near((instance := self._by_key[key]).track.member, signal.member)
+            if _is_compatible((instance := self._by_key[key]).track.member, signal.member)
         ]
         others = []
-        for instance in kin:
-            voices = [voice for thread in instance.threads.values() for voice in thread.views]
-            if any(voice.is_source_of(signal) for voice in voices):
+        for instance in candidates:
+            views = [view for thread in instance.threads.values() for view in thread.views]
+            if any(view.is_source_of(signal) for view in views):
                 return instance.track.key
-            if all(voice.source is not signal.source for voice in voices):
+            if all(view.source is not signal.source for view in views):
                 others.append(instance.track.key)
         return others[0] if len(others) == 1 else None
 
 
 def _name(key: _Key) -> tuple[str, str]:
-    named = InstanceKey(*key)
-    return named.group, named.client_id
+    instance = InstanceKey(*key)
+    return instance.group, instance.client_id
 
 
-def _is_near(one: Member, other: Member) -> bool:
-    """Tell whether both can be of one instance: a cluster that is not known yet may be any."""
+def _is_compatible(one: Member, other: Member) -> bool:
+    """Return True if both can be of one instance; an unknown cluster may be any."""
     clusters = {one.cluster, other.cluster} - {""}
     return len(clusters) < 2 and one.group_instance_id is None
 
@@ -171,5 +171,6 @@ def _is_near(one: Member, other: Member) -> bool:
 def _target(instance: Instance) -> RebalanceStatus:
     threads = instance.threads.values()
     return instance_target(
-        [each.streams_follow_up.status for each in threads], [each.track.status for each in threads]
+        [thread.streams_follow_up.status for thread in threads],
+        [thread.track.status for thread in threads],
     )

@@ -1,14 +1,12 @@
 """Signals in, samples out: the one stateful class of the core.
 
-Theory of operation. Each consumer has a track; a Kafka Streams thread's consumer also has a
-*layer*, which holds what the last assignment demands of the instance (10-13). An instance's track
-follows its threads (`metrics.tracking.streams_instances`). Time comes in with the signals and with
+Theory of operation. Each consumer has a track. A Kafka Streams thread's consumer also has the
+follow-up that its last assignment requires of the instance (10-13). An instance's track follows its
+threads (`metrics.tracking.streams_instances`). Time comes in with the signals and with
 `Tracker.advance`; there is no clock here.
 
-Several sources may tell of one member (`metrics.tracking.identity`): what one has told, another's
-telling of it only confirms (`metrics.tracking.duplicates`). Within one source the read order rules;
-between sources a signal older than what it would undo moves nothing: a cause that only the slower
-source saw is recorded, as an episode of its own where nothing has moved since, else as a `signal`.
+Several sources may report one member. `metrics.tracking.identity` finds the member of a signal, and
+`metrics.tracking.verdicts` decides the signal's effect.
 """
 
 from collections import Counter
@@ -16,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from metrics.model.sample import Sample, SampleKind, Scope
-from metrics.model.signals import Signal, SourceKind
+from metrics.model.signals import Signal
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
@@ -27,6 +25,7 @@ from metrics.tracking.group_durations import GroupDurations, GroupEntry
 from metrics.tracking.identity import MemberIndex
 from metrics.tracking.merge import PLACEHOLDER_S, SourceMerger
 from metrics.tracking.rows import member_row
+from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import StatusConfig, Track
 from metrics.tracking.streams_instances import StreamsInstances
 from metrics.tracking.transitions import Transitions
@@ -36,7 +35,7 @@ NONE = RebalanceStatus.NONE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerState:
-    """All that a restart needs, in types that JSON can carry."""
+    """State for a restart, in types that JSON has."""
 
     consumers: list[Consumer] = field(default_factory=list)
     instances: list[Track] = field(default_factory=list)
@@ -56,7 +55,7 @@ class Tracker:
         """Start empty or from ``state``; ``app_of`` names the application of a group."""
         state = state or TrackerState()
         self._config = config
-        self._most = config.members
+        self._limit = config.members
         self._app_of = app_of
         self._members = MemberIndex(state.consumers)
         self._instances = StreamsInstances(state.instances)
@@ -70,24 +69,24 @@ class Tracker:
         )
 
     def apply(self, signal: Signal) -> list[Sample]:
-        """Take one signal and return what it changed, in order."""
+        """Apply one signal and return the samples, in order."""
         consumer, out = self._consumer_of(signal)
-        out += self._make_room(signal.at) + self._merger.take(consumer, signal)
+        out += self._make_room(signal.at) + self._merger.apply(consumer, signal)
         return out + record_attributes(consumer.track, signal)
 
     def freeze_limits(self) -> None:
-        """Keep no more members than now, as memory is short: the longest silent make room."""
-        self._most = min(self._config.members, max(1, len(self._members)))
+        """Keep no more members than now, as memory is short; the longest silent make room."""
+        self._limit = min(self._config.members, max(1, len(self._members)))
 
     def restore_limits(self) -> None:
-        """Keep as many as the configuration allows again."""
-        self._most = self._config.members
+        """Allow as many members as the configuration again."""
+        self._limit = self._config.members
 
     def advance(self, now: float) -> list[Sample]:
-        """Let time pass: drop what is stale as lost, forget members that have gone."""
+        """Advance the time: drop stale statuses as lost, remove members that are gone."""
         out: list[Sample] = []
         for consumer in self._members:
-            # nearly every member is at rest, and there are 20,000
+            # nearly every member is stable, and there are 20,000
             if consumer.pending:
                 out += self._merger.release_due(consumer, now)
             if consumer.observations:
@@ -99,19 +98,19 @@ class Tracker:
         return out
 
     def flush(self) -> list[Sample]:
-        """Take what still waits for another source, where no more will come."""
+        """Apply pending signals, as no more will come."""
         out: list[Sample] = []
         for consumer in self._members:
             while consumer.pending:
                 out += self._merger.release(consumer)
         return out
 
-    def detach(self, stream: str, at: float) -> list[Sample]:
-        """Drop what only the stream kept alive: its file has gone, its connection was closed."""
+    def detach(self, origin: str, at: float) -> list[Sample]:
+        """Drop members that only this origin reports: its file is gone, its connection closed."""
         out: list[Sample] = []
-        for consumer in self._members.of_origin(stream):
-            for voice in consumer.views:
-                voice.attached = voice.attached and voice.member.origin != stream
+        for consumer in self._members.of_origin(origin):
+            for view in consumer.views:
+                view.attached = view.attached and view.member.origin != origin
             if consumer.is_attached:
                 continue
             if consumer.pending:
@@ -132,7 +131,7 @@ class Tracker:
         return out
 
     def sample(self, deadline: float, interval_s: float) -> list[Sample]:
-        """Return the periodic samples that fall due at ``deadline`` (Unix seconds)."""
+        """Return the periodic samples of ``deadline`` (Unix seconds)."""
         return [
             track.record(
                 SampleKind.SAMPLE,
@@ -147,7 +146,7 @@ class Tracker:
         ]
 
     def snapshot(self, now: float) -> Snapshot:
-        """Return what exporters show at ``now``; changes nothing."""
+        """Return the state for exporters at ``now``; change nothing."""
         tracks = [track for track in self._tracks() if track.known]
         return Snapshot(
             at=now,
@@ -160,16 +159,16 @@ class Tracker:
             groups=tuple(consumer.key for consumer in self._durations.entries),
             durations=self._durations.durations(),
             members_by_origin=Counter(
-                voice.member.origin
+                view.member.origin
                 for consumer in self._members
-                for voice in consumer.views
-                if voice.attached
+                for view in consumer.views
+                if view.attached
             ),
             counts=dict(self._counts),
         )
 
     def state(self) -> TrackerState:
-        """Return what a checkpoint keeps. The objects are live: encode them before going on."""
+        """Return a checkpoint's content. The objects are live: encode them at once."""
         return TrackerState(
             consumers=list(self._members),
             instances=self._instances.tracks,
@@ -178,12 +177,12 @@ class Tracker:
         )
 
     def _consumer_of(self, signal: Signal) -> tuple[Consumer, list[Sample]]:
-        """Find or make the consumer that a signal is of."""
-        consumer, folded = self._members.identify(signal)
+        """Return the consumer of a signal, new if need be."""
+        consumer, merged = self._members.identify(signal)
         out: list[Sample] = []
-        if folded is not None:
-            out = self._transitions.lose_all(folded, signal.at, "another source tells of it too")
-            self._release_labels(folded, signal.at)
+        if merged is not None:
+            out = self._transitions.lose_all(merged, signal.at, "another source reports it too")
+            self._hand_over(merged, signal.at)
         if consumer is not None:
             self._members.record_view(consumer, signal)
             return consumer, out
@@ -201,19 +200,19 @@ class Tracker:
             confirmed_at=signal.at,
         )
         consumer = Consumer(track=track)
-        if signal.source is SourceKind.BROKER_LOG and self._members.has_clients:
+        if TRAITS[signal.source].is_broker and self._members.has_clients:
             track.known, consumer.pending_until = False, signal.at + PLACEHOLDER_S
-        if folded is not None:
-            consumer.absorb(folded)
+        if merged is not None:
+            consumer.absorb(merged)
         consumer.record_view(signal)
         self._instances.add_thread(consumer, signal)
         self._members.add(consumer)
         return consumer, out
 
     def _make_room(self, at: float) -> list[Sample]:
-        """Evict the longest silent members; a status goes as lost, not without a word."""
+        """Evict the longest silent members; a status is recorded as lost."""
         out = list[Sample]()
-        while len(self._members) > self._most:
+        while len(self._members) > self._limit:
             consumer = self._members.longest_silent
             out += self._transitions.lose_all(consumer, at, "evicted: too many members")
             self._forget(consumer, at)
@@ -221,25 +220,25 @@ class Tracker:
         return out
 
     def _is_gone(self, consumer: Consumer, now: float) -> bool:
-        """Tell whether a member that left has had its time, or one without a source its end."""
+        """Return True if a member left long ago, or is stable and has no source."""
         left_at = consumer.track.left_at
         if left_at is not None:
             return now >= left_at + self._config.forget_after_s
-        at_rest = consumer.track.status is NONE and consumer.streams_follow_up.status is NONE
-        return at_rest and not consumer.is_attached
+        is_stable = consumer.track.status is NONE and consumer.streams_follow_up.status is NONE
+        return is_stable and not consumer.is_attached
 
     def _forget(self, consumer: Consumer, at: float) -> None:
         self._members.remove(consumer)
-        self._release_labels(consumer, at)
+        self._hand_over(consumer, at)
 
-    def _release_labels(self, consumer: Consumer, at: float) -> None:
-        """Let a member go; one with the same labels goes on counting where it ended."""
+    def _hand_over(self, consumer: Consumer, at: float) -> None:
+        """Remove a member from its instance; one with the same labels inherits its counts."""
         self._instances.remove_thread(consumer)
         heir = next(
             (
-                each
-                for each in self._members.candidates(consumer.track.member)
-                if _has_labels(each, consumer)
+                c
+                for c in self._members.candidates(consumer.track.member)
+                if _has_labels(c, consumer)
             ),
             None,
         )
@@ -251,9 +250,5 @@ class Tracker:
 
 
 def _has_labels(one: Consumer, other: Consumer) -> bool:
-    mine, others = one.track.member, other.track.member
-    return (mine.cluster, mine.client_id, mine.host) == (
-        others.cluster,
-        others.client_id,
-        others.host,
-    )
+    a, b = one.track.member, other.track.member
+    return (a.cluster, a.client_id, a.host) == (b.cluster, b.client_id, b.host)

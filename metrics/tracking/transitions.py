@@ -1,4 +1,4 @@
-"""What a signal does to a consumer and its Streams instance: the rules of raising and ending.
+"""Transitions of a consumer and its Streams instance: the rules of raising and ending.
 
 Sources: KAFKA-12472 for the two rules; semantics.md sections 2 and 3 for the ends of an episode.
 """
@@ -20,7 +20,7 @@ USER_REQUESTED = RebalanceStatus.USER_REQUESTED
 
 
 class Transitions:
-    """Moves tracks; what they become is theirs, what is counted is the tracker's."""
+    """Moves of tracks by signals; counts are the tracker's."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Transitions:
         self._durations, self._counts = durations, counts
 
     def apply(self, consumer: Consumer, signal: Signal) -> list[Sample]:  # noqa: PLR0911 - one line each
-        """Do what a signal says and return what it changed, in order."""
+        """Apply a signal and return the samples, in order."""
         match signal.kind:
             case SignalKind.RAISE:
                 return self._raise(consumer, signal)
@@ -82,46 +82,48 @@ class Transitions:
         return [self.note(consumer.track, None, signal.at, signal.reason, Outcome.FAILED)]
 
     def expire(self, consumer: Consumer, now: float) -> list[Sample]:
-        """Drop what nothing has confirmed in time."""
-        track, layer, out = consumer.track, consumer.streams_follow_up, list[Sample]()
+        """Drop a status and a follow-up that nothing has confirmed in time."""
+        track, streams, out = consumer.track, consumer.streams_follow_up, list[Sample]()
+        if track.status is NONE and streams.status is NONE:
+            return out
         stale = track.stale_at(self._config)
         if stale is not None and stale <= now:
             out = self.lose(consumer, stale, "not confirmed")
-        stale = layer.stale_at(track.confirmed_at, self._config.stale_after(track.member))
+        stale = streams.stale_at(track.confirmed_at, self._config.stale_after(track.member))
         if stale is not None and stale <= now:
             out += self.lose_follow_up(consumer, stale, "not confirmed")
         return out
 
     def lose_all(self, consumer: Consumer, at: float, reason: str) -> list[Sample]:
-        """Drop whatever a member that goes still holds: as lost, not without a word."""
+        """Drop the status and follow-up of a member that is removed: recorded as lost."""
         lost = [] if consumer.track.status is NONE else self.lose(consumer, at, reason)
         return lost + self.lose_follow_up(consumer, at, reason)
 
     def lose(self, consumer: Consumer, at: float, reason: str) -> list[Sample]:
-        """Drop the member's status, and its instance's where that hung on it."""
+        """Drop the member's status, and its instance's if nothing else supports that."""
         lost = [consumer.track.lose(at, reason), *self._instances.lose(consumer, at, reason)]
         self._counts["lost"] += len(lost)
         return lost
 
     def lose_follow_up(self, consumer: Consumer, at: float, reason: str) -> list[Sample]:
-        """Drop what the member's assignment demands of its instance."""
+        """Drop the follow-up that the member's assignment requires of its instance."""
         consumer.streams_follow_up.clear()
         lost = self._instances.lose(consumer, at, reason)
         self._counts["lost"] += len(lost)
         return lost
 
     def _raise(self, consumer: Consumer, signal: Signal) -> list[Sample]:
-        track, layer = consumer.track, signal.streams_follow_up
+        track, streams = consumer.track, signal.streams_follow_up
         consumer.joining = False
         out = self._raise_status(track, signal.status, signal.at, signal.reason)
-        if layer is not None:
-            return out + self._raise_follow_up(consumer, layer)
+        if streams is not None:
+            return out + self._raise_follow_up(consumer, streams)
         return out + self._instances.follow(consumer, signal.at, signal.reason)
 
     def _sync(self, consumer: Consumer, signal: Signal) -> list[Sample]:
-        track, own, layer = consumer.track, signal.follow_up, signal.streams_follow_up
-        # 11 is raised after the zero: this rebalance has ended, the probing one is pending
-        at_once = layer is not None and layer.status is not RebalanceStatus.ASSIGNMENT_PROBING
+        track, own, streams = consumer.track, signal.follow_up, signal.streams_follow_up
+        # AssignmentProbing (11) follows the zero: this rebalance is over, the probing one pending
+        at_once = streams is not None and streams.status is not RebalanceStatus.ASSIGNMENT_PROBING
         out = self._count_unexplained(consumer, signal.at)
         if signal.gained is not None and track.status is not NONE:
             track.gained = signal.gained + (track.gained or 0)
@@ -135,7 +137,7 @@ class Transitions:
                 consumer.streams_follow_up.clear()
             at, reason = (signal.at, None) if own is None else (own.at, own.reason)
             out += self._instances.follow(consumer, at, reason, Outcome.SYNCED)
-        return out if layer is None else out + self._raise_follow_up(consumer, layer)
+        return out if streams is None else out + self._raise_follow_up(consumer, streams)
 
     def _leave(self, consumer: Consumer, signal: Signal) -> list[Sample]:
         out = self._raise_status(consumer.track, USER_REQUESTED, signal.at, signal.reason)
@@ -151,7 +153,7 @@ class Transitions:
         return out + self._instances.follow(consumer, signal.at, signal.reason, outcome)
 
     def _raise_follow_up(self, consumer: Consumer, follow_up: FollowUp) -> list[Sample]:
-        """Raise the streams layer, or record on the instance what its higher status masks."""
+        """Raise the follow-up status, or record that the instance's higher one suppresses it."""
         at, reason = follow_up.at, follow_up.reason
         consumer.streams_follow_up.raise_to(follow_up)
         moved = self._instances.follow(consumer, at, reason)
@@ -163,7 +165,7 @@ class Transitions:
     def _raise_status(
         self, track: Track, status: RebalanceStatus, at: float, reason: str | None
     ) -> list[Sample]:
-        """Move up, or record what the higher status masks."""
+        """Move up, or record that a higher status suppresses it."""
         if status is NONE:
             return []
         if transition(track.status, status) is track.status:

@@ -414,7 +414,7 @@ class TestPutRight:
         (sample,) = run(tracker, seen(2.0, called(LOG, "x")))
 
         assert (sample.kind, sample.from_) == (SampleKind.LOST, 9)
-        assert sample.reason == "another source tells of it too"
+        assert sample.reason == "another source reports it too"
         assert tracker.snapshot(2.0).counts == {"lost": 1}
 
     def test_guess_that_was_wrong_becomes_a_member_of_its_own(self, tracker: Tracker) -> None:

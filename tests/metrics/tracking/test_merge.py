@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
-from metrics.tracking.consumer import PRIORITY
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker, TrackerState
 from tests.metrics.given import C1, codes, demand, joined, of_kind, raised, run, signal
@@ -303,9 +302,6 @@ class TestWords:
 
         assert run(tracker, raised(1, 10.1, again, source=WIRE, reason="error 28")) == []
         assert tracker.snapshot(12.0).consumers[0].reason == "error 27"
-
-    def test_every_source_has_a_rank(self) -> None:
-        assert set(PRIORITY) == set(SourceKind)
 
 
 class TestOnlyOneSaw:

@@ -1,0 +1,47 @@
+"""Traits of each kind of source: one row per `SourceKind`, the one place of policy by source.
+
+A member that several sources report needs rules: the labels and reasons to show, the end that is
+final, the differences of clocks that are tolerated. A new kind of source is one row here;
+`tests/metrics/tracking/test_source_traits.py` fails without it.
+"""
+
+from typing import NamedTuple
+
+from metrics.model.signals import SourceKind
+
+
+class SourceTraits(NamedTuple):
+    """Properties of one kind of source."""
+
+    priority: int
+    """The lowest wins: its labels and reasons are shown, and an ambiguous leave waits for it."""
+    shows_follow_ups: bool = False
+    """It reports the follow-ups that an assignment requires (10 to 13): its end is final."""
+    clock_slack_s: float = 0.0
+    """Maximum error of its event times: statistics are sampled, not logged."""
+    is_broker: bool = False
+    """It may know a member by member id or instance id only, and sees no cause inside a client."""
+    sees_admin_requests: bool = False
+    """It reports an admin's LeaveGroup, with the admin's reason."""
+    notes_gaps: bool = False
+    """Its notes are gaps in a client's reports: the client may not have polled."""
+
+
+TRAITS: dict[SourceKind, SourceTraits] = {
+    # the client's own text, in full
+    SourceKind.LOGS: SourceTraits(0, shows_follow_ups=True),
+    SourceKind.HTTP: SourceTraits(1),
+    SourceKind.STATS: SourceTraits(2, clock_slack_s=10.0, notes_gaps=True),
+    # the client's reason in short, or the coordinator's error
+    SourceKind.WIRE: SourceTraits(3, shows_follow_ups=True, sees_admin_requests=True),
+    SourceKind.BROKER_LOG: SourceTraits(4, is_broker=True, sees_admin_requests=True),
+    SourceKind.ADMIN: SourceTraits(5),
+}
+
+# A sample's ``source`` is text: members of these sets compare equal to it.
+BROKER_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.is_broker)
+"""A failure that they report is the removal of a member."""
+ADMIN_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.sees_admin_requests)
+"""Their notes have an admin's reason for the removal of a member."""
+GAP_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.notes_gaps)
+"""Their notes are gaps in a client's reports."""

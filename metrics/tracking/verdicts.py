@@ -1,0 +1,277 @@
+"""Verdicts on signals: the state machine of one member that several sources report.
+
+Theory of operation. `judge` looks at a member's state and a signal, changes nothing, and returns
+the first rule of `RULES` that applies. `metrics.tracking.merge` acts on it; no other module decides
+about a second source. Policy by kind of source is in `metrics.tracking.source_traits`.
+
+States. A RAISE takes STABLE, LEFT and LOST to REBALANCING, a SYNC or FAIL takes that to STABLE, a
+LEAVE to LEFT. A status that nothing confirms in time takes REBALANCING to LOST, and the next signal
+takes LOST to STABLE. AWAITED lasts until the member's own source reports, or for a few seconds.
+"""
+
+from collections.abc import Callable, Container
+from enum import Enum, auto
+from typing import NamedTuple
+
+from metrics.model.signals import Signal, SignalKind
+from metrics.model.status import RebalanceStatus
+from metrics.tracking.consumer import NEUTRAL_KINDS, Consumer
+from metrics.tracking.duplicates import (
+    SAME_EVENT_S,
+    find_duplicate,
+    reporter_name,
+    split_signal,
+)
+from metrics.tracking.ordering import (
+    earliest_at,
+    ends_own_rebalance,
+    is_late,
+    is_of_ended_rebalance,
+    is_response_after_leave,
+    outstanding_ends,
+)
+from metrics.tracking.source_traits import TRAITS, SourceTraits
+
+NONE = RebalanceStatus.NONE
+
+PENDING_S = 5.0
+"""Time that an ambiguous leave or end waits: a log is read within a second, but some come late."""
+
+
+class MemberState(Enum):
+    """State of one member. Exactly one holds."""
+
+    AWAITED = auto()
+    """Only brokers report it, and its own source may still report the same events."""
+    STABLE = auto()
+    """Its status is 0."""
+    REBALANCING = auto()
+    """Its status is 1 to 13."""
+    LEFT = auto()
+    """It left by itself: its status is 0, and no later signal has brought it back."""
+    LOST = auto()
+    """Nothing confirmed its status in time: it has no series until the next signal."""
+
+
+class Verdict(Enum):
+    """Effect of a signal on a member."""
+
+    APPLY = auto()
+    """The member moves as the signal requires."""
+    CONFIRM = auto()
+    """Another source has reported the event: it confirms the status and may improve the reason."""
+    REFRESH = auto()
+    """It moves nothing, but the status is confirmed."""
+    HOLD = auto()
+    """It waits for a source that knows the member better."""
+    RELEASE = auto()
+    """Pending signals come first; then the signal is judged again."""
+    BACKFILL = auto()
+    """The cause of a rebalance that is over: an episode of its own, in the past."""
+    NOTE = auto()
+    """It moves nothing, and is recorded as a sample of kind ``signal``."""
+    IGNORE = auto()
+    """It moves nothing and leaves no record."""
+
+
+class Case(NamedTuple):
+    """One signal of one member, and the conditions of the rules."""
+
+    consumer: Consumer
+    signal: Signal
+    traits: SourceTraits
+    """Of the signal's source."""
+
+    @property
+    def state(self) -> MemberState:
+        """The member's state."""
+        track = self.consumer.track
+        if self.consumer.is_awaited:
+            return MemberState.AWAITED
+        if track.status is not NONE:
+            return MemberState.REBALANCING
+        if track.left_at is not None:
+            return MemberState.LEFT
+        return MemberState.STABLE if track.known else MemberState.LOST
+
+    def holds_always(self) -> bool:
+        """Match any signal."""
+        return True
+
+    def is_removal_by_broker(self) -> bool:
+        """Match a broker's removal of a member that a better source reports: it may come back."""
+        return self.traits.is_broker and self.consumer.has_better_source(self.signal)
+
+    def overtakes_pending(self) -> bool:
+        """Match an event that is later than the pending signals may wait for."""
+        pending = self.consumer.pending
+        if not pending:
+            return False
+        wait_s = PENDING_S if self.is_behind_pending() else SAME_EVENT_S
+        return self.signal.at > pending[0].at + wait_s
+
+    def is_behind_pending(self) -> bool:
+        """Match a signal after a pending one of the same source and origin."""
+        pending = self.consumer.pending
+        return bool(pending) and reporter_name(self.signal) in map(reporter_name, pending)
+
+    def is_ambiguous_leave(self) -> bool:
+        """Match a leave without a reason: on the wire a close and a drop are the same request."""
+        has_better = self.signal.reason is None and self.consumer.has_better_source(self.signal)
+        return has_better and not self.is_reported()
+
+    def is_ambiguous_end(self) -> bool:
+        """Match a broker's end: another source shows if the assignment requires a follow-up."""
+        views = self.consumer.views
+        is_ambiguous = self.traits.is_broker and any(
+            view.attached and TRAITS[view.source].shows_follow_ups for view in views
+        )
+        return is_ambiguous and not self.is_reported()
+
+    def is_reported(self) -> bool:
+        """Match an event that another source has reported."""
+        event = split_signal(self.signal)[:1]  # none, if it raises nothing
+        return any(find_duplicate(self.consumer.observations, o) is not None for o in event)
+
+    def is_duplicate(self) -> bool:
+        """Match an event that another source has reported, unless it ends its own rebalance."""
+        if len(self.consumer.views) < 2:
+            return False
+        for event in split_signal(self.signal)[:1]:
+            original = find_duplicate(self.consumer.observations, event)
+            return original is not None and not ends_own_rebalance(
+                self.consumer.track, self.signal, original
+            )
+        return False
+
+    def is_late(self) -> bool:
+        """Match a signal that is older than another source's event that it would undo."""
+        return is_late(self.consumer, self.signal)
+
+    def is_late_without_end(self) -> bool:
+        """Match a late raise without a code, or without an end by another source."""
+        if not is_late(self.consumer, self.signal):
+            return False
+        return not self.signal.status or not outstanding_ends(self.consumer, self.signal)
+
+    def is_late_and_member_moved(self) -> bool:
+        """Match a late cause that is older than the member's last move."""
+        moved = self.consumer.track.moved
+        has_moved = moved is not None and moved.at > earliest_at(self.signal)
+        return has_moved and is_late(self.consumer, self.signal)
+
+    def is_of_ended_rebalance(self) -> bool:
+        """Match a cause of a rebalance that is over, as its source has still to report."""
+        return is_of_ended_rebalance(self.consumer, self.signal)
+
+    def is_response_after_leave(self) -> bool:
+        """Match a coordinator's response to a request from before the leave."""
+        return is_response_after_leave(self.consumer.track, self.signal)
+
+    def is_end_expected_from_client(self) -> bool:
+        """Match a broker's end that the member's own source will report as well."""
+        return self.traits.is_broker and any(
+            view.attached
+            and view.reports_ends
+            and view.is_rebalancing
+            and TRAITS[view.source].shows_follow_ups
+            for view in self.consumer.views
+        )
+
+
+class Decision(NamedTuple):
+    """A verdict, and the bookkeeping that goes with it."""
+
+    verdict: Verdict
+    is_late: bool = False
+    """It is counted as late."""
+    is_remembered: bool = False
+    """Its observations are kept, to find other sources' duplicates of them."""
+
+
+class Rule(NamedTuple):
+    """One row of the table: states, kinds, a condition and the decision."""
+
+    states: Container[MemberState]
+    kinds: Container[SignalKind]
+    applies: Callable[[Case], bool]
+    decision: Decision
+
+
+_ANY_STATE, _ANY_KIND = frozenset(MemberState), frozenset(SignalKind)
+_MOVING = _ANY_KIND - NEUTRAL_KINDS
+_SETTLED = frozenset({MemberState.STABLE, MemberState.LEFT, MemberState.LOST})
+_RAISE, _SYNC = {SignalKind.RAISE}, {SignalKind.SYNC}
+_HOLD, _IGNORE, _NOTE = Decision(Verdict.HOLD), Decision(Verdict.IGNORE), Decision(Verdict.NOTE)
+_APPLY = Decision(Verdict.APPLY, is_remembered=True)
+_LATE_NOTE = Decision(Verdict.NOTE, is_late=True)
+_LATE_KEPT = Decision(Verdict.NOTE, is_late=True, is_remembered=True)
+_LATE_IGNORED = Decision(Verdict.IGNORE, is_late=True)
+_BACKFILL = Decision(Verdict.BACKFILL, is_late=True, is_remembered=True)
+
+RULES = (
+    Rule({MemberState.AWAITED}, _ANY_KIND, Case.holds_always, _HOLD),
+    Rule(_ANY_STATE, NEUTRAL_KINDS, Case.holds_always, Decision(Verdict.APPLY)),
+    Rule(_ANY_STATE, {SignalKind.FAIL}, Case.is_removal_by_broker, _IGNORE),
+    Rule(_ANY_STATE, _MOVING, Case.overtakes_pending, Decision(Verdict.RELEASE)),
+    Rule(_ANY_STATE, _MOVING, Case.is_behind_pending, _HOLD),
+    Rule(_ANY_STATE, {SignalKind.LEAVE}, Case.is_ambiguous_leave, _HOLD),
+    Rule(_ANY_STATE, _SYNC, Case.is_ambiguous_end, _HOLD),
+    Rule(_ANY_STATE, _MOVING, Case.is_duplicate, Decision(Verdict.CONFIRM)),
+    Rule(_ANY_STATE, _MOVING - _RAISE, Case.is_late, _LATE_IGNORED),
+    Rule(_ANY_STATE, _RAISE, Case.is_late_without_end, _LATE_IGNORED),
+    Rule({MemberState.REBALANCING}, _RAISE, Case.is_late, _LATE_KEPT),
+    Rule(_ANY_STATE, _RAISE, Case.is_late_and_member_moved, _LATE_KEPT),
+    Rule(_ANY_STATE, _RAISE, Case.is_late, _BACKFILL),
+    Rule(_SETTLED, _RAISE, Case.is_of_ended_rebalance, _LATE_NOTE),
+    Rule({MemberState.LEFT}, _RAISE, Case.is_response_after_leave, _NOTE),
+    Rule(_ANY_STATE, _SYNC, Case.is_end_expected_from_client, Decision(Verdict.REFRESH)),
+    Rule(_ANY_STATE, _MOVING, Case.holds_always, _APPLY),
+)
+"""The first rule that applies decides; `judge` has the table in words."""
+
+_RULES_OF = {
+    (state, kind): [(r.applies, r.decision) for r in RULES if state in r.states and kind in r.kinds]
+    for state in MemberState
+    for kind in SignalKind
+}
+
+
+def judge(
+    consumer: Consumer,
+    signal: Signal,
+    traits: SourceTraits,
+    passed_over: Container[Verdict] = (),
+) -> Decision:
+    """Return the decision of the first rule that applies; change nothing.
+
+    ======================  ===========  ========================================  ===============
+    state                   signal       condition                                 verdict
+    ======================  ===========  ========================================  ===============
+    AWAITED                 any          always                                    HOLD
+    any                     SEEN, NOTE   always                                    APPLY
+    any                     FAIL         a broker's; a better source is attached   IGNORE
+    any                     moving       later than what pending signals wait for  RELEASE
+    any                     moving       an earlier one of its source is pending   HOLD
+    any                     LEAVE        no reason; a better source is attached    HOLD
+    any                     SYNC         a broker's; another shows follow-ups      HOLD
+    any                     moving       another source has reported the event     CONFIRM
+    any                     not RAISE    late                                      IGNORE, late
+    any                     RAISE        late; no code or no end by another        IGNORE, late
+    REBALANCING             RAISE        late                                      NOTE, late
+    any                     RAISE        late; the member has moved since          NOTE, late
+    any                     RAISE        late                                      BACKFILL, late
+    STABLE, LEFT, LOST      RAISE        its source still has to report the end    NOTE, late
+    LEFT                    RAISE        a response to a request before the leave  NOTE
+    any                     SYNC         a broker's; the client's own is expected  REFRESH
+    any                     moving       always                                    APPLY
+    ======================  ===========  ========================================  ===============
+
+    "Moving" is any kind but SEEN and NOTE; "late" is older than another source's event that the
+    signal would undo. A pending signal that is released is not held again: ``passed_over``.
+    """
+    case = Case(consumer, signal, traits)
+    for applies, decision in _RULES_OF[case.state, signal.kind]:
+        if decision.verdict not in passed_over and applies(case):
+            return decision
+    raise AssertionError(case)  # the last rules hold always
