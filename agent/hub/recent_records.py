@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
+from aggregation.incidents.incidents import Analysis, analyze
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
 from metrics.model.sample import Sample, SampleKind, decode
 
@@ -72,6 +73,10 @@ class RecentRecords:
         """Return a copy, for another thread; None: of all groups."""
         kept = list(self._records)
         return kept if group is None else [each for each in kept if each.group == group]
+
+    def analyze(self, records: list[Sample], now: float) -> Analysis:
+        """Return the rebalances and incidents in `records`; open ones last until ``now``."""
+        return analyze(records, self._watermark_of or (lambda _: now), now)
 
     def episodes(self, records: list[Sample], now: float) -> list[ExplainedRebalance]:
         """Return the rebalances in `records` at ``now`` (Unix seconds)."""

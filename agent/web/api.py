@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from agent.hub.recent_records import RecentRecords
 from aggregation.explain.explanation import explain_unobserved, explanations
+from aggregation.incidents.answers import answer_of
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import SourceStats
@@ -49,6 +50,7 @@ def routes(queries: ApiDependencies) -> list[Route]:
         "members": _members,
         "episodes": _episodes,
         "explain": _explain,
+        "incidents": _incidents,
         "sources": _sources,
     }
     return [
@@ -184,10 +186,17 @@ def _episodes(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
     ]
 
 
+def _incidents(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
+    history = seen.recent
+    analysis = history.analyze(history.records(query.group), seen.snapshot.at)
+    latest = analysis.incidents[: -query.last - 1 : -1]
+    return [msgspec.to_builtins(answer_of(each)) for each in latest]
+
+
 def _explain(seen: _ApiView, query: _Query) -> list[Any]:
     group, history, shown = query.group_or_error, seen.recent, seen.snapshot
-    episodes = history.episodes(history.records(group), shown.at)
-    found = explanations(episodes, query.last, query.at)
+    analysis = history.analyze(history.records(group), shown.at)
+    found = explanations(analysis.rebalances, query.last, query.at, analysis.incidents)
     quiet = [] if found else explain_unobserved(group, shown)
     if not found and not quiet:
         known = ", ".join(sorted({key.group for key in shown.groups})[:5]) or "none"

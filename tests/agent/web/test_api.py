@@ -102,6 +102,18 @@ def test_episodes_are_explained(running: Running) -> None:
     ]
 
 
+def test_incidents_are_shown_latest_first(running: Running) -> None:
+    found = running.get("incidents?group=g")
+
+    assert [(each["kind"], each["status"], each["ongoing"]) for each in found] == [
+        ("metadata_changed", "MetadataChanged", True),
+        ("member_left", "UserRequested", False),
+        ("member_joined", "NewMember", False),
+    ]
+    assert running.get("incidents?group=g&last=1") == found[:1]
+    assert running.get("explain?group=g")[0]["incidents"] == found[::-1]
+
+
 def test_explain_answers_in_words(running: Running) -> None:
     (told,) = running.get("explain?group=g&at=150")
 
@@ -149,10 +161,12 @@ def test_openapi_describes_what_is_answered(running: Running) -> None:
         ("explain?group=g", schemas["Explanation"]),
     ):
         assert set(running.get(path)[0]) == set(schema["properties"])
+    assert set(running.get("incidents")[0]) == set(schemas["Incident"]["properties"])
     happening = set(schemas["GroupRebalance"]["properties"])
     assert set(running.get("episodes")[0]) == happening | {"cluster", "group"}
     assert set(document["paths"]) == {
-        f"/api/v1/{name}" for name in ("groups", "members", "episodes", "explain", "sources")
+        f"/api/v1/{name}"
+        for name in ("groups", "members", "episodes", "explain", "incidents", "sources")
     }
 
 
