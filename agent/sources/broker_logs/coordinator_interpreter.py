@@ -22,7 +22,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent.sources.broker_logs.membership import CLASSIC, NONE, CoordinatorGroup, GroupMember
+from agent.sources.broker_logs.membership import (
+    CLASSIC,
+    NONE,
+    CoordinatorGroup,
+    GroupMember,
+    GroupTable,
+)
 from agent.sources.broker_logs.signals import (
     COORDINATOR_REQUESTED,
     DROPPED_GROUP,
@@ -70,14 +76,15 @@ def _ignore_departure(_: str, __: float) -> None:
     """Stand for a callback that nothing needs."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CoordinatorInterpreter:
     """An interpreter of the events of one broker's log."""
 
     cluster: str = ""
     on_departure: Callable[[str, float], None] = _ignore_departure
     """Takes the origin of a member that has gone for good."""
-    groups: dict[str, CoordinatorGroup] = field(default_factory=dict)
+    table: GroupTable = field(default_factory=GroupTable)
+    """Shared with the logs of the other brokers."""
     dropped: list[DroppedMember] = field(default_factory=list)
     tells_ends: set[str] = field(default_factory=lambda: set(_TELLS_ENDS))
     """Group types with assignment states of members in this log."""
@@ -93,8 +100,11 @@ class CoordinatorInterpreter:
         if name is None:
             return []
         if event.rule.action is Action.IGNORE:  # another broker's log goes on with the group
-            self._forget(name)
+            self.table.unload(name, self)
             return []
+        if not self.table.claim(name, self):
+            self._forget(name)
+            self.table.claim(name, self)
         group = self._group(name, event)
         known = len(group.parties)
         out = self._read(group, event, at)
@@ -102,6 +112,11 @@ class CoordinatorInterpreter:
         while self._known > _PARTY_LIMIT and len(self.groups) > 1:
             self._evict()
         return out
+
+    @property
+    def groups(self) -> dict[str, CoordinatorGroup]:
+        """The groups of all brokers' logs."""
+        return self.table.groups
 
     def flush(self) -> list[Signal]:
         """Return nothing: no signal waits."""
@@ -115,7 +130,8 @@ class CoordinatorInterpreter:
         """Return the state for a restart, in types that JSON can carry."""
         state: dict[str, Any] = msgspec.to_builtins(
             {
-                "groups": list(self.groups.values()),
+                "groups": self.table.owned_by(self),
+                "moved": [g.name for g in self.table.owned_by(self) if self.table.is_moved(g.name)],
                 "dropped": self.dropped,
                 "tells_ends": sorted(self.tells_ends),
             }
@@ -125,7 +141,11 @@ class CoordinatorInterpreter:
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a `state` again."""
         groups = msgspec.convert(state["groups"], list[CoordinatorGroup])
-        self.groups = {group.name: group for group in groups}
+        for group in groups:
+            self.table.claim(group.name, self)
+            self.groups[group.name] = group
+        for name in state.get("moved", ()):
+            self.table.unload(name, self)
         self._known = sum(len(group.parties) for group in groups)
         self.dropped = msgspec.convert(state["dropped"], list[DroppedMember])
         self.tells_ends = set(state["tells_ends"])
@@ -267,7 +287,8 @@ class CoordinatorInterpreter:
         """Forget members that dropped out long ago."""
         while self.dropped and self.dropped[0].at + DROPPED_S <= at:
             dropped = self.dropped.pop(0)
-            group = self.groups.get(dropped.group)
+            is_moved = self.table.is_moved(dropped.group)
+            group = None if is_moved else self.groups.get(dropped.group)
             party = None if group is None else group.parties.get(dropped.member_id)
             if group is not None and party is not None and party.out:
                 group.drop(party)
@@ -282,7 +303,7 @@ class CoordinatorInterpreter:
 
     def _forget(self, name: str) -> None:
         """Forget a group and its members."""
-        gone = self.groups.pop(name, None)
+        gone = self.table.forget(name)
         self._known -= 0 if gone is None else len(gone.parties)
 
 

@@ -125,6 +125,50 @@ class CoordinatorGroup:
         return (slot for slot in range(len(taken) + 1) if slot not in taken)
 
 
+@dataclass(slots=True, eq=False)
+class GroupTable:
+    """The groups of one cluster, shared by the logs of its brokers.
+
+    With its partition of the offsets topic a group moves from one broker to another, and the next
+    broker's log names its members only as they come and go.
+    """
+
+    groups: dict[str, CoordinatorGroup] = field(default_factory=dict)
+    _owners: dict[str, object] = field(default_factory=dict)
+    """The reader of the log that reported on a group last."""
+    _moved: set[str] = field(default_factory=set)
+    """Groups that their owner's broker has unloaded."""
+
+    def claim(self, name: str, reader: object) -> bool:
+        """Make a reader the owner of a group; return False if what is known of it is too old.
+
+        A group that comes back to the broker that unloaded it was elsewhere, unseen.
+        """
+        is_back = name in self._moved and self._owners.get(name) is reader
+        self._moved.discard(name)
+        self._owners[name] = reader
+        return not is_back
+
+    def unload(self, name: str, reader: object) -> None:
+        """Note that the reader's broker has unloaded a group, unless another owns it by now."""
+        if self._owners.get(name) is reader:
+            self._moved.add(name)
+
+    def is_moved(self, name: str) -> bool:
+        """Return whether a group was unloaded, and no other broker's log has reported on it."""
+        return name in self._moved
+
+    def owned_by(self, reader: object) -> list[CoordinatorGroup]:
+        """Return the groups that a reader reported on last, the longest silent first."""
+        return [group for name, group in self.groups.items() if self._owners.get(name) is reader]
+
+    def forget(self, name: str) -> CoordinatorGroup | None:
+        """Drop a group, and return it."""
+        self._owners.pop(name, None)
+        self._moved.discard(name)
+        return self.groups.pop(name, None)
+
+
 def _parse_client_id(member_id: str) -> str | None:
     """Return the part before the UUID."""
     name, uuid = member_id[:-_UUID_CHARS], member_id[-_UUID_CHARS:]

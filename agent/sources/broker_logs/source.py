@@ -13,6 +13,7 @@ from typing import Any
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
+from agent.sources.broker_logs.membership import GroupTable
 from agent.sources.lines.dialect_loader import load_broker_dialects
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
@@ -39,11 +40,11 @@ class BrokerLogSource:
         """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
         self.name = config.name
         self._departures: list[tuple[str, float]] = []
-        dialects = create_broker_dialects()
+        dialects, table = create_broker_dialects(), GroupTable()
         self._log = FileTail(
             config,
             lambda _: LineParser(
-                dialects, CoordinatorInterpreter(cluster, self._record_departure), timezone
+                dialects, CoordinatorInterpreter(cluster, self._record_departure, table), timezone
             ),
             position=position,
             orphans=orphans,

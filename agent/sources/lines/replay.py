@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from agent.sources.base import Tick
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.log_end import LogEnd
 from agent.sources.lines.ordering import order_by_time
 from agent.sources.lines.recordings import STDIN, UTF_16, Recording
@@ -34,6 +34,21 @@ def read_log(
     yield from order_by_time(parser, blocks, is_growing=recording.stream == STDIN)
     if (end_at := ends.find_time(parser)) is not None:
         yield Tick(end_at)
+    if not parser.counts.lines:
+        options.on_note(f"{recording.stream}: found {[*oddities, unknown][0]}")
+
+
+def read_events(
+    recording: Recording, parser: LineParser, options: ReplayOptions, unknown: str
+) -> Iterator[ParsedLine]:
+    """Yield a log's lines that a rule matches, and one without an event for the time of its end."""
+    oddities, ends = list[str](), LogEnd()
+    for data, arrival_at in ends.follow(_read_blocks(recording, options, oddities)):
+        yield from (line for line in parser.lines(data, arrival_at) if line.event is not None)
+    if parser.pending:  # a last line without its newline
+        yield from (line for line in parser.lines(b"\n", 0.0) if line.event is not None)
+    if (end_at := ends.find_time(parser)) is not None:
+        yield ParsedLine("", end_at, None)
     if not parser.counts.lines:
         options.on_note(f"{recording.stream}: found {[*oddities, unknown][0]}")
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.cli.replay import replay
 from agent.sources.broker_logs import coordinator_interpreter as broker_log_view
 from agent.sources.broker_logs import membership as broker_log_groups
 from agent.sources.broker_logs.config import BrokerLogConfig
@@ -393,6 +395,75 @@ def test_a_group_that_moves_to_another_broker_is_forgotten(broker: Broker) -> No
     broker.prints("[GroupId=g] Unloading group metadata for generation 2.")
 
     assert _told(broker.joins(f"m2-{_UUID.format(2)}")) == [("raise", "m2", 2)]
+
+
+def test_a_group_that_moves_between_two_logs_keeps_its_members(broker: Broker) -> None:
+    first, second, third = (f"m{n}-{_UUID.format(n)}" for n in (1, 2, 3))
+    other = Broker()
+    other.view.table = broker.view.table
+    broker.joins(first)
+    broker.settles(first, 1)
+
+    broker.prints("[GroupId=g] Unloading group metadata for generation 2.")
+    assert _told(other.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
+    other.settles(first, 2)
+    other.prints("[GroupId=g] Unloading group metadata for generation 2.")
+
+    assert sorted(_told(broker.joins(third))) == [
+        ("raise", "m1", 1),
+        ("raise", "m2", 1),
+        ("raise", "m3", 2),
+    ]
+
+
+def test_a_move_survives_a_restart(broker: Broker) -> None:
+    first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    broker.joins(first)
+    broker.settles(first, 1)
+    broker.prints("[GroupId=g] Unloading group metadata for generation 2.")
+    state = msgspec.json.decode(msgspec.json.encode(broker.view.state()))
+
+    again, other = Broker(), Broker()
+    other.view.table = again.view.table
+    again.view.restore(state)
+
+    assert again.view.state() == state
+    assert other.view.state()["groups"] == []
+    assert _told(other.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
+
+
+def test_logs_of_two_brokers_are_replayed_together(tmp_path: Path) -> None:
+    """A member that joins at the second broker makes that of the first rejoin."""
+    broker, other = Broker(), Broker()
+    for number, each in enumerate((broker, other), 1):
+        lines = list[str]()
+        each.parser = _Recorder(lines)  # type: ignore[assignment]
+        each.seconds = 100 * number
+        each.joins(f"m{number}-{_UUID.format(number)}")
+        each.settles(f"m1-{_UUID.format(1)}", number)
+        each.prints("[GroupId=g] Unloading group metadata for generation 2.")
+        (tmp_path / f"server-{3 - number}.log").write_text("".join(lines))
+
+    result = CliRunner().invoke(
+        replay,
+        ["--source", "broker_log", *(str(tmp_path / f"server-{n}.log") for n in (1, 2))],
+    )
+
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    moves = [(r["client_id"], r["to"]) for r in rows if r["kind"] == "transition"]
+    assert [to for client_id, to in moves if client_id == "m1"] == [2, 0, 1, 0]
+    assert [to for client_id, to in moves if client_id == "m2"] == [2, 0]
+
+
+class _Recorder:
+    """Keeps lines that a parser would read."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def feed(self, data: bytes, _arrival_at: float) -> list[Signal]:
+        self._lines.append(data.decode())
+        return []
 
 
 def test_members_that_the_broker_does_not_count_are_forgotten(broker: Broker) -> None:
