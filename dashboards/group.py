@@ -16,7 +16,7 @@ from dashboards.panels import (
     CAUSES,
     FULL,
     HALF,
-    QUARTER,
+    THIRD,
     About,
     Query,
     bars,
@@ -76,7 +76,7 @@ def _status(made: Dashboard) -> None:
         title="Group",
         description="The status that the group holds: the max over its members.",
         queries=(Query(f"max({GROUP_STATUS})"),),
-        width=QUARTER,
+        width=THIRD,
         height=4,
     )
     made.with_panel(status_now(about))
@@ -84,7 +84,7 @@ def _status(made: Dashboard) -> None:
         title="Highest of two minutes",
         description="What a look at the status itself may miss.",
         queries=(Query(f"max(kafka_group_rebalance_status_peak{{{OF_GROUP}}})"),),
-        width=QUARTER,
+        width=THIRD,
         height=4,
     )
     made.with_panel(status_now(about))
@@ -92,15 +92,28 @@ def _status(made: Dashboard) -> None:
         title="Members",
         description="Members whose own traces an agent reads.",
         queries=(Query(f"count(max by (client_id, host) ({CONSUMER})) or vector(0)"),),
-        width=QUARTER,
+        width=THIRD,
         height=4,
+    )
+    made.with_panel(number(about))
+    about = About(
+        title="Since the last rebalance",
+        description="Time since the end of the group's last rebalance." + SEEN_BY,
+        queries=(
+            Query(
+                f"time() - max(kafka_group_last_rebalance_timestamp_seconds{{{OF_GROUP}}})",
+            ),
+        ),
+        width=THIRD,
+        height=4,
+        unit="s",
     )
     made.with_panel(number(about))
     about = About(
         title="Members' time lost",
         description="Time that all members together spent in rebalances, in the range shown.",
         queries=(Query(f"sum({increase_of(LOST, '$__range')})"),),
-        width=QUARTER,
+        width=THIRD,
         height=4,
         unit="s",
     )

@@ -13,7 +13,7 @@ from agent.hub.recent_records import RecentRecords
 from aggregation.rebalances.counter import SETTLE_S, CompletedRebalances, record
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import Sample
-from metrics.model.snapshot import RebalanceKey, Rebalances
+from metrics.model.snapshot import GroupName, RebalanceKey, Rebalances
 
 _CHECK_S = 5.0
 
@@ -86,3 +86,7 @@ class RebalanceRecorder:
     def totals(self) -> dict[RebalanceKey, Rebalances]:
         """Return what exporters show."""
         return self._settled.totals()
+
+    def last_ends(self) -> dict[GroupName, float]:
+        """Return when each group's last rebalance ended (Unix seconds)."""
+        return self._settled.last_ends()

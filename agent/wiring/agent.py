@@ -222,6 +222,7 @@ class Agent:
             self._pipeline.tracker.snapshot(self._clock()),
             inspected=tuple(row for inspector in inspectors for row in inspector.group_states()),
             rebalances={} if self._watch is None else self._watch.totals(),
+            last_rebalances={} if self._watch is None else self._watch.last_ends(),
         )
         snapshot = self._hub.add_members(snapshot)
         stats = AgentStats(

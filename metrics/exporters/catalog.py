@@ -236,6 +236,13 @@ GROUP_DURATION = Metric(
     "From the first member's start to the last one's end, by the status of the trigger.",
     "seconds",
 )
+LAST_REBALANCE = Metric(
+    "kafka_group_last_rebalance_timestamp_seconds",
+    GAUGE,
+    ("group", CLUSTER),
+    "End of the group's last rebalance, in Unix seconds.",
+    "seconds",
+)
 MEMBER_INFO = Metric(
     "kafka_consumer_member_info",
     GAUGE,

@@ -6,7 +6,14 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from metrics.model.snapshot import Durations, InspectedGroup, MemberRow, RebalanceKey, Rebalances
+from metrics.model.snapshot import (
+    Durations,
+    GroupName,
+    InspectedGroup,
+    MemberRow,
+    RebalanceKey,
+    Rebalances,
+)
 from metrics.model.status import RebalanceStatus
 
 
@@ -52,6 +59,7 @@ class Live:
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[DurationKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
+    last_rebalances: dict[GroupName, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

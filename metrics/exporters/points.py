@@ -15,6 +15,7 @@ from metrics.exporters.exposition import AgentStats, AppRow, DurationKey, Exposi
 from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
     Durations,
+    GroupName,
     InspectedGroup,
     MemberRow,
     RebalanceKey,
@@ -73,6 +74,7 @@ class _Rows:
         self.members = sorted(set(map(_member, live.members)))
         self.durations = _sort_by_labels(live.durations.items(), _duration)
         self.rebalances = _sort_by_labels(live.rebalances.items(), _rebalance)
+        self.last_rebalances = _sort_by_labels(live.last_rebalances.items(), _group_name)
         self.slowest = _slowest(live.rebalances)
 
 
@@ -130,6 +132,11 @@ def _duration(item: tuple[DurationKey, Durations]) -> Labels:
 def _rebalance(item: tuple[RebalanceKey, Rebalances]) -> Labels:
     key, _ = item
     return (key.group, key.status, key.cluster)
+
+
+def _group_name(item: tuple[GroupName, float]) -> Labels:
+    key, _ = item
+    return (key.group, key.cluster)
 
 
 def _member(row: MemberRow) -> Labels:
@@ -266,6 +273,7 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
         (labels, HistogramValue(total.durations, _example(total)))
         for labels, (_, total) in v.rebalances
     ],
+    catalog.LAST_REBALANCE: lambda v: [(labels, at) for labels, (_, at) in v.last_rebalances],
     catalog.MEMBER_INFO: lambda v: [(labels, 1) for labels in v.members],
     catalog.PARTITION_LAG: lambda v: _partition_lags(v.inspected),
 }

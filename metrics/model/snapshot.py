@@ -93,6 +93,13 @@ class Durations:
     sum_s: float
 
 
+class GroupName(NamedTuple):
+    """The labels of a group's own metrics."""
+
+    cluster: str
+    group: str
+
+
 class RebalanceKey(NamedTuple):
     """The labels of a group's own rebalances: ``status`` names the code of their trigger."""
 
@@ -127,6 +134,8 @@ class Snapshot:
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
     """Of whole groups; from hub and standalone alone, so that nothing is counted twice."""
+    last_rebalances: dict[GroupName, float] = field(default_factory=dict)
+    """End of each group's last rebalance (Unix seconds); from the same roles."""
     members_by_origin: dict[str, int] = field(default_factory=dict)
     """Number of members by origin."""
     counts: dict[str, int] = field(default_factory=dict)

@@ -32,6 +32,7 @@ from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKi
 from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
     Durations,
+    GroupName,
     InspectedGroup,
     MemberRow,
     RebalanceKey,
@@ -134,7 +135,10 @@ def exposition() -> Exposition:
         tracker.apply(signal)
     whole = {RebalanceKey("prod", "payments-in", "NewMember"): REBALANCES}
     snapshot = replace(
-        tracker.snapshot(1010.0), inspected=(inspected("payments-in"),), rebalances=whole
+        tracker.snapshot(1010.0),
+        inspected=(inspected("payments-in"),),
+        rebalances=whole,
+        last_rebalances={GroupName("prod", "payments-in"): 1000.5},
     )
     return Exposition(live(snapshot), replace(STATS, tracker=snapshot.counts))
 
