@@ -19,11 +19,10 @@ from agent.inspection.admin_requests import (
     throttle_s,
 )
 from agent.inspection.errors import RefusedError, UnreachableError
-from agent.inspection.security import Login, Security
+from agent.inspection.security import CLIENT_ID, Login, Security
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
 
-CLIENT_ID = "rebalance-agent"
 _VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE = 35, 33, 34
 _FRAME_LIMIT = 100 << 20
 """A broker's own limit (socket.request.max.bytes); a longer response is not Kafka's."""
@@ -142,7 +141,7 @@ class Connection:
 
     async def _send(self, api: Api, version: int, **values: Any) -> "BrokerResponse":
         self._correlation_id += 1
-        request = encode(api, version, self._correlation_id, CLIENT_ID, **values)
+        request = encode(api, version, self._correlation_id, self._security.client_id, **values)
         async with self._request_guard(api):
             self._writer.write(request)
             await self._writer.drain()

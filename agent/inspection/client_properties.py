@@ -3,6 +3,7 @@
 Keys that decide how brokers are reached are read; all others concern Java alone and are ignored.
 """
 
+import os
 import re
 import ssl
 import tempfile
@@ -16,13 +17,22 @@ from typing import TypeVar
 from agent.config.addresses import check_url
 from agent.config.security import ISSUER_EXAMPLE, Mechanism, Protocol
 from agent.errors import ConfigError
-from agent.inspection.security import Login, Security, fetch_token
+from agent.inspection.config_providers import resolve_providers
+from agent.inspection.jaas import (
+    find_jaas_file,
+    has_unsecured_claims,
+    make_unsecured_token,
+    parse_options,
+    read_client_section,
+)
+from agent.inspection.key_stores import KeyStore, open_key_store
+from agent.inspection.security import CLIENT_ID, Login, Security, fetch_token
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _KEY = re.compile(r"((?:\\.|[^\\:=\s])*)\s*[:=]?\s*(.*)", re.DOTALL)
-_JAAS_OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s";]+))')
 _PEM = "PEM"
+_STORES = ("JKS", "PKCS12")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -59,9 +69,14 @@ def security_of(properties: Mapping[str, str], where: str) -> Security:
         ConfigError: a value is invalid or not supported; the message names its key.
 
     """
-    protocol = _choice(Protocol, properties, "security.protocol", "PLAINTEXT", where)
-    tls = _tls(properties, where) if protocol.tls else None
-    return Security(tls=tls, login=_login(properties, where) if protocol.sasl else None)
+    properties = resolve_providers(properties, where, read_properties)
+    name = properties.get("security.protocol", "PLAINTEXT").upper()  # as Kafka compares it
+    protocol = _choice(Protocol, {"security.protocol": name}, "security.protocol", "", where)
+    return Security(
+        tls=_tls(properties, where) if protocol.tls else None,
+        login=_login(properties, where) if protocol.sasl else None,
+        client_id=properties.get("client.id") or CLIENT_ID,
+    )
 
 
 def _continues(line: str) -> bool:
@@ -92,23 +107,31 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
     mechanism = _choice(Mechanism, properties, "sasl.mechanism", "GSSAPI", where)
     jaas = properties.get("sasl.jaas.config")
     if jaas is None:
-        raise ConfigError(f"{where}: sasl.jaas.config: is missing")
-    options = {
-        name: re.sub(r"\\(.)", r"\1", quoted) or plain
-        for name, quoted, plain in _JAAS_OPTION.findall(jaas)
-    }
+        file = find_jaas_file(os.environ)
+        if file is None:
+            raise ConfigError(f"{where}: sasl.jaas.config: is missing, and KAFKA_OPTS has no file")
+        jaas = read_client_section(file)
+    options = parse_options(jaas)
     if mechanism is Mechanism.OAUTHBEARER:
         return _token_login(properties, options, where)
     for name in ("username", "password"):
         if name not in options:
             raise ConfigError(f"{where}: sasl.jaas.config: found no {name}")
     password = options["password"]
-    return Login(mechanism=mechanism, username=options["username"], secret=lambda: password)
+    return Login(
+        mechanism=mechanism,
+        username=options["username"],
+        secret=lambda: password,
+        is_delegation_token=options.get("tokenauth", "").lower() == "true",
+    )
 
 
 def _token_login(properties: Mapping[str, str], options: Mapping[str, str], where: str) -> Login:
     key = "sasl.oauthbearer.token.endpoint.url"
     url = properties.get(key, "")
+    if not url and has_unsecured_claims(options):
+        make = partial(make_unsecured_token, options)
+        return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=make)
     scheme, _, path = url.partition(":")
     if scheme == "file":
         file = Path(urllib.request.url2pathname(re.sub("^//[^/]*", "", path)))
@@ -127,27 +150,49 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str], wher
 
 
 def _tls(properties: Mapping[str, str], where: str) -> ssl.SSLContext:
-    for store in ("ssl.truststore", "ssl.keystore"):
-        _refuse_java_store(properties, store, where)
     trusted = properties.get("ssl.truststore.certificates")
+    store = _open_store(properties, "ssl.truststore", where)
+    if store is not None:
+        trusted = store.trusted
+        if not trusted:
+            raise ConfigError(f"{where}: ssl.truststore.location: holds no trusted certificate")
+    location = None if store is not None else properties.get("ssl.truststore.location")
+    own = _open_store(properties, "ssl.keystore", where)
     try:
-        context = ssl.create_default_context(
-            cafile=properties.get("ssl.truststore.location"), cadata=trusted
-        )
-        _load_own(context, properties)
+        context = ssl.create_default_context(cafile=location, cadata=trusted)
+        if own is not None:
+            _load_text(context, own.key, "")
+        else:
+            _load_own(context, properties)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"{where}: ssl: a certificate or key cannot be used: {error}") from error
+    # as Java: any certificate of the store is trusted, and keytool's lack extensions of RFC 5280
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     verify = properties.get("ssl.endpoint.identification.algorithm", "https")
     context.check_hostname = bool(verify.strip())
     return context
 
 
-def _refuse_java_store(properties: Mapping[str, str], store: str, where: str) -> None:
-    kind = properties.get(f"{store}.type", "JKS")
-    used = f"{store}.location" in properties or f"{store}.certificates" in properties
-    if used and kind.upper() != _PEM:
-        hint = "keytool -exportcert -rfc and openssl pkcs12 make PEM of it"
-        raise ConfigError(f"{where}: {store}.type: {kind} is Java's alone, wanted PEM; {hint}")
+def _open_store(properties: Mapping[str, str], name: str, where: str) -> KeyStore | None:
+    """Return the content of a Java store; None where there is none, or it is PEM."""
+    kind = properties.get(f"{name}.type", "JKS").upper()
+    location = properties.get(f"{name}.location")
+    if kind == _PEM:
+        return None
+    if kind not in _STORES:
+        known = ", ".join((*_STORES, _PEM))
+        raise ConfigError(f"{where}: {name}.type: found {kind!r}, wanted one of {known}")
+    if location is None:
+        return None
+    key = f"{where}: {name}.location"
+    try:
+        data = Path(location).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{key}: {location} cannot be read: {error.strerror}") from error
+    password = properties.get(f"{name}.password", "")
+    key_password = properties.get("ssl.key.password", "") if name == "ssl.keystore" else ""
+    return open_key_store(data, password, key_password, f"{key}: {location}")
 
 
 def _load_own(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
@@ -158,10 +203,14 @@ def _load_own(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     if location is not None:
         context.load_cert_chain(location, password=password)
     elif chain is not None:
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # for its owner alone
-            file.write(f"{properties.get('ssl.keystore.key', '')}\n{chain}\n")
-            file.flush()
-            context.load_cert_chain(file.name, password=password)
+        _load_text(context, f"{properties.get('ssl.keystore.key', '')}\n{chain}\n", password)
+
+
+def _load_text(context: ssl.SSLContext, text: str, password: str) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # for its owner alone
+        file.write(text)
+        file.flush()
+        context.load_cert_chain(file.name, password=password)
 
 
 def _text(path: Path) -> str:

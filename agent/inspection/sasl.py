@@ -30,7 +30,14 @@ def oauth_bearer(token: str) -> Exchange:
         raise RefusedError(f"the token is refused: {refusal.decode(errors='replace')}", "password")
 
 
-def scram(mechanism: Mechanism, username: str, password: str, nonce: str | None = None) -> Exchange:
+def scram(
+    mechanism: Mechanism,
+    username: str,
+    password: str,
+    nonce: str | None = None,
+    *,
+    is_token: bool = False,
+) -> Exchange:
     """Prove knowledge of the password, and verify the server's proof.
 
     Raises:
@@ -40,7 +47,7 @@ def scram(mechanism: Mechanism, username: str, password: str, nonce: str | None 
     digest = "sha512" if mechanism is Mechanism.SCRAM_SHA_512 else "sha256"
     nonce = nonce or secrets.token_urlsafe(24)
     name = username.replace("=", "=3D").replace(",", "=2C")
-    first = f"n={name},r={nonce}"
+    first = f"n={name},r={nonce}" + (",tokenauth=true" if is_token else "")
     server_first = (yield f"n,,{first}".encode()).decode(errors="replace")
     attributes = _attributes(server_first)
     try:

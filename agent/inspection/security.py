@@ -16,6 +16,7 @@ from agent.errors import ConfigError
 from agent.inspection.errors import RefusedError, UnreachableError
 from agent.inspection.sasl import Exchange, oauth_bearer, plain, scram
 
+CLIENT_ID = "rebalance-agent"
 _TOKEN_TIMEOUT_S = 10.0
 _TOKEN_BYTES = 1 << 20
 
@@ -27,6 +28,8 @@ class Login:
     mechanism: Mechanism
     username: str
     secret: Callable[[], str] = field(repr=False)
+    is_delegation_token: bool = False
+    """The user is a token's id, the secret its HMAC (KIP-48); by SCRAM alone."""
 
     def exchange(self) -> Exchange:
         """Start a SASL exchange.
@@ -40,7 +43,9 @@ class Login:
             case Mechanism.PLAIN:
                 return plain(self.username, secret)
             case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
-                return scram(self.mechanism, self.username, secret)
+                return scram(
+                    self.mechanism, self.username, secret, is_token=self.is_delegation_token
+                )
             case Mechanism.OAUTHBEARER:
                 return oauth_bearer(secret)
             case _:
@@ -53,6 +58,8 @@ class Security:
 
     tls: ssl.SSLContext | None = None
     login: Login | None = None
+    client_id: str = CLIENT_ID
+    """The client's name at brokers, which quotas may name."""
 
 
 def open_security(config: SecurityConfig) -> Security:

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -152,6 +154,60 @@ def guarded(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
 @pytest.mark.parametrize("mechanism", _MECHANISMS)
 def test_every_mechanism_logs_in(guarded: Guarded, mechanism: str) -> None:
     result = guarded.call(guarded.login(mechanism))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_java_stores_and_a_secret_of_the_environment_log_in(
+    guarded: Guarded, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = guarded.folder / f"trust.{kind}"
+    if not store.exists():
+        # fmt: off
+        subprocess.run(
+            [
+                shutil.which("keytool") or "keytool", "-importcert", "-noprompt", "-alias", "ca",
+                "-file", guarded.ca, "-keystore", store, "-storetype", kind,
+                "-storepass", "changeit",
+            ],
+            check=True, capture_output=True, timeout=120,
+        )
+        # fmt: on
+    monkeypatch.setenv("KPASS", PASSWORD)
+    properties = guarded.login("SCRAM-SHA-512", password="${env:KPASS}") | {
+        "security.protocol": "sasl_ssl",
+        "config.providers": "env",
+        "config.providers.env.class": "kafka.EnvVarConfigProvider",
+        "ssl.truststore.location": str(store),
+        "ssl.truststore.type": kind,
+        "ssl.truststore.password": "changeit",
+    }
+
+    result = guarded.call(properties)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_an_unsecured_token_logs_in(guarded: Guarded) -> None:
+    properties = guarded.login("OAUTHBEARER") | {
+        "sasl.jaas.config": f'{_BEARER} unsecuredLoginStringClaim_sub="{READER}";'
+    }
+    del properties["sasl.oauthbearer.token.endpoint.url"]
+
+    result = guarded.call(properties)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_a_jaas_file_logs_in(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = guarded.folder / "jaas.conf"
+    file.write_text(f'KafkaClient {{\n  {_PLAIN} username="{READER}" password="{PASSWORD}";\n}};\n')
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file}")
+    properties = guarded.login("PLAIN")
+    del properties["sasl.jaas.config"]
+
+    result = guarded.call(properties)
 
     assert (result.exit_code, result.stderr) == (0, "")
 

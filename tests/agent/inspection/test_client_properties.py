@@ -1,3 +1,6 @@
+import base64
+import json
+import re
 import ssl
 from pathlib import Path
 
@@ -7,9 +10,15 @@ import trustme
 from agent.config.security import Mechanism
 from agent.errors import ConfigError
 from agent.inspection.client_properties import read_properties, security_of
+from agent.inspection.jaas import make_unsecured_token
+from agent.inspection.security import Security
 
 JAAS = "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
 SCRAM = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+PROVIDER = (
+    "config.providers=env\n"
+    "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+)
 
 
 @pytest.fixture
@@ -126,7 +135,7 @@ def test_an_empty_identification_algorithm_checks_no_host_name(file: Path) -> No
                 "wanted one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"
             ),
         ),
-        (SCRAM, "sasl.jaas.config: is missing"),
+        (SCRAM, "sasl.jaas.config: is missing, and KAFKA_OPTS has no file"),
         (SCRAM + JAAS + 'username="u";', "sasl.jaas.config: found no password"),
         (
             "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n" + JAAS + ";",
@@ -147,16 +156,32 @@ def test_an_empty_identification_algorithm_checks_no_host_name(file: Path) -> No
         ),
         (
             "security.protocol=SSL\nssl.truststore.location=/trust.jks",
+            "ssl.truststore.location: /trust.jks cannot be read: No such file or directory",
+        ),
+        (
+            "security.protocol=SSL\nssl.keystore.type=BCFKS\nssl.keystore.location=/own",
+            "ssl.keystore.type: found 'BCFKS', wanted one of JKS, PKCS12, PEM",
+        ),
+        (
+            SCRAM + JAAS + 'username="u" password="${env:KPASS}";',
+            ("sasl.jaas.config: found ${env:KPASS}, wanted one of config.providers: none"),
+        ),
+        (
+            PROVIDER + SCRAM + JAAS + 'username="u" password="${env:NO_SUCH_NAME}";',
+            "sasl.jaas.config: ${env:NO_SUCH_NAME} has no value",
+        ),
+        (
+            PROVIDER + SCRAM + JAAS + 'username="u" password="${vault:secret/kafka:pw}";',
             (
-                "ssl.truststore.type: JKS is Java's alone, wanted PEM; "
-                "keytool -exportcert -rfc and openssl pkcs12 make PEM of it"
+                "sasl.jaas.config: found ${vault:secret/kafka:pw}, "
+                "wanted one of config.providers: env"
             ),
         ),
         (
-            "security.protocol=SSL\nssl.keystore.type=PKCS12\nssl.keystore.location=/own.p12",
+            "config.providers=v\nconfig.providers.v.class=com.acme.Vault\nclient.id=${v:a:b}",
             (
-                "ssl.keystore.type: PKCS12 is Java's alone, wanted PEM; "
-                "keytool -exportcert -rfc and openssl pkcs12 make PEM of it"
+                "config.providers.v.class: found 'Vault', wanted one of "
+                "EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider"
             ),
         ),
         (
@@ -172,3 +197,108 @@ def test_what_cannot_be_taken_is_named(file: Path, text: str, said: str) -> None
 def test_a_missing_file_is_named(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"client\.properties: cannot be read: No such file"):
         read_properties(file)
+
+
+def test_a_protocol_is_named_in_any_case(file: Path) -> None:
+    file.write_text("security.protocol = plaintext\nclient.id=my-admin\n")
+
+    security = security_of(read_properties(file), "")
+
+    assert security == Security(client_id="my-admin")
+
+
+def test_secrets_come_from_environment_files_and_folders(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KPASS", "from-env")
+    (tmp_path / "secrets.properties").write_text("password=from-file\n")
+    (tmp_path / "pw").write_text("from-folder")
+    classes = {"env": "EnvVar", "file": "File", "directory": "Directory"}
+    providers = "config.providers=env, file, directory\n" + "".join(
+        f"config.providers.{name}.class=x.{kind}ConfigProvider\n" for name, kind in classes.items()
+    )
+    found = []
+    for variable in (
+        "env:KPASS",
+        f"file:{tmp_path}/secrets.properties:password",
+        f"directory:{tmp_path}:pw",
+    ):
+        file.write_text(f'{providers}{SCRAM}{JAAS}username="u" password="${{{variable}}}";\n')
+        login = security_of(read_properties(file), "").login
+        assert login is not None
+        found.append(login.secret())
+
+    assert found == ["from-env", "from-file", "from-folder"]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "variable", "wanted"),
+    [
+        ("allowlist.pattern=SAFE_.*", "${p:KPASS}", "${p:KPASS} has no value"),
+        ("allowed.paths=/run/secrets", "${p:/etc:hostname}", "is outside of allowed.paths"),
+    ],
+)
+def test_providers_keep_to_what_is_allowed(
+    file: Path, parameter: str, variable: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KPASS", "secret")
+    kind = "EnvVar" if "allowlist" in parameter else "Directory"
+    file.write_text(
+        f"config.providers=p\nconfig.providers.p.class=x.{kind}ConfigProvider\n"
+        f"config.providers.p.param.{parameter}\nclient.id={variable}\n"
+    )
+
+    with pytest.raises(ConfigError, match=re.escape(wanted)):
+        security_of(read_properties(file), "client.properties")
+
+
+def test_a_login_stands_in_the_jaas_file_of_kafka_opts(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(
+        'KafkaServer { x.Server required username="no"; };\n// a comment\n'
+        'KafkaClient {\n  x.PlainLoginModule required\n  username="u" password="p";\n};\n'
+    )
+    monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -Djava.security.auth.login.config={jaas}")
+    file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n")
+
+    login = security_of(read_properties(file), "").login
+
+    assert login is not None
+    assert (login.username, login.secret()) == ("u", "p")
+    jaas.write_text("Other { x required; };\n")
+    with pytest.raises(ConfigError, match="found no section KafkaClient"):
+        security_of(read_properties(file), "")
+
+
+def test_an_unsecured_token_has_the_claims_of_its_options() -> None:
+    options = {
+        "unsecuredLoginStringClaim_sub": "admin",
+        "unsecuredLoginNumberClaim_level": "3",
+        "unsecuredLoginListClaim_scope": "|a|b",
+        "unsecuredLoginLifetimeSeconds": "60",
+    }
+
+    head, claims, signature = make_unsecured_token(options, now=1000.0).split(".")
+
+    def read(part: str) -> object:
+        return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+    assert (read(head), signature) == ({"alg": "none"}, "")
+    assert read(claims) == {
+        "iat": 1000.0,
+        "exp": 1060.0,
+        "sub": "admin",
+        "level": 3.0,
+        "scope": ["a", "b"],
+    }
+
+
+def test_a_delegation_token_logs_in_by_scram(file: Path) -> None:
+    file.write_text(f'{SCRAM}{JAAS}username="id" password="hmac" tokenauth="true";\n')
+
+    login = security_of(read_properties(file), "").login
+
+    assert login is not None
+    assert next(login.exchange()).endswith(b",tokenauth=true")
