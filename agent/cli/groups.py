@@ -40,6 +40,9 @@ Examples:
 """
 
 
+_CONSUMER_HELP = "All consumers' groups: consumer, and classic ones of them."
+
+
 def _add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option(
@@ -58,13 +61,21 @@ def _add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
         ),
         click.option(
+            "--sort",
+            metavar="COLUMN",
+            help="Sort the tables by this column; -COLUMN sorts downwards.",
+        ),
+        click.option(
+            "--columns", metavar="COLUMN,...", help="Show these columns of the tables alone."
+        ),
+        click.option(
             "--group-type", type=click.Choice(_TYPES, case_sensitive=False), help="This type alone."
         ),
         click.option(
             "--command-config",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="Kafka's client configuration: security.protocol and so on (PEM, not JKS).",
+            help="Kafka's client configuration: security.protocol and so on.",
         ),
         click.option(
             "--bootstrap-server",
@@ -93,11 +104,10 @@ def groups() -> None:
     type=click.Choice(_STATES, case_sensitive=False),
     help="Groups in this state; may be repeated.",
 )
-@click.option(
-    "--consumer", is_flag=True, help="All consumers' groups: consumer, and classic ones of them."
-)
+@click.option("--consumer", is_flag=True, help=_CONSUMER_HELP)
 @click.option("--share", is_flag=True, help="Share groups.")
 @click.option("--streams", is_flag=True, help="Streams groups.")
+@click.argument("names", nargs=-1, metavar="[GROUP|PATTERN]...")
 def list_(  # noqa: PLR0913 - an argument an option
     *,
     bootstrap_server: str | None,
@@ -110,9 +120,13 @@ def list_(  # noqa: PLR0913 - an argument an option
     consumer: bool,
     share: bool,
     streams: bool,
+    names: tuple[str, ...],
+    sort: str | None,
+    columns: str | None,
 ) -> None:
     """List groups with type, protocol, state and coordinator.
 
+    Without names all groups are listed. A pattern is 'payments-*' or 're:payments-[0-9]+'.
     Every broker is asked. If one is down, the others' groups are shown and the exit code is 1. A
     broker below Kafka 3.8 reports no types.
     """
@@ -125,16 +139,20 @@ def list_(  # noqa: PLR0913 - an argument an option
         from agent.inspection.client import list_matching_groups  # noqa: PLC0415 - an extra
         from agent.inspection.filters import GroupFilter  # noqa: PLC0415
         from agent.inspection.model import parse_state, parse_type  # noqa: PLC0415
-        from agent.inspection.output import Output, render_listings  # noqa: PLC0415
+        from agent.inspection.name_patterns import match_any  # noqa: PLC0415
+        from agent.inspection.output import Output, Selection, render_listings  # noqa: PLC0415
     chosen = GroupFilter(
         group_type=parse_type(group_type or "".join(kinds)),
         protocol=protocol,
         states=tuple(state for state in map(parse_state, states) if state),
         consumers=consumer,
+        has_name=match_any(names, "groups list"),
     )
+    selection = Selection.parse(sort, columns)
     access = _access(bootstrap_server, command_config, timeout_s)
     listed, denied = asyncio.run(list_matching_groups(access, chosen))
-    click.echo(render_listings(listed.groups, listed.down, Output(output)), nl=False)
+    text = render_listings(listed.groups, listed.down, Output(output), selection)
+    click.echo(text, nl=False)
     if denied:
         _warn("Note: no ACL for Describe on the cluster: groups without an ACL may be missing")
     _exit(list(map(_down_text, listed.down)))
@@ -160,7 +178,10 @@ def list_(  # noqa: PLR0913 - an argument an option
     show_envvar=True,
     help="Agent, hub, spool or tables with classic groups' generation; an agent has the leader.",
 )
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.option("--all", "all_groups", is_flag=True, help="Describe every group.")
+@click.option("--consumer", is_flag=True, help=_CONSUMER_HELP)
+@click.option("--group", "more", multiple=True, metavar="GROUP", help="Like an argument.")
+@click.argument("names", nargs=-1, metavar="[GROUP|PATTERN]...")
 def describe(  # noqa: PLR0913 - an argument an option
     *,
     names: tuple[str, ...],
@@ -174,22 +195,37 @@ def describe(  # noqa: PLR0913 - an argument an option
     verbose: bool,
     authorized_operations: bool,
     place: str | None,
+    all_groups: bool,
+    consumer: bool,
+    more: tuple[str, ...],
+    sort: str | None,
+    columns: str | None,
 ) -> None:
     """Describe groups: state, assignor, epochs, coordinator, members and their assignments.
 
+    A pattern is 'payments-*' or 're:payments-[0-9]+'; --consumer without names is all of them.
     The exit code is 1 if a group cannot be described; the others are shown.
     """
     with _require_wire():
         from agent.inspection import client as asking  # noqa: PLC0415 - an extra
         from agent.inspection.model import Failure, parse_type  # noqa: PLC0415
+        from agent.inspection.name_patterns import is_pattern  # noqa: PLC0415
         from agent.inspection.observed_generation import add_generations  # noqa: PLC0415
         from agent.inspection.output import (  # noqa: PLC0415
             Details,
             Output,
+            Selection,
             failure_texts,
             render_descriptions,
         )
+    names = (*names, *more)
+    if not names and not all_groups and not consumer:
+        raise click.UsageError("wanted GROUP, a pattern, --all or --consumer")
+    selection = Selection.parse(sort, columns)
     access = _access(bootstrap_server, command_config, timeout_s)
+    faults = list[str]()
+    if all_groups or consumer or any(map(is_pattern, names)):
+        names, faults = _expand(access, () if all_groups else names, consumers=consumer)
     answers = asyncio.run(
         asking.describe(
             access,
@@ -199,7 +235,6 @@ def describe(  # noqa: PLR0913 - an argument an option
             offsets=offsets,
         )
     )
-    faults = list[str]()
     if place is not None:
         try:
             answers = add_generations(answers, place)
@@ -210,10 +245,35 @@ def describe(  # noqa: PLR0913 - an argument an option
     if described or output != "table":
         style = Output(output)
         details = Details(
-            members=members, offsets=offsets, verbose=verbose, operations=authorized_operations
+            members=members,
+            offsets=offsets,
+            verbose=verbose,
+            operations=authorized_operations,
+            selection=selection,
         )
         click.echo(render_descriptions(described, failures, style, details), nl=False)
     _exit([*faults, *(f"Error: {text}" for text in failure_texts(failures))])
+
+
+def _expand(
+    access: "Access", names: tuple[str, ...], *, consumers: bool
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the groups that names and patterns match, and what is missing."""
+    from agent.inspection.client import list_matching_groups  # noqa: PLC0415 - an extra
+    from agent.inspection.filters import GroupFilter  # noqa: PLC0415
+    from agent.inspection.name_patterns import is_pattern, match_any  # noqa: PLC0415
+
+    has_name = match_any(names, "groups describe")
+    chosen = GroupFilter(consumers=consumers, has_name=has_name)
+    listed, _ = asyncio.run(list_matching_groups(access, chosen))
+    found = [each.group for each in listed.groups]
+    faults = [_down_text(each) for each in listed.down]
+    for name in names:
+        if not is_pattern(name) and name not in found:
+            found.append(name)  # its description says what it is
+        elif is_pattern(name) and not any(map(match_any([name], ""), found)):
+            faults.append(f"Error: {name!r} matches no group")
+    return tuple(found), faults
 
 
 @contextmanager

@@ -44,8 +44,9 @@ async def list_matching_groups(access: Access, chosen: GroupFilter) -> ListingRe
     async with _open(access) as brokers:
         view = await brokers.refresh()
         listed = await list_groups(brokers, view, RETRY_TIMEOUT_S)
-        groups = await _complete_listings(brokers, listed.groups, chosen)
-        if view.is_denied and not groups:
+        named = [each for each in listed.groups if chosen.has_name(each.group)]
+        groups = await _complete_listings(brokers, named, chosen)
+        if view.is_denied and not listed.groups:
             raise RefusedError(
                 "no group is visible: an ACL for Describe on the cluster, or on groups, is wanted",
                 "denied",

@@ -1,6 +1,6 @@
 """The filter of `groups list`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from agent.inspection.model import GroupState, GroupType, Listing
@@ -17,6 +17,7 @@ class GroupFilter:
     protocol: str | None = None
     states: tuple[GroupState, ...] = ()
     consumers: bool = False
+    has_name: Callable[[str], bool] = lambda _: True
 
     def needs_type(self, listing: Listing) -> bool:
         """Return whether the filter needs a type that the listing lacks."""
@@ -31,6 +32,8 @@ class GroupFilter:
         return [listing for listing in listings if self._passes(listing)]
 
     def _passes(self, listing: Listing) -> bool:
+        if not self.has_name(listing.group):
+            return False
         if self.group_type not in (None, listing.type):
             return False
         if self.protocol not in (None, listing.protocol):

@@ -1,14 +1,16 @@
 """Output of `groups`: tables for people, JSON and YAML with every field for programs."""
 
 import json
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import yaml
 
+from agent.errors import ConfigError
 from agent.inspection.model import (
     Assignment,
     Description,
@@ -21,6 +23,7 @@ from agent.inspection.model import (
 from metrics.exporters.points import printable
 
 _Row = tuple[str, ...]
+_Table = tuple[_Row, Sequence[_Row]]
 
 
 class Output(StrEnum):
@@ -31,6 +34,49 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Choice and order of a table's columns and rows."""
+
+    sort: str = ""
+    is_descending: bool = False
+    columns: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, sort: str | None, columns: str | None) -> Self:
+        """Return the selection of ``--sort`` and ``--columns``."""
+        key = (sort or "").upper()
+        names = tuple(name.strip().upper() for name in (columns or "").split(",") if name.strip())
+        return cls(key.removeprefix("-"), key.startswith("-"), names)
+
+    def apply(self, tables: Sequence[_Table]) -> list[_Table]:
+        """Return the tables with the chosen columns, in the chosen order.
+
+        Raises:
+            ConfigError: no table has a column of this name.
+
+        """
+        known = list(dict.fromkeys(name for header, _ in tables for name in header))
+        for name in (*self.columns, *filter(None, [self.sort])):
+            if name not in known:
+                raise ConfigError(f"found column {name!r}, wanted one of {', '.join(known)}")
+        return [self._apply(header, rows) for header, rows in tables]
+
+    def _apply(self, header: _Row, rows: Sequence[_Row]) -> _Table:
+        if self.sort in header:
+            at = header.index(self.sort)
+            rows = sorted(rows, key=lambda row: _sort_key(row[at]), reverse=self.is_descending)
+        places = [header.index(name) for name in self.columns if name in header]
+        if not places:
+            return header, rows
+        return tuple(header[i] for i in places), [tuple(row[i] for i in places) for row in rows]
+
+
+def _sort_key(cell: str) -> tuple[bool, int, str]:
+    """Return a key that puts numbers in their order, before texts."""
+    return (False, int(cell), "") if cell.isdecimal() else (True, 0, cell)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
     """The optional tables and columns of `groups describe`."""
@@ -39,9 +85,15 @@ class Details:
     offsets: bool = False
     verbose: bool = False
     operations: bool = False
+    selection: Selection = Selection()
 
 
-def render_listings(listings: Sequence[Listing], down: Sequence[DownBroker], output: Output) -> str:
+def render_listings(
+    listings: Sequence[Listing],
+    down: Sequence[DownBroker],
+    output: Output,
+    selection: Selection = Selection(),
+) -> str:
     """Return the groups with the columns of kafka-groups.sh, then state and coordinator."""
     if output is not Output.TABLE:
         return _document(listings, (), down, output)
@@ -50,7 +102,7 @@ def render_listings(listings: Sequence[Listing], down: Sequence[DownBroker], out
         tuple(map(_cell, (each.group, each.type, each.protocol, each.state, each.coordinator)))
         for each in listings
     ]
-    return _table(header, rows)
+    return _render_tables([(header, rows)], selection)
 
 
 def render_descriptions(
@@ -66,17 +118,17 @@ def render_descriptions(
     has_generation = verbose or any(each.generation is not None for each in descriptions)
     groups = _GROUP | (_GENERATION if has_generation else {}) | (_GROUP_VERBOSE if verbose else {})
     groups |= _OPERATIONS if details.operations or verbose else {}
-    shown = [_table(*_fill_rows(groups, descriptions))]
+    tables = [_fill_rows(groups, descriptions)]
     if details.members and descriptions:
         columns = _MEMBER | (_MEMBER_VERBOSE if verbose else {})
         pairs = [(each, member) for each in descriptions for member in each.members]
-        shown.append(_table(*_fill_rows(columns, pairs)))
+        tables.append(_fill_rows(columns, pairs))
     if details.offsets and descriptions:
         rows = [(group, each) for group in descriptions for each in group.offsets or ()]
         has_tasks = any(each.task is not None for _, each in rows)
         offsets = _OFFSET | (_TASK if has_tasks else {}) | (_OFFSET_VERBOSE if verbose else {})
-        shown.append(_table(*_fill_rows(offsets, rows)))
-    return "\n".join(shown)
+        tables.append(_fill_rows(offsets, rows))
+    return _render_tables(tables, details.selection)
 
 
 def failure_texts(failures: Sequence[Failure]) -> list[str]:
@@ -193,15 +245,29 @@ def _spell(assigned: Mapping[str, Any] | None) -> str:
     return " ".join(f"{name}:{','.join(map(str, flat[name]))}" for name in sorted(flat))
 
 
+def _render_tables(tables: Sequence[_Table], selection: Selection) -> str:
+    return "\n".join(_table(header, rows) for header, rows in selection.apply(tables))
+
+
 def _table(header: _Row, rows: Sequence[_Row]) -> str:
     """Return aligned columns; an empty cell is a dash, so that tools can split at blanks."""
     lines = [header, *(tuple(cell or "-" for cell in row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     return "".join(
-        " ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        " ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
         + "\n"
         for line in lines
     )
+
+
+def _width(text: str) -> int:
+    """Return the columns of a terminal that a text takes: two for wide characters."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 def _document(

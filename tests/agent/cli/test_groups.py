@@ -406,7 +406,7 @@ def test_the_command_configuration_logs_in_and_may_name_the_brokers(tmp_path: Pa
         (["list", "--bootstrap-server", ":9092"], "--bootstrap-server: found ':9092', wanted"),
         (["list", "--share", "--streams"], "--consumer, --share, --streams: wanted one"),
         (["list", "--share", "--protocol", "x"], "--consumer, --share, --streams: wanted one"),
-        (["describe"], "Missing argument 'GROUP...'"),
+        (["describe"], "wanted GROUP, a pattern, --all or --consumer"),
         (["list", "--command-config", "/none"], "/none: cannot be read: No such file"),
     ],
 )
@@ -486,3 +486,81 @@ def test_a_group_whose_offsets_are_denied_is_an_error() -> None:
         "Error: group 'views' (Streams, Stable): offsets: TOPIC_AUTHORIZATION_FAILED"
     )
     assert "orders t " in result.stdout.replace("  ", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["o*"], ["offsets", "orders"]),
+        (["re:o.*s", "clicks"], ["clicks", "offsets", "orders"]),
+        (["queue"], ["queue"]),
+        (["nope*"], []),
+        (["--sort", "type"], ["connect-s3", "offsets", "orders", "clicks", "queue", "views"]),
+        (["--sort", "-group", "--consumer"], ["orders", "offsets", "clicks"]),
+    ],
+)
+def test_a_list_takes_patterns_and_an_order(arguments: list[str], names: list[str]) -> None:
+    with Simulated(GROUPS) as cluster:
+        assert shown(cluster, *arguments) == names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--all"], list(GROUPS)),
+        (["--consumer"], ["clicks", "offsets", "orders"]),
+        (["--consumer", "o*"], ["offsets", "orders"]),
+        (["--group", "orders", "--group", "clicks"], ["orders", "clicks"]),
+        (["re:[oc].*", "queue"], ["clicks", "connect-s3", "offsets", "orders", "queue"]),
+        (
+            ["--all", "--sort", "-members"],
+            ["orders", "clicks", "views", "connect-s3", "offsets", "queue"],
+        ),
+    ],
+)
+def test_groups_are_described_by_pattern(arguments: list[str], names: list[str]) -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", *arguments)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == names
+
+
+def test_a_pattern_without_a_group_is_an_error() -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe", "orders", "x-*")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].startswith("orders ")
+    assert result.stderr == "Error: 'x-*' matches no group\n"
+
+
+def test_columns_are_chosen_and_an_unknown_one_is_named() -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "list", "--columns", "state,group", "orders")
+        unknown = call(cluster, "list", "--sort", "lag")
+
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["STATE", "GROUP"],
+        ["Stable", "orders"],
+    ]
+    assert unknown.exit_code == 2
+    assert unknown.stderr == (
+        "Error: found column 'LAG', wanted one of GROUP, TYPE, PROTOCOL, STATE, COORDINATOR\n"
+    )
+
+
+def test_columns_of_wide_characters_are_aligned() -> None:
+    with Simulated({"注文": Group(), "a": Group()}) as cluster:
+        lines = call(cluster, "list").stdout.splitlines()
+
+    assert lines[1].startswith("a     Classic")
+    assert lines[2].startswith("注文  Classic")
+
+
+def test_describe_without_a_group_says_what_is_wanted() -> None:
+    with Simulated(GROUPS) as cluster:
+        result = call(cluster, "describe")
+
+    assert result.exit_code == 2
+    assert "wanted GROUP, a pattern, --all or --consumer" in result.stderr
