@@ -25,7 +25,7 @@ from agent.hub.record_bounds import clip_record
 from agent.outputs.hub_push.push import MAX_BYTES, PATH
 from agent.sources.base import Detach, Emit, SourceHealth
 from aggregation.live.fleet import Fleet
-from metrics.model.sample import Sample, Scope, decode, parse_time
+from metrics.model.sample import MALFORMED, Sample, Scope, decode, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow
 from metrics.tracking.status_track import StatusConfig
 
@@ -42,6 +42,12 @@ _NAME_CHARS = 8
 _SPOOL_CHARS = range(1, 65)
 _AFTER = re.compile(r"\d{1,18}", re.ASCII)
 
+
+class _Numbered(msgspec.Struct):
+    seq: int
+
+
+_decode_seq = msgspec.json.Decoder(_Numbered).decode
 Record = Callable[[Sequence[Sample]], None]
 WaitDurable = Callable[[], Awaitable[bool]]
 """Waits until all recorded samples are durable; False: they are not."""
@@ -164,7 +170,7 @@ class PushReceiver:
             try:
                 record, clipped = clip_record(decode(line))
             except ValueError:
-                self.health.unparsed += 1
+                seq = self._pass_over(line, seq)
                 continue
             if clipped:
                 errors = self.health.errors
@@ -185,6 +191,14 @@ class PushReceiver:
         self.health.signals += len(taken)
         return taken
 
+    def _pass_over(self, line: bytes, seq: int) -> int:
+        """Count a record that cannot be read; return the number that is reached with it."""
+        self.health.unparsed += 1
+        try:
+            return max(seq, _decode_seq(line).seq)
+        except MALFORMED:
+            return seq
+
     def _advance_watermark(self, spool: str, now: float, reached_at: float) -> None:
         """Raise an agent's watermark, at most to ``now``: its clock may be ahead."""
         name = spool[:_NAME_CHARS]
@@ -196,10 +210,14 @@ def routes(
     receiver: Callable[[], PushReceiver],
     record: Record,
     wait_durable: WaitDurable,
+    has_room: Callable[[], bool],
     clock: Callable[[], float],
 ) -> list[Route]:
-    """Return the route for pushes; each request calls ``receiver``, as a reload makes a new one."""
-    endpoint = PushEndpoint(receiver, record, wait_durable, clock)
+    """Return the route for pushes; each request calls ``receiver``, as a reload makes a new one.
+
+    ``has_room`` is false while the disk refuses and more records would be lost.
+    """
+    endpoint = PushEndpoint(receiver, record, wait_durable, has_room, clock)
     return [Route(PATH, endpoint.serve, methods=["GET", "POST"])]
 
 
@@ -208,6 +226,7 @@ class PushEndpoint:
     current: Callable[[], PushReceiver]
     record: Record
     wait_durable: WaitDurable
+    has_room: Callable[[], bool]
     clock: Callable[[], float]
 
     @property
@@ -217,9 +236,11 @@ class PushEndpoint:
     async def serve(self, request: Request) -> Response:
         try:
             spool = self._spool(request)
+            unreadable = 0
             if request.method == "POST":
-                await self._receive(request, spool)
-            return _json({"seq": self.receiver.durable_seq(spool)})
+                unreadable = await self._receive(request, spool)
+            progress = {"seq": self.receiver.durable_seq(spool)}
+            return _json(progress | ({"unreadable": unreadable} if unreadable else {}))
         except _PushRefusedError as error:
             return _json({"error": str(error)}, error.status_code)
 
@@ -231,14 +252,19 @@ class PushEndpoint:
             raise _PushRefusedError(400, f"X-Spool: found {spool[:70]!r}, wanted a spool's name")
         return spool
 
-    async def _receive(self, request: Request, spool: str) -> None:
+    async def _receive(self, request: Request, spool: str) -> int:
+        """Apply a batch and wait until it is durable; return how many records are unreadable."""
         after = request.headers.get("x-after", "0")
         if not _AFTER.fullmatch(after):
             raise _PushRefusedError(400, f"X-After: found {after[:40]!r}, wanted a sequence number")
         if int(after) > self.receiver.last_seq(spool):  # a restart has forgotten what was not saved
             raise _PushRefusedError(409, f"wanted what comes after {self.receiver.last_seq(spool)}")
         lines = await _read_body(request)
+        if not self.has_room():  # nothing is taken that could be lost
+            raise _PushRefusedError(503, "the hub's disk takes no records; send them again")
+        before = self.receiver.health.unparsed
         taken = self.receiver.apply_lines(spool, lines, self.clock())
+        unreadable = self.receiver.health.unparsed - before
         seq = self.receiver.last_seq(spool)
         if taken:
             self.record([with_spool(record, spool) for record in taken])
@@ -246,6 +272,9 @@ class PushEndpoint:
             if not await self.wait_durable():
                 raise _PushRefusedError(503, "the records could not be made safe; send them again")
             self.receiver.mark_durable(spool, seq)
+        if unreadable:
+            _log.warning("records_unreadable", extra={"spool": spool, "records": unreadable})
+        return unreadable
 
 
 def with_spool(record: Sample, spool: str) -> Sample:

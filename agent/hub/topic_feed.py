@@ -3,15 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from agent.errors import SourceError
 from agent.hub.topic_intake import TopicReceiver, TopicRecord
+from agent.outputs.daemon_thread import call_in_daemon
 from metrics.model.sample import Sample
 
 log = logging.getLogger(__name__)
 
 _RETRY_S = 2.0
+_CLOSE_S = 3.0
 _PAUSE_S = 0.2
 _UNSAVED = 10_000
 """Limit of records without a checkpoint: after a crash the spool recognises 50,000 duplicates."""
@@ -68,20 +71,22 @@ class TopicFeed:
 
     async def _follow(self) -> None:
         """Read until a fault, or until the topic has a new partition."""
-        reader = await asyncio.to_thread(self._open, self._receiver().offsets)
+        reader = await call_in_daemon(lambda: self._open(self._receiver().offsets), self.name)
         try:
             self._log_change("")
             self._note_expired(reader.expired)
-            while not await asyncio.to_thread(reader.has_grown):
+            while not await call_in_daemon(reader.has_grown, self.name):
                 if self._receiver().unsaved > _UNSAVED:
                     await asyncio.sleep(_PAUSE_S)
                     continue
-                records = await asyncio.to_thread(reader.read)
+                records = await call_in_daemon(reader.read, self.name)
                 intake = self._receiver()
                 self._record(intake.take_records(records, self._clock()))
                 intake.health.up = reader.at_end
         finally:
-            await asyncio.to_thread(reader.close)
+            with suppress(TimeoutError):  # the end of the agent waits no longer for brokers
+                async with asyncio.timeout(_CLOSE_S):
+                    await call_in_daemon(reader.close, self.name)
 
     def _note_expired(self, expired: int) -> None:
         if not expired:

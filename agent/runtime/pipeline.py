@@ -157,12 +157,20 @@ class Pipeline:
             errors=self._errors,
         )
 
-    def record(self, samples: Sequence[Sample]) -> None:
+    def record(self, samples: Sequence[Sample], *, is_whole: bool = False) -> None:
         """Write samples; the next tick makes them durable."""
         if samples:
-            self.spool.write(samples)
+            self.spool.write(samples, is_whole=is_whole)
             self._recent.add(samples, self._clock())
             self._uncommitted = True
+
+    def has_room(self) -> bool:
+        """Whether a batch can be recorded whole: the disk works, or the buffer has room."""
+        return self.spool.has_room()
+
+    def record_whole(self, samples: Sequence[Sample]) -> None:
+        """Write a batch that must not lose a sample; the caller has asked `has_room`."""
+        self.record(samples, is_whole=True)
 
     def _resolve_waiters(self, *, is_safe: bool) -> None:
         for waiter in self._waiters:

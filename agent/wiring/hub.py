@@ -62,7 +62,13 @@ class HubWiring:
             return []
         from agent.hub.push_receiver import routes  # noqa: PLC0415
 
-        return routes(self._current, pipeline.record, pipeline.wait_durable, self._clock)
+        return routes(
+            self._current,
+            pipeline.record_whole,
+            pipeline.wait_durable,
+            pipeline.has_room,
+            self._clock,
+        )
 
     def has_own_token(self, path: str) -> bool:
         """Whether a path requires a token of its own."""

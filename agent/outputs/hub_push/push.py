@@ -19,7 +19,9 @@ import msgspec
 
 from agent.config.hub import HubConfig, read_token
 from agent.errors import ConfigError, OutputError
-from agent.outputs.spool.reader import SpoolBatch, batch_after, spool_id
+from agent.outputs.daemon_thread import call_in_daemon
+from agent.outputs.spool.identity import discard_spool_id, spool_id
+from agent.outputs.spool.reader import SpoolBatch, batch_after, newest_seq
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 
@@ -38,6 +40,8 @@ class HubProgress(msgspec.Struct):
     """A hub's response: the number of the last durable record of a spool."""
 
     seq: int
+    unreadable: int = 0
+    """Records of the last batch that the hub passes over: of another release, or damaged."""
 
 
 class _Response(NamedTuple):
@@ -82,7 +86,7 @@ class HubPush:
         wait, self._seq = self._interval_s, None
         while True:
             try:
-                more = await asyncio.to_thread(self.push)
+                more = await call_in_daemon(self.push, self.name)
                 wait = 0.0 if more else self._interval_s
                 self._log_change("")
             except _FAULTS as error:
@@ -100,19 +104,44 @@ class HubPush:
             ConfigError: the token or a certificate is no longer readable.
 
         """
-        self._spool = self._spool or spool_id(self._folder)
         if self._seq is None:
+            self._spool = spool_id(self._folder)
             self._connect()
             self._seq = self._request(None).seq
+            self._check_numbering(self._seq)
         batch = batch_after(self._folder, self._seq, MAX_LINES, MAX_BYTES)
         if batch is None:
             self._request(b"")  # a sign of life without records
             return False
         self._counts.dropped += batch.first - self._seq - 1  # evicted while the hub was unreachable
-        self._seq = self._request(b"".join(batch.lines)).seq
-        self._counts.sent += len(batch.lines)
+        progress = self._request(b"".join(batch.lines))
+        self._seq = progress.seq
+        self._counts.sent += len(batch.lines) - progress.unreadable
+        self._skip(progress.unreadable)
         self._newest = batch.last
         return _is_full(batch)
+
+    def _check_numbering(self, seq: int) -> None:
+        """Give the spool a new id if its numbering began again: the hub knows higher numbers.
+
+        Raises:
+            OutputError: the id cannot be written.
+
+        """
+        newest = newest_seq(self._folder)
+        if newest and seq > newest:
+            keys = {"hub": self.name, "hub_seq": seq, "spool_seq": newest}
+            log.warning("spool_renumbered", extra=keys)
+            discard_spool_id(self._folder)
+            self._spool = spool_id(self._folder)
+            self._seq = self._request(None).seq
+
+    def _skip(self, unreadable: int) -> None:
+        """Count and log records that the hub passes over."""
+        if unreadable:
+            self._counts.dropped += unreadable
+            keys = {"hub": self.name, "records": unreadable}
+            log.warning("hub_cannot_read_records", extra=keys)
 
     @property
     def stats(self) -> OutputStats:

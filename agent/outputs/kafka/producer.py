@@ -22,8 +22,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from agent.config.kafka import KafkaAccess
 from agent.errors import OutputError
 from agent.files import replace_file
+from agent.outputs.daemon_thread import call_in_daemon
 from agent.outputs.kafka.client_config import client_properties
-from agent.outputs.spool.reader import SpoolBatch, batch_after, spool_id
+from agent.outputs.spool.identity import spool_id
+from agent.outputs.spool.reader import SpoolBatch, batch_after
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 
@@ -125,15 +127,15 @@ class KafkaOutput:
         try:
             while True:
                 try:
-                    wait = 0.0 if await asyncio.to_thread(self.step) else _INTERVAL_S
+                    wait = 0.0 if await call_in_daemon(self.step, self.name) else _INTERVAL_S
                 except (OSError, OutputError, KafkaException) as error:
                     self._errors += 1
                     wait = min(max(2 * wait, _INTERVAL_S), _MAX_WAIT_S)
-                    await asyncio.to_thread(self.close)
+                    await call_in_daemon(self.close, self.name)
                     self._log_change(str(error))
                 await asyncio.sleep(wait)
         finally:
-            await asyncio.to_thread(self.close)
+            await call_in_daemon(self.close, self.name)
 
     def step(self) -> bool:
         """Send the next batch, or await one in flight; return whether to repeat at once.

@@ -6,9 +6,10 @@ The next export holds the metrics that a receiver missed; of rebalances the newe
 
 import asyncio
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 
 from opentelemetry.sdk.resources import Resource
@@ -16,6 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from agent.config.otlp import OtlpConfig
 from agent.errors import ConfigError, OutputError
+from agent.outputs.daemon_thread import call_in_daemon
 from agent.outputs.otlp.senders import OtlpSender
 from agent.outputs.otlp.spans import spans
 from aggregation.rebalances.rebalances import ExplainedRebalance
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 MAX_EPISODES = 1_000
 """Rebalances that wait for a receiver."""
 _SPANS_AT_ONCE = 500
+_LAST_EXPORT_S = 5.0
+"""Limit of the export at the agent's end."""
 
 
 class OtlpOutput:
@@ -53,7 +57,7 @@ class OtlpOutput:
         self._queue = deque[ExplainedRebalance](maxlen=MAX_EPISODES)
         self._sent = self._dropped = self._errors = 0
         self._fault = ""
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otlp")
+        self._lock = threading.Lock()
 
     @property
     def stats(self) -> OutputStats:
@@ -79,19 +83,18 @@ class OtlpOutput:
                 await asyncio.sleep(self._config.interval_s)
                 await self.export()
         finally:
-            await self.export()
-            if self._sender is not None:
-                self._sender.close()
-            self._thread.shutdown(wait=False)
+            with suppress(TimeoutError):  # the end of the agent waits no longer for a receiver
+                async with asyncio.timeout(_LAST_EXPORT_S):
+                    await self.export()
+                    await call_in_daemon(self._close, self.name)
 
     async def export(self) -> None:
         """Send everything; count failures, and log each change of state once."""
         expose, episodes = self._read(), list(self._queue)
         self._queue.clear()
-        loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, self._send_metrics, expose)
-            await loop.run_in_executor(self._thread, self._send_episodes, episodes)
+            await call_in_daemon(lambda: self._send_metrics(expose), self.name)
+            await call_in_daemon(lambda: self._send_episodes(episodes), self.name)
         except (OutputError, ConfigError) as error:
             self._requeue(episodes)
             self._record_failure(str(error))
@@ -114,9 +117,12 @@ class OtlpOutput:
             keys = {"endpoint": self._config.endpoint, "error": fault}
             log.error("otlp_export_failed", extra=keys, exc_info=is_bug)
         self._fault = fault
-        if self._sender is not None:  # the next one reads certificates and headers again
-            self._sender.close()
-        self._sender = None
+        self._close()  # the next one reads certificates and headers again
+
+    def _close(self) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.close()
 
     def _connect(self) -> OtlpSender:
         self._sender = self._sender or OtlpSender(self._config)
@@ -126,12 +132,14 @@ class OtlpOutput:
         at, exposition = expose()
         state_sets = self._config.state_sets
         data = metrics_data(exposition, self._resource, at, self._max_series, state_sets=state_sets)
-        self._connect().send(data)
+        with self._lock:  # an abandoned request may still be on its way
+            self._connect().send(data)
 
     def _send_episodes(self, episodes: list[ExplainedRebalance]) -> None:
         made = (span for each in episodes for span in spans(each, self._resource))
         for some in _batches(made):
-            self._connect().send_spans(some)
+            with self._lock:
+                self._connect().send_spans(some)
 
 
 def _batches(made: Iterator[ReadableSpan]) -> Iterator[list[ReadableSpan]]:

@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 import msgspec
 
-from agent.errors import OutputError
 from agent.outputs.spool.directory import SpoolLine
 from metrics.model.sample import MALFORMED
 
@@ -25,24 +23,6 @@ class SpoolBatch(NamedTuple):
     lines: list[bytes]
     first: int
     last: int
-
-
-def spool_id(folder: Path) -> str:
-    """Return the spool's own id, created once: sequence numbers count within one spool.
-
-    Raises:
-        OutputError: it cannot be written.
-
-    """
-    path = folder / ".id"
-    try:
-        if not path.exists():
-            part = path.with_name(".id.part")
-            part.write_text(uuid4().hex, encoding="ascii")
-            part.replace(path)
-        return path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise OutputError(f"spool {str(folder)!r}: {error}") from error
 
 
 def batch_after(folder: Path, seq: int, max_lines: int, max_bytes: int) -> SpoolBatch | None:
@@ -94,3 +74,17 @@ def _lines(folder: Path, name: str, seq: int) -> Iterator[tuple[int, bytes]]:
 def _first(name: str) -> int:
     found = _SEQ.search(name)
     return 0 if found is None else int(found["seq"])
+
+
+def newest_seq(folder: Path) -> int:
+    """Return the last number in a spool; 0 if it is empty.
+
+    Raises:
+        OSError: the folder cannot be read.
+
+    """
+    names = sorted((_first(path.name), path.name) for path in folder.iterdir())
+    for first, name in reversed(names):
+        if first:
+            return max((number for number, _ in _lines(folder, name, 0)), default=first - 1)
+    return 0

@@ -27,6 +27,7 @@ from agent.config.codec import format_size
 from agent.errors import ConfigError, OutputError
 from agent.files import sync_folder
 from agent.outputs.spool import directory as folder
+from agent.outputs.spool.identity import discard_spool_id
 from agent.outputs.spool.part_file import PartFile, create, is_removed
 from metrics.model.sample import Sample, encode
 
@@ -123,6 +124,8 @@ class JsonlSpool:
             line.id: line.seq for line in reversed(lines) if line.seq > mark.settled
         }
         self._seq = max([mark.seq, *(line.seq for line in lines)])
+        if not self._seq:  # receivers know higher numbers of an earlier spool in this folder
+            discard_spool_id(config.dir)
 
     @property
     def mark(self) -> SpoolMark:
@@ -130,12 +133,20 @@ class JsonlSpool:
         pending = next(iter(self._pending_ids.values()), self._seq + 1)
         return SpoolMark(seq=self._seq, settled=pending - 1)
 
-    def write(self, samples: Iterable[Sample]) -> None:
-        """Add samples; they are durable once the next `commit` has returned."""
+    def has_room(self) -> bool:
+        """Whether the buffer is below its limit, after a write to the disk if that is due."""
+        return len(self._buffer) < self._buffer_bytes or self._try_flush()
+
+    def write(self, samples: Iterable[Sample], *, is_whole: bool = False) -> None:
+        """Add samples; they are durable once the next `commit` has returned.
+
+        While the disk refuses and the buffer is full, samples are dropped. A batch that
+        ``is_whole`` is kept in any case: its caller has checked `has_room` before.
+        """
         for sample in samples:
             if self._pending_ids.pop(sample.id, None) is not None:
                 self.stats.repeated += 1
-            elif len(self._buffer) >= self._buffer_bytes and not self._try_flush():
+            elif not is_whole and not self.has_room():
                 self.stats.dropped += 1
             else:
                 self._seq += 1

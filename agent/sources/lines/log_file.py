@@ -159,7 +159,10 @@ class OpenLog:
         if not self._packed:
             return os.pread(self._fd, count, 0)
         self._file.seek(0)
-        return self._file.read(count)
+        try:
+            return self._file.read(count)
+        finally:
+            self._file.seek(self.offset)  # the next read continues where it was
 
 
 def _unpack(file: gzip.GzipFile) -> bytes:

@@ -30,13 +30,20 @@ class Hub:
     intake: PushReceiver
     taken: list[Sample] = field(default_factory=list)
     disk_works: bool = True
+    has_room: bool = True
 
     async def _safe(self) -> bool:
         return self.disk_works
 
     def ask(self, method: str, body: bytes = b"", **headers: str) -> httpx.Response:
         app = Starlette(
-            routes=routes(lambda: self.intake, self.taken.extend, self._safe, lambda: 20.0)
+            routes=routes(
+                lambda: self.intake,
+                self.taken.extend,
+                self._safe,
+                lambda: self.has_room,
+                lambda: 20.0,
+            )
         )
         named = {"X-Spool": "s1"} | {k.replace("_", "-"): v for k, v in headers.items()}
 
@@ -136,9 +143,9 @@ def test_goes_on_from_its_checkpoint(hub: Hub) -> None:
     ],
 )
 def test_malformed_line_is_counted_and_the_rest_taken(hub: Hub, malformed: bytes) -> None:
-    hub.ask("POST", encode(RECORDS[0]) + malformed + b"\n" + encode(RECORDS[1]))
+    hub.ask("POST", encode(RECORDS[0]) + malformed + b"\n" + encode(RECORDS[2]))
 
-    assert hub.seqs == [1, 2]
+    assert hub.seqs == [1, 3]
     assert hub.intake.health.unparsed == 1
 
 
@@ -188,3 +195,25 @@ def test_wrong_request_is_told(
     answer = hub.ask("POST", body, **headers)
 
     assert (answer.status_code, text in answer.json()["error"]) == (status_code, True)
+
+
+def test_a_batch_without_room_is_not_taken_and_comes_again(hub: Hub) -> None:
+    hub.has_room = False
+    refused = hub.push(*RECORDS)
+    assert "takes no records" in refused["error"]
+    assert (hub.seqs, list(hub.intake.rows(Scope.CONSUMER, 20.0))) == ([], [])
+
+    hub.has_room = True
+
+    assert hub.push(*RECORDS) == {"seq": 5}
+    assert hub.seqs == [1, 2, 3, 4, 5]
+
+
+def test_records_that_cannot_be_read_are_passed_over_and_reported(hub: Hub) -> None:
+    unknown = [encode(record).replace(b'"to":', b'"to":9') for record in RECORDS[:3]]
+    lines = b"".join([*unknown, encode(RECORDS[3])])
+
+    assert hub.ask("POST", b"".join(unknown)).json() == {"seq": 3, "unreadable": 3}
+    assert hub.ask("POST", lines, X_After="3").json() == {"seq": 4, "unreadable": 3}
+    assert hub.seqs == [4]
+    assert hub.intake.health.unparsed == 6

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.outputs.spool.reader import batch_after, spool_id
+from agent.outputs.spool.identity import spool_id
+from agent.outputs.spool.reader import batch_after
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker

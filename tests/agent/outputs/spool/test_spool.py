@@ -342,6 +342,23 @@ def test_while_the_disk_takes_nothing_memory_is_bounded_and_losses_are_counted(
     assert ids(config) == list(range(10_000 - spool.stats.dropped))
 
 
+def test_a_whole_batch_is_never_cut_and_no_further_one_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hub asks for room before it takes a batch, and loses no record of one that it has taken."""
+    spool = a_spool(SpoolConfig(dir=tmp_path / "spool", file_bytes=2_000, max_bytes=1 << 20))
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", _half_then_full())
+        assert spool.has_room()
+        spool.write((a_sample(number) for number in range(100)), is_whole=True)
+        assert not spool.has_room()
+    assert spool.has_room()
+    spool.close()
+
+    assert spool.stats.dropped == 0
+    assert ids(SpoolConfig(dir=tmp_path / "spool")) == list(range(100))
+
+
 def _half_then_full() -> object:
     real, calls = os.write, iter(range(1_000_000))
 

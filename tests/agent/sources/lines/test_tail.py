@@ -327,6 +327,20 @@ def test_rotated_and_packed_while_down(bench: Bench) -> None:
     assert bench.read() == [2, 3]
 
 
+def test_rotated_and_packed_twice_while_down(bench: Bench) -> None:
+    """The search looks at the first KiB of a packed file; the reading still begins before it."""
+    bench.append(lines(1))
+    bench.read()
+    position = bench.stop()
+    newest, older = (bench.folder / f"app.log.{number}.gz" for number in (1, 2))
+    older.write_bytes(gzip.compress(bench.path.read_bytes() + lines(2)))
+    newest.write_bytes(gzip.compress(lines(3, 4, 5)))
+    bench.path.unlink()
+    bench.append(lines(6))
+    bench.restart(position)
+    assert bench.read() == [2, 3, 4, 5, 6]
+
+
 def test_a_file_whose_time_an_archive_did_not_keep_is_read_by_its_stamps(tmp_path: Path) -> None:
     bench = Bench(tmp_path, read_from=ReadFrom.BEGINNING)
     bench.path.write_bytes(lines(1))
