@@ -237,7 +237,8 @@ class CoordinatorInterpreter:
         return [note, *raise_once(party, UNKNOWN_MEMBER, at, words)]
 
     def _handle_assigned(self, group: CoordinatorGroup, event: LogEvent, at: float) -> list[Signal]:
-        surplus = group.surplus(int(event.captures["members"]))
+        members = event.captures.get("members")  # not printed before 2.8
+        surplus = [] if members is None else group.surplus(int(members))
         out = self._remove(group, surplus, at)
         for party in group.inside:
             party.in_round = True

@@ -416,6 +416,33 @@ def test_a_group_that_moves_between_two_logs_keeps_its_members(broker: Broker) -
     ]
 
 
+@pytest.mark.parametrize("instance", ["", " with group instanceid None"], ids=["2.2", "2.4"])
+def test_lines_of_brokers_before_2_8_are_read(instance: str) -> None:
+    """Read in the sources of 2.2 and 2.4: GroupCoordinator.scala."""
+    first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
+    old = "Preparing to rebalance group g in state PreparingRebalance with old generation"
+    texts = (
+        f"{old} 0 (__consumer_offsets-3) (reason: Adding new member {first}{instance})",
+        "Stabilized group g generation 1 (__consumer_offsets-3)",
+        "Assignment received from leader for group g for generation 1",
+        f"{old} 1 (__consumer_offsets-3) (reason: Adding new member {second}{instance})",
+        f"{old} 1 (__consumer_offsets-3) (reason: removing member {second} on LeaveGroup)",
+    )
+    parser, signals = _parser(), list[Signal]()
+    for number, text in enumerate(texts):
+        head = f"[2026-11-21 06:00:0{number},000] INFO [GroupCoordinator 0]: "
+        line = f"{head}{text} (kafka.coordinator.group.GroupCoordinator)\n"
+        signals += parser.feed(line.encode(), 1.9e9)
+
+    assert [(s.kind.value, s.member.client_id, int(s.status)) for s in signals] == [
+        ("raise", "m1", 2),
+        ("sync", "m1", 0),
+        ("raise", "m2", 2),
+        ("raise", "m1", 1),
+        ("leave", "m2", 0),
+    ]
+
+
 def test_a_move_survives_a_restart(broker: Broker) -> None:
     first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
     broker.joins(first)
