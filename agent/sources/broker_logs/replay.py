@@ -1,6 +1,7 @@
 """Replay of brokers' recorded logs."""
 
 import heapq
+import re
 from collections.abc import Iterator, Sequence
 
 from agent.sources.base import TICK_S, Tick
@@ -13,7 +14,8 @@ from agent.sources.lines.replay import read_events, read_log
 from agent.sources.source_type import ReplayOptions, ReplayStream
 from metrics.model.signals import Signal
 
-_UNKNOWN = "no line of a broker's group coordinator"
+_FENCED = re.compile(rb"will respond with instance fenced error")
+_UNKNOWN = "found no line of a broker's group coordinator"
 
 
 def line_parsers(paths: Sequence[str], options: ReplayOptions) -> dict[Recording, LineParser]:
@@ -32,7 +34,9 @@ def read(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
     parsers = line_parsers(paths, options)
     if len(parsers) > 1:
         return [_read_together(parsers, options)]
-    return [read_log(recording, parser, options, _UNKNOWN) for recording, parser in parsers.items()]
+    return [
+        read_log(recording, parser, options, _diagnose) for recording, parser in parsers.items()
+    ]
 
 
 def _read_together(
@@ -54,5 +58,12 @@ def _read_together(
 def _read_lines(
     recording: Recording, parser: LineParser, options: ReplayOptions
 ) -> Iterator[tuple[ParsedLine, LineParser]]:
-    for line in read_events(recording, parser, options, _UNKNOWN):
+    for line in read_events(recording, parser, options, _diagnose):
         yield line, parser
+
+
+def _diagnose(sample: bytes, parser: LineParser) -> Iterator[str]:
+    if not parser.counts.events:
+        yield _UNKNOWN
+    if _FENCED.search(sample):
+        yield "a static member was fenced: two clients have the same group.instance.id"

@@ -56,6 +56,8 @@ class ParserCounts:
     events: int = 0
     """Lines that a rule matches."""
     undated: int = 0
+    untimed: int = 0
+    """Lines without a time, before any line with one: the file's last change dates them."""
     ran_back: int = 0
     ahead: int = 0
     long: int = 0
@@ -311,6 +313,7 @@ class LineParser:
             stamp = None
         if stamp is None:  # a continuation of a dated entry, or a log without times
             self.counts.undated += 1
+            self.counts.untimed += stream.dated_at is None
             stamp = arrival_at if stream.dated_at is None else stream.dated_at
         else:
             stream.dated_at = stamp

@@ -1,6 +1,6 @@
 """Replay of recorded files that are read by lines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from agent.sources.base import Tick
 from agent.sources.lines.line_parser import LineParser, ParsedLine
@@ -9,6 +9,9 @@ from agent.sources.lines.ordering import order_by_time
 from agent.sources.lines.recordings import STDIN, UTF_16, Recording
 from agent.sources.lines.stream_parser import StreamParser
 from agent.sources.source_type import ReplayOptions, ReplayStream
+
+_SAMPLE_BYTES = 1 << 20
+"""First bytes of a log that a diagnosis searches."""
 
 
 def read_recording(
@@ -25,39 +28,65 @@ def read_recording(
         options.on_note(f"{recording.stream}: found {[*oddities, unknown][0]}")
 
 
+Diagnose = Callable[[bytes, LineParser], Iterable[str]]
+"""Returns what a user must know of a log, from its first bytes and its parser at the end."""
+
+
 def read_log(
-    recording: Recording, parser: LineParser, options: ReplayOptions, unknown: str
+    recording: Recording, parser: LineParser, options: ReplayOptions, diagnose: Diagnose
 ) -> ReplayStream:
-    """Yield the signals of a log, and a tick at its end; note ``unknown`` if no line is known."""
-    oddities, ends = list[str](), LogEnd()
-    blocks = ends.follow(_read_blocks(recording, options, oddities))
+    """Yield the signals of a log, and a tick at its end; note what ``diagnose`` finds."""
+    head, ends = _Head(), LogEnd()
+    blocks = ends.follow(head.follow(_read_blocks(recording, options, head.oddities)))
     yield from order_by_time(parser, blocks, is_growing=recording.stream == STDIN)
     if (end_at := ends.find_time(parser)) is not None:
         yield Tick(end_at)
-    if not parser.counts.lines:
-        options.on_note(f"{recording.stream}: found {[*oddities, unknown][0]}")
+    head.report(recording, parser, options, diagnose)
 
 
 def read_events(
-    recording: Recording, parser: LineParser, options: ReplayOptions, unknown: str
+    recording: Recording, parser: LineParser, options: ReplayOptions, diagnose: Diagnose
 ) -> Iterator[ParsedLine]:
     """Yield a log's lines that a rule matches, and one without an event for the time of its end."""
-    oddities, ends = list[str](), LogEnd()
-    for data, arrival_at in ends.follow(_read_blocks(recording, options, oddities)):
+    head, ends = _Head(), LogEnd()
+    blocks = ends.follow(head.follow(_read_blocks(recording, options, head.oddities)))
+    for data, arrival_at in blocks:
         yield from (line for line in parser.lines(data, arrival_at) if line.event is not None)
     if parser.pending:  # a last line without its newline
         yield from (line for line in parser.lines(b"\n", 0.0) if line.event is not None)
     if (end_at := ends.find_time(parser)) is not None:
         yield ParsedLine("", end_at, None)
-    if not parser.counts.lines:
-        options.on_note(f"{recording.stream}: found {[*oddities, unknown][0]}")
+    head.report(recording, parser, options, diagnose)
+
+
+class _Head:
+    """The first bytes of a recording, for its diagnosis."""
+
+    def __init__(self) -> None:
+        self.oddities: list[str] = []
+        self._sample = bytearray()
+
+    def follow(self, blocks: Iterator[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
+        for data, arrival_at in blocks:
+            if len(self._sample) < _SAMPLE_BYTES:
+                self._sample += data[: _SAMPLE_BYTES - len(self._sample)]
+            yield data, arrival_at
+
+    def report(
+        self, recording: Recording, parser: LineParser, options: ReplayOptions, diagnose: Diagnose
+    ) -> None:
+        if self.oddities:
+            options.on_note(f"{recording.stream}: found {self.oddities[0]}")
+            return
+        for note in diagnose(bytes(self._sample), parser):
+            options.on_note(f"{recording.stream}: {note}")
 
 
 def _read_blocks(
     recording: Recording, options: ReplayOptions, oddities: list[str]
 ) -> Iterator[tuple[bytes, float]]:
     done = 0
-    for data, arrival_at in recording.blocks(options.on_unreadable):
+    for data, arrival_at in recording.blocks(options.on_unreadable, options.timezone):
         if not done and data.startswith(UTF_16):
             oddities.append("UTF-16, wanted UTF-8: not read")
         yield data, arrival_at

@@ -23,6 +23,7 @@ _IN_EVERY_PROTOCOL = {
     Action.ANNOUNCE,
     Action.CLOSE,
 }
+_MEMBER_IDS = 8
 _DROPS_S = 10.0
 """Least time between two drops, where max.poll.interval is not known."""
 _ANNOUNCED_S = 15.0
@@ -73,6 +74,10 @@ class ClientState:
     returned: bool = False
     """The drop is a second one, so the member was back: lines of its return are not logged."""
     last_rule: str = ""
+    member_ids: list[str] = field(default_factory=list)
+    """Its last member ids; Kafka gives none twice."""
+    is_mixed: bool = False
+    """A former member id came back: several processes print the same names."""
     is_reported: bool = False
     """A signal has carried its names."""
 
@@ -251,6 +256,9 @@ class ClientState:
                 continue
             if name != "cluster" or not own_cluster:
                 changes[name] = found
+            if name == "member_id":
+                self.is_mixed = self.is_mixed or found in self.member_ids
+                self.member_ids = [*self.member_ids[1 - _MEMBER_IDS :], found]
         group_type = _group_type(event.rule, member)
         if group_type != member.group_type:
             changes["group_type"] = group_type

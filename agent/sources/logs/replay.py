@@ -7,9 +7,8 @@ from agent.sources.lines.recordings import Recording, recordings
 from agent.sources.lines.replay import read_log
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
+from agent.sources.logs.diagnosis import diagnose_log
 from agent.sources.source_type import ReplayOptions, ReplayStream
-
-_UNKNOWN = "no line of a client's log that is known; rebalance-agent dialects lists them"
 
 
 def line_parsers(paths: Sequence[str], options: ReplayOptions) -> dict[Recording, LineParser]:
@@ -17,7 +16,12 @@ def line_parsers(paths: Sequence[str], options: ReplayOptions) -> dict[Recording
     return {
         recording: create_parser(
             options.dialects,
-            ClientInterpreter(stream=recording.stream, cluster=options.cluster, host=options.host),
+            ClientInterpreter(
+                stream=recording.stream,
+                cluster=options.cluster,
+                group=options.group or "",
+                host=options.host,
+            ),
             options.timezone,
         )
         for recording in recordings(paths)
@@ -27,4 +31,6 @@ def line_parsers(paths: Sequence[str], options: ReplayOptions) -> dict[Recording
 def read(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
     """Return the signals of each log."""
     parsers = line_parsers(paths, options)
-    return [read_log(recording, parser, options, _UNKNOWN) for recording, parser in parsers.items()]
+    return [
+        read_log(recording, parser, options, diagnose_log) for recording, parser in parsers.items()
+    ]

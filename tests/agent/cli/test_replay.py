@@ -159,9 +159,16 @@ def test_a_file_that_does_not_unpack_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "wanted"),
     [
-        ("logs", "no line of a client's log that is known; rebalance-agent dialects lists them"),
-        ("broker_log", "no line of a broker's group coordinator"),
-        ("stats", "no statistics of librdkafka, which are JSON, an object a line"),
+        (
+            "logs",
+            (
+                "no line of a known client was read; it looks like no client of Kafka "
+                "('2026-11-21 06:00:00,000 INFO something else'); rebalance-agent dialects lists "
+                "those that are known"
+            ),
+        ),
+        ("broker_log", "found no line of a broker's group coordinator"),
+        ("stats", "found no statistics of librdkafka, which are JSON, an object a line"),
     ],
 )
 def test_a_file_of_which_nothing_is_known_is_said_to_be_one(
@@ -173,7 +180,7 @@ def test_a_file_of_which_nothing_is_known_is_said_to_be_one(
     result = CliRunner().invoke(replay, ["--source", source, str(log)])
 
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"{log}: found {wanted}\n"
+    assert result.stderr == f"{log}: {wanted}\n"
 
 
 def test_of_what_is_known_nothing_is_said() -> None:

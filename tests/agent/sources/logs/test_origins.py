@@ -90,3 +90,12 @@ def test_processes_that_write_in_turns_are_streams_of_their_own() -> None:
     lines = [as_json(1 + second % 2, second, ASKED) for second in range(6)]
 
     assert {signal.member.origin for signal in read(lines)[2:]} == {"app.log#[1]", "app.log#[2]"}
+
+
+def test_member_ids_that_come_back_show_several_processes() -> None:
+    interpreter = ClientInterpreter(stream="s")
+    parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
+    lines = [line(second, SYNCED.format(7, "ab"[second % 2])) for second in range(4)]
+    parser.feed("\n".join(lines).encode() + b"\n", ARRIVAL_AT)
+
+    assert [client.is_mixed for client in interpreter.clients.values()] == [True]

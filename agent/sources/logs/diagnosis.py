@@ -1,0 +1,128 @@
+"""Diagnosis of a log from which no member came: its likely kind, and the remedy.
+
+Theory of operation. Nothing is as hard to notice as an empty result. A log that no rule reads, or
+that shows no member, is searched for the marks of clients without a dialect, of clients that their
+framework mutes, of other sources' files and of missing times. Each finding names what to set.
+"""
+
+import re
+from collections.abc import Iterator
+
+from agent.sources.lines.line_parser import LineParser, ParserCounts
+from agent.sources.logs.client_interpreter import ClientInterpreter
+
+_NEWEST = (4, 4)
+"""The newest Kafka that the dialects were recorded with."""
+_VERSION = re.compile(rb"Kafka version ?: (\d{1,3})\.(\d{1,3})")
+_WIRE = "use a source capture or proxy, which see every client's codes"
+_LIBRDKAFKA = "set debug=cgrp, or read its statistics (source librdkafka_stats)"
+_JAVA = "org.apache.kafka.clients.consumer"
+_MARKS = (
+    (
+        rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\x0a\x0d\x0d\x0a)",
+        "a capture: use --source pcap",
+    ),
+    (rb'"rebalance_cnt"|"cgrp": ?\{', "statistics of librdkafka: use --source stats"),
+    (
+        rb"\[GroupCoordinator |\[GroupMetadataManager |\[KafkaServer id=|\[BrokerServer id=",
+        "a broker's log: use --source broker_log",
+    ),
+    (
+        rb"SRMSG\d{5}|io\.smallrye\.reactive\.messaging\.kafka|\(powered by Quarkus",
+        f'Quarkus mutes Kafka\'s clients: set quarkus.log.category."{_JAVA}".level=INFO',
+    ),
+    (
+        rb"org\.springframework\.kafka|KafkaMessageListenerContainer|\.s\.k\.l\.",
+        f"Spring, whose Kafka clients print nothing here: set logging.level.{_JAVA}=INFO",
+    ),
+    (
+        rb"io\.micronaut\.",
+        f"Micronaut: set logger.levels.{_JAVA}=INFO, and write it to this log",
+    ),
+    (
+        rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients",
+        f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
+    ),
+    (
+        rb"consumergroup/|\[sarama\]|client/metadata fetching metadata",
+        f"sarama, which logs no rebalance: {_WIRE}",
+    ),
+    (
+        rb"Group member \(.{0,200}coor=#PID|brod_",
+        f"brod, whose log is not supported: {_WIRE}",
+    ),
+    (
+        rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:",
+        f"librdkafka, which logs dropped members alone at its default level: {_LIBRDKAFKA}",
+    ),
+    (rb"kafkajs", f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}"),
+    (rb"(?i)kafka", f"a client of Kafka that is not known: {_WIRE}"),
+)
+_FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
+_FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
+_FIRST_LINE_CHARS = 80
+
+
+def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
+    """Yield what a user must know of a log that ends here; ``sample`` holds its first bytes."""
+    clients = [
+        client
+        for interpreter in parser.interpreters
+        if isinstance(interpreter, ClientInterpreter)
+        for client in interpreter.clients.values()
+    ]
+    mixed = tuple(sorted({client.member.client_id for client in clients if client.is_mixed}))
+    yield from diagnose(sample, parser.counts, len(clients), mixed)
+
+
+def diagnose(
+    sample: bytes, counts: ParserCounts, members: int, mixed: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yield what a user must know of a log; nothing where all is well.
+
+    ``members`` came of it; the client ids of ``mixed`` belong to several processes.
+    """
+    if not counts.events:
+        yield f"no line of a known client was read; it looks like {_describe(sample)}"
+    elif not members:
+        yield (
+            f"{counts.events} lines of a client were read, and no member came of them: none names "
+            f"a group; it looks like {_describe(sample)}"
+        )
+    if counts.untimed:
+        yield (
+            f"{counts.untimed} of {counts.events} lines have no time that is understood: the time "
+            "of the file's last change stands for theirs, and durations mean nothing"
+        )
+    if counts.ahead:
+        yield f"{counts.ahead} lines have a time more than a day ahead of the file: see --timezone"
+    if mixed:
+        yield (
+            f"several processes write as client {', '.join(mixed)}: their member ids alternate, so "
+            "their lines cannot be told apart; keep the stream's name before each line (docker "
+            "compose logs, kubectl logs --prefix, stern)"
+        )
+    if _FENCED.search(sample):
+        yield "a client was fenced: another one has the same group.instance.id, and this one dies"
+    yield from _diagnose_version(sample)
+
+
+def _describe(sample: bytes) -> str:
+    for finder, text in _FINDERS:
+        if finder.search(sample):
+            return text
+    first = next((line for line in sample.splitlines() if line.strip()), b"")
+    if not first:
+        return "an empty file"
+    text = first.decode(errors="replace").strip()[:_FIRST_LINE_CHARS]
+    return f"no client of Kafka ({text!r}); rebalance-agent dialects lists those that are known"
+
+
+def _diagnose_version(sample: bytes) -> Iterator[str]:
+    versions = [(int(major), int(minor)) for major, minor in _VERSION.findall(sample)]
+    newest = max(versions, default=_NEWEST)
+    if newest > _NEWEST:
+        yield (
+            f"Kafka {newest[0]}.{newest[1]} is newer than the newest version that was recorded "
+            f"({_NEWEST[0]}.{_NEWEST[1]}): lines with new texts are not read"
+        )

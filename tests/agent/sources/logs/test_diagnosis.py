@@ -1,0 +1,56 @@
+import pytest
+
+from agent.sources.lines.line_parser import ParserCounts
+from agent.sources.logs.diagnosis import diagnose
+
+NOTHING = ParserCounts(lines=1)
+HINTS = {
+    b"hello": "no client of Kafka ('hello')",
+    b"": "an empty file",
+    b"\xd4\xc3\xb2\xa1\x02\x00": "--source pcap",
+    b'{"name": "c#consumer-1", "cgrp": {"rebalance_cnt": 2}}': "--source stats",
+    b"INFO [GroupCoordinator 0]: Stabilized group g": "--source broker_log",
+    b"INFO [io.smallrye.reactive.messaging.kafka] SRMSG18257: x": "quarkus.log.category",
+    b"WARN org.springframework.kafka.listener.KafkaMessageListenerContainer": "logging.level.org",
+    b"WARN org.apache.kafka.clients.NetworkClient - Connection to node -1": "INFO",
+    b"consumergroup/session/m/3 heartbeat loop stopped": "sarama",
+    b"12:52 [info] Group member (g,coor=#PID<0.1.0>,cb=#PID<0.2.0>)": "brod",
+    b"%3|1795242824.0|FAIL|rdkafka#consumer-1| [thrd:x]: x": "debug=cgrp",
+    b"kafka-node: rebalanced": "capture or proxy",
+}
+
+
+@pytest.mark.parametrize("sample", HINTS)
+def test_log_without_a_known_line_names_its_kind_and_the_remedy(sample: bytes) -> None:
+    (note,) = diagnose(sample, NOTHING, 0)
+
+    assert note.startswith("no line of a known client was read")
+    assert HINTS[sample] in note
+
+
+def test_log_with_a_member_has_no_note() -> None:
+    assert list(diagnose(b"x", ParserCounts(lines=3, events=2), 1)) == []
+
+
+def test_lines_without_a_member_are_noted() -> None:
+    (note,) = diagnose(b"x", ParserCounts(lines=3, events=2), 0)
+
+    assert note.startswith("2 lines of a client were read, and no member came of them")
+
+
+def test_missing_times_are_noted() -> None:
+    (note,) = diagnose(b"x", ParserCounts(lines=3, events=2, untimed=2), 1)
+
+    assert "no time that is understood" in note
+
+
+def test_newer_version_is_noted() -> None:
+    (note,) = diagnose(b"Kafka version: 9.1.0", ParserCounts(lines=3, events=2), 1)
+
+    assert note.startswith("Kafka 9.1 is newer")
+
+
+def test_processes_that_cannot_be_told_apart_are_noted() -> None:
+    (note,) = diagnose(b"x", ParserCounts(lines=3, events=2), 1, ("c",))
+
+    assert note.startswith("several processes write as client c")
