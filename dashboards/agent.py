@@ -16,10 +16,18 @@ from dashboards.panels import (
     number,
     rows,
 )
+from metrics.exporters.catalog import METRICS
 
 OF_AGENT = 'job=~"$job",instance=~"$instance"'
 BY_SOURCE = "{{instance}} {{source}}"
 BY_SINK = "{{instance}} {{sink}}"
+_LEGENDS = {
+    "suppressed": "masked",
+    "unexplained": "unexplained joins",
+    "evicted": "members evicted",
+    "groups_evicted": "groups evicted",
+}
+"""Legends of the tracker's counts; others have the count's name."""
 
 
 def agent() -> Dashboard:
@@ -164,17 +172,11 @@ def _reading(made: Dashboard) -> None:
         " trace shows; statuses that nothing confirmed; members and groups beyond the limits.",
         queries=tuple(
             Query(
-                f"sum(increase(rebalance_agent_{name}_total{{{OF_AGENT}}}[$__rate_interval]))",
-                legend,
+                f"sum(increase({metric.name}{{{OF_AGENT}}}[$__rate_interval]))",
+                _LEGENDS.get(metric.count, metric.count),
             )
-            for name, legend in (
-                ("signals_suppressed", "masked"),
-                ("signals_late", "late"),
-                ("joins_unexplained", "unexplained joins"),
-                ("statuses_lost", "lost"),
-                ("members_evicted", "members evicted"),
-                ("groups_evicted", "groups evicted"),
-            )
+            for metric in METRICS
+            if metric.count
         ),
         width=THIRD,
     )

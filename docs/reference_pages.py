@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import dropwhile
+from pathlib import Path
 from typing import cast, get_args, get_type_hints
 
 import click
@@ -12,6 +14,7 @@ from docs.architecture_picture import architecture_picture
 from docs.configuration_page import attribute_docs, configuration, sentence
 from docs.man_page import man_page
 from metrics.exporters.catalog import METRICS
+from metrics.exporters.otel import ATTRIBUTES, kind_of, name_of
 from metrics.model.sample import SCHEMA_VERSION, EpisodeRecord, Outcome, Sample, SampleKind, Scope
 from metrics.model.status import RebalanceStatus
 
@@ -64,6 +67,7 @@ def pages() -> dict[str, str]:
         "reference/records.md": _records(),
     }
     others = {
+        "opentelemetry.md": _opentelemetry(),
         "man/rebalance-agent.1": man_page(list(_below(_program()))),
         "architecture.svg": architecture_picture(),
     }
@@ -116,6 +120,23 @@ def _metrics() -> str:
         "`hub: {members: true}`.\n"
     )
     return f"# Metrics\n\n{about}\n{table(('name', 'type', 'labels', 'what'), rows)}\n"
+
+
+def _opentelemetry() -> str:
+    """Return the page on OpenTelemetry with its two tables generated."""
+    text = (Path(__file__).parent / "opentelemetry.md").read_text(encoding="utf-8")
+    names = [(f"`{m.name}`", f"`{name_of(m)}`", kind_of(m)) for m in METRICS]
+    labels = [(f"`{label}`", f"`{attribute}`") for label, attribute in ATTRIBUTES.items()]
+    text = _with_table(text, table(("on `/metrics`", "by OTLP", "as"), names))
+    return _with_table(text, table(("label", "attribute"), labels))
+
+
+def _with_table(text: str, new: str) -> str:
+    """Return a page with the rows below the head of a table replaced."""
+    head, *_ = new.partition("\n")
+    before, _, after = text.partition(f"{head}\n")
+    rest = after.splitlines(keepends=True)
+    return before + new + "\n" + "".join(dropwhile(lambda line: line.startswith("|"), rest))
 
 
 def _records() -> str:

@@ -34,6 +34,8 @@ class Metric:
     labels: tuple[str, ...]
     help: str
     unit: str = ""
+    count: str = ""
+    """The tracker's count that it exports; empty for other metrics."""
 
 
 BUILD_INFO = Metric(
@@ -75,27 +77,42 @@ SIGNALS_SUPPRESSED = Metric(
     COUNTER,
     (),
     "Signals for a code that a higher or equal status masked.",
+    count="suppressed",
 )
 SIGNALS_LATE = Metric(
     "rebalance_agent_signals_late_total",
     COUNTER,
     (),
     "Signals of a second source that were older than what they would undo.",
+    count="late",
 )
 JOINS_UNEXPLAINED = Metric(
-    "rebalance_agent_joins_unexplained_total", COUNTER, (), "Joins without a visible cause."
+    "rebalance_agent_joins_unexplained_total",
+    COUNTER,
+    (),
+    "Joins without a visible cause.",
+    count="unexplained",
 )
 STATUSES_LOST = Metric(
-    "rebalance_agent_statuses_lost_total", COUNTER, (), "Statuses dropped as unconfirmed."
+    "rebalance_agent_statuses_lost_total",
+    COUNTER,
+    (),
+    "Statuses dropped as unconfirmed.",
+    count="lost",
 )
 MEMBERS_EVICTED = Metric(
     "rebalance_agent_members_evicted_total",
     COUNTER,
     (),
     "Members dropped for limits.members or limits.memory.",
+    count="evicted",
 )
 GROUPS_EVICTED = Metric(
-    "rebalance_agent_groups_evicted_total", COUNTER, (), "Groups dropped for limits.groups."
+    "rebalance_agent_groups_evicted_total",
+    COUNTER,
+    (),
+    "Groups dropped for limits.groups.",
+    count="groups_evicted",
 )
 SAMPLES_WRITTEN = Metric(
     "rebalance_agent_samples_written_total", COUNTER, ("sink",), "Samples that the sink took."

@@ -97,6 +97,13 @@ def name_of(row: catalog.Metric) -> str:
     return f"{dotted}.{rest.replace('rebalance_', 'rebalance.')}"
 
 
+def kind_of(row: catalog.Metric) -> str:
+    """Return the kind of an instrument: status, histogram, sum or gauge."""
+    if row.name in _STATUS_NAMES:
+        return "status"
+    return "sum" if row.type is MetricType.COUNTER else row.type.value
+
+
 def exemplar_of(example: Example) -> Exemplar:
     """Return an exemplar that links to its episode's trace."""
     trace_id, span_id = trace_of(example.episode)

@@ -89,7 +89,7 @@ def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> li
         max_series -= len(kept) * size
         dropped += (len(points) - len(kept)) * size
         bounded.append((metric, kept))
-    agents = [(metric, points_of(exposition.agent)) for metric, points_of in _AGENT.items()]
+    agents = [(metric, points_of(exposition.agent)) for metric, points_of in _IN_ORDER.items()]
     agents.append((catalog.SERIES_DROPPED, [((), dropped)]))
     return [(metric, points) for metric, points in agents + bounded if points]
 
@@ -223,18 +223,20 @@ _AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
     catalog.SIGNALS_READ: lambda a: [((s.name,), s.signals) for s in a.sources],
     catalog.SIGNALS_UNPARSED: lambda a: [((s.name,), s.unparsed) for s in a.sources],
     catalog.SOURCE_MEMBERS: lambda a: [((s.name,), s.members) for s in a.sources],
-    catalog.SIGNALS_SUPPRESSED: _tracker_count("suppressed"),
-    catalog.SIGNALS_LATE: _tracker_count("late"),
-    catalog.JOINS_UNEXPLAINED: _tracker_count("unexplained"),
-    catalog.STATUSES_LOST: _tracker_count("lost"),
-    catalog.MEMBERS_EVICTED: _tracker_count("evicted"),
-    catalog.GROUPS_EVICTED: _tracker_count("groups_evicted"),
     catalog.SAMPLES_WRITTEN: lambda a: [((s.name,), s.written) for s in a.outputs],
     catalog.SAMPLES_BUFFERED: lambda a: [((s.name,), s.buffered) for s in a.outputs],
     catalog.SAMPLES_DROPPED: lambda a: [((s.name,), s.dropped) for s in a.outputs],
     catalog.SINK_ERRORS: lambda a: [((s.name,), s.errors) for s in a.outputs],
     catalog.RELOADS: lambda a: [((o,), n) for o, n in sorted(a.reloads.items())],
 }
+
+_COUNTS = {metric: _tracker_count(metric.count) for metric in catalog.METRICS if metric.count}
+_IN_ORDER = {
+    metric: points_of
+    for metric in catalog.METRICS
+    if (points_of := (_AGENT | _COUNTS).get(metric)) is not None
+}
+"""Points of the agent's own metrics, in the catalog's order."""
 
 _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
     catalog.GROUP_STATUS: lambda v: [(labels, row.status) for labels, row in v.groups],

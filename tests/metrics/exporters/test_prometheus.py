@@ -410,3 +410,14 @@ def test_a_scrape_changes_nothing() -> None:
     shown = exposition()
 
     assert page(shown) == page(shown)
+
+
+def test_a_count_of_the_tracker_is_exported_by_its_row_in_the_catalogue() -> None:
+    counts = {metric.count: number for number, metric in enumerate(METRICS, 1) if metric.count}
+    shown = Exposition(Live(), replace(STATS, tracker=counts))
+    text = page(shown)
+
+    assert counts
+    assert [f"\n{m.name} {counts[m.count]}.0\n" in text for m in METRICS if m.count] == [
+        True for m in METRICS if m.count
+    ]

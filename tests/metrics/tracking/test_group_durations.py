@@ -39,7 +39,7 @@ def test_longest_unseen_group_goes_first() -> None:
         ledger.touch(key)
 
     assert [entry.key for entry in ledger.entries] == [A, C]
-    assert counts == {"groups_evicted": 1}
+    assert counts["groups_evicted"] == 1
 
 
 def test_group_that_is_seen_again_keeps_its_histogram() -> None:
@@ -58,7 +58,7 @@ def test_smaller_bound_holds_for_restored_groups() -> None:
     ledger.touch(C)
 
     assert [entry.key for entry in ledger.entries] == [C]
-    assert counts == {"groups_evicted": 2}
+    assert counts["groups_evicted"] == 2
 
 
 def test_histogram_goes_on_from_a_restored_one() -> None:

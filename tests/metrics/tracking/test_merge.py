@@ -146,7 +146,7 @@ class TestEcho:
         tracker.advance(69.9)
 
         assert run(tracker, raised(1, 10.1, LOG)) == []
-        assert tracker.snapshot(70.0).counts == {}
+        assert "late" not in tracker.snapshot(70.0).counts
 
     def test_no_more_than_a_bound_is_remembered(self, tracker: Tracker) -> None:
         run(tracker, *(wire(SignalKind.RAISE, 10.0 + number, 1) for number in range(100)))
@@ -242,12 +242,12 @@ class TestEcho:
         samples = run(tracker, joined(12.05, LOG), synced(12.1, 5, by=SourceKind.LOGS))
 
         assert samples + run(tracker, synced(20.0, 6)) == []
-        assert tracker.snapshot(13.0).counts == {}
+        assert "late" not in tracker.snapshot(13.0).counts
 
     def test_join_before_an_end_that_is_known_is_late(self, tracker: Tracker) -> None:
         run(tracker, synced(12.0, 5), joined(11.0, LOG), synced(20.0, 6), joined(13.0, LOG))
 
-        assert tracker.snapshot(13.0).counts == {"late": 2}
+        assert tracker.snapshot(13.0).counts["late"] == 2
 
 
 class TestWords:
@@ -389,7 +389,7 @@ class TestOnlyOneSaw:
         assert [(each.kind, each.to, each.reason) for each in samples] == [
             (SampleKind.SIGNAL, code, "it is enforced")
         ]
-        assert tracker.snapshot(13.0).counts == {"late": 1}
+        assert tracker.snapshot(13.0).counts["late"] == 1
 
     def test_cause_behind_an_end_is_news_to_who_tells_no_ends(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.RAISE, 9.0, 7), raised(7, 9.001, LOG), synced(12.0, 5))
@@ -491,7 +491,7 @@ class TestOnlyOneSaw:
         tracker.advance(1000.0)
 
         assert run(tracker, raised(1, 9.1, LOG)) == []
-        assert tracker.snapshot(1000.0).counts == {"late": 1}
+        assert tracker.snapshot(1000.0).counts["late"] == 1
 
 
 class TestLeave:
@@ -649,7 +649,7 @@ class TestUnclearLeave:
         (sample,) = run(tracker, raised(5, 9.999, LOG, reason="poll timeout"))
 
         assert (sample.kind, sample.to, sample.reason) == (SampleKind.SIGNAL, 5, "poll timeout")
-        assert tracker.snapshot(16.0).counts == {}
+        assert "late" not in tracker.snapshot(16.0).counts
 
     def test_it_waits_through_a_restart(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.LEAVE, 10.0))
@@ -835,7 +835,7 @@ class TestLooks:
     def test_join_of_it_is_late(self, tracker: Tracker) -> None:
         run(tracker, signal(SignalKind.JOIN, 13.5, STATS, source=BY_LOOKS))
 
-        assert tracker.snapshot(14.0).counts == {"late": 1}
+        assert tracker.snapshot(14.0).counts["late"] == 1
 
 
 class TestOwnEnd:

@@ -318,24 +318,24 @@ class TestJoin:
 
         assert (sample.kind, sample.from_, sample.to) == (SampleKind.SIGNAL, 0, None)
         assert sample.reason == "joined without a visible cause"
-        assert tracker.snapshot(12.0).counts == {"unexplained": 1}
+        assert tracker.snapshot(12.0).counts["unexplained"] == 1
 
     def test_it_is_counted_once(self, tracker: Tracker) -> None:
         run(tracker, joined(10.0), synced(11.0), synced(12.0))
 
-        assert tracker.snapshot(12.0).counts == {"unexplained": 1}
+        assert tracker.snapshot(12.0).counts["unexplained"] == 1
 
     def test_cause_before_the_join_explains_it(self, tracker: Tracker) -> None:
         samples = run(tracker, raised(1, 9.0), joined(10.0), synced(11.0))
 
         assert codes(samples) == [1, 0]
-        assert tracker.snapshot(12.0).counts == {}
+        assert "unexplained" not in tracker.snapshot(12.0).counts
 
     def test_cause_after_the_join_explains_it(self, tracker: Tracker) -> None:
         samples = run(tracker, joined(10.0), raised(2, 10.5), synced(11.0))
 
         assert codes(samples) == [2, 0]
-        assert tracker.snapshot(12.0).counts == {}
+        assert "unexplained" not in tracker.snapshot(12.0).counts
 
     def test_cause_that_was_lost_explained_it(self, tracker: Tracker) -> None:
         run(tracker, joined(10.0), raised(2, 10.5), synced(11.0 + STALE_S))
@@ -346,17 +346,17 @@ class TestJoin:
         samples = run(tracker, joined(10.0), synced(11.0, own=demand(10, 11.1)))
 
         assert [each.to for each in samples] == [None, 10]
-        assert tracker.snapshot(12.0).counts == {"unexplained": 1}
+        assert tracker.snapshot(12.0).counts["unexplained"] == 1
 
     def test_every_one_is_counted(self, tracker: Tracker) -> None:
         run(tracker, joined(10.0), synced(11.0), joined(12.0), synced(13.0))
 
-        assert tracker.snapshot(13.0).counts == {"unexplained": 2}
+        assert tracker.snapshot(13.0).counts["unexplained"] == 2
 
     def test_leave_settles_it(self, tracker: Tracker) -> None:
         run(tracker, joined(10.0), left(11.0), synced(12.0))
 
-        assert tracker.snapshot(12.0).counts == {}
+        assert "unexplained" not in tracker.snapshot(12.0).counts
 
 
 class TestStale:
@@ -523,7 +523,7 @@ class TestOrder:
 
         assert codes(samples) == [1]
         assert tracker.apply(synced(9.8, source=SourceKind.WIRE)) == []
-        assert tracker.snapshot(11.0).counts == {"late": 2}
+        assert tracker.snapshot(11.0).counts["late"] == 2
 
     def test_signal_of_another_source_at_the_same_time_moves(self, tracker: Tracker) -> None:
         assert codes(run(tracker, raised(1, 10.0), synced(10.0, source=SourceKind.WIRE))) == [1, 0]
@@ -597,7 +597,7 @@ class TestOrder:
         samples = run(tracker, raised(3, 10.0), note)
 
         assert [each.reason for each in of_kind(samples, SampleKind.SIGNAL)] == ["ops"]
-        assert tracker.snapshot(11.0).counts == {}
+        assert "late" not in tracker.snapshot(11.0).counts
 
 
 class TestPeriodicSamples:
@@ -694,7 +694,7 @@ class TestCounts:
         run(tracker, raised(1, 13.0), synced(14.0), raised(1, 15.0), raised(1, 16.0))
 
         assert (row.counts.rebalances, row.counts.transitions) == counts
-        assert before.counts == {}
+        assert "suppressed" not in before.counts
 
 
 class TestBounds:
@@ -773,7 +773,7 @@ class TestBounds:
 
         snapshot = tracker.snapshot(3.0)
         assert [key.group for key in snapshot.groups] == ["other"]
-        assert snapshot.counts == {"groups_evicted": 1}
+        assert snapshot.counts["groups_evicted"] == 1
 
 
 class TestIdentity:
