@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.rebalances import ExplainedRebalance
-from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.root_cause import Certainty, find_removals
 from aggregation.rebalances.segments import DROPPED_GROUP, MemberRef, Segment, Step
 from metrics.model.sample import Outcome, Scope
+from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
-from metrics.tracking.source_traits import ADMIN_SOURCES
 
 _KINDS = {
     RebalanceStatus.NEW_MEMBER: IncidentKind.MEMBER_JOINED,
@@ -43,11 +43,17 @@ class Cause:
     reason: str | None = None
     certainty: Certainty = Certainty.SEEN
     source: str = ""
+    is_first: bool = True
+    """False: the member was in a rebalance already."""
 
 
 def list_causes(rebalance: ExplainedRebalance) -> list[Cause]:
     """Return the causes of a rebalance, the earliest first."""
     found = [cause for segment in rebalance.round.segments for cause in _of_segment(segment)]
+    found += [
+        _cause(note, IncidentKind.REMOVED_BY_ADMIN)
+        for note in find_removals(rebalance.round).values()
+    ]
     found += _inferred(rebalance)
     removed = {c.member for c in found if c.kind is IncidentKind.REMOVED_BY_ADMIN}
     return sorted(
@@ -70,9 +76,6 @@ def find_retries(rebalance: ExplainedRebalance) -> Cause | None:
 def _of_segment(segment: Segment) -> Iterator[Cause]:
     if segment.is_exit and segment.scope is Scope.STREAMS:
         return  # its threads leave
-    for note in segment.notes:
-        if note.source in ADMIN_SOURCES and note.reason and segment.outcome is not Outcome.FAILED:
-            yield _cause(note, IncidentKind.REMOVED_BY_ADMIN)
     if segment.is_exit:
         yield _exit(segment)
     for step in segment.steps:
@@ -101,7 +104,14 @@ def _kind_of(step: Step, segment: Segment) -> IncidentKind | None:
         return None
     if code is RebalanceStatus.METADATA_CHANGED and segment.protocol_type == "connect":
         return IncidentKind.TASK_CONFIGURATION
+    if code is RebalanceStatus.USER_REQUESTED and _is_by_streams(step):
+        return IncidentKind.PROBING
     return _KINDS.get(code)
+
+
+def _is_by_streams(step: Step) -> bool:
+    """Check that Kafka Streams enforced a rebalance: before 3.2 it gives no reason (4a)."""
+    return step.reason is None and streams_thread(step.member.client_id) is not None
 
 
 def _inferred(rebalance: ExplainedRebalance) -> Iterator[Cause]:
@@ -119,4 +129,11 @@ def _inferred(rebalance: ExplainedRebalance) -> Iterator[Cause]:
 
 
 def _cause(step: Step, kind: IncidentKind) -> Cause:
-    return Cause(kind=kind, at=step.at, member=step.member, reason=step.reason, source=step.source)
+    return Cause(
+        kind=kind,
+        at=step.at,
+        member=step.member,
+        reason=step.reason,
+        source=step.source,
+        is_first=step.before is RebalanceStatus.NONE,
+    )

@@ -101,6 +101,7 @@ class GroupHistory:
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
         causes = [*list_causes(rebalance), *self._infer_joins(rebalance, self.away)]
+        causes = [cause for cause in causes if not self._is_rejoin(cause)]
         returns = {cause: away for cause in causes if (away := self._find_away(cause))}
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         draft = self._find_draft(roots, returns) or self._begin(rebalance, roots)
@@ -293,6 +294,11 @@ class GroupHistory:
             yield member, replace(departure, returned_at=max(departure.at, successor.at))
             if draft.kind is IncidentKind.MEMBER_JOINED:
                 self._restarts(draft, member, successor.at)
+
+    def _is_rejoin(self, cause: Cause) -> bool:
+        """Check for a member that joins again within a rebalance: its join was refused before."""
+        is_join = cause.kind is IncidentKind.MEMBER_JOINED and not cause.is_first
+        return is_join and self._is_unexpired(cause)
 
     def _is_unexpired(self, cause: Cause) -> bool:
         """Check for a new process of a member that the coordinator still knows."""

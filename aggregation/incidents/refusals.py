@@ -37,7 +37,8 @@ class Refusal(NamedTuple):
 
 class _Member(NamedTuple):
     errors: list[Refusal]
-    joins: list[float]
+    joins: list[tuple[float, str]]
+    """Time and client id: two clients may share an instance id."""
 
 
 def find_refusals(records: Iterable[Sample], now: float) -> dict[GroupRef, list[Draft]]:
@@ -54,7 +55,7 @@ def find_refusals(records: Iterable[Sample], now: float) -> dict[GroupRef, list[
             at, reason = parse_time(record.ts), record.reason or ""
             member.errors.append(Refusal(at, ref, reason, record.source))
         elif record.outcome is Outcome.SYNCED or record.reason == UNEXPLAINED:
-            member.joins.append(parse_time(record.ts))
+            member.joins.append((parse_time(record.ts), ref.client_id))
     return {
         ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
         for ref, of_group in members.items()
@@ -72,7 +73,9 @@ def _drafts(member: _Member, now: float) -> Iterable[Draft]:
     errors, joins = sorted(member.errors), sorted(member.joins)
     while errors:
         first = errors[0].at
-        success = next((at for at in joins if at > first), float("inf"))
+        client_id = errors[0].member.client_id
+        own = [at for at, name in joins if name == client_id]
+        success = next((at for at in own if at > first), float("inf"))
         run, until = [errors[0]], first
         for error in errors[1:]:
             if error.at > success or error.at > until + QUIET_S:
@@ -80,7 +83,7 @@ def _drafts(member: _Member, now: float) -> Iterable[Draft]:
             run.append(error)
             until = error.at
         errors = errors[len(run) :]
-        yield _draft(run, success, now, was_member=any(at < first for at in joins))
+        yield _draft(run, success, now, was_member=any(at < first for at in own))
 
 
 def _draft(run: list[Refusal], success: float, now: float, *, was_member: bool) -> Draft:

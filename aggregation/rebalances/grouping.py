@@ -343,6 +343,9 @@ def _merge_follow_ups(islands: list[_Island]) -> list[_Island]:
     return [island for island in islands if island.merged_into is None]
 
 
+_FOLLOW_UPS = {None, RebalanceStatus.REVOCATION_NEEDED}
+
+
 def _follows(island: _Island, base: _Island) -> bool:
     if not (island.generations and base.generations):
         return False
@@ -350,8 +353,8 @@ def _follows(island: _Island, base: _Island) -> bool:
     return (
         at_once
         and min(island.generations) == max(base.generations) + 1
-        and all(segment.is_round for segment in island.segments)
-        and not any(cause_of(step) for s in island.segments for step in s.steps)
+        and not any(segment.is_exit for segment in island.segments)
+        and {cause_of(step) for s in island.segments for step in s.steps} <= _FOLLOW_UPS
         and {s.member.key for s in island.segments} <= {s.member.key for s in base.segments}
     )
 
@@ -383,7 +386,8 @@ def _follow(cut: list[Segment]) -> list[_Island]:
         at = segment.started_at
         recent = [island for island in recent if island.last_at + EPOCH_NOTICE_S >= at]
         same = [latest[g] for g in segment.generations if g in latest and latest[g] in recent]
-        joined = same or ([] if _is_cause(segment) else recent[-1:])
+        begins = _is_cause(segment) or any(_has_moved_on(i, segment) for i in recent[-1:])
+        joined = same or ([] if begins else recent[-1:])
         if not joined:
             joined = [_Island()]
             found += joined
@@ -391,6 +395,15 @@ def _follow(cut: list[Segment]) -> list[_Island]:
         joined[0].add(segment)
         latest.update(dict.fromkeys(segment.generations, joined[0]))
     return found
+
+
+def _has_moved_on(island: _Island, segment: Segment) -> bool:
+    """Check that a member that had settled in a rebalance is in a later epoch's."""
+    own = [s for s in island.segments if s.member == segment.member and s.is_round]
+    epochs = [s.epoch for s in island.segments if s.epoch is not None]
+    if not own or segment.epoch is None or segment.epoch <= max(epochs, default=segment.epoch):
+        return False
+    return segment.started_at > max(s.ended_at for s in own) + NOTICE_S
 
 
 def _is_cause(segment: Segment) -> bool:

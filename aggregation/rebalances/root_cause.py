@@ -15,9 +15,10 @@ from enum import StrEnum
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
 from aggregation.rebalances.segments import MemberRef, Segment, Step
-from metrics.model.sample import Scope
+from metrics.model.sample import Outcome, Scope
+from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
-from metrics.tracking.source_traits import ADMIN_SOURCES, GAP_SOURCES
+from metrics.tracking.source_traits import GAP_SOURCES
 
 EXPIRY_WAIT_S = 5.0
 """A rebalance that took longer may itself have waited for a member that then expired."""
@@ -73,10 +74,28 @@ def find_seen_trigger(made: RebalanceSegments) -> Trigger | None:
 
 def removal_of(made: RebalanceSegments, member: MemberRef) -> Step | None:
     """Return the admin's leave that removed a member, if one was seen."""
-    notes = (note for piece in made.segments for note in piece.notes)
-    return next(
-        (n for n in notes if n.member == member and n.source in ADMIN_SOURCES and n.reason), None
-    )
+    return find_removals(made).get(member)
+
+
+def find_removals(made: RebalanceSegments) -> dict[MemberRef, Step]:
+    """Return the admin's leave of each member that was removed.
+
+    On the wire every note is one. A broker's log notes joins too: there the member was removed at
+    that moment.
+    """
+    gone = {
+        (step.member, step.at)
+        for segment in made.segments
+        for step in segment.steps
+        if step.code is RebalanceStatus.UNKNOWN_MEMBER
+    }
+    found: dict[MemberRef, Step] = {}
+    for segment in made.segments:
+        for note in segment.notes if segment.outcome is not Outcome.FAILED else ():
+            by_broker = note.source == SourceKind.BROKER_LOG and (note.member, note.at) in gone
+            if note.reason and (note.source == SourceKind.WIRE or by_broker):
+                found.setdefault(note.member, note)
+    return found
 
 
 def infer_root_cause(

@@ -76,6 +76,8 @@ class Segment:
     """Time of the last join request, where it was seen."""
     gained: int | None = None
     """Number of partitions that moved to it, where that was seen."""
+    epoch: int | None = None
+    """Generation or epoch at its end."""
     is_repeat: bool = False
     """Its sync repeated the generation that it had: nobody else rebalanced."""
     member_id: str | None = None
@@ -155,6 +157,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         outcome=last.outcome,
         joined_at=_joined_at(chain),
         gained=last.gained,
+        epoch=last.generation,
         is_repeat=_is_repeat(moves),
         member_id=last.member_id,
         protocol_type=last.protocol_type,

@@ -6,7 +6,7 @@ one reports its partitions: the others' times differ, and would open a gap at ev
 
 from metrics.model.partitions import format_partitions, is_partition
 from metrics.model.sample import Sample, format_time
-from metrics.model.signals import Signal
+from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import Track
@@ -14,7 +14,11 @@ from metrics.tracking.status_track import Track
 
 def record_attributes(track: Track, signal: Signal) -> list[Sample]:
     """Return the changes of a member's attributes that a signal reports."""
-    out = [] if signal.assigned is None else _record_partitions(track, signal, signal.assigned)
+    out: list[Sample] = []
+    if signal.assigned is not None:
+        out = _record_partitions(track, signal, signal.assigned)
+    elif signal.kind is SignalKind.LEAVE and track.assigned:
+        out = _replace_partitions(track, (), signal.at)
     if signal.joins and track.status is not RebalanceStatus.NONE:
         track.joined_at = signal.at
         out.append(
@@ -35,11 +39,13 @@ def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) 
         return []
     track.assigned_by = signal.source
     now = tuple(sorted(filter(is_partition, assigned)))
+    return [] if now == track.assigned else _replace_partitions(track, now, signal.at)
+
+
+def _replace_partitions(track: Track, now: tuple[str, ...], at: float) -> list[Sample]:
     before, track.assigned = track.assigned, now
-    if now == (before or ()) and before is not None:
-        return []
     texts = None if before is None else format_partitions(before), format_partitions(now)
-    return [track.record_change("partitions", *texts, signal.at)]
+    return [track.record_change("partitions", *texts, at)]
 
 
 def _ms(seconds: float | None) -> str | None:

@@ -74,9 +74,10 @@ def handle_join_request(
     if member.reported_causes:  # of a running rebalance
         *others, last = out or member.report_alive(at)
         out = [*others, replace(last, joins=True)]
-    if member.assigned and member.identity.assignor in _EAGER:  # it has given all up
+    is_new = not join.member_id and join.instance_id is None  # its partitions went to others
+    if member.assigned and (is_new or member.identity.assignor in _EAGER):
         out.append(member.build_signal(SignalKind.SEEN, at, assigned=()))
-    if not join.member_id and join.instance_id is None:  # its partitions went to others
+    if is_new:
         member.assigned = ()
     member.has_left, member.awaits_sync = False, True
     return out

@@ -92,8 +92,7 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
             [
                 "inferred NewMember m1",  # static: no line of it
                 "seen NewMember m2",
-                "seen StaleMember m1",
-                *["inferred - m2"] * 4,  # its log does not say that its topics change
+                *["seen SubscriptionChanged m2"] * 5,
                 "seen UserRequested m2 m2:scale-down",
             ],
         ),
