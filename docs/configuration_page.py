@@ -8,13 +8,14 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin
 
 import yaml
 
-from agent.config.codec import encode, format_duration, format_size, is_size
+from agent.config.codec import encode, field_types, format_duration, format_size, key_of
 from agent.sources.registry import SOURCE_TYPES
 from agent.wiring.agent_config import AgentConfig
+from metrics.model.units import Duration, Size
 
 _INTRODUCTION = """\
 One YAML file; `${NAME}` takes a variable of the environment, `$${NAME}` stays as it is. Durations
@@ -112,18 +113,17 @@ def _section(cls: type, path: str, title: str, prefix: str | None = None) -> lis
     """Return a table of a class's keys, and the sections below it."""
     prefix = path if prefix is None else prefix
     rows, below = [], []
-    docs, hints = attribute_docs(cls), get_type_hints(cls)
+    docs, hints = attribute_docs(cls), field_types(cls)
     for field in fields(cls):
-        where = f"{prefix}.{_key(field)}".lstrip(".")
-        inner = _inner(hints[field.name])
+        hint, key = hints[field.name], key_of(field, hints)
+        where = f"{prefix}.{key}".lstrip(".")
+        inner = _inner(hint)
         if where in _LIMITS or where == "sources":
             continue
         if inner is not None:
             below += _section(inner, where, f"`{where}`")
-        kind, default = _type(field, hints[field.name]), _default(field, where)
-        rows.append(
-            (f"`{_key(field)}`", kind, default, docs.get(field.name) or _ABOUT.get(where, ""))
-        )
+        kind, default = _type(hint), _default(field, hint, where)
+        rows.append((f"`{key}`", kind, default, docs.get(field.name) or _ABOUT.get(where, "")))
     head = [f"## {title}\n", f"{sentence(cls)}\n"]
     lines = [("key", "type", "default", "what"), ("---",) * 4, *rows]
     return [*head, *(f"| {' | '.join(row)} |" for row in lines), "", *below]
@@ -136,10 +136,10 @@ def _inner(hint: Any) -> type | None:
     return kinds[0] if is_section and get_origin(hint) is not tuple else None
 
 
-def _type(field: Field[Any], hint: Any) -> str:
-    if field.name.endswith("_s"):
+def _type(hint: Any) -> str:
+    if hint == Duration:
         return "duration"
-    if is_size(field):
+    if hint == Size:
         return "size"
     return _named(hint)
 
@@ -159,14 +159,14 @@ def _named(hint: Any) -> str:
     return _NAMES[hint]
 
 
-def _default(field: Field[Any], where: str) -> str:
+def _default(field: Field[Any], hint: Any, where: str) -> str:
     if where in _ELSEWHERE:
         return _ELSEWHERE[where]
     if field.default is MISSING and field.default_factory is MISSING:
         return "**required**"
     if field.default is MISSING:
         return ""
-    value = _encoded(field)
+    value = _encoded(field, hint)
     if value is None or value in ("", [], {}):
         return ""
     text = (
@@ -175,13 +175,9 @@ def _default(field: Field[Any], where: str) -> str:
     return f"`{text}`"
 
 
-def _key(field: Field[Any]) -> str:
-    return field.name.removesuffix("_s")
-
-
-def _encoded(field: Field[Any]) -> Any:
-    if field.name.endswith("_s"):
+def _encoded(field: Field[Any], hint: Any) -> Any:
+    if hint == Duration:
         return format_duration(cast("float", field.default))
-    if is_size(field):
+    if hint == Size:
         return format_size(cast("int", field.default))
     return encode(field.default)

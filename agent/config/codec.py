@@ -1,7 +1,7 @@
-"""From plain values to frozen dataclasses by their types, and back; errors name the path.
+"""Configuration of plain values: decoded to dataclasses by type, and encoded; errors name the path.
 
-A field ``linger_s: float`` is the key ``linger`` and takes a duration (``30s``, ``1h30m``); a field
-``max_bytes: int`` takes a size (``512MiB``). A field with ``repr=False`` is a secret.
+A field ``linger_s: Duration`` is the key ``linger`` and takes ``30s`` or ``1h30m``; a field
+``max_bytes: Size`` takes ``512MiB``. A field with ``repr=False`` is a secret.
 """
 
 import re
@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from agent.errors import ConfigError
+from metrics.model.units import Duration, Size
 
 _T = TypeVar("_T")
 _EXCERPT_CHARS = 80
@@ -20,8 +21,6 @@ _EXCERPT_CHARS = 80
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
-SIZE = {"is": "size"}
-"""A field's metadata: it is a size, though its name does not end with ``_bytes``."""
 _BYTES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE = re.compile(r"(\d{1,18}) ?([KMGT]iB|B|)")
 _WHOLE = re.compile(r"\d{1,18}")
@@ -48,13 +47,13 @@ def decode(cls: type[_T], value: object, where: str) -> _T:
     """
     if not isinstance(value, Mapping):
         raise _type_error(value, where, "a mapping")
-    known = {_key(field): field for field in fields(cls)}  # type: ignore[arg-type]
+    hints = field_types(cls)
+    known = {key_of(field, hints): field for field in fields(cls)}  # type: ignore[arg-type]
     for key in value:
         if key not in known:
             raise ConfigError(f"{join(where, key)}: unknown key; {suggest(key, known)}")
-    hints = get_type_hints(cls)
     found = {
-        field.name: _field(field, hints[field.name], value[key], join(where, key))
+        field.name: convert(hints[field.name], value[key], join(where, key))
         for key, field in known.items()
         if key in value
     }
@@ -68,7 +67,11 @@ def decode(cls: type[_T], value: object, where: str) -> _T:
 def encode(value: object) -> Any:
     """Return plain values as the file would have them, secrets hidden."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {_key(f): _encode_field(f, getattr(value, f.name)) for f in fields(value)}
+        hints = field_types(type(value))
+        return {
+            key_of(field, hints): _encode_field(field, hints, getattr(value, field.name))
+            for field in fields(value)
+        }
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -83,29 +86,22 @@ def join(where: str, key: object) -> str:
     return f"{where}{'' if where.endswith(': ') else '.'}{key}"
 
 
-def _key(field: Field[Any]) -> str:
-    return field.name.removesuffix("_s") if field.name.endswith("_s") else field.name
+def field_types(cls: type) -> dict[str, Any]:
+    """Return the types of a dataclass's fields, with `Duration` and `Size` as they are."""
+    return get_type_hints(cls, include_extras=True)
 
 
-def is_size(field: Field[Any]) -> bool:
-    """Tell whether a field takes a size."""
-    return field.name.endswith("_bytes") or field.metadata == SIZE
+def key_of(field: Field[Any], hints: Mapping[str, Any]) -> str:
+    """Return the key of a field in a file."""
+    return field.name.removesuffix("_s") if hints[field.name] == Duration else field.name
 
 
-def _field(field: Field[Any], hint: Any, value: object, where: str) -> Any:
-    if field.name.endswith("_s"):
-        return parse_duration(value, where)
-    if is_size(field):
-        return parse_size(value, where)
-    return convert(hint, value, where)
-
-
-def _encode_field(field: Field[Any], value: object) -> Any:
+def _encode_field(field: Field[Any], hints: Mapping[str, Any], value: object) -> Any:
     if not field.repr and value is not None:
         return "<hidden>"
-    if field.name.endswith("_s") and isinstance(value, int | float):
+    if hints[field.name] == Duration and isinstance(value, int | float):
         return format_duration(value)
-    if is_size(field) and isinstance(value, int):
+    if hints[field.name] == Size and isinstance(value, int):
         return format_size(value)
     return encode(value)
 
@@ -114,6 +110,10 @@ def convert(hint: Any, value: object, where: str) -> Any:  # noqa: C901, PLR0911
     """Return the value as the type hint wants it."""
     if is_dataclass(value):  # a section that its owner has decoded already
         return value
+    if hint == Duration:
+        return parse_duration(value, where)
+    if hint == Size:
+        return parse_size(value, where)
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if value is None and NoneType in args:

@@ -1,8 +1,8 @@
 """``limits``: bounds on members, groups, series and memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from agent.config.codec import SIZE
+from metrics.model.units import Size
 
 MEMORY_MIN_BYTES = 64 << 20
 
@@ -14,5 +14,5 @@ class LimitsConfig:
     members: int = 20_000
     groups: int = 5_000
     series: int = 100_000
-    memory: int = field(default=256 << 20, metadata=SIZE)
+    memory: Size = 256 << 20
     """Limit of the process: above it no store grows, and new members replace old ones."""

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from agent.config.addresses import check_url
 from agent.errors import ConfigError
+from metrics.model.units import Duration
 
 
 class OtlpProtocol(StrEnum):
@@ -23,8 +24,8 @@ class OtlpConfig:
     endpoint: str
     """Such as ``http://collector:4318``, or ``http://collector:4317`` with ``protocol: grpc``."""
     protocol: OtlpProtocol = OtlpProtocol.HTTP
-    interval_s: float = 15.0
-    timeout_s: float = 5.0
+    interval_s: Duration = 15.0
+    timeout_s: Duration = 5.0
     """Limit of one request with all its retries; the agent's end may wait for it."""
     ca_file: Path | None = None
     """Authorities that verify the receiver's certificate. Default: the machine's."""

@@ -12,6 +12,7 @@ from typing import Any
 from agent.config.codec import decode, join
 from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError
+from metrics.model.units import Duration
 
 _HEADERS = {
     "Strict-Transport-Security": (),
@@ -80,7 +81,7 @@ class HttpServerConfig:
 class RateLimitConfig:
     """One request each interval, ``burst`` at once; no interval means no limit."""
 
-    interval_s: float = 0.0
+    interval_s: Duration = 0.0
     burst: int = 1
 
 

@@ -27,6 +27,7 @@ from agent.errors import ConfigError
 from agent.outputs.spool.spool import SpoolConfig
 from agent.sources.registry import REGISTRY
 from agent.sources.source_type import SourceConfig
+from metrics.model.units import Duration
 from metrics.tracking.status_track import StatusConfig
 
 
@@ -43,7 +44,7 @@ class SamplesConfig:
     """Interval of periodic samples, and outputs of all samples."""
 
     spool: SpoolConfig
-    interval_s: float = 15.0
+    interval_s: Duration = 15.0
     kafka: KafkaConfig | None = None
 
 

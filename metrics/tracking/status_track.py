@@ -26,6 +26,7 @@ from metrics.model.signals import Member, SourceKind
 from metrics.model.snapshot import GroupKey
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import PeakWindow, add_to_window, stale_at
+from metrics.model.units import Duration
 
 NONE = RebalanceStatus.NONE
 _EPISODE_HEX_DIGITS = 16
@@ -35,13 +36,13 @@ _EPISODE_HEX_DIGITS = 16
 class StatusConfig:
     """Times of the status in seconds, and limits of members and groups."""
 
-    linger_s: float = 60.0
+    linger_s: Duration = 60.0
     """Time that a gauge shows UserRequested (6) after a leave."""
-    stale_after_s: float = 600.0
+    stale_after_s: Duration = 600.0
     """Age at which an unconfirmed status is lost, where max.poll.interval is not known."""
-    forget_after_s: float = 300.0
+    forget_after_s: Duration = 300.0
     """Time after a leave at which a member and all its series are removed."""
-    peak_window_s: float = 120.0
+    peak_window_s: Duration = 120.0
     members: int = 20_000
     groups: int = 5_000
 

@@ -30,6 +30,7 @@ from agent.outputs.spool import directory as folder
 from agent.outputs.spool.identity import discard_spool_id
 from agent.outputs.spool.part_file import PartFile, create, is_removed
 from metrics.model.sample import Sample, encode
+from metrics.model.units import Duration, Size
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +46,10 @@ class SpoolConfig:
     """Folder of the samples, and its bounds."""
 
     dir: Path
-    max_bytes: int = 512 * _MIB
+    max_bytes: Size = 512 * _MIB
     """At this size the oldest complete files are evicted; their samples count as dropped."""
-    file_bytes: int = 16 * _MIB
-    roll_s: float = 60.0
+    file_bytes: Size = 16 * _MIB
+    roll_s: Duration = 60.0
 
     def __post_init__(self) -> None:
         """Check the bounds.

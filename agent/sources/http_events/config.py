@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
+from metrics.model.units import Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +13,7 @@ class HttpConfig:
 
     token_file: Path | None = None
     """Holds the bearer token; without it, only loopback addresses may post."""
-    max_bytes: int = 1 << 20
+    max_bytes: Size = 1 << 20
     """Limit of one body."""
     max_lines_per_second: int = 1_000
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agent.errors import ConfigError
+from metrics.model.units import Duration
 
 _INTERVAL_MIN_S = 1.0
 
@@ -11,7 +12,7 @@ _INTERVAL_MIN_S = 1.0
 class GroupsSourceConfig:
     """Inspection of the groups that ``groups.include`` and ``groups.exclude`` choose."""
 
-    interval_s: float = 10.0
+    interval_s: Duration = 10.0
     lag: bool = False
     """Export the lag of every group by topic (`kafka_group_lag`)."""
     lag_by_partition: bool = False

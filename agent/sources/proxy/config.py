@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent.config.addresses import parse_address
 from agent.errors import ConfigError
+from metrics.model.units import Duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +52,9 @@ class ProxyConfig:
     The port of a broker that was not named for an hour is assigned again if no other is free.
     """
     max_connections: int = 2_000
-    drain_s: float = 5.0
+    drain_s: Duration = 5.0
     """Time for requests under way to end when the agent stops."""
-    setup_s: float = 10.0
+    setup_s: Duration = 10.0
     """A client is closed if its broker, or either handshake, takes longer."""
     tls: TlsConfig = field(default_factory=TlsConfig)
 

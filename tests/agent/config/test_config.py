@@ -1,7 +1,9 @@
 import os
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 import yaml
@@ -12,6 +14,7 @@ from agent.cli.run import EXAMPLE
 from agent.config.codec import (
     decode,
     encode,
+    field_types,
     format_duration,
     format_size,
     parse_duration,
@@ -21,7 +24,10 @@ from agent.config.logging_config import LogFormat, LogLevel
 from agent.errors import ConfigError
 from agent.sources.inspection.config import GroupsSourceConfig
 from agent.sources.logs.config import LogConfig
-from agent.wiring.agent_config import Overrides, effective, load
+from agent.sources.registry import SOURCE_TYPES
+from agent.web.web_config import WebFileConfig
+from agent.wiring.agent_config import AgentConfig, Overrides, effective, load
+from metrics.model.units import Duration, Size
 from metrics.tracking.status_track import StatusConfig
 
 LEAST = """
@@ -416,3 +422,25 @@ def test_an_environment_variable_that_is_no_text_is_refused(file: Path) -> None:
 
     with pytest.raises(ConfigError, match="host: the environment variable 'ODD' is no UTF-8"):
         load(file, environ={"ODD": os.fsdecode(b"\xff")})
+
+
+def config_classes(cls: type) -> Iterator[type]:
+    """Yield a configuration class and those of its sections."""
+    yield cls
+    for hint in get_type_hints(cls).values():
+        for part in (hint, *get_args(hint)):
+            if isinstance(part, type) and is_dataclass(part):
+                yield from config_classes(part)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    {*config_classes(AgentConfig), *config_classes(WebFileConfig)}
+    | {cls for row in SOURCE_TYPES for cls in config_classes(row.config)},
+    ids=lambda cls: cls.__name__,
+)
+def test_a_unit_in_a_name_is_a_unit_of_the_type(cls: type) -> None:
+    """A bare float in a file would be a guess: the codec reads units by type, never by name."""
+    for name, hint in field_types(cls).items():
+        assert (hint == Duration) == name.endswith("_s"), name
+        assert not name.endswith("_bytes") or hint == Size, name

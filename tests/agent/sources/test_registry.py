@@ -27,6 +27,7 @@ from agent.sources.source_type import (
 from agent.wiring import capabilities, sources
 from agent.wiring.agent_config import effective, load
 from metrics.model.status import RebalanceStatus
+from metrics.model.units import Duration
 
 _ROOT = Path(__file__).parents[3]
 _COVERAGE = SourceCoverage("toy", "toys", "any", frozenset({RebalanceStatus.NEW_MEMBER}))
@@ -37,7 +38,7 @@ class ToyConfig:
     """The configuration of a source that exists in this test alone."""
 
     folder: str
-    timeout_s: float = 3.0
+    timeout_s: Duration = 3.0
 
     @property
     def name(self) -> str:

@@ -1,0 +1,12 @@
+"""Types of configuration values with a unit, in seconds and bytes.
+
+A field's type says its unit, not its name: `agent.config.codec` reads ``30s`` for a `Duration` and
+``512MiB`` for a `Size`.
+"""
+
+from typing import Annotated
+
+Duration = Annotated[float, "duration"]
+"""Seconds. The configuration key is the field's name without ``_s``."""
+Size = Annotated[int, "size"]
+"""Bytes."""
