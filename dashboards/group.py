@@ -119,6 +119,16 @@ def _status(made: Dashboard) -> None:
     )
     made.with_panel(number(about))
     about = About(
+        title="Incidents that go on",
+        description="Incidents of the group that are not over, by their kind so far." + SEEN_BY,
+        queries=(
+            Query(f"sum(max by (kind) (kafka_group_incident_ongoing{{{OF_GROUP}}})) or vector(0)"),
+        ),
+        width=THIRD,
+        height=4,
+    )
+    made.with_panel(number(about))
+    about = About(
         title="Status of the members",
         description="A lane for each member. The first that changes began it; the last lane to end"
         " held it up.",
@@ -188,6 +198,16 @@ def _time(made: Dashboard) -> None:
         description="Whole rebalances, by what triggered them." + SEEN_BY,
         queries=(Query(f"sum by (status) ({causes})", "{{status}}"),),
         colours=CAUSES,
+    )
+    made.with_panel(bars(about))
+    incidents = increase_of(
+        f"kafka_group_incidents_total{{{OF_GROUP}}}", "$__interval", "group, kind"
+    )
+    about = About(
+        title="Incidents by kind",
+        description="One incident is all that follows from one cause: a rolling restart is one."
+        " Counted ten minutes after its end." + SEEN_BY,
+        queries=(Query(f"sum by (kind) ({incidents})", "{{kind}}"),),
     )
     made.with_panel(bars(about))
     entries = f'kafka_consumer_rebalance_transitions_total{{{OF_MEMBER},status!="None"}}'

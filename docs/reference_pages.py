@@ -1,6 +1,7 @@
 """The reference: commands, configuration, metrics and records, as the code has them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass
 from enum import StrEnum
 from itertools import dropwhile
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 import msgspec
 
 from agent.cli import main
+from aggregation.incidents.records import IncidentRecord
 from docs.architecture_picture import architecture_picture
 from docs.configuration_page import attribute_docs, configuration, sentence
 from docs.man_page import man_page
@@ -149,6 +151,9 @@ def _records() -> str:
     kinds = [_values("kind", SampleKind), _values("scope", Scope), _values("outcome", Outcome)]
     codes = "\n".join(f"- `{code.value}` {code.name}" for code in RebalanceStatus)
     own = [f for f in msgspec.structs.fields(EpisodeRecord) if f.name not in Sample.__annotations__]
+    incident = [
+        f for f in msgspec.structs.fields(IncidentRecord) if f.name not in Sample.__annotations__
+    ]
     parts = [
         "# Records\n",
         about,
@@ -158,6 +163,9 @@ def _records() -> str:
         "\n## A group's rebalance (`kind` `episode`), too\n",
         f"{sentence(EpisodeRecord)}\n",
         _fields(EpisodeRecord, own),
+        "\n## A group's incident (`kind` `incident`), too\n",
+        f"{sentence(IncidentRecord)}\n",
+        _fields(IncidentRecord, incident),
         "\n## Codes\n",
         codes,
     ]
@@ -185,6 +193,8 @@ def _fields(cls: type[msgspec.Struct], fields: list[msgspec.structs.FieldInfo]) 
 def _json_type(hint: object) -> str:
     names = {int: "number", float: "number", str: "text", type(None): "null"}
     members = get_args(hint) or (hint,)
+    if is_dataclass(hint):
+        return "object"
     if hint == list[str]:
         return "list of text"
     return " or ".join(names.get(member, "text") for member in members)

@@ -2,18 +2,20 @@
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.records import decode_any
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
-from metrics.model.sample import Sample, SampleKind, decode
+from metrics.model.sample import Sample, SampleKind
 
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 members that rebalances hourly fills it in two weeks."""
 _SEED_BYTES = 4 << 20
 _MIN_RECORDS = 1_000
 
-_KINDS_WITHOUT_CAUSE = {SampleKind.SAMPLE, SampleKind.EPISODE}
+_KINDS_WITHOUT_CAUSE = {SampleKind.SAMPLE, SampleKind.EPISODE, SampleKind.INCIDENT}
 
 
 class RecentRecords:
@@ -28,6 +30,8 @@ class RecentRecords:
         """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending."""
         self._watermark_of, self._max_records = watermark_of, max_records
         self._records: deque[Sample] = deque(maxlen=max_records)
+        self.added = 0
+        """Number of records so far, evicted ones included."""
         self._changed_at: dict[str, tuple[float, float]] = {}
         self.add(records, now=0.0)
         self._changed_at.clear()
@@ -36,6 +40,7 @@ class RecentRecords:
         """Add records that arrive at ``now``; periodic ones hold no causes."""
         kept = [each for each in records if each.kind not in _KINDS_WITHOUT_CAUSE]
         self._records.extend(kept)
+        self.added += len(kept)
         for group in {each.group for each in kept}:
             first, _ = self._changed_at.get(group, (now, now))
             self._changed_at[group] = (first, now)
@@ -68,6 +73,10 @@ class RecentRecords:
                 self._changed_at[group] = (now, last)
                 due.add(group)
         return [each for each in self._records if each.group in due] if due else []
+
+    def groups_since(self, count: int) -> set[str]:
+        """Return the groups of all records after the first ``count`` that were added."""
+        return {each.group for each in islice(reversed(self._records), self.added - count)}
 
     def records(self, group: str | None = None) -> list[Sample]:
         """Return a copy, for another thread; None: of all groups."""
@@ -103,7 +112,7 @@ def _decode_lines(data: bytes) -> list[Sample]:
     out = []
     for line in data.splitlines():
         try:
-            out.append(decode(line))
+            out.append(decode_any(line))
         except ValueError:
             continue
     return out

@@ -19,6 +19,7 @@ import msgspec
 from agent import VERSION
 from agent.errors import RebalanceAgentError
 from agent.files import lock_folder
+from agent.hub.incident_recorder import IncidentRecorder
 from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords, read_spool
 from agent.outputs.spool.spool import JsonlSpool, SpoolMark
@@ -94,7 +95,9 @@ class Agent:
         self._attach(found.tracker, sources)
         self._forget_departed(found.sources)
         self._outputs = OutputsWiring(config, lambda: spool.mark.seq, self.snapshot)
-        self._watch = None if config.role is Role.SIDECAR else self._group_watch(recorded)
+        is_sidecar = config.role is Role.SIDECAR
+        self._watch = None if is_sidecar else self._group_watch(recorded)
+        self._incidents = None if is_sidecar else self._incident_watch(recorded)
         self._source_stats, self._memory = SourceStatsCollector(), MemoryLimit()
         self._source_tasks: list[asyncio.Task[None]] = []
         self._ready_sources: set[str] = set()
@@ -106,6 +109,10 @@ class Agent:
         return RebalanceRecorder(
             self._recent, recorded, limit, take, self._hub, self._clock, self._outputs.enqueue
         )
+
+    def _incident_watch(self, recorded: Sequence[Sample]) -> IncidentRecorder:
+        limit, take = self._config.limits.groups, self._pipeline.record
+        return IncidentRecorder(self._recent, recorded, limit, take, self._hub, self._clock)
 
     async def run(self) -> None:
         """Run until `stop`; then drain: sources end, samples are durable, the spool is published.
@@ -149,9 +156,10 @@ class Agent:
             asyncio.create_task(self._stopping.wait(), name="stop"),
         ]
         tasks += [*self._hub.start(self._pipeline.record), *self._outputs.start()]
-        if self._watch is not None:
-            watching = supervise("groups_failed", {}, self._watch.run)
-            tasks.append(asyncio.create_task(watching, name="groups"))
+        for name, watch in (("groups", self._watch), ("incidents", self._incidents)):
+            if watch is not None:
+                watching = supervise(f"{name}_failed", {}, watch.run)
+                tasks.append(asyncio.create_task(watching, name=name))
         self._start_sources()
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         self.stop()
@@ -223,6 +231,8 @@ class Agent:
             inspected=tuple(row for inspector in inspectors for row in inspector.group_states()),
             rebalances={} if self._watch is None else self._watch.totals(),
             last_rebalances={} if self._watch is None else self._watch.last_ends(),
+            incidents={} if self._incidents is None else self._incidents.totals(),
+            ongoing_incidents={} if self._incidents is None else self._incidents.ongoing(),
         )
         snapshot = self._hub.add_members(snapshot)
         stats = AgentStats(

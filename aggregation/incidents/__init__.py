@@ -15,4 +15,5 @@ Entry points::
 
 `causes` lists what members did within a rebalance, `detection` adds each rebalance to the incident
 it follows from, `places` knows successors, `waiting` who is waited for, `answers` the JSON.
+`counter` counts final incidents once and shows ongoing ones, `records` are what is written of them.
 """

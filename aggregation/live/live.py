@@ -47,6 +47,8 @@ def live(snapshot: Snapshot, *, members: bool = True) -> Live:
         durations=_durations(snapshot.durations),
         rebalances=snapshot.rebalances,
         last_rebalances=snapshot.last_rebalances,
+        incidents=snapshot.incidents,
+        ongoing_incidents=snapshot.ongoing_incidents,
     )
     return shown if members else replace(shown, consumers=(), instances=(), members=())
 

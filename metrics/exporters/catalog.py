@@ -260,6 +260,18 @@ LAST_REBALANCE = Metric(
     "End of the group's last rebalance, in Unix seconds.",
     "seconds",
 )
+INCIDENTS = Metric(
+    "kafka_group_incidents_total",
+    COUNTER,
+    ("group", "kind", CLUSTER),
+    "Incidents of the group that are final: over, and ten minutes without another event of them.",
+)
+INCIDENT_ONGOING = Metric(
+    "kafka_group_incident_ongoing",
+    GAUGE,
+    ("group", "kind", CLUSTER),
+    "Incidents of the group that are going on, by their kind so far.",
+)
 MEMBER_INFO = Metric(
     "kafka_consumer_member_info",
     GAUGE,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from metrics.model.snapshot import (
     Durations,
     GroupName,
+    IncidentKey,
     InspectedGroup,
     MemberRow,
     RebalanceKey,
@@ -60,6 +61,8 @@ class Live:
     durations: dict[DurationKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
     last_rebalances: dict[GroupName, float] = field(default_factory=dict)
+    incidents: dict[IncidentKey, int] = field(default_factory=dict)
+    ongoing_incidents: dict[IncidentKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

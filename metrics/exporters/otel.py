@@ -54,6 +54,7 @@ ATTRIBUTES = {
     "app": "kafka.app.name",
     "application_id": "kafka.streams.application.id",
     "group_type": "kafka.group.type",
+    "kind": "kafka.group.incident.kind",
     "status": "kafka.rebalance.status",
     "state": "kafka.group.coordinator.state",
     "topic": "messaging.destination.name",

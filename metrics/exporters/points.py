@@ -16,6 +16,7 @@ from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
     Durations,
     GroupName,
+    IncidentKey,
     InspectedGroup,
     MemberRow,
     RebalanceKey,
@@ -75,6 +76,8 @@ class _Rows:
         self.durations = _sort_by_labels(live.durations.items(), _duration)
         self.rebalances = _sort_by_labels(live.rebalances.items(), _rebalance)
         self.last_rebalances = _sort_by_labels(live.last_rebalances.items(), _group_name)
+        self.incidents = _sort_by_labels(live.incidents.items(), _incident)
+        self.ongoing = _sort_by_labels(live.ongoing_incidents.items(), _incident)
         self.slowest = _slowest(live.rebalances)
 
 
@@ -137,6 +140,11 @@ def _rebalance(item: tuple[RebalanceKey, Rebalances]) -> Labels:
 def _group_name(item: tuple[GroupName, float]) -> Labels:
     key, _ = item
     return (key.group, key.cluster)
+
+
+def _incident(item: tuple[IncidentKey, int]) -> Labels:
+    key, _ = item
+    return (key.group, key.kind, key.cluster)
 
 
 def _member(row: MemberRow) -> Labels:
@@ -276,6 +284,8 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
         for labels, (_, total) in v.rebalances
     ],
     catalog.LAST_REBALANCE: lambda v: [(labels, at) for labels, (_, at) in v.last_rebalances],
+    catalog.INCIDENTS: lambda v: [(labels, number) for labels, (_, number) in v.incidents],
+    catalog.INCIDENT_ONGOING: lambda v: [(labels, number) for labels, (_, number) in v.ongoing],
     catalog.MEMBER_INFO: lambda v: [(labels, 1) for labels in v.members],
     catalog.PARTITION_LAG: lambda v: _partition_lags(v.inspected),
 }

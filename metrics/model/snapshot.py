@@ -108,6 +108,14 @@ class RebalanceKey(NamedTuple):
     status: str
 
 
+class IncidentKey(NamedTuple):
+    """The labels of a group's incidents."""
+
+    cluster: str
+    group: str
+    kind: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalances:
     """Their number and durations, and the last one. ``last_at`` is Unix seconds."""
@@ -136,6 +144,9 @@ class Snapshot:
     """Of whole groups; from hub and standalone alone, so that nothing is counted twice."""
     last_rebalances: dict[GroupName, float] = field(default_factory=dict)
     """End of each group's last rebalance (Unix seconds); from the same roles."""
+    incidents: dict[IncidentKey, int] = field(default_factory=dict)
+    """Numbers of final incidents; from the same roles."""
+    ongoing_incidents: dict[IncidentKey, int] = field(default_factory=dict)
     members_by_origin: dict[str, int] = field(default_factory=dict)
     """Number of members by origin."""
     counts: dict[str, int] = field(default_factory=dict)

@@ -157,9 +157,12 @@ def test_hub_counts_whole_groups(tmp_path: Path, start: datetime) -> None:
         f"hub: {{push_to: [{hub.url}], interval: 200ms}}\n",
     )
     with running(hub, one):
-        one.say(lines("c1", 1, start, NEW))
+        one.say(lines("c1", 1, start - timedelta(minutes=10), NEW))
         counted = 'kafka_group_rebalances_total{group="g",kafka_cluster="",status="NewMember"} 1.0'
         until_slow(lambda: counted in hub.get("metrics"))
+        final = 'kafka_group_incidents_total{group="g",kafka_cluster="",kind="member_joined"} 1.0'
+        until_slow(lambda: final in hub.get("metrics"))
+        assert 'kafka_group_last_rebalance_timestamp_seconds{group="g"' in hub.get("metrics")
 
 
 def until_slow(fact: Any) -> None:

@@ -33,6 +33,7 @@ from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
     Durations,
     GroupName,
+    IncidentKey,
     InspectedGroup,
     MemberRow,
     RebalanceKey,
@@ -139,6 +140,8 @@ def exposition() -> Exposition:
         inspected=(inspected("payments-in"),),
         rebalances=whole,
         last_rebalances={GroupName("prod", "payments-in"): 1000.5},
+        incidents={IncidentKey("prod", "payments-in", "rollout"): 2},
+        ongoing_incidents={IncidentKey("prod", "payments-in", "poll_timeout"): 1},
     )
     return Exposition(live(snapshot), replace(STATS, tracker=snapshot.counts))
 
