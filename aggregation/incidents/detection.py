@@ -233,10 +233,23 @@ class GroupHistory:
             return draft
         retry = find_retries(rebalance)
         if retry is not None and retry.at <= made.started_at + STOP_S:
-            return Draft(
-                IncidentKind.COORDINATOR_MOVED, made.started_at, Certainty.SEEN, retry.reason
-            )
+            return self._draft_of_retry(rebalance, retry)
         return Draft(IncidentKind.UNKNOWN, made.started_at, Certainty.UNKNOWN)
+
+    def _draft_of_retry(self, rebalance: ExplainedRebalance, retry: Cause) -> Draft:
+        """Return what a join that the coordinator could not serve shows.
+
+        A member that was not there before joins as new. One alone had sent its join for a reason
+        that nobody saw; several have met a coordinator that moved.
+        """
+        at = rebalance.round.started_at
+        if retry.member.key not in self.present:
+            draft = Draft(IncidentKind.MEMBER_JOINED, at, Certainty.INFERRED, retry.reason)
+            draft.add_members([retry.member])
+            return draft
+        if len({segment.member.key for segment in rebalance.round.consumers}) == 1:
+            return Draft(IncidentKind.UNKNOWN, at, Certainty.UNKNOWN, retry.reason)
+        return Draft(IncidentKind.COORDINATOR_MOVED, at, Certainty.SEEN, retry.reason)
 
     def _depart(
         self,

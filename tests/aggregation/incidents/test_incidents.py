@@ -1,0 +1,270 @@
+"""Incidents of invented histories; what is right was written by hand from incidents.md."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from aggregation.incidents.incidents import analyze
+from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
+from aggregation.rebalances.root_cause import Certainty
+from metrics.model.sample import Sample
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.aggregation.rebalances.test_rebalances import (
+    NEW,
+    START,
+    A,
+    B,
+    C,
+    left,
+    records,
+    round_of,
+)
+from tests.metrics.given import raised, signal
+
+K = IncidentKind
+
+
+def incidents(*signals: Signal, now: float | None = None) -> list[Incident]:
+    """Return the incidents behind the start of a group of three."""
+    return analyze(records(*START, *signals), now=now).incidents[1:]
+
+
+def names(incident: Incident) -> list[str]:
+    return [member.client_id for member in incident.members]
+
+
+def kinds(found: Iterable[Incident]) -> list[tuple[IncidentKind, list[str]]]:
+    return [(each.kind, names(each)) for each in found]
+
+
+def went(incident: Incident) -> list[tuple[str, DepartureMode, bool]]:
+    return [
+        (each.member.client_id, each.how, each.returned_at is not None)
+        for each in incident.departures
+    ]
+
+
+def reads(at: float, member: Member, *partitions: str) -> Signal:
+    return replace(signal(SignalKind.SEEN, at, member), assigned=partitions)
+
+
+class TestKinds:
+    def test_start_of_a_group_is_one_join_of_all(self) -> None:
+        (found,) = analyze(records(*START)).incidents
+
+        assert kinds([found]) == [(K.MEMBER_JOINED, ["a", "b", "c"])]
+        assert found.cost.unread_partition_seconds is None
+
+    def test_leave_without_a_successor(self) -> None:
+        (found,) = incidents(left(100.0, A, "closed"), *round_of(2, 101.0, B, C))
+
+        assert kinds([found]) == [(K.MEMBER_LEFT, ["a"])]
+        assert went(found) == [("a", DepartureMode.LEFT, False)]
+        assert not found.is_ongoing
+
+    def test_leave_and_return_of_one_is_a_restart(self) -> None:
+        (found,) = incidents(
+            left(100.0, A, "closed"),
+            *round_of(2, 101.0, B, C),
+            *round_of(3, 130.0, A, B, C, causes={"a": NEW}),
+        )
+
+        assert kinds([found]) == [(K.RESTART, ["a"])]
+        assert went(found) == [("a", DepartureMode.LEFT, True)]
+        assert [span.generations for span in found.rebalances] == [(2,), (3,)]
+
+    def test_restarts_of_two_are_a_rollout(self) -> None:
+        (found,) = incidents(
+            left(100.0, A, "closed"),
+            *round_of(2, 101.0, B, C),
+            *round_of(3, 130.0, A, B, C, causes={"a": NEW}),
+            left(200.0, B, "closed"),
+            *round_of(4, 201.0, A, C),
+            *round_of(5, 230.0, A, B, C, causes={"b": NEW}),
+        )
+
+        assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
+        assert len(found.rebalances) == 4
+
+    def test_three_times_within_ten_minutes_is_a_crash_loop(self) -> None:
+        signals = list[Signal]()
+        for number in range(3):
+            at, generation = 100.0 + 60 * number, 2 + 2 * number
+            signals += [left(at, A, "closed"), *round_of(generation, at + 1, B, C)]
+            signals += round_of(generation + 1, at + 20, A, B, C, causes={"a": NEW})
+
+        (found,) = incidents(*signals)
+
+        assert kinds([found]) == [(K.CRASH_LOOP, ["a"])]
+        assert len(found.departures) == 3
+
+    def test_all_that_stop_within_a_minute_are_one(self) -> None:
+        (found,) = incidents(
+            left(100.0, A),
+            *round_of(2, 101.0, B, C),
+            left(110.0, B),
+            *round_of(3, 111.0, C),
+            left(120.0, C),
+        )
+
+        assert kinds([found]) == [(K.MEMBER_LEFT, ["a", "b", "c"])]
+
+    def test_drop_goes_on_until_the_member_is_back(self) -> None:
+        dropped = raised(5, 100.0, A, reason="poll interval expired")
+        others = round_of(2, 101.0, B, C)
+        back = [raised(2, 130.0, A), signal(SignalKind.SYNC, 130.6, A, generation=3)]
+
+        (out,) = incidents(dropped, *others, now=110.0)
+        (over,) = incidents(dropped, *others, *back, *round_of(3, 130.1, B, C))
+
+        assert kinds([out, over]) == [(K.POLL_TIMEOUT, ["a"])] * 2
+        assert (out.is_ongoing, over.is_ongoing) == (True, False)
+        assert [m.client_id for m in out.members_out] == ["a"]
+        assert went(over) == [("a", DepartureMode.DROPPED, True)]
+
+    def test_drop_within_the_rebalance_of_another_is_its_departure(self) -> None:
+        """A cause that is seen after its effect began is no cause of it."""
+        (found,) = incidents(
+            *round_of(2, 100.0, B, C, causes={"b": (8, "topics")}, joins={"c": 110.0}),
+            raised(5, 105.0, A, reason="poll interval expired"),
+        )
+
+        assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["b"])]
+        assert went(found) == [("a", DepartureMode.DROPPED, False)]
+
+    def test_silent_member_has_expired(self) -> None:
+        (found,) = incidents(*round_of(2, 100.0, B, C))
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert found.certainty is Certainty.INFERRED
+
+    def test_expired_member_that_returns_belongs_to_its_expiry(self) -> None:
+        (found,) = incidents(
+            *round_of(2, 100.0, B, C), *round_of(3, 140.0, A, B, C, causes={"a": (3, "unknown")})
+        )
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+
+    def test_nobody_has_changed_the_metadata(self) -> None:
+        (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"a": (7, "metadata")}))
+
+        assert kinds([found]) == [(K.METADATA_CHANGED, [])]
+
+    def test_enforced_has_its_words(self) -> None:
+        (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (6, "new rules")}))
+
+        assert (found.kind, names(found), found.reason) == (K.ENFORCED, ["b"], "new rules")
+
+    def test_removal_by_an_admin(self) -> None:
+        note = signal(SignalKind.NOTE, 99.9, A, reason="ops-bad-host", source=SourceKind.WIRE)
+        (found,) = incidents(note, *round_of(2, 100.0, A, B, C, causes={"a": (3, "unknown")}))
+
+        assert kinds([found]) == [(K.REMOVED_BY_ADMIN, ["a"])]
+        assert found.reason == "ops-bad-host"
+
+    def test_refused_joins_are_an_incident_without_a_rebalance(self) -> None:
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        reason = "JoinGroup answered INCONSISTENT_GROUP_PROTOCOL"
+        errors = [signal(SignalKind.FAIL, at, d, reason=reason) for at in (100.0, 105.0)]
+
+        (found,) = incidents(*errors, now=110.0)
+
+        assert kinds([found]) == [(K.JOIN_FAILED, ["d"])]
+        assert found.detail == {"errors": 2, "error": "INCONSISTENT_GROUP_PROTOCOL"}
+        assert (found.rebalances, found.is_ongoing) == ((), True)
+
+    def test_fenced_member(self) -> None:
+        fenced = signal(SignalKind.FAIL, 100.0, A, reason="Heartbeat answered FENCED_INSTANCE_ID")
+
+        (found,) = incidents(fenced, now=110.0)
+
+        assert kinds([found]) == [(K.FENCED, ["a"])]
+        assert went(found) == [("a", DepartureMode.FENCED, False)]
+
+    def test_rebalance_without_a_visible_cause_is_unknown(self) -> None:
+        (found,) = incidents(*round_of(2, 100.0, A, B, C))
+
+        assert (found.kind, names(found)) == (K.UNKNOWN, [])
+        assert "broker_log" in found.missing
+
+
+class TestOngoing:
+    def test_names_who_has_not_joined(self) -> None:
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        (found,) = incidents(
+            raised(2, 100.0, d),
+            signal(SignalKind.JOIN, 100.0, d),
+            raised(1, 100.5, A),
+            signal(SignalKind.JOIN, 100.6, A),
+            raised(1, 100.7, B),
+            now=104.0,
+        )
+
+        assert (found.kind, names(found), found.is_ongoing) == (K.MEMBER_JOINED, ["d"], True)
+        assert sorted(wait.member.client_id for wait in found.waiting_for) == ["b", "c"]
+        assert {wait.seconds for wait in found.waiting_for} == {4.0}
+
+    def test_late_join_held_it_up(self) -> None:
+        joins = {"a": 100.0, "b": 103.0, "c": 100.5}
+        (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins))
+
+        (wait,) = found.waiting_for
+        assert (wait.member.client_id, wait.seconds) == ("b", 2.5)
+
+
+class TestCost:
+    def test_counts_from_the_revocation_to_the_next_owner(self) -> None:
+        (found,) = incidents(
+            reads(1.0, A, "t-0"),
+            reads(1.0, B, "t-1"),
+            left(100.0, A, "closed"),
+            *round_of(2, 101.0, B, C),
+            reads(102.0, C, "t-0"),
+        )
+
+        assert found.cost.unread_partition_seconds == 2.0
+
+    def test_partitions_that_stay_cost_nothing(self) -> None:
+        (found,) = incidents(
+            reads(1.0, A, "t-0"), *round_of(2, 100.0, A, B, C, causes={"b": (8, "s")})
+        )
+
+        assert found.cost.unread_partition_seconds == 0.0
+
+    def test_is_not_known_where_no_source_shows_assignments(self) -> None:
+        (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
+
+        assert found.cost.unread_partition_seconds is None
+
+
+def test_order_of_records_does_not_matter() -> None:
+    found = records(*START, left(100.0, A), *round_of(2, 101.0, B, C))
+
+    assert analyze(found).incidents == analyze(reversed(found)).incidents
+
+
+def test_records_without_a_cluster_join_the_only_known_one() -> None:
+    found = records(*START)
+    nameless = [replace(each, cluster="") if each.client_id == "c" else each for each in found]
+
+    assert [each.ref.cluster for each in analyze(nameless).incidents] == ["k"]
+
+
+def test_group_that_loops_is_read_in_linear_time() -> None:
+    """The work is counted in incidents of one group: each of 300 rebalances is one."""
+    tracker, found = Tracker(StatusConfig()), list[Sample]()
+    for each in START:
+        found += tracker.apply(each)
+    for number in range(300):
+        at = 100.0 + 60 * number
+        for each in round_of(2 + number, at, A, B, C, causes={"a": (7, "metadata")}):
+            found += tracker.apply(each)
+
+    analysis = analyze(found)
+
+    assert len(analysis.rebalances) == len(analysis.incidents) == 301
+    assert all(r.trigger.code is RebalanceStatus.METADATA_CHANGED for r in analysis.rebalances[1:])
