@@ -140,7 +140,7 @@ def list_(  # noqa: PLR0913 - an argument an option
         from agent.inspection.filters import GroupFilter  # noqa: PLC0415
         from agent.inspection.model import parse_state, parse_type  # noqa: PLC0415
         from agent.inspection.name_patterns import match_any  # noqa: PLC0415
-        from agent.inspection.output import Output, Selection, render_listings  # noqa: PLC0415
+        from agent.inspection.output import OutputFormat, Selection, render_listings  # noqa: PLC0415
     chosen = GroupFilter(
         group_type=parse_type(group_type or "".join(kinds)),
         protocol=protocol,
@@ -151,7 +151,7 @@ def list_(  # noqa: PLR0913 - an argument an option
     selection = Selection.parse(sort, columns)
     access = _access(bootstrap_server, command_config, timeout_s)
     listed, denied = asyncio.run(list_matching_groups(access, chosen))
-    text = render_listings(listed.groups, listed.down, Output(output), selection)
+    text = render_listings(listed.groups, listed.down, OutputFormat(output), selection)
     click.echo(text, nl=False)
     if denied:
         _warn("Note: no ACL for Describe on the cluster: groups without an ACL may be missing")
@@ -213,7 +213,7 @@ def describe(  # noqa: PLR0913 - an argument an option
         from agent.inspection.observed_generation import add_generations  # noqa: PLC0415
         from agent.inspection.output import (  # noqa: PLC0415
             Details,
-            Output,
+            OutputFormat,
             Selection,
             failure_texts,
             render_descriptions,
@@ -243,7 +243,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     failures = [each for each in answers if isinstance(each, Failure)]
     described = [each for each in answers if not isinstance(each, Failure)]
     if described or output != "table":
-        style = Output(output)
+        style = OutputFormat(output)
         details = Details(
             members=members,
             offsets=offsets,

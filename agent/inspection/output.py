@@ -26,7 +26,7 @@ _Row = tuple[str, ...]
 _Table = tuple[_Row, Sequence[_Row]]
 
 
-class Output(StrEnum):
+class OutputFormat(StrEnum):
     """The values of ``--output``."""
 
     TABLE = "table"
@@ -91,11 +91,11 @@ class Details:
 def render_listings(
     listings: Sequence[Listing],
     down: Sequence[DownBroker],
-    output: Output,
+    output: OutputFormat,
     selection: Selection = Selection(),
 ) -> str:
     """Return the groups with the columns of kafka-groups.sh, then state and coordinator."""
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         return _document(listings, (), down, output)
     header = ("GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR")
     rows = [
@@ -108,11 +108,11 @@ def render_listings(
 def render_descriptions(
     descriptions: Sequence[Description],
     failures: Sequence[Failure],
-    output: Output,
+    output: OutputFormat,
     details: Details,
 ) -> str:
     """Return a table of groups and, with ``members``, a table of their members."""
-    if output is not Output.TABLE:
+    if output is not OutputFormat.TABLE:
         return _document(descriptions, failures, (), output)
     verbose = details.verbose
     has_generation = verbose or any(each.generation is not None for each in descriptions)
@@ -271,7 +271,10 @@ def _width(text: str) -> int:
 
 
 def _document(
-    groups: Sequence[object], failures: Sequence[object], down: Sequence[DownBroker], output: Output
+    groups: Sequence[object],
+    failures: Sequence[object],
+    down: Sequence[DownBroker],
+    output: OutputFormat,
 ) -> str:
     document = {
         "groups": [_plain(each) for each in groups],
@@ -279,7 +282,7 @@ def _document(
         "partial": bool(down),
         "down": [_plain(each._asdict()) for each in down],
     }
-    if output is Output.JSON:
+    if output is OutputFormat.JSON:
         return json.dumps(document, indent=2) + "\n"
     return yaml.safe_dump(document, sort_keys=False)
 

@@ -190,7 +190,7 @@ class Decision(NamedTuple):
     """Its observations are kept, to find other sources' duplicates of them."""
 
 
-class Rule(NamedTuple):
+class VerdictRow(NamedTuple):
     """One row of the table: states, kinds, a condition and the decision."""
 
     states: Container[MemberState]
@@ -211,23 +211,23 @@ _LATE_IGNORED = Decision(Verdict.IGNORE, is_late=True)
 _BACKFILL = Decision(Verdict.BACKFILL, is_late=True, is_remembered=True)
 
 RULES = (
-    Rule({MemberState.AWAITED}, _ANY_KIND, Case.holds_always, _HOLD),
-    Rule(_ANY_STATE, NEUTRAL_KINDS, Case.holds_always, Decision(Verdict.APPLY)),
-    Rule(_ANY_STATE, {SignalKind.FAIL}, Case.is_removal_by_broker, _IGNORE),
-    Rule(_ANY_STATE, _MOVING, Case.overtakes_pending, Decision(Verdict.RELEASE)),
-    Rule(_ANY_STATE, _MOVING, Case.is_behind_pending, _HOLD),
-    Rule(_ANY_STATE, {SignalKind.LEAVE}, Case.is_ambiguous_leave, _HOLD),
-    Rule(_ANY_STATE, _SYNC, Case.is_ambiguous_end, _HOLD),
-    Rule(_ANY_STATE, _MOVING, Case.is_duplicate, Decision(Verdict.CONFIRM)),
-    Rule(_ANY_STATE, _MOVING - _RAISE, Case.is_late, _LATE_IGNORED),
-    Rule(_ANY_STATE, _RAISE, Case.is_late_without_end, _LATE_IGNORED),
-    Rule({MemberState.REBALANCING}, _RAISE, Case.is_late, _LATE_KEPT),
-    Rule(_ANY_STATE, _RAISE, Case.is_late_and_member_moved, _LATE_KEPT),
-    Rule(_ANY_STATE, _RAISE, Case.is_late, _BACKFILL),
-    Rule(_SETTLED, _RAISE, Case.is_of_ended_rebalance, _LATE_NOTE),
-    Rule({MemberState.LEFT}, _RAISE, Case.is_response_after_leave, _NOTE),
-    Rule(_ANY_STATE, _SYNC, Case.is_end_expected_from_client, Decision(Verdict.REFRESH)),
-    Rule(_ANY_STATE, _MOVING, Case.holds_always, _APPLY),
+    VerdictRow({MemberState.AWAITED}, _ANY_KIND, Case.holds_always, _HOLD),
+    VerdictRow(_ANY_STATE, NEUTRAL_KINDS, Case.holds_always, Decision(Verdict.APPLY)),
+    VerdictRow(_ANY_STATE, {SignalKind.FAIL}, Case.is_removal_by_broker, _IGNORE),
+    VerdictRow(_ANY_STATE, _MOVING, Case.overtakes_pending, Decision(Verdict.RELEASE)),
+    VerdictRow(_ANY_STATE, _MOVING, Case.is_behind_pending, _HOLD),
+    VerdictRow(_ANY_STATE, {SignalKind.LEAVE}, Case.is_ambiguous_leave, _HOLD),
+    VerdictRow(_ANY_STATE, _SYNC, Case.is_ambiguous_end, _HOLD),
+    VerdictRow(_ANY_STATE, _MOVING, Case.is_duplicate, Decision(Verdict.CONFIRM)),
+    VerdictRow(_ANY_STATE, _MOVING - _RAISE, Case.is_late, _LATE_IGNORED),
+    VerdictRow(_ANY_STATE, _RAISE, Case.is_late_without_end, _LATE_IGNORED),
+    VerdictRow({MemberState.REBALANCING}, _RAISE, Case.is_late, _LATE_KEPT),
+    VerdictRow(_ANY_STATE, _RAISE, Case.is_late_and_member_moved, _LATE_KEPT),
+    VerdictRow(_ANY_STATE, _RAISE, Case.is_late, _BACKFILL),
+    VerdictRow(_SETTLED, _RAISE, Case.is_of_ended_rebalance, _LATE_NOTE),
+    VerdictRow({MemberState.LEFT}, _RAISE, Case.is_response_after_leave, _NOTE),
+    VerdictRow(_ANY_STATE, _SYNC, Case.is_end_expected_from_client, Decision(Verdict.REFRESH)),
+    VerdictRow(_ANY_STATE, _MOVING, Case.holds_always, _APPLY),
 )
 """The first rule that applies decides; `judge` has the table in words."""
 

@@ -42,7 +42,7 @@ def title(tables: Tables, period: Period, by: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Trend:
     """A change of the last week's rebalances that is more than noise."""
 
     share: float
@@ -56,7 +56,7 @@ class Change:
         return f"{_describe_change(self.share)} against {base}"
 
 
-def change_of(tables: Tables) -> Change | None:
+def change_of(tables: Tables) -> Trend | None:
     """Return the last week's change against up to eight weeks with as many observed days."""
     if not tables["trend"]:
         return None
@@ -66,7 +66,7 @@ def change_of(tables: Tables) -> Change | None:
         before = [last["rebalances_before"]]
     if not before or not sum(before) or not is_change(last["rebalances"], sum(before), len(before)):
         return None
-    return Change(last["rebalances"] * len(before) / sum(before) - 1, len(before))
+    return Trend(last["rebalances"] * len(before) / sum(before) - 1, len(before))
 
 
 def _describe_change(change: float) -> str:
