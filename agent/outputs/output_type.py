@@ -18,7 +18,7 @@ from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import Exposition, OutputStats
 
 
-class Output(Protocol):
+class AgentOutput(Protocol):
     """Sends records or metrics until it is cancelled."""
 
     name: str
@@ -62,7 +62,7 @@ class OutputType:
     """One row of the registry."""
 
     name: str
-    create: Callable[[OutputContext], list[Output]]
+    create: Callable[[OutputContext], list[AgentOutput]]
     """Returns the configured outputs; none, unless its section is there."""
 
 

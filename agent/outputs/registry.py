@@ -6,14 +6,14 @@ A new type is its folder with its ``registration.py``, and one line in `OUTPUT_T
 from agent.outputs.hub_push.registration import HUB_PUSH
 from agent.outputs.kafka.registration import KAFKA
 from agent.outputs.otlp.registration import OTLP
-from agent.outputs.output_type import Output, OutputContext, OutputType
+from agent.outputs.output_type import AgentOutput, OutputContext, OutputType
 
 OUTPUT_TYPES: tuple[OutputType, ...] = (HUB_PUSH, KAFKA, OTLP)
 
 
 def make_outputs(
     context: OutputContext, types: tuple[OutputType, ...] = OUTPUT_TYPES
-) -> list[Output]:
+) -> list[AgentOutput]:
     """Return the configured outputs.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent import VERSION
-from agent.outputs.output_type import Output, OutputContext, SupportsRebalances
+from agent.outputs.output_type import AgentOutput, OutputContext, SupportsRebalances
 from agent.outputs.registry import make_outputs
 from agent.runtime.supervisor import supervise
 from agent.wiring.agent_config import AgentConfig
@@ -54,7 +54,7 @@ class OutputsWiring:
             if isinstance(output, SupportsRebalances):
                 output.enqueue(episodes)
 
-    async def _supervise(self, output: Output) -> None:
+    async def _supervise(self, output: AgentOutput) -> None:
         def note_failure() -> None:
             self._failures[output.name] += 1
 

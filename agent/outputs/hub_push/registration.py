@@ -1,9 +1,9 @@
 """Registry row of the push to hubs."""
 
-from agent.outputs.output_type import Output, OutputContext, OutputType
+from agent.outputs.output_type import AgentOutput, OutputContext, OutputType
 
 
-def _create(context: OutputContext) -> list[Output]:
+def _create(context: OutputContext) -> list[AgentOutput]:
     if not context.hub.push_to:
         return []
     from agent.outputs.hub_push.push import HubPush  # noqa: PLC0415 - only if configured

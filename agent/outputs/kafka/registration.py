@@ -1,9 +1,9 @@
 """Registry row of the output to a Kafka topic."""
 
-from agent.outputs.output_type import Output, OutputContext, OutputType, require_extra
+from agent.outputs.output_type import AgentOutput, OutputContext, OutputType, require_extra
 
 
-def _create(context: OutputContext) -> list[Output]:
+def _create(context: OutputContext) -> list[AgentOutput]:
     kafka = context.kafka
     if kafka is None:
         return []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.outputs import registry
-from agent.outputs.output_type import Output, OutputContext, OutputType
+from agent.outputs.output_type import AgentOutput, OutputContext, OutputType
 from agent.wiring.agent_config import load
 from agent.wiring.outputs import OutputsWiring
 from metrics.exporters.exposition import AgentStats, OutputStats
@@ -34,7 +34,7 @@ class ToyOutput:
 def test_one_row_adds_an_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     created: list[ToyOutput] = []
 
-    def create(context: OutputContext) -> list[Output]:
+    def create(context: OutputContext) -> list[AgentOutput]:
         created.append(ToyOutput(context))
         return [created[0]]
 
