@@ -126,7 +126,7 @@ class Connection:
         """
         version = self.version(api)
         if version is None:
-            text = f"{self.address}: does not have {api.label}: Kafka 2.8 or newer is wanted"
+            text = f"{self.address}: does not have {api.label}: Kafka 2.1 or newer is wanted"
             raise RefusedError(text, "too_old")
         return await self._send(api, version, **values)
 

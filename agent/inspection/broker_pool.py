@@ -67,19 +67,30 @@ class BrokerPool:
         known.sort(key=lambda address: address not in self._connections)
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
-                answer = await self._send(
-                    address,
-                    Api.DESCRIBE_CLUSTER,
-                    include_cluster_authorized_operations=True,
-                    endpoint_type=1,
-                    include_fenced_brokers=True,
-                )
+                fields = await self._describe_cluster(address)
             except UnreachableError as error:
                 down.append(DownBroker(Node(-1, *address).address, None, str(error), error.reason))
                 continue
-            return self._view(answer.read(), Node(-1, *address), down)
+            return self._view(fields, Node(-1, *address), down)
         text = "; ".join(each.error for each in down)
         raise UnreachableError(f"no broker responds: {text}", down[0].reason)
+
+    async def _describe_cluster(self, address: tuple[str, int]) -> Fields:
+        """Return DescribeCluster's fields; a broker below Kafka 2.8 has Metadata alone."""
+        async with self._lock(address):
+            connection = await self._connection(address)
+            if connection.version(Api.DESCRIBE_CLUSTER) is None:
+                response = await connection.send(
+                    Api.METADATA, topics=[], allow_auto_topic_creation=False
+                )
+                return _as_described(response.read())
+            response = await connection.send(
+                Api.DESCRIBE_CLUSTER,
+                include_cluster_authorized_operations=True,
+                endpoint_type=1,
+                include_fenced_brokers=True,
+            )
+            return response.read()
 
     async def send(self, node: Node, api: Api, **values: Any) -> Fields:
         """Send a request to a broker and return the fields; callers wait for each other.
@@ -175,6 +186,16 @@ class BrokerPool:
             down=tuple(down),
             is_denied=not fields["cluster_authorized_operations"] & _DESCRIBE,
         )
+
+
+def _as_described(metadata: Fields) -> Fields:
+    """Return Metadata as DescribeCluster has it; whether ACLs hide groups is not known."""
+    return {
+        "error_code": 0,
+        "cluster_id": metadata["cluster_id"] or "",
+        "brokers": [{"broker_id": each["node_id"], **each} for each in metadata["brokers"] or ()],
+        "cluster_authorized_operations": _DESCRIBE,
+    }
 
 
 def down_broker(node: Node, error: BrokerError) -> DownBroker:

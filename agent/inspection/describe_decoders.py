@@ -1,5 +1,6 @@
 """Decoders of the four describe APIs' responses into one shape."""
 
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -35,6 +36,8 @@ _OPERATIONS = {
 }
 """AclOperation's codes, which are the bits of authorized operations."""
 _CONSUMER = "consumer"
+_TEXT_MAX = 255
+"""Characters of user data; longer text is shown by its hash."""
 _MEMBER_PROTOCOLS = {0: "classic", 1: "consumer"}
 
 
@@ -117,33 +120,58 @@ def _describe_epochs(
 
 
 def _classic_member(fields: Fields, *, decoded: bool) -> MemberDescription:
-    topics, owned = None, None
-    if decoded:
-        topics, owned = _decode_consumer_protocol(
-            fields["member_metadata"], fields["member_assignment"]
-        )
-    return MemberDescription(
+    member = MemberDescription(
         member_id=fields["member_id"],
         instance_id=fields.get("group_instance_id"),
         client_id=fields["client_id"],
         host=fields["client_host"],
-        subscription=topics,
-        owned=owned,
+    )
+    if not decoded:
+        return member
+    member = _add_subscription(member, fields["member_metadata"])
+    return _add_assignment(member, fields["member_assignment"])
+
+
+def _add_subscription(member: MemberDescription, metadata: bytes) -> MemberDescription:
+    """Add what a consumer joined with; other formats add nothing."""
+    try:
+        subscription = read_subscription(metadata)
+    except DecodeError:
+        return member
+    return replace(
+        member,
+        subscription=tuple(sorted(subscription.topics)),
+        rack=subscription.rack,
+        claimed=_by_topic(subscription.owned),
+        claimed_generation=subscription.generation,
+        user_data=_spell_data(subscription.user_data),
     )
 
 
-def _decode_consumer_protocol(
-    metadata: bytes, assignment: bytes
-) -> tuple[tuple[str, ...] | None, Assignment | None]:
-    """Return subscription and assignment of a consumer; None for one in another format."""
+def _add_assignment(member: MemberDescription, data: bytes) -> MemberDescription:
+    """Add what the leader assigned; other formats add nothing."""
     try:
-        topics = tuple(sorted(read_subscription(metadata).topics))
+        assignment = read_assignment(data)
     except DecodeError:
-        topics = None
+        return member
+    return replace(
+        member,
+        owned=_by_topic(assignment.partitions),
+        assignment_user_data=_spell_data(assignment.user_data),
+    )
+
+
+def _spell_data(data: bytes) -> str | None:
+    """Return user data as text where it is text, else its size and hash."""
+    if not data:
+        return None
     try:
-        return topics, _by_topic(read_assignment(assignment).partitions)
-    except DecodeError:
-        return topics, None
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if text.isprintable() and text and len(text) <= _TEXT_MAX:
+        return text
+    return f"{len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()[:16]}"
 
 
 def _consumer_member(fields: Fields) -> MemberDescription:

@@ -97,6 +97,12 @@ class MemberDescription:
     owned: Assignment | dict[str, Assignment] | None = None
     """The current assignment. Streams groups: by active, standby and warm-up."""
     target: Assignment | dict[str, Assignment] | None = None
+    claimed: Assignment | None = None
+    """Classic groups: the partitions that the member owned when it joined."""
+    claimed_generation: int | None = None
+    user_data: str | None = None
+    """Classic groups: the subscription's, as text, or as size and hash."""
+    assignment_user_data: str | None = None
     process_id: str | None = None
     endpoint: str | None = None
     topology_epoch: int | None = None

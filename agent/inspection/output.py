@@ -190,6 +190,7 @@ _MEMBER_VERBOSE: dict[str, Callable[[_Pair], object]] = {
     "MEMBER-PROTOCOL": lambda p: p[1].protocol,
     "RACK": lambda p: p[1].rack,
     "SUBSCRIPTION": lambda p: p[1].subscription_regex or ",".join(p[1].subscription or ()),
+    "USER-DATA": lambda p: p[1].user_data,
     "OWNED": lambda p: _spell(p[1].owned),
     "TARGET": lambda p: _spell(p[1].target),
 }

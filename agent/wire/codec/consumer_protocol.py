@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from agent.wire.codec.buffer import Buffer
 from agent.wire.codec.messages import Partitions
 
+_GENERATION_FROM, _RACK_FROM = 2, 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
@@ -17,6 +19,10 @@ class Subscription:
     topics: frozenset[str]
     user_data: bytes
     owned: Partitions
+    generation: int | None = None
+    """The generation of the owned partitions (version 2 and above)."""
+    rack: str | None = None
+    """Version 3 and above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +46,15 @@ def read_subscription(data: bytes) -> Subscription:
     user_data = b"" if buffer.is_at_end else buffer.nullable_bytes()
     # kafka-go 0.4 writes version 1 without owned partitions
     owned = frozenset() if version < 1 or buffer.is_at_end else _read_partitions(buffer)
-    return Subscription(topics=frozenset(topics), user_data=user_data, owned=owned)
+    generation = None if version < _GENERATION_FROM or buffer.is_at_end else buffer.int32()
+    rack = None if version < _RACK_FROM or buffer.is_at_end else buffer.nullable_string()
+    return Subscription(
+        topics=frozenset(topics),
+        user_data=user_data,
+        owned=owned,
+        generation=None if generation is None or generation < 0 else generation,
+        rack=rack or None,
+    )
 
 
 def read_assignment(data: bytes) -> Assignment:

@@ -19,6 +19,7 @@ from metrics.model.signals import Member, SignalKind
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
+from tests.agent.inspection.simulated_messages import KAFKA_21
 from tests.metrics.given import raised, run, signal
 
 GROUPS = {
@@ -142,6 +143,10 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
                     "subscription_regex": None,
                     "owned": {"t": [0]},
                     "target": {"t": [0]},
+                    "claimed": None,
+                    "claimed_generation": None,
+                    "user_data": None,
+                    "assignment_user_data": None,
                     "process_id": None,
                     "endpoint": None,
                     "topology_epoch": None,
@@ -196,7 +201,20 @@ def test_members_are_described_as_a_table_of_their_own() -> None:
     assert groups.splitlines()[1].endswith("no     READ,DESCRIBE")
     rows = [line.split() for line in members.splitlines()]
     assert rows[0][:3] == ["GROUP", "MEMBER-ID", "INSTANCE-ID"]
-    assert rows[1] == ["orders", "c1-a", "-", "c1", "/10.0.0.1", "-", "t:0,1", "-", "-", "-", "t"]
+    assert rows[1] == [
+        "orders",
+        "c1-a",
+        "-",
+        "c1",
+        "/10.0.0.1",
+        "-",
+        "t:0,1",
+        "-",
+        "-",
+        "-",
+        "t",
+        "-",
+    ]
     assert rows[3][:2] == ["views", "s1-a"]
     assert rows[3][6] == "active/0:0,1"
 
@@ -564,3 +582,16 @@ def test_describe_without_a_group_says_what_is_wanted() -> None:
 
     assert result.exit_code == 2
     assert "wanted GROUP, a pattern, --all or --consumer" in result.stderr
+
+
+def test_a_broker_without_describe_cluster_is_asked_for_its_metadata() -> None:
+    groups = {"orders": Group(members={"c1-a": {"t": [0]}}, committed={("t", 0): 90}, node_id=2)}
+    with Simulated(groups, versions=KAFKA_21, nodes=2, ends=ENDS) as cluster:
+        listed = call(cluster, "list", "orders", "--state", "stable")
+        described = call(cluster, "describe", "orders", "--offsets", "--output", "json")
+        address = f"{HOST}:{cluster.ports[2]} (2)"
+
+    assert (listed.exit_code, listed.stderr) == (0, "")
+    assert listed.stdout.splitlines()[1] == f"orders Classic consumer Stable {address}"
+    (group,) = json.loads(described.stdout)["groups"]
+    assert [each["lag"] for each in group["offsets"]] == [10]

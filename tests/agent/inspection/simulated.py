@@ -265,7 +265,7 @@ class Simulated:
                 leader = self._leader(number)
                 topics[topic].append({"partition_index": number, "leader_id": leader})
         found = [{"name": name, "partitions": each} for name, each in topics.items()]
-        return {"brokers": brokers, "topics": found}
+        return {"brokers": brokers, "topics": found, "cluster_id": CLUSTER_ID}
 
     def _ends(self, node_id: int, topics: list[Fields]) -> Fields:
         return {

@@ -37,6 +37,17 @@ KAFKA_28: Versions = {
     Api.METADATA: (0, 11),
     Api.OFFSET_FETCH: (0, 7),
 }
+KAFKA_21: Versions = {
+    Api.FIND_COORDINATOR: (0, 2),
+    Api.DESCRIBE_GROUPS: (0, 2),
+    Api.LIST_GROUPS: (0, 2),
+    Api.SASL_HANDSHAKE: (0, 1),
+    Api.API_VERSIONS: (0, 2),
+    Api.SASL_AUTHENTICATE: (0, 0),
+    Api.LIST_OFFSETS: (0, 4),
+    Api.METADATA: (0, 7),
+    Api.OFFSET_FETCH: (0, 5),
+}
 OF_TYPE = {
     Api.DESCRIBE_GROUPS: "classic",
     Api.CONSUMER_GROUP_DESCRIBE: "consumer",
@@ -72,6 +83,10 @@ class Group:
     """Of a streams group."""
     lags: dict[tuple[str, int], int] = field(default_factory=dict)
     """Of a share group."""
+    metadata: bytes = b""
+    """Of a classic group's members, instead of a subscription to what they own."""
+    user_data: bytes = b""
+    """Of a classic group's assignments."""
     garbled: bool = False
     """A classic group whose members wrote nonsense."""
 
@@ -95,8 +110,8 @@ def member(kind: str, group: Group, member_id: str, owned: dict[str, list[int]])
         if group.garbled:
             return common | {"member_metadata": b"x", "member_assignment": b"x"}
         return common | {
-            "member_metadata": subscription(list(owned)) if told else b"",
-            "member_assignment": assignment(owned) if told else b"",
+            "member_metadata": group.metadata or subscription(list(owned)) if told else b"",
+            "member_assignment": assignment(owned, group.user_data) if told else b"",
         }
     if kind == "streams":
         tasks = [{"subtopology_id": name, "partitions": n} for name, n in owned.items()]

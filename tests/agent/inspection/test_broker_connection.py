@@ -227,11 +227,11 @@ def test_a_broker_that_refuses_our_first_words_is_asked_in_the_oldest() -> None:
         assert cluster.asked[1, Api.API_VERSIONS] == 2
 
 
-def test_a_broker_below_2_8_is_too_old() -> None:
+def test_an_api_that_a_broker_does_not_have_is_named_with_the_oldest_kafka() -> None:
     older = KAFKA_28.copy()
     del older[Api.DESCRIBE_CLUSTER]
     with Simulated(versions=older) as cluster:
         assert opened(cluster.ports[1]) == (
             "RefusedError too_old: broker: "
-            "does not have DescribeCluster: Kafka 2.8 or newer is wanted"
+            "does not have DescribeCluster: Kafka 2.1 or newer is wanted"
         )

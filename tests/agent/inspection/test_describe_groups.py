@@ -1,6 +1,7 @@
 """Listing and describing against brokers that answer as the test wants."""
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from agent.inspection.list_groups import ClusterListing, list_groups
 from agent.inspection.model import Description, Failure, GroupState, GroupType
 from agent.inspection.security import Security
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
+from tests.agent.wire.frames import subscription
 
 NOT_COORDINATOR, NOT_AVAILABLE, LOADING, DENIED, UNKNOWN_SERVER_ERROR = 16, 15, 14, 30, -1
 PATIENCE_S = 30.0
@@ -195,6 +197,25 @@ def test_what_is_in_no_consumers_format_is_left_undecoded() -> None:
     assert isinstance(offsets, Description)
     assert (connect.members[0].subscription, connect.members[0].owned) == (None, None)
     assert (connect.simple, offsets.simple) == (False, True)
+
+
+def test_a_members_own_words_are_described_in_full() -> None:
+    metadata = subscription(["t"], {"t": [1]}, b"weight=3", version=3)
+    metadata += struct.pack(">ih", 7, 6) + b"rack-1"
+    groups = {
+        "text": Group(members={"m-1": {"t": [0]}}, metadata=metadata, user_data=b"\xff\xfe"),
+        "plain": Group(members={"m-1": {"t": [0]}}),
+    }
+    with Simulated(groups) as cluster:
+        text, plain = described(cluster, "text", "plain")
+
+    assert isinstance(text, Description)
+    assert isinstance(plain, Description)
+    (member,), (bare,) = text.members, plain.members
+    assert (member.rack, member.claimed, member.claimed_generation) == ("rack-1", {"t": (1,)}, 7)
+    assert member.user_data == "weight=3"
+    assert member.assignment_user_data == "2 bytes, sha256 b3d510ef04275ca8"
+    assert (bare.rack, bare.claimed, bare.user_data) == (None, {}, None)
 
 
 def test_a_group_of_another_type_is_named_as_such() -> None:
