@@ -16,9 +16,8 @@ from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
 from aggregation.rebalances.segments import MemberRef, Segment, Step
 from metrics.model.sample import Outcome, Scope
-from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
-from metrics.tracking.source_traits import GAP_SOURCES
+from metrics.tracking.source_traits import ADMIN_SOURCES, BROKER_SOURCES, GAP_SOURCES
 
 EXPIRY_WAIT_S = 5.0
 """A rebalance that took longer may itself have waited for a member that then expired."""
@@ -92,8 +91,8 @@ def find_removals(made: RebalanceSegments) -> dict[MemberRef, Step]:
     found: dict[MemberRef, Step] = {}
     for segment in made.segments:
         for note in segment.notes if segment.outcome is not Outcome.FAILED else ():
-            by_broker = note.source == SourceKind.BROKER_LOG and (note.member, note.at) in gone
-            if note.reason and (note.source == SourceKind.WIRE or by_broker):
+            is_join = note.source in BROKER_SOURCES and (note.member, note.at) not in gone
+            if note.reason and note.source in ADMIN_SOURCES and not is_join:
                 found.setdefault(note.member, note)
     return found
 

@@ -15,7 +15,7 @@ _NEWEST = (4, 4)
 """The newest Kafka that the dialects were recorded with."""
 _VERSION = re.compile(rb"Kafka version ?: (\d{1,3})\.(\d{1,3})")
 _WIRE = "use a source capture or proxy, which see every client's codes"
-_LIBRDKAFKA = "set debug=cgrp, or read its statistics (source librdkafka_stats)"
+_LIBRDKAFKA = "set debug=cgrp, or add the source of its statistics"
 _JAVA = "org.apache.kafka.clients.consumer"
 _MARKS = (
     (
