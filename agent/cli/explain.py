@@ -8,6 +8,7 @@ import msgspec
 
 from agent.client.api_client import DEFAULT_URL, ask
 from agent.client.record_files import Found, read_records
+from agent.config.codec import parse_duration
 from agent.errors import RecordsError
 from aggregation.explain.explanation import (
     Explanation,
@@ -18,7 +19,9 @@ from aggregation.explain.explanation import (
     span,
 )
 from aggregation.explain.explanation import explain as explained
-from aggregation.incidents.incidents import analyze
+from aggregation.explain.incident_words import headline
+from aggregation.explain.incident_words import lines as incident_lines
+from aggregation.incidents.incidents import analyze, latest_time, recent
 from metrics.exporters.points import printable
 from metrics.model.sample import SampleKind, parse_time
 
@@ -46,8 +49,12 @@ Examples:
     "--last", type=click.IntRange(min=1), default=20, show_default=True, help="So many, at most."
 )
 @click.option("--at", "at", metavar="TIME", help="The one at that time, or the last before (ISO).")
+@click.option("--since", metavar="DURATION", help="Those of the last 30m, 2h or 7d, from files.")
+@click.option("--verbose", is_flag=True, help="Every rebalance, not the incidents alone.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def explain(group: str, place: str, last: int, at: str | None, output: str) -> None:
+def explain(  # noqa: PLR0913 - one argument an option
+    group: str, place: str, last: int, at: str | None, since: str | None, verbose: bool, output: str
+) -> None:
     """Say who began the last rebalances of GROUP, why, who was slow, and what it cost."""
     until = None if at is None else _instant(at)
     faults = list[str]()
@@ -55,20 +62,24 @@ def explain(group: str, place: str, last: int, at: str | None, output: str) -> N
         answers = ask(place, "explain", list[Explanation], group=group, last=last, at=until)
     else:
         found = read_records(place, group)
-        answers, faults = _found(found, group, last, until), found.faults
+        since_s = None if since is None else parse_duration(since, "--since")
+        answers, faults = _found(found, group, last, until, since_s), found.faults
     for answer in answers:
         if output == "json":
             click.echo(msgspec.json.encode(answer))
         else:
-            click.echo(as_text(answer))
+            click.echo(as_text(answer, verbose=verbose))
     if faults:
         raise RecordsError("\n".join(faults))
 
 
-def as_text(answer: Explanation) -> str:
-    """Return the answer, the timeline and what to do, for a terminal."""
-    lines = [answer.answer]
-    if answer.happened:
+def as_text(answer: Explanation, *, verbose: bool = False) -> str:
+    """Return what goes on, the incidents and what to do; every rebalance, if ``verbose``."""
+    incidents = answer.incidents
+    lines = [headline(answer.group, incidents), answer.answer] if incidents else [answer.answer]
+    if incidents:
+        lines += ["", *incident_lines(incidents)]
+    if answer.happened and (verbose or not incidents):
         lines += ["", "Timeline (UTC)", *(_line(each) for each in answer.happened)]
     if answer.advice:
         lines += ["", "What to do", *(f"  - {each}" for each in answer.advice)]
@@ -110,7 +121,9 @@ def _instant(text: str) -> float:
         raise click.BadParameter(f"found {text!r}, wanted {wanted}", param_hint="--at") from error
 
 
-def _found(found: Found, group: str, last: int, until: float | None) -> list[Explanation]:
+def _found(
+    found: Found, group: str, last: int, until: float | None, since_s: float | None = None
+) -> list[Explanation]:
     if found.malformed:
         click.echo(f"{found.malformed} lines were no record and were left out", err=True)
     if all(record.kind is SampleKind.AGENT for record in found.records):
@@ -119,6 +132,8 @@ def _found(found: Found, group: str, last: int, until: float | None) -> list[Exp
         nothing = f"no record of group {group!r}; groups that were seen: {known}"
         raise RecordsError("\n".join([*found.faults, nothing]))
     analysis = analyze(found.records)
+    if since_s is not None:
+        analysis = recent(analysis, latest_time(found.records) - since_s)
     return explanations(analysis.rebalances, last, until, analysis.incidents) or [
         explained("", group, [])
     ]

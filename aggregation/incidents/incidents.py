@@ -42,6 +42,14 @@ def analyze(
     return Analysis(rebalances, find_incidents(rebalances, records, now))
 
 
+def recent(analysis: Analysis, since: float) -> Analysis:
+    """Return what began at or after Unix seconds ``since``, or still goes on."""
+    return Analysis(
+        [r for r in analysis.rebalances if r.round.started_at >= since or r.round.is_open],
+        [i for i in analysis.incidents if i.started_at >= since or i.is_ongoing],
+    )
+
+
 def latest_time(records: Iterable[Sample]) -> float:
     """Return the latest time in records (Unix seconds); 0 without any."""
     latest = max((record.ts for record in records), default=None)

@@ -35,7 +35,7 @@ LAST = (
 
 
 def explain(*args: str, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, ["explain", *args], input=stdin)
+    return CliRunner().invoke(main, ["explain", "--verbose", *args], input=stdin)
 
 
 @pytest.fixture
@@ -48,9 +48,25 @@ def test_answer_timeline_and_advice(spool: Path) -> None:
     found = explain("g", "--from", str(spool), "--last", "1")
 
     assert found.exit_code == 0
-    answer, _, title, line, _, advice, *_ = found.stdout.splitlines()
+    head, answer, _, title, _, _, timeline, line, _, advice, *_ = found.stdout.splitlines()
+    assert head.startswith("g: nothing is ongoing; last, ")
     assert answer.startswith("g rebalanced once")
-    assert (title, line.strip(), advice) == ("Timeline (UTC)", LAST, "What to do")
+    assert title == "Incidents (UTC)"
+    assert (timeline, line.strip(), advice) == ("Timeline (UTC)", LAST, "What to do")
+
+
+def test_incidents_stand_alone_without_verbose(spool: Path) -> None:
+    found = CliRunner().invoke(main, ["explain", "g", "--from", str(spool), "--since", "30d"])
+
+    assert "Incidents (UTC)" in found.stdout
+    assert "Timeline" not in found.stdout
+
+
+def test_duration_that_is_none_is_refused(spool: Path) -> None:
+    found = explain("g", "--from", str(spool), "--since", "soon")
+
+    assert found.exit_code == 2
+    assert "--since: found 'soon', wanted a duration such as 30s" in found.output
 
 
 @pytest.mark.parametrize("name", ["2.jsonl", "2.jsonl.gz", ".2.jsonl.part"])
