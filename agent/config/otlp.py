@@ -26,7 +26,7 @@ class OtlpConfig:
     protocol: OtlpProtocol = OtlpProtocol.HTTP
     interval_s: Duration = 15.0
     timeout_s: Duration = 5.0
-    """Limit of one request with all its retries; the agent's end may wait for it."""
+    """Limit of one request with all its retries; the agent's end waits at most 5 s."""
     ca_file: Path | None = None
     """Authorities that verify the receiver's certificate. Default: the machine's."""
     headers_file: Path | None = None
