@@ -15,6 +15,9 @@ from metrics.model.status import RebalanceStatus
 EMPTY: frozenset[Any] = frozenset()
 """One for all: every other empty set takes 216 bytes, and 20,000 members are remembered."""
 
+_NAMED_MAX = 5_000
+"""More than a member has as a rule; a hostile leader may assign 250,000 of 255 characters."""
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class WireMember:
@@ -166,6 +169,8 @@ class WireMember:
             self.identity = replace(self.identity, **known)
 
 
-def name_partitions(partitions: Partitions) -> tuple[str, ...]:
-    """Return partitions by topic and number."""
+def name_partitions(partitions: Partitions) -> tuple[str, ...] | None:
+    """Return partitions by topic and number; None for too many to remember by name."""
+    if len(partitions) > _NAMED_MAX:
+        return None
     return tuple(sorted(f"{topic}-{number}" for topic, number in partitions))

@@ -58,7 +58,12 @@ def told(found: Sequence[Signal]) -> list[str]:
 
     Reports of assigned partitions are left out: they move no status.
     """
-    return [_word(signal) for signal in found if signal.assigned is None]
+    return [_word(signal) for signal in found if not is_report(signal)]
+
+
+def is_report(signal: Signal) -> bool:
+    """Return whether a signal reports partitions alone."""
+    return signal.kind is SignalKind.SEEN and signal.assigned is not None
 
 
 def _word(signal: Signal) -> str:
