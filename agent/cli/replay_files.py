@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from agent.errors import SourceError
+from agent.runtime.clock_alignment import align_clocks
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.registry import REGISTRY
 from agent.sources.source_type import ReplayOptions, ReplayStream
@@ -71,8 +72,10 @@ def line_parsers(files: Files, options: ReplayOptions) -> dict[Any, Any]:
 
 
 def read(files: Files, options: ReplayOptions) -> list[ReplayStream]:
-    """Return the signals of all files, a stream each."""
-    return [stream for kind in KINDS for stream in KINDS[kind].read(files[kind], options)]
+    """Return the signals of all files, a stream each; logs have the clock of the traffic."""
+    streams = [stream for kind in KINDS for stream in KINDS[kind].read(files[kind], options)]
+    has_several_kinds = sum(map(bool, files.values())) > 1
+    return align_clocks(streams, options.on_note) if has_several_kinds else streams
 
 
 def _choose(kinds: Sequence[str], path: str) -> str:

@@ -1,0 +1,103 @@
+"""Clock alignment of recorded logs with recorded traffic.
+
+A log without a zone in its times may come from another zone than this machine's. The member id and
+generation of a sync name one event in log and traffic, so the difference of its two times is the
+log's offset. Zones differ by whole quarters of an hour; other differences are left alone, since a
+clock that drifts needs no correction here (`metrics.tracking.duplicates` tolerates it).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from agent.sources.base import Tick
+from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind
+
+Events: TypeAlias = Iterator[Signal | Tick]
+
+_QUARTER_S = 900.0
+_TOLERANCE_S = 5.0
+"""Maximum rest of an offset: a client logs a sync soon after the response."""
+_PEEKED = 2_000
+"""Events at the start of a stream that may hold a common sync: 1 MiB of signals."""
+
+_Key: TypeAlias = tuple[str, str, int]
+
+
+def align_clocks(streams: Iterable[Events], on_note: Callable[[str], None]) -> list[Events]:
+    """Return the streams with logs of another zone shifted to the time of the traffic."""
+    originals = list(streams)
+    if len(originals) == 1:
+        return originals
+    heads = [list(islice(stream, _PEEKED)) for stream in originals]
+    traffic: dict[_Key, float] = {}
+    for head in heads:
+        traffic |= _sync_times(head, SourceKind.WIRE)
+    return [
+        _align(head, stream, traffic, on_note)
+        for head, stream in zip(heads, originals, strict=True)
+    ]
+
+
+def find_offset_s(log: dict[_Key, float], traffic: dict[_Key, float]) -> float:
+    """Return how far a log is ahead of the traffic in whole quarters of an hour; 0: not at all."""
+    offsets = {
+        _QUARTER_S * round((at - traffic[key]) / _QUARTER_S)
+        for key, at in log.items()
+        if key in traffic
+    }
+    if len(offsets) != 1:
+        return 0.0
+    (offset_s,) = offsets
+    rests = (abs(at - traffic[key] - offset_s) for key, at in log.items() if key in traffic)
+    return offset_s if max(rests) < _TOLERANCE_S else 0.0
+
+
+def _align(
+    head: list[Signal | Tick],
+    rest: Events,
+    traffic: dict[_Key, float],
+    on_note: Callable[[str], None],
+) -> Events:
+    events = chain(head, rest)
+    offset_s = find_offset_s(_sync_times(head, SourceKind.LOGS), traffic)
+    if not offset_s:
+        return events
+    origin = next(event.member.origin for event in head if isinstance(event, Signal))
+    on_note(
+        f"{origin}: its times are {offset_s / 3600:+g} h from the capture's and are corrected; "
+        "--timezone names its zone"
+    )
+    return (_shift(event, offset_s) for event in events)
+
+
+def _sync_times(events: Iterable[Signal | Tick], source: SourceKind) -> dict[_Key, float]:
+    return {
+        (event.member.group, event.member.member_id, event.generation): event.at
+        for event in events
+        if isinstance(event, Signal)
+        and event.source is source
+        and event.kind is SignalKind.SYNC
+        and event.member.member_id
+        and event.generation is not None
+    }
+
+
+def _shift(event: Signal | Tick, offset_s: float) -> Signal | Tick:
+    if isinstance(event, Tick):
+        return Tick(event.at - offset_s)
+    return replace(
+        event,
+        at=event.at - offset_s,
+        follow_up=_shift_follow_up(event.follow_up, offset_s),
+        streams_follow_up=_shift_follow_up(event.streams_follow_up, offset_s),
+    )
+
+
+def _shift_follow_up(follow_up: FollowUp | None, offset_s: float) -> FollowUp | None:
+    if follow_up is None:
+        return None
+    due_at = None if follow_up.due_at is None else follow_up.due_at - offset_s
+    return replace(follow_up, at=follow_up.at - offset_s, due_at=due_at)
