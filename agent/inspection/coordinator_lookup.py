@@ -54,7 +54,10 @@ async def send_to_coordinators(
         pending = requests.groups_to_retry(pending)
         if pending and not await backoff.wait():
             break
-    return {group: requests.results.get(group) or _missing_response(group) for group in groups}
+    results = requests.results  # an empty result is a result
+    return {
+        group: results[group] if group in results else _missing_response(group) for group in groups
+    }
 
 
 def _missing_response(group: str) -> Failure:

@@ -1,10 +1,10 @@
-"""Real brokers of older versions, one node each: 3.9 in KRaft mode, 2.8 with its ZooKeeper."""
+"""Real brokers of older versions, one node each: 3.9 in KRaft mode, 2.8 and 2.1 with ZooKeeper."""
 
 import base64
 import socket
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from agent.lab.artifacts import Artifact, fetch
@@ -18,6 +18,7 @@ _QUICK = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "300",
+    "num.partitions": "4",
     "num.network.threads": "2",
     "num.io.threads": "2",
     "log.cleaner.enable": "false",
@@ -50,9 +51,18 @@ def kafka_39(folder: Path, cache: Path) -> Iterator[str]:
         yield f"{HOST}:{port}"
 
 
-@contextmanager
-def kafka_28(folder: Path, cache: Path) -> Iterator[str]:
+def kafka_28(folder: Path, cache: Path) -> AbstractContextManager[str]:
     """Run Kafka 2.8.2 with ZooKeeper; give its address."""
+    return _with_zookeeper("2.8.2", "2.13", folder, cache)
+
+
+def kafka_21(folder: Path, cache: Path) -> AbstractContextManager[str]:
+    """Run Kafka 2.1.1 with ZooKeeper, which has no DescribeCluster; give its address."""
+    return _with_zookeeper("2.1.1", "2.12", folder, cache)
+
+
+@contextmanager
+def _with_zookeeper(version: str, scala: str, folder: Path, cache: Path) -> Iterator[str]:
     port, zookeeper_port = free_port(), free_port()
     named = {
         "broker.id": "1",
@@ -62,13 +72,13 @@ def kafka_28(folder: Path, cache: Path) -> Iterator[str]:
     }
     config = _properties(folder, named)
     main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-    keeping = _java(main, "2.8.2", folder, cache)
+    keeping = _java(main, version, folder, cache, scala)
     keeping += [str(zookeeper_port), folder / "zookeeper"]
-    serving = _until([*_java("kafka.Kafka", "2.8.2", folder, cache), config])
+    serving = _until([*_java("kafka.Kafka", version, folder, cache, scala), config])
     with Driver("zookeeper", _until(keeping), folder / "zookeeper.log") as zookeeper:
         # one that is met before it serves does not close the connection, and the broker gives up
         zookeeper.wait_until(lambda: _serves(zookeeper_port), "a version", _READY_S)
-        with Driver("kafka 2.8", serving, folder / "broker.log") as broker:
+        with Driver(f"kafka {version}", serving, folder / "broker.log") as broker:
             broker.wait_until(lambda: _listens(port), "connections", _READY_S)
             yield f"{HOST}:{port}"
 
@@ -77,15 +87,20 @@ def _until(command: list[str | Path]) -> list[str | Path]:
     return ["sh", "-c", _UNTIL_STDIN_ENDS, "sh", *command]
 
 
-def _java(main: str, version: str, folder: Path, cache: Path) -> list[str | Path]:
+def _java(
+    main: str, version: str, folder: Path, cache: Path, scala: str = "2.13"
+) -> list[str | Path]:
     jars = (
-        Artifact("org.apache.kafka", "kafka_2.13", version),
+        Artifact("org.apache.kafka", f"kafka_{scala}", version),
+        # the client of 3.4 finds no host on Java 14 and above (ZOOKEEPER-3779)
+        *([Artifact("org.apache.zookeeper", "zookeeper", "3.5.9")] if scala == "2.12" else []),
         Artifact("ch.qos.reload4j", "reload4j", "1.2.25"),
         Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"),
     )
     flags = [
         "-Xmx256m",
         "-Dzookeeper.admin.enableServer=false",
+        "-Dzookeeper.jmx.log4j.disable=true",  # of ZooKeeper 3.4, a class that reload4j lacks
         f"-Dlog4j.configuration={(RESOURCES / 'log4j.properties').as_uri()}",
         f"-Ddriver.log={folder / 'java.log'}",
     ]

@@ -14,12 +14,13 @@ from tests.system.inspected import (
     groups_of,
     listed,
     ours,
+    partitions,
     same_consumer_groups,
     same_list,
     until,
 )
 from tests.system.kafka_tools import KafkaTools
-from tests.system.older_brokers import kafka_28, kafka_39
+from tests.system.older_brokers import kafka_21, kafka_28, kafka_39
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
 
@@ -70,4 +71,28 @@ def test_older_brokers_tell_the_same_as_to_kafkas_own_tools(
                 "is a classic consumer group, not a consumer group"
             ),
             "Error: group 'nope': GROUP_ID_NOT_FOUND: Group nope not found.",
+        ]
+
+
+def test_a_broker_of_2_1_is_listed_and_described_with_offsets(cache: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    with (
+        kafka_21(folder, cache) as bootstrap,
+        Clients(bootstrap, tmp_path / "clients", cache) as clients,
+    ):
+        # an admin of today needs 2.4 to create a topic; the broker creates it for the consumer
+        clients.consumer("2.8.2", "classic-1", "classic", ["orders"])
+
+        def look() -> list[tuple[str, int]]:
+            found = described(bootstrap, "classic").values()
+            return [(group["state"], partitions(group)) for group in found]
+
+        assert until(look, [("Stable", 4)]) == [("Stable", 4)]
+        assert set(listed(bootstrap)) == {"classic"}
+        offsets = ours(bootstrap, "describe", "classic", "--offsets", "--output", "json")
+        assert (offsets.returncode, offsets.stderr) == (0, "")
+        rows = groups_of(offsets)["classic"]["offsets"]
+        assert [(each["partition"], each["end_offset"]) for each in rows] == [
+            (number, 0) for number in range(4)
         ]

@@ -68,6 +68,7 @@ def test_partitions_without_a_commit_are_not_counted() -> None:
 
 def test_it_is_not_known_of_a_group_that_has_committed_nothing() -> None:
     with Simulated({"g": Group()}, ends=ENDS) as cluster:
+        assert read(cluster) == {"g": ()}
         assert lag(cluster) is None
         assert cluster.asked[1, Api.METADATA] == 0
 
