@@ -26,7 +26,7 @@ from agent.sources.broker_logs.membership import (
     CLASSIC,
     NONE,
     CoordinatorGroup,
-    GroupMember,
+    CoordinatorMember,
     GroupTable,
 )
 from agent.sources.broker_logs.signals import (
@@ -130,8 +130,10 @@ class CoordinatorInterpreter:
         """Return the state for a restart, in types that JSON can carry."""
         state: dict[str, Any] = msgspec.to_builtins(
             {
-                "groups": self.table.owned_by(self),
-                "moved": [g.name for g in self.table.owned_by(self) if self.table.is_moved(g.name)],
+                "groups": self.table.list_owned(self),
+                "moved": [
+                    g.name for g in self.table.list_owned(self) if self.table.is_moved(g.name)
+                ],
                 "dropped": self.dropped,
                 "tells_ends": sorted(self.tells_ends),
             }
@@ -180,7 +182,7 @@ class CoordinatorInterpreter:
         return group
 
     def _dispatch(
-        self, group: CoordinatorGroup, parties: list[GroupMember], event: LogEvent, at: float
+        self, group: CoordinatorGroup, parties: list[CoordinatorMember], event: LogEvent, at: float
     ) -> list[Signal]:
         match event.rule.action:
             case Action.ASSIGNED:
@@ -194,7 +196,7 @@ class CoordinatorInterpreter:
         return [s for party in parties for s in self._handle_member(group, party, event, at)]
 
     def _handle_member(
-        self, group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
+        self, group: CoordinatorGroup, party: CoordinatorMember, event: LogEvent, at: float
     ) -> list[Signal]:
         """Return a line's signals for the member that it names."""
         match event.rule.action:
@@ -219,7 +221,7 @@ class CoordinatorInterpreter:
         return event.rule.action is Action.ANNOUNCE and not group.explained
 
     def _handle_leave(
-        self, group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
+        self, group: CoordinatorGroup, party: CoordinatorMember, event: LogEvent, at: float
     ) -> list[Signal]:
         words, member_id = read_client_reason(event), party.member.member_id or ""
         group.explained = True
@@ -245,7 +247,7 @@ class CoordinatorInterpreter:
         return out
 
     def _handle_sync(
-        self, group: CoordinatorGroup, parties: list[GroupMember], event: LogEvent, at: float
+        self, group: CoordinatorGroup, parties: list[CoordinatorMember], event: LogEvent, at: float
     ) -> list[Signal]:
         generation, classic = int(event.captures["generation"]), event.rule.group_type == CLASSIC
         for leader in parties:
@@ -263,7 +265,7 @@ class CoordinatorInterpreter:
         return self._remove(group, gone, at)
 
     def _handle_settle(
-        self, group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
+        self, group: CoordinatorGroup, party: CoordinatorMember, event: LogEvent, at: float
     ) -> list[Signal]:
         self.tells_ends.add(group.group_type)
         assigned = _ASSIGNED_IN.sub("", event.captures.get("assigned", ""))
@@ -273,7 +275,7 @@ class CoordinatorInterpreter:
         return [*moved, complete(party, at, int(event.captures["generation"]))]
 
     def _remove(
-        self, group: CoordinatorGroup, parties: Iterable[GroupMember], at: float
+        self, group: CoordinatorGroup, parties: Iterable[CoordinatorMember], at: float
     ) -> list[Signal]:
         """End the episodes of removed members, and forget them."""
         out = []
@@ -320,5 +322,5 @@ def _list_member_ids(event: LogEvent) -> list[str]:
     return [seen["member_id"]] if "member_id" in seen else []
 
 
-def _list_removed(group: CoordinatorGroup) -> list[GroupMember]:
+def _list_removed(group: CoordinatorGroup) -> list[CoordinatorMember]:
     return [p for p in group.parties.values() if p.out and p.status is not DROPPED_GROUP]

@@ -25,7 +25,7 @@ _PARTIES = 20_000
 
 
 @dataclass(slots=True, kw_only=True)
-class GroupMember:
+class CoordinatorMember:
     """One member of a group."""
 
     member: Member
@@ -51,14 +51,14 @@ class CoordinatorGroup:
     name: str
     cluster: str = ""
     group_type: str = CLASSIC
-    parties: dict[str, GroupMember] = field(default_factory=dict)
+    parties: dict[str, CoordinatorMember] = field(default_factory=dict)
     """By member id."""
     explained: bool = False
     """New protocols: a cause was reported since the last target assignment."""
     left: list[str] = field(default_factory=list)
     """The last member ids that have gone by LeaveGroup: two lines report it, in either order."""
 
-    def resolve(self, member_id: str, seen: Mapping[str, str]) -> GroupMember:
+    def resolve(self, member_id: str, seen: Mapping[str, str]) -> CoordinatorMember:
         """Find or create a member, and put it last."""
         party = self.parties.pop(member_id, None) or self._take_returning(member_id, seen)
         if party is None:
@@ -75,21 +75,21 @@ class CoordinatorGroup:
         """Remember that it has gone by LeaveGroup."""
         self.left = [*self.left[1 - _LEFT :], member_id]
 
-    def drop(self, party: GroupMember) -> None:
+    def drop(self, party: CoordinatorMember) -> None:
         """Forget a member."""
         self.parties.pop(party.member.member_id or "", None)
 
     @property
-    def inside(self) -> list[GroupMember]:
+    def inside(self) -> list[CoordinatorMember]:
         """The members that the broker has not removed."""
         return [party for party in self.parties.values() if not party.out]
 
-    def surplus(self, members: int) -> list[GroupMember]:
+    def surplus(self, members: int) -> list[CoordinatorMember]:
         """Return members beyond the broker's count, the longest unnamed first."""
         inside = self.inside
         return inside[: max(0, len(inside) - members)]
 
-    def _take_returning(self, member_id: str, seen: Mapping[str, str]) -> GroupMember | None:
+    def _take_returning(self, member_id: str, seen: Mapping[str, str]) -> CoordinatorMember | None:
         """Take out the member that this one was before: a static one, or one that was removed."""
         name = _parse_client_id(member_id)
         static = seen.get("instance_id") or name
@@ -100,7 +100,7 @@ class CoordinatorGroup:
                 return self.parties.pop(before)
         return None
 
-    def _create_member(self, member_id: str, seen: Mapping[str, str]) -> GroupMember:
+    def _create_member(self, member_id: str, seen: Mapping[str, str]) -> CoordinatorMember:
         instance_id = seen.get("instance_id")
         client_id = seen.get("client_id") or instance_id or _parse_client_id(member_id) or member_id
         slot = next(self._free_slots(client_id))
@@ -118,7 +118,7 @@ class CoordinatorGroup:
             protocol_type=None,
             host=seen.get("host", ""),
         )
-        return GroupMember(member=member, slot=slot)
+        return CoordinatorMember(member=member, slot=slot)
 
     def _free_slots(self, client_id: str) -> Iterator[int]:
         taken = {p.slot for p in self.parties.values() if p.member.client_id == client_id}
@@ -158,7 +158,7 @@ class GroupTable:
         """Return whether a group was unloaded, and no other broker's log has reported on it."""
         return name in self._moved
 
-    def owned_by(self, reader: object) -> list[CoordinatorGroup]:
+    def list_owned(self, reader: object) -> list[CoordinatorGroup]:
         """Return the groups that a reader reported on last, the longest silent first."""
         return [group for name, group in self.groups.items() if self._owners.get(name) is reader]
 

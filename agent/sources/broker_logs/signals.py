@@ -1,6 +1,6 @@
 """Signals of one broker log line for one member."""
 
-from agent.sources.broker_logs.membership import NONE, CoordinatorGroup, GroupMember
+from agent.sources.broker_logs.membership import NONE, CoordinatorGroup, CoordinatorMember
 from agent.sources.lines.dialect import LogEvent
 from agent.wire.members.kip800_reasons import parse_join_reason
 from metrics.model.sample import clip_reason
@@ -21,7 +21,7 @@ def read_client_reason(event: LogEvent) -> str | None:
 
 
 def report_cause(
-    group: CoordinatorGroup, party: GroupMember, event: LogEvent, at: float
+    group: CoordinatorGroup, party: CoordinatorMember, event: LogEvent, at: float
 ) -> list[Signal]:
     status, joined = event.rule.status, party.status is RebalanceStatus.NEW_MEMBER
     group.explained = True
@@ -39,7 +39,7 @@ def report_cause(
     return first + raise_once(party, status, at, reason)
 
 
-def report_join(party: GroupMember, event: LogEvent, at: float) -> list[Signal]:
+def report_join(party: CoordinatorMember, event: LogEvent, at: float) -> list[Signal]:
     """Return the cause of a join that began a rebalance, as the client or the broker gives it."""
     words, told = read_client_reason(event), event.captures.get("reason")
     cause = None if words is None else parse_join_reason(words)
@@ -63,7 +63,7 @@ def report_join(party: GroupMember, event: LogEvent, at: float) -> list[Signal]:
 
 
 def report_others(
-    group: CoordinatorGroup, named: list[GroupMember], event: LogEvent, at: float
+    group: CoordinatorGroup, named: list[CoordinatorMember], event: LogEvent, at: float
 ) -> list[Signal]:
     """Return CoordinatorRequested (1) for each member that must rejoin because of another one."""
     reason = event.captures.get("reason")
@@ -72,7 +72,7 @@ def report_others(
 
 
 def raise_once(
-    party: GroupMember,
+    party: CoordinatorMember,
     status: RebalanceStatus,
     at: float,
     reason: str | None,
@@ -95,13 +95,13 @@ def raise_once(
     ]
 
 
-def complete(party: GroupMember, at: float, generation: int) -> Signal:
+def complete(party: CoordinatorMember, at: float, generation: int) -> Signal:
     party.status = party.last = NONE
     return build_signal(party, SignalKind.SYNC, at, generation=generation)
 
 
 def build_signal(
-    party: GroupMember,
+    party: CoordinatorMember,
     kind: SignalKind,
     at: float,
     *,
