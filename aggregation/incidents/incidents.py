@@ -15,7 +15,8 @@ from aggregation.incidents.detection import RESTART_S, GroupHistory
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.refusals import find_refusals
-from aggregation.rebalances.grouping import GroupRef, unify_clusters
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from metrics.model.sample import Sample, digest, parse_time
@@ -36,7 +37,7 @@ def analyze(
     ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
     until then. ``watermark`` is as in `explain_rebalances`.
     """
-    records = unify_clusters(records)
+    records = unify_identities(records)
     now = latest_time(records) if now is None else now
     rebalances = explain_rebalances(records, watermark, now)
     return Analysis(rebalances, find_incidents(rebalances, records, now))

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-import msgspec
-
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.segments import JOINED, MemberRef, Segment, segments
 from metrics.model.sample import Sample, SampleKind, Scope, digest
@@ -191,22 +189,6 @@ def group_segments(records: Iterable[Sample], now: float) -> list[RebalanceSegme
     return sorted(found, key=lambda rebalance: (rebalance.started_at, rebalance.ref))
 
 
-def unify_clusters(records: Iterable[Sample]) -> list[Sample]:
-    """Put records without a cluster into the only known cluster of their group."""
-    records = list(records)
-    known: dict[str, set[str]] = defaultdict(set)
-    for record in records:
-        if record.cluster:
-            known[record.group].add(record.cluster)
-    only = {group: next(iter(names)) for group, names in known.items() if len(names) == 1}
-    return [
-        record
-        if record.cluster or record.group not in only
-        else msgspec.structs.replace(record, cluster=only[record.group])
-        for record in records
-    ]
-
-
 _OF_MEMBERS = {Scope.CONSUMER, Scope.STREAMS}
 _EVENTS = {SampleKind.TRANSITION, SampleKind.SIGNAL, SampleKind.LOST}
 
@@ -217,7 +199,16 @@ def _by_group(records: Iterable[Sample]) -> dict[GroupRef, list[Sample]]:
         is_event = record.kind in _EVENTS or record.field == JOINED
         if record.scope in _OF_MEMBERS and is_event:
             groups[GroupRef(record.cluster, record.group)].setdefault(record.id, record)
-    return {ref: list(found.values()) for ref, found in groups.items()}
+    return {ref: _drop_nameless(list(found.values())) for ref, found in groups.items()}
+
+
+def _drop_nameless(records: list[Sample]) -> list[Sample]:
+    """Drop records without a client id where others have one: they are of the same members.
+
+    Logs of some clients name no member; which one they report is not known.
+    """
+    named = [record for record in records if record.client_id]
+    return named or records
 
 
 def _rebalances(records: list[Sample], now: float) -> list[RebalanceSegments]:

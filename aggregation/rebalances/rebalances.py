@@ -24,8 +24,8 @@ from aggregation.rebalances.grouping import (
     GroupRef,
     RebalanceSegments,
     group_segments,
-    unify_clusters,
 )
+from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.inspection_findings import (
     Finding,
     assign_findings,
@@ -154,7 +154,7 @@ def explain_rebalances(
     is up to its last record, periodic samples too, or ``told_to`` knows more. A member is missed
     only where its agent had told all of it: what it saw may still be on its way.
     """
-    records = unify_clusters(records)
+    records = unify_identities(records)
     heard = _last_records(records)
     if watermark is not None:
         heard = {agent: max(at, watermark(agent)) for agent, at in heard.items()}

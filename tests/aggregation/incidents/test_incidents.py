@@ -268,3 +268,22 @@ def test_group_that_loops_is_read_in_linear_time() -> None:
 
     assert len(analysis.rebalances) == len(analysis.incidents) == 301
     assert all(r.trigger.code is RebalanceStatus.METADATA_CHANGED for r in analysis.rebalances[1:])
+
+
+def test_host_that_is_learned_late_makes_no_second_member() -> None:
+    late = replace(A, host="vm", member_id="a-1")
+    early = replace(A, host="127.0.0.1", member_id="a-1")
+    found = records(
+        *round_of(1, 0.0, early, B, causes={"a": NEW, "b": NEW}),
+        *round_of(2, 100.0, late, B, causes={"a": (8, "topics")}),
+    )
+
+    hosts = {m.host for each in analyze(found).incidents for m in each.members}
+    assert hosts == {"vm", "h-b"}
+
+
+def test_records_that_name_no_member_are_left_out_where_others_do() -> None:
+    nameless = replace(A, client_id="", origin="log")
+    found = records(*START, *round_of(2, 100.0, A, B, C, nameless, causes={"a": (8, "s")}))
+
+    assert kinds(analyze(found).incidents[1:]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]

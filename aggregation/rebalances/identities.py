@@ -1,0 +1,73 @@
+"""One identity for each group and member, in the records of several sources. Pure.
+
+Not every source knows the cluster, and a member's host may be learned late: the wire shows the
+peer's address, the log that is found later the machine's name. A record without a cluster joins the
+only known one of its group. Records that share a member id or an episode are one member's, and
+have the host of the latest.
+
+Source: incidents.md 1a.13 and 1a.14.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from metrics.model.sample import Sample
+
+_Label = tuple[str, str, str]
+"""Group, client id, host."""
+
+
+def unify_identities(records: Iterable[Sample]) -> list[Sample]:
+    """Return the records with one cluster a group, and one host a member, where that is known."""
+    return _unify_hosts(_unify_clusters(list(records)))
+
+
+def _unify_clusters(records: list[Sample]) -> list[Sample]:
+    known: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        if record.cluster:
+            known[record.group].add(record.cluster)
+    only = {group: next(iter(names)) for group, names in known.items() if len(names) == 1}
+    return [
+        record
+        if record.cluster or record.group not in only
+        else msgspec.structs.replace(record, cluster=only[record.group])
+        for record in records
+    ]
+
+
+def _unify_hosts(records: list[Sample]) -> list[Sample]:
+    parents: dict[_Label, _Label] = {}
+    owners: dict[tuple[str, str, str], _Label] = {}
+    latest: dict[_Label, str] = {}
+    for record in records:
+        label = _label(record)
+        parents.setdefault(label, label)
+        latest[label] = max(record.ts, latest.get(label, ""))
+        for name in (record.member_id, record.episode):
+            if name:
+                owner = owners.setdefault((record.group, label[1], name), label)
+                parents[_root(parents, label)] = _root(parents, owner)
+    hosts: dict[_Label, tuple[str, str]] = {}
+    for label, ts in latest.items():
+        root = _root(parents, label)
+        hosts[root] = max(hosts.get(root, ("", "")), (ts, label[2]))
+    if len(hosts) == len(latest):
+        return records
+    return [_at_host(record, hosts[_root(parents, _label(record))][1]) for record in records]
+
+
+def _label(record: Sample) -> _Label:
+    return record.group, record.client_id or "", record.host
+
+
+def _root(parents: dict[_Label, _Label], label: _Label) -> _Label:
+    while parents[label] != label:
+        parents[label] = label = parents[parents[label]]
+    return label
+
+
+def _at_host(record: Sample, host: str) -> Sample:
+    return record if record.host == host else msgspec.structs.replace(record, host=host)
