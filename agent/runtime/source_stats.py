@@ -1,9 +1,10 @@
 """Statistics of the sources: their health, and how many members each reports."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agent.sources.base import Emit, Source
-from metrics.exporters.exposition import SourceStats
+from metrics.exporters.exposition import FileStats, SourceStats
 from metrics.model.signals import Signal
 
 
@@ -51,4 +52,17 @@ def _stats(source: Source, members: int) -> SourceStats:
         unparsed=health.unparsed,
         lag_s=health.lag_s,
         errors=dict(health.errors),
+        files=None
+        if health.files is None
+        else tuple(_file_stats(path, counts) for path, counts in health.files.items()),
+    )
+
+
+def _file_stats(path: str, counts: Any) -> FileStats:
+    return FileStats(
+        path=path,
+        read_bytes=counts.read_bytes,
+        client_lines=counts.client_lines,
+        signals=counts.signals,
+        members=counts.members,
     )

@@ -5,7 +5,7 @@ Between two awaits its `checkpoint()` must agree with its emitted signals: the a
 tracker's state and every source's checkpoint in one step, after the samples were fsynced.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -38,6 +38,8 @@ class SourceHealth:
     lag_s: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)
     """Counts by a short reason, such as ``permission`` or ``truncated``."""
+    files: Mapping[str, Any] | None = None
+    """Counts of each file (`agent.sources.lines.file_reports`); None: it reads no files."""
     damaged: list[str] = field(default_factory=list)
     """Origins whose position in the checkpoint is unusable: the source reads them afresh."""
 

@@ -1,6 +1,7 @@
 """``/api/v1``: groups, members, rebalances and sources as JSON; read-only. See ``openapi.json``."""
 
 import asyncio
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -216,6 +217,9 @@ def _sources(seen: _ApiView, _: _Query) -> list[dict[str, Any]]:
             "signals": source.signals,
             "unparsed": source.unparsed,
             "errors": source.errors,
+            "files": None
+            if source.files is None
+            else [dataclasses.asdict(file) for file in source.files],
         }
         for source in seen.sources
     ]

@@ -44,6 +44,12 @@ BUILD_INFO = Metric(
 SOURCE_UP = Metric(
     "rebalance_agent_source_up", GAUGE, ("source",), "1 while the source can read its traces."
 )
+SOURCE_FILES = Metric(
+    "rebalance_agent_source_files",
+    GAUGE,
+    ("source",),
+    "Files that the globs of the source match; 0 is a source that reads nothing.",
+)
 SOURCE_ERRORS = Metric(
     "rebalance_agent_source_errors_total",
     COUNTER,

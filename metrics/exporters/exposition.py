@@ -66,6 +66,18 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileStats:
+    """One file's own counts."""
+
+    path: str
+    read_bytes: int
+    client_lines: int
+    """Lines that may be a client's."""
+    signals: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStats:
     """One source's own counts."""
 
@@ -79,6 +91,8 @@ class SourceStats:
     unparsed: int
     lag_s: float
     errors: dict[str, int]
+    files: tuple[FileStats, ...] | None = None
+    """Of a source that reads files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

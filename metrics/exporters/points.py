@@ -223,6 +223,9 @@ def _tracker_count(word: str) -> Callable[[AgentStats], list[Point]]:
 _AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
     catalog.BUILD_INFO: lambda a: [((a.version, a.python_version), 1)],
     catalog.SOURCE_UP: lambda a: [((s.name,), s.up) for s in a.sources],
+    catalog.SOURCE_FILES: lambda a: [
+        ((s.name,), len(s.files)) for s in a.sources if s.files is not None
+    ],
     catalog.SOURCE_ERRORS: lambda a: [
         ((s.name, reason), n) for s in a.sources for reason, n in sorted(s.errors.items())
     ],

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.timeout(120 + 3 * _ROTATIONS)
 class _Reader:
     """A stream parser that keeps the lines' numbers."""
 
+    lines = 0
     unread = long = 0
 
     def __init__(self, _stream: str = "") -> None:

@@ -32,6 +32,7 @@ class LineInterpreter(Protocol):
 class LineCounts(Protocol):
     """Lines that a parser could not read."""
 
+    lines: int
     unread: int
     long: int
 

@@ -23,6 +23,7 @@ import msgspec
 from agent.processes.descriptors import EXHAUSTED, is_reserved
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
+from agent.sources.lines.file_reports import FileReports
 from agent.sources.lines.log_file import Chunk, NotAFileError, Place
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import UTF_16, rotation, stream_of
@@ -90,6 +91,8 @@ class _Tail:
 class FileTail:
     """The files of one source; each stream has its own parser."""
 
+    kind = "logs"
+
     def __init__(  # noqa: PLR0913 - settings, positions and seams of tests
         self,
         config: FilesConfig,
@@ -107,7 +110,8 @@ class FileTail:
         are removed from there and continued here. ``origin_of`` names the origin of a stream's
         members. ``pause`` waits for some seconds.
         """
-        self.health = SourceHealth()
+        self._reports = FileReports(self.kind, config.paths)
+        self.health = SourceHealth(files=self._reports.files)
         self._origin_of = origin_of
         self._config, self._parser = config, parser
         self._clock, self._pause = clock, pause
@@ -189,7 +193,9 @@ class FileTail:
 
     def _scan(self, paths: dict[str, Path], now: float, detach: Detach) -> Iterator[None]:
         first = self._scanned_at is None
+        self._reports.report_scan(paths.values(), now)
         for stream, path in paths.items():
+            self._reports.report_open(stream)
             tail = self._tails.get(stream) or self._restored.pop(stream, None)
             if tail is None:
                 at_end = first and self._config.read_from is ReadFrom.END
@@ -217,6 +223,7 @@ class FileTail:
             self._restored[stream] = _Tail(stream, Follower(Path(stream), place), parser)
 
     def _detach(self, tail: _Tail, now: float, detach: Detach) -> None:
+        self._reports.report_end(tail.stream)
         for origin in ("", *tail.parser.origins):
             detach(name_stream(self._origin_of(tail.stream), origin), now)
 
@@ -283,6 +290,7 @@ class FileTail:
     def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
         parser, counts = tail.parser, tail.parser.counts
         unread, long, evicted = counts.unread, counts.long, parser.eviction_count
+        lines = counts.lines
         signals = []
         if chunk.starts_file and chunk.data.startswith(UTF_16):
             self._count(Counter(["undecodable"]))
@@ -296,6 +304,9 @@ class FileTail:
         self._count(
             Counter(long_line=counts.long - long, member_evicted=parser.eviction_count - evicted)
         )
+        size, lines = len(chunk.data), counts.lines - lines
+        behind = tail.is_behind
+        self._reports.report_read(tail.stream, size, lines, signals, behind=behind)
         self._emit(signals, emit)
 
     def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:

@@ -16,6 +16,8 @@ LINE_LIMIT = 4 << 20
 class StatsCounts:
     """Counts of a stream."""
 
+    lines: int = 0
+    """Not counted: each line is a client's."""
     unread: int = 0
     long: int = 0
 

@@ -25,7 +25,14 @@ from prometheus_client.utils import floatToGoString
 
 from aggregation.live.live import live
 from metrics.exporters.catalog import METRICS, Metric, MetricType
-from metrics.exporters.exposition import AgentStats, Exposition, Live, OutputStats, SourceStats
+from metrics.exporters.exposition import (
+    AgentStats,
+    Exposition,
+    FileStats,
+    Live,
+    OutputStats,
+    SourceStats,
+)
 from metrics.exporters.points import HistogramValue, Point, families, printable
 from metrics.exporters.prometheus import PageWriter, render
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
@@ -64,6 +71,11 @@ STATS = AgentStats(
             unparsed=1,
             lag_s=0.25,
             errors={"permission": 2},
+            files=(
+                FileStats(
+                    path="/var/log/app.log", read_bytes=1234, client_lines=20, signals=9, members=3
+                ),
+            ),
         ),
     ),
     outputs=(OutputStats(name="spool", written=12, buffered=3, dropped=0, errors=1),),

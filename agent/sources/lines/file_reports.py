@@ -1,0 +1,99 @@
+"""Reports on the files of a source: counts per file, and warnings on files that give nothing.
+
+Theory of operation. A glob without a file, and a file with lines of a client but without a member,
+look like a healthy source: nothing fails. Both are warned of, once a file and again for a glob
+while it lasts. One good file must not hide a blind one, so counts are kept per file.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+from metrics.model.signals import Signal
+
+_AGAIN_S = 600.0
+"""Between two warnings of a glob that still matches no file."""
+_BLIND_LINES = 20
+"""Lines of a client without a member that make a file suspicious: a new client prints fewer."""
+_MAX_MEMBERS = 1_000
+"""Members that are counted per file."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class FileCounts:
+    """Counts of one file since the agent's start."""
+
+    read_bytes: int = 0
+    client_lines: int = 0
+    """Lines that may be a client's."""
+    signals: int = 0
+    members: int = 0
+    is_warned: bool = False
+    seen: set[tuple[str, str, str | None]] = field(default_factory=set)
+
+
+class FileReports:
+    """Counts and warnings of one source's files."""
+
+    def __init__(self, source: str, patterns: Sequence[str]) -> None:
+        """``patterns`` are the configured globs."""
+        self.files: dict[str, FileCounts] = {}
+        self._source = source
+        self._globs = {pattern: str(Path(pattern).absolute()) for pattern in patterns}
+        self._warned_at: dict[str, float] = {}
+
+    def report_scan(self, paths: Collection[Path], now: float) -> None:
+        """Warn of globs that match none of the files that were found."""
+        found = [str(path) for path in paths]
+        for pattern in self._unmatched(found):
+            if now - self._warned_at.get(pattern, -_AGAIN_S) >= _AGAIN_S:
+                self._warned_at[pattern] = now
+                extra = {"source": self._source, "glob": pattern}
+                _log.warning("log_glob_without_files", extra=extra)
+        for pattern in self._warned_at.keys() - set(self._unmatched(found)):
+            del self._warned_at[pattern]
+
+    def report_open(self, stream: str) -> None:
+        """Begin the counts of a file."""
+        if stream not in self.files:
+            self.files[stream] = FileCounts()
+            _log.info("log_opened", extra={"source": self._source, "path": stream})
+
+    def report_read(
+        self, stream: str, size: int, client_lines: int, signals: Sequence[Signal], *, behind: bool
+    ) -> None:
+        """Count what was read of a file; report its first member, or that there is none."""
+        counts = self.files.setdefault(stream, FileCounts())
+        counts.read_bytes += size
+        counts.client_lines += client_lines
+        counts.signals += len(signals)
+        for signal in signals:
+            member = signal.member
+            key = (member.group, member.client_id, member.group_instance_id)
+            if key in counts.seen or len(counts.seen) >= _MAX_MEMBERS:
+                continue
+            if not counts.seen:
+                names = {"group": member.group, "client_id": member.client_id}
+                _log.info("log_first_member", extra={"path": stream, **names})
+            counts.seen.add(key)
+            counts.members += 1
+        is_blind = counts.client_lines >= _BLIND_LINES and not counts.members
+        if is_blind and not behind and not counts.is_warned:
+            counts.is_warned = True
+            extra = {"path": stream, "lines": counts.client_lines}
+            hint = "rebalance-agent replay --source logs PATH names the reason"
+            _log.warning("log_without_members", extra={**extra, "hint": hint})
+
+    def report_end(self, stream: str) -> None:
+        """End the counts of a file that is gone."""
+        self.files.pop(stream, None)
+
+    def _unmatched(self, found: Sequence[str]) -> Iterator[str]:
+        for pattern, absolute in self._globs.items():
+            plain = absolute.replace("/**/", "/*")
+            if not any(fnmatch(path, absolute) or fnmatch(path, plain) for path in found):
+                yield pattern
