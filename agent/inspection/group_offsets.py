@@ -131,7 +131,7 @@ def _owners(group: Description) -> dict[_Partition, _Owner]:
     """Return the owner of each partition; share groups, with many owners, have none."""
     if group.type is GroupType.SHARE:
         return {}
-    owned = _owned_tasks if group.type is GroupType.STREAMS else _owned_partitions
+    owned = _read_tasks if group.type is GroupType.STREAMS else _read_partitions
     return {
         partition: _Owner(member, task)
         for member in group.members
@@ -139,7 +139,7 @@ def _owners(group: Description) -> dict[_Partition, _Owner]:
     }
 
 
-def _owned_partitions(
+def _read_partitions(
     group: Description, owned: Mapping[str, Any]
 ) -> Iterator[tuple[_Partition, None]]:
     del group
@@ -148,7 +148,7 @@ def _owned_partitions(
             yield (topic, number), None
 
 
-def _owned_tasks(group: Description, owned: Mapping[str, Any]) -> Iterator[tuple[_Partition, str]]:
+def _read_tasks(group: Description, owned: Mapping[str, Any]) -> Iterator[tuple[_Partition, str]]:
     for subtopology, numbers in owned.get("active", {}).items():
         for topic in (group.subtopologies or {}).get(subtopology, ()):
             for number in numbers:

@@ -40,6 +40,8 @@ class GroupSnapshot(NamedTuple):
     """None: the group is listed, and could not be described so far."""
     assignments: bytes | None
     """Sorted 8-byte hashes of member and partition; None where the broker reports none."""
+    assignor: str | None = None
+    """None while a classic group rebalances."""
 
 
 class MembershipChange(NamedTuple):
@@ -51,6 +53,8 @@ class MembershipChange(NamedTuple):
     left: frozenset[GroupMember]
     moved: int | None = None
     """Partitions with another owner; None: not known yet, while the group rebalances."""
+    assignors: tuple[str, str] | None = None
+    """The assignor before and after, where it changed: an upgrade of the strategy has ended."""
 
 
 _OWNED = {GroupType.CLASSIC, GroupType.CONSUMER}
@@ -80,6 +84,7 @@ def snapshot_of(described: Description) -> GroupSnapshot:
             for m in members
         ),
         assignments=assignments,
+        assignor=intern(described.assignor) if described.assignor else None,
     )
 
 
@@ -107,7 +112,7 @@ class MembershipTracker:
             if known is None or known.snapshot.members is None:
                 self.groups[snapshot.group] = TrackedGroup(snapshot)
                 continue
-            before, known.snapshot = known.snapshot, _carry_assignments(snapshot, known.snapshot)
+            before, known.snapshot = known.snapshot, _carry_over(snapshot, known.snapshot)
             if _is_changed(before, known.snapshot):
                 known.changes += 1
                 yield _membership_change(before, snapshot)
@@ -135,7 +140,14 @@ def _membership_change(before: GroupSnapshot, after: GroupSnapshot) -> Membershi
         members - members_before,
         members_before - members,
         _count_moves(before.assignments, after.assignments),
+        _assignor_change(before, after),
     )
+
+
+def _assignor_change(before: GroupSnapshot, after: GroupSnapshot) -> tuple[str, str] | None:
+    if before.assignor is None or after.assignor is None or before.assignor == after.assignor:
+        return None
+    return before.assignor, after.assignor
 
 
 def _count_moves(before: bytes | None, after: bytes | None) -> int | None:
@@ -144,17 +156,20 @@ def _count_moves(before: bytes | None, after: bytes | None) -> int | None:
     return len(set(array("q", after)) - set(array("q", before)))
 
 
-def _carry_assignments(snapshot: GroupSnapshot, before: GroupSnapshot) -> GroupSnapshot:
-    """Keep the last assignments while a rebalance is in progress, to compare with."""
-    if snapshot.assignments is None and snapshot.type is before.type and snapshot.members:
-        return snapshot._replace(assignments=before.assignments)
-    return snapshot
+def _carry_over(snapshot: GroupSnapshot, before: GroupSnapshot) -> GroupSnapshot:
+    """Keep the last assignments and assignor while a rebalance is in progress, to compare with."""
+    if snapshot.type is not before.type or not snapshot.members:
+        return snapshot
+    if snapshot.assignments is None:
+        snapshot = snapshot._replace(assignments=before.assignments)
+    return snapshot._replace(assignor=snapshot.assignor or before.assignor)
 
 
 def _is_changed(before: GroupSnapshot, after: GroupSnapshot) -> bool:
-    return (before.type, before.epoch, before.members, before.assignments) != (
+    is_moved = (before.type, before.epoch, before.members, before.assignments) != (
         after.type,
         after.epoch,
         after.members,
         after.assignments,
     )
+    return is_moved or _assignor_change(before, after) is not None

@@ -156,7 +156,7 @@ class GroupsSource:
             host="" if who is None else who.host,
             to=RebalanceStatus.NEW_MEMBER.value if joined else None,
             status=RebalanceStatus.NEW_MEMBER.label if joined else None,
-            reason=f"{len(change.joined)} joined, {len(change.left)} left",
+            reason=_reason(change),
             generation=None if watched is None else watched.snapshot.epoch,
             source=SourceKind.ADMIN,
             gained=change.moved,
@@ -215,6 +215,14 @@ class GroupsSource:
         elif self._fault and not fault:
             log.info("groups_inspected_again", extra={"source": self.name})
         self._fault = fault
+
+
+def _reason(change: MembershipChange) -> str:
+    text = f"{len(change.joined)} joined, {len(change.left)} left"
+    if change.assignors is not None:
+        before, after = change.assignors
+        text += f"; assignor {after}, before {before}"
+    return text
 
 
 def _only_member(change: MembershipChange) -> GroupMember | None:

@@ -340,7 +340,7 @@ class Simulated:
             "group_id": name,
             "group_state": group.state,
             "protocol_type": group.protocol,
-            "protocol_data": "range" if group.members else "",
+            "protocol_data": group.assignor if group.members else "",
             "assignor_name": "uniform",
             "group_epoch": group.epoch,
             "assignment_epoch": group.epoch,

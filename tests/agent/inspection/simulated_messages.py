@@ -76,6 +76,8 @@ class Group:
     state: str = "Stable"
     protocol: str = "consumer"
     epoch: int = 1
+    assignor: str = "range"
+    """Of a classic group."""
     members: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
     """Offsets by topic and partition; -1: none yet. Of a share group: start offsets."""

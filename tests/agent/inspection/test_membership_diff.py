@@ -105,3 +105,21 @@ def test_a_group_that_is_gone_and_comes_back_begins_anew() -> None:
     assert watch.groups["g"].changes == 1
     assert list(watch.update([], ["g"])) == []
     assert watch.groups == {}
+
+
+def test_another_assignor_is_a_change_with_both_names_once_the_upgrade_has_ended() -> None:
+    group = replace(CLASSIC, members=(member("a"), member("b")))
+    joining = replace(group, state=GroupState.PREPARING_REBALANCE, assignor=None)
+    upgraded = replace(group, assignor="cooperative-sticky")
+
+    found = changes(group, joining, upgraded, upgraded)
+
+    assert found == [
+        MembershipChange("g", "classic", NOBODY, NOBODY, 0, ("range", "cooperative-sticky"))
+    ]
+
+
+def test_a_first_assignor_is_no_change_of_it() -> None:
+    group = replace(CLASSIC, members=(member("a"),))
+
+    assert changes(replace(group, assignor=None), group) == []

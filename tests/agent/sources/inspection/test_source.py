@@ -332,3 +332,19 @@ def test_lag_of_a_group_that_denies_its_offsets_is_no_series_and_an_error() -> N
 def test_lag_by_partition_without_lag_is_refused() -> None:
     with pytest.raises(ConfigError, match="lag_by_partition: wanted lag: true, too"):
         GroupsSourceConfig(lag_by_partition=True)
+
+
+def test_an_upgrade_of_the_assignor_is_recorded_at_its_end() -> None:
+    with Simulated({"g": Group(members=members(2))}) as cluster:
+        running = Running(cluster)
+
+        async def scene() -> None:
+            await running.until(lambda: len(running.rows) == 1)
+            cluster.groups["g"].assignor = "cooperative-sticky"
+            await running.until(lambda: running.rows["g"].changes == 1)
+            await running.polled()
+
+        play(running, scene)
+
+    (record,) = running.source.findings()
+    assert record.reason == "0 joined, 0 left; assignor cooperative-sticky, before range"
