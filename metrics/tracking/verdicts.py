@@ -272,7 +272,7 @@ def judge(
     signal would undo. A pending signal that is released is not held again: ``passed_over``.
     """
     case = Case(consumer, signal, traits)
-    for applies, decision in _RULES_OF[case.state, signal.kind]:
+    for applies, decision in _RULES_OF[case.state, signal.kind]:  # pragma: no branch
         if decision.verdict not in passed_over and applies(case):
             break
     return decision  # the last rule has no condition

@@ -264,3 +264,8 @@ def test_sample_is_a_row_of_the_schema() -> None:
 def test_member_key_needs_no_member_id() -> None:
     assert "member_id" in Member.__struct_fields__
     assert replace(C1, member_id="a").key == replace(C1, member_id="b").key
+
+
+def test_a_long_text_is_no_time() -> None:
+    with pytest.raises(ValueError, match="1000 characters are no time"):
+        parse_time("2" * 1000)

@@ -1,0 +1,80 @@
+"""Changed attributes of a member: partitions, session timeout, joins."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from metrics.model.sample import Sample, SampleKind
+from metrics.model.signals import Signal, SourceKind
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.metrics.given import C1, left, of_kind, raised, run, seen, synced
+
+LOG = replace(C1, member_id="c1-u")
+ADDRESS = replace(LOG, origin="10.0.0.5:40000")
+
+
+@pytest.fixture
+def tracker() -> Tracker:
+    return Tracker(StatusConfig())
+
+
+def assigned(at: float, *names: str, source: SourceKind = SourceKind.LOGS) -> Signal:
+    member = ADDRESS if source is SourceKind.WIRE else LOG
+    return msgspec.structs.replace(synced(at, member, source=source), assigned=names)
+
+
+def changes(samples: list[Sample]) -> list[tuple[str | None, str | None, str | None]]:
+    return [(s.field, s.before, s.after) for s in of_kind(samples, SampleKind.CHANGE)]
+
+
+def test_changed_partitions_are_recorded_once(tracker: Tracker) -> None:
+    first, second = assigned(1.0, "t-0", "t-1", "none"), assigned(2.0, "t-1", "t-0")
+
+    assert changes(run(tracker, first, second)) == [("partitions", None, "t:0-1")]
+
+
+def test_a_leave_takes_the_partitions(tracker: Tracker) -> None:
+    samples = run(tracker, assigned(1.0, "t-0"), left(2.0, LOG))
+
+    assert changes(samples)[1:] == [("partitions", "t:0", "")]
+
+
+def test_the_best_source_reports_the_partitions(tracker: Tracker) -> None:
+    run(tracker, assigned(1.0, "t-0"))
+
+    assert changes(run(tracker, assigned(1.1, "t-9", source=SourceKind.WIRE))) == []
+
+
+def test_a_join_within_a_rebalance_is_recorded(tracker: Tracker) -> None:
+    joining = msgspec.structs.replace(seen(2.0, LOG), joins=True)
+
+    assert changes(run(tracker, joining)) == []
+    assert changes(run(tracker, raised(1, 1.0, LOG), joining)) == [("joined", None, None)]
+
+
+def test_a_changed_session_timeout_is_recorded(tracker: Tracker) -> None:
+    members = [replace(LOG, session_timeout_s=seconds) for seconds in (10.0, 10.0, 45.0)]
+
+    samples = run(tracker, *(seen(float(at), member) for at, member in enumerate(members)))
+
+    assert changes(samples) == [
+        ("session.timeout.ms", None, "10000"),
+        ("session.timeout.ms", "10000", "45000"),
+    ]
+
+
+def test_an_origin_that_no_source_reads_takes_its_members(tracker: Tracker) -> None:
+    run(tracker, raised(1, 1.0, LOG))
+
+    (lost,) = tracker.remove_origin(LOG.origin, 2.0)
+
+    assert (lost.kind, lost.reason) == (SampleKind.LOST, "its source is not configured")
+    assert tracker.snapshot(3.0).consumers == ()
+
+
+def test_a_member_of_another_source_too_stays(tracker: Tracker) -> None:
+    run(tracker, seen(1.0, LOG), seen(1.0, ADDRESS, SourceKind.WIRE))
+
+    assert tracker.remove_origin(LOG.origin, 2.0) == []
+    assert len(tracker.snapshot(3.0).consumers) == 1
