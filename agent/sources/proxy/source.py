@@ -30,7 +30,7 @@ from metrics.model.signals import Signal
 _ON_THE_WAY_S = 0.1
 """A signal comes from the thread to the event loop within this time."""
 _RETRY_S = 5.0
-_SWITCH_S = 0.0005
+_SWITCH_S = 0.0001
 """Longest wait for another thread's Python code, at each system call; Python's own is 5 ms. A
 heartbeat makes some six calls, so a page that is rendered meanwhile cost it 30 ms."""
 _LOOK_S = 0.5
