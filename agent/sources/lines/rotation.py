@@ -9,6 +9,7 @@ A renamed file is closed when its successor has bytes and, checked after that, i
 writer that has begun the new file writes no more to the old one. No timeout is involved.
 """
 
+import contextlib
 import os
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -36,6 +37,8 @@ class Follower:
         self._before: Place | None = None
         self._idle = False
         self._seen = (-1, -1)
+        self.finished: list[Place] = []
+        """Files that were read to their end since the owner cleared the list."""
         self._parked: tuple[int, int] | None = None
         """Device and inode of an idle file that was closed."""
 
@@ -217,6 +220,9 @@ class Follower:
         """
         logs = self._open_set()
         at = _index(logs, place)
+        if at is None and (renamed := _find_inode(self.path, place)) is not None:
+            logs.insert(len(logs) - 1, renamed)
+            at = len(logs) - 2
         if at is None:
             rest = list(otherwise) or logs[-1:]
         elif finished and at + 1 < len(logs):
@@ -256,6 +262,7 @@ class Follower:
         if self._log is not None:
             if self._log.offset:
                 self._before = self._log.place
+                self.finished.append(self._before)
             self._log.close()
         self._log, self._seen = log, (-1, -1)
 
@@ -274,6 +281,18 @@ def _older(path: Path) -> list[Path]:
         if place.base == mine.base and place.order < mine.order:
             found[place.order] = other
     return [found[order] for order in sorted(found)]
+
+
+def _find_inode(path: Path, place: Place) -> OpenLog | None:
+    """Open the file of ``place`` under a name that is not known as a rotation's."""
+    with contextlib.suppress(OSError), os.scandir(os.path.realpath(path.parent)) as entries:
+        for entry in entries:
+            if entry.inode() == place.inode and entry.is_file(follow_symlinks=False):
+                log = OpenLog(Path(entry.path))
+                if log.is_inode_of(place) and log.is_copy_of(place):
+                    return log
+                log.close()
+    return None
 
 
 def _index(logs: list[OpenLog], place: Place) -> int | None:

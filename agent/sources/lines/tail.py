@@ -7,12 +7,13 @@ last complete line; between any two awaits it agrees with the signals that were 
 """
 
 import asyncio
+import contextlib
 import glob
 import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -24,7 +25,7 @@ from agent.processes.descriptors import EXHAUSTED, is_reserved
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.file_reports import FileReports
-from agent.sources.lines.log_file import Chunk, NotAFileError, Place
+from agent.sources.lines.log_file import Chunk, NotAFileError, OpenLog, Place
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import UTF_16, rotation, stream_of
 from agent.sources.lines.rotation import Follower
@@ -45,6 +46,7 @@ _MANY_FILES = 500
 """With more, the globs are evaluated in a thread: 20,000 take a second."""
 _PAUSE_SHARE = 4.0
 """Pause after a step, in units of its duration: many files take a fifth of a core at most."""
+_MAX_FINISHED = 1_000
 _HELD_MAX_S = 300.0
 """Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
 
@@ -120,6 +122,8 @@ class FileTail:
         """Streams of the checkpoint that no scan has seen yet."""
         for stream, place in {**(position or {}), **_claim(orphans or {}, config.paths)}.items():
             self._restore(stream, place)
+        self._finished: dict[tuple[int, int], Place] = {}
+        """Files that were read to their end, by device and inode, the newest last."""
         self._scanned_at: float | None = None
         self._open: dict[str, _Tail] = {}
         """Tails with an open file, the one that was read last at the end."""
@@ -192,14 +196,19 @@ class FileTail:
         return {stream: position for stream, position in found.items() if position is not None}
 
     def _scan(self, paths: dict[str, Path], now: float, detach: Detach) -> Iterator[None]:
-        first = self._scanned_at is None
+        first, known = self._scanned_at is None, None
         self._reports.report_scan(paths.values(), now)
         for stream, path in paths.items():
             self._reports.report_open(stream)
             tail = self._tails.get(stream) or self._restored.pop(stream, None)
             if tail is None:
+                known = self._index_places() if known is None else known
+                place = _find_place(path, known)
+                if place is not None and place not in self._finished.values():
+                    continue  # its own stream still reads it, under its new name
                 at_end = first and self._config.read_from is ReadFrom.END
-                tail = _Tail(stream, Follower(path, at_end=at_end), self._parser(stream))
+                follower = Follower(path, place, at_end=at_end)
+                tail = _Tail(stream, follower, self._parser(stream))
                 yield  # a parser takes a millisecond
             self._tails[stream] = tail
             tail.follower.path = path
@@ -209,6 +218,23 @@ class FileTail:
             else:  # on its way from one file to the next, or deleted
                 self._tails[stream] = tail
         self._restored.clear()
+
+    def _index_places(self) -> dict[tuple[int, int], list[Place]]:
+        """Return the places in files that streams read or have read, by device and inode."""
+        tails = [*self._tails.values(), *self._restored.values()]
+        found: dict[tuple[int, int], list[Place]] = {}
+        for place in [*self._finished.values(), *(tail.follower.place for tail in tails)]:
+            if place is not None:
+                found.setdefault((place.device, place.inode), []).insert(0, place)
+        return found
+
+    def _note_finished(self, places: list[Place]) -> None:
+        for place in places:
+            self._finished.pop((place.device, place.inode), None)
+            self._finished[place.device, place.inode] = place
+        places.clear()
+        while len(self._finished) > _MAX_FINISHED:
+            del self._finished[next(iter(self._finished))]
 
     def _restore(self, stream: str, position: Any) -> None:
         """Resume a stream; one whose position is unusable is read afresh."""
@@ -244,6 +270,7 @@ class FileTail:
             return
         finally:
             self._count(tail.follower.faults)
+            self._note_finished(tail.follower.finished)
             self._note_open(tail, is_read=False)
         if chunk is not None:
             self._note_open(tail, is_read=True)
@@ -356,6 +383,19 @@ def _newest(patterns: Sequence[str]) -> dict[str, Path]:
                 streams[stream] = path
     once = {os.path.realpath(streams[stream]): stream for stream in sorted(streams, reverse=True)}
     return {stream: streams[stream] for stream in sorted(once.values())}
+
+
+def _find_place(path: Path, known: Mapping[tuple[int, int], Sequence[Place]]) -> Place | None:
+    """Return the place in a file that another stream reads, or has read, by another name."""
+    try:
+        found = path.stat()
+        same = known.get((found.st_dev, found.st_ino), ())
+        if not same:
+            return None
+        with contextlib.closing(OpenLog(path)) as log:
+            return next((place for place in same if log.is_copy_of(place)), None)
+    except OSError:
+        return None
 
 
 def _claim(orphans: dict[str, Any], patterns: Sequence[str]) -> dict[str, Any]:

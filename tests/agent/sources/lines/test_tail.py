@@ -327,6 +327,30 @@ def test_rotated_and_packed_while_down(bench: Bench) -> None:
     assert bench.read() == [2, 3]
 
 
+@pytest.mark.parametrize("name", ["app-1.log", "app.1.log", "app-11-25-2026-1.log", "old.log"])
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_rotation_to_any_name_is_read_once(tmp_path: Path, name: str, *, is_down: bool) -> None:
+    """The glob finds the renamed file too: its inode shows that it is read already."""
+    bench = Bench(tmp_path, "*.log")
+    bench.append(lines(1, 2))
+    read = bench.read()
+    position = bench.stop() if is_down else {}
+    bench.append(lines(3))
+    bench.path.rename(tmp_path / name)
+    bench.append(lines(4))
+    if is_down:
+        bench.restart(position)
+
+    for _ in range(3):
+        read += bench.scan()
+    bench.restart(bench.stop())
+    read += bench.scan()
+
+    assert read == [1, 2, 3, 4]
+    assert bench.errors == {}
+    bench.close()
+
+
 def test_rotated_and_packed_twice_while_down(bench: Bench) -> None:
     """The search looks at the first KiB of a packed file; the reading still begins before it."""
     bench.append(lines(1))
