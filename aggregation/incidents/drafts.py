@@ -85,7 +85,7 @@ class Draft:
         """Take over an incident that turned out to be part of this one."""
         self.started_at = min(self.started_at, other.started_at)
         self.add_members(other.members)
-        self.rebalances += [each for each in other.rebalances if each not in self.rebalances]
+        self.rebalances += other.rebalances  # a rebalance is in one incident alone
         for departure in other.all_departures:
             self.depart(departure)
             if departure.returned_at is not None:

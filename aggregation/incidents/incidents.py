@@ -17,7 +17,7 @@ from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceS
 from aggregation.incidents.refusals import find_refusals
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
-from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
+from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_unified
 from aggregation.rebalances.root_cause import Certainty
 from metrics.model.sample import Sample, digest, parse_time
 
@@ -37,9 +37,9 @@ def analyze(
     ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
     until then. ``watermark`` is as in `explain_rebalances`.
     """
-    records = unify_identities(records)
+    records = unify_identities(records)  # costs and refusals go by member, too
     now = latest_time(records) if now is None else now
-    rebalances = explain_rebalances(records, watermark, now)
+    rebalances = explain_unified(records, watermark, now)
     return Analysis(rebalances, find_incidents(rebalances, records, now))
 
 

@@ -50,11 +50,13 @@ class RebalanceSegments:
     app: str
     group_type: str
     segments: tuple[Segment, ...]
+    consumers: tuple[Segment, ...] = field(init=False)
+    """Segments of consumers, without the copies that Streams instances show, without notes."""
 
-    @property
-    def consumers(self) -> tuple[Segment, ...]:
-        """Segments of consumers, without the copies that Streams instances show, without notes."""
-        return tuple(s for s in self.segments if s.scope is Scope.CONSUMER and not s.is_note)
+    def __post_init__(self) -> None:
+        """Select the consumers' segments once: everything asks for them."""
+        own = (s for s in self.segments if s.scope is Scope.CONSUMER and not s.is_note)
+        object.__setattr__(self, "consumers", tuple(own))
 
     @property
     def started_at(self) -> float:

@@ -154,7 +154,13 @@ def explain_rebalances(
     is up to its last record, periodic samples too, or ``told_to`` knows more. A member is missed
     only where its agent had told all of it: what it saw may still be on its way.
     """
-    records = unify_identities(records)
+    return explain_unified(unify_identities(records), watermark, now)
+
+
+def explain_unified(
+    records: Sequence[Sample], watermark: Watermark | None = None, now: float | None = None
+) -> list[ExplainedRebalance]:
+    """Return the same of records with one identity a member (`identities.unify_identities`)."""
     heard = _last_records(records)
     if watermark is not None:
         heard = {agent: max(at, watermark(agent)) for agent, at in heard.items()}
