@@ -1,5 +1,7 @@
 """`rebalance-agent explain`: who began the rebalances of a group, why, and what they cost."""
 
+import shutil
+import textwrap
 from datetime import datetime
 from difflib import get_close_matches
 
@@ -19,12 +21,13 @@ from aggregation.explain.explanation import (
     span,
 )
 from aggregation.explain.explanation import explain as explained
-from aggregation.explain.incident_words import headline
 from aggregation.explain.incident_words import lines as incident_lines
 from aggregation.incidents.incidents import analyze, latest_time, recent
 from metrics.exporters.points import printable
 from metrics.model.sample import SampleKind, parse_time
 
+_ADVICE_MAX = 3
+_COLUMNS_MIN = 20
 _EXAMPLES = """\b
 Examples:
   rebalance-agent explain payments
@@ -68,7 +71,7 @@ def explain(  # noqa: PLR0913 - one argument an option
         if output == "json":
             click.echo(msgspec.json.encode(answer))
         else:
-            click.echo(as_text(answer, verbose=verbose))
+            click.echo(_wrap(as_text(answer, verbose=verbose)))
     if faults:
         raise RecordsError("\n".join(faults))
 
@@ -76,14 +79,31 @@ def explain(  # noqa: PLR0913 - one argument an option
 def as_text(answer: Explanation, *, verbose: bool = False) -> str:
     """Return what goes on, the incidents and what to do; every rebalance, if ``verbose``."""
     incidents = answer.incidents
-    lines = [headline(answer.group, incidents), answer.answer] if incidents else [answer.answer]
+    lines = [answer.answer]
     if incidents:
         lines += ["", *incident_lines(incidents)]
     if answer.happened and (verbose or not incidents):
         lines += ["", "Timeline (UTC)", *(_line(each) for each in answer.happened)]
-    if answer.advice:
-        lines += ["", "What to do", *(f"  - {each}" for each in answer.advice)]
+    shown = answer.advice if verbose else answer.advice[:_ADVICE_MAX]
+    if shown:
+        lines += ["", "What to do", *(f"  - {each}" for each in shown)]
+    if left := len(answer.advice) - len(shown):
+        lines += [f"  {left} more: --verbose"]
     return "\n".join(map(printable, lines))
+
+
+def _wrap(text: str) -> str:
+    """Return lines that fit the terminal; of any length where the output is no terminal."""
+    columns = shutil.get_terminal_size((0, 0)).columns  # COLUMNS, else the terminal's
+    if columns < _COLUMNS_MIN:
+        return text
+    wrapped = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapped += textwrap.wrap(
+            line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(wrapped)
 
 
 def _line(happened: GroupRebalance) -> str:

@@ -3,8 +3,10 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from textwrap import shorten
 
+from aggregation.explain.incident_words import headline
 from aggregation.explain.recommendations import ADVICE, SLOW_MEMBER, UNSEEN
 from aggregation.incidents.answers import IncidentAnswer, answer_of
 from aggregation.incidents.model import Incident
@@ -71,17 +73,18 @@ def explain(
     incidents: Sequence[Incident] = (),
 ) -> Explanation:
     """Explain a group's rebalances, given by their start: all, or the one up to an instant."""
+    found = tuple(answer_of(each) for each in incidents)
     return Explanation(
         cluster=cluster,
         group=group,
-        answer=_answer(group, episodes, until),
+        answer=_answer(group, episodes, until, found),
         rebalances=len(episodes),
         seconds=sum(each.seconds for each in episodes),
         member_seconds=round(sum(each.member_seconds for each in episodes), 6),
         partitions_moved=_moved(episodes),
         happened=tuple(_summarize(each) for each in episodes),
         advice=_advice(episodes),
-        incidents=tuple(answer_of(each) for each in incidents),
+        incidents=found,
     )
 
 
@@ -142,12 +145,27 @@ def _explain_inspected(told: InspectedGroup) -> Explanation:
     return replace(explain(told.cluster, told.group, []), answer=answer)
 
 
-def _answer(group: str, episodes: Sequence[ExplainedRebalance], until: float | None) -> str:
-    if not episodes and until is not None:
+def _answer(
+    group: str,
+    episodes: Sequence[ExplainedRebalance],
+    until: float | None,
+    incidents: Sequence[IncidentAnswer],
+) -> str:
+    """Return the incidents in words, then the totals; without incidents, the rebalances."""
+    parts = [headline(group, incidents)] if incidents else []
+    if episodes:
+        parts.append(_totals(group, episodes, with_cause=not incidents))
+    if parts:
+        return " ".join(parts)
+    if until is not None:
         return f"{group} had not rebalanced by {_clock(until)}, as far as was seen."
-    if not episodes:
-        return f"{group} did not rebalance, as far as was seen."
-    parts = [_how_often(group, episodes), _who(episodes), _how_long(episodes), _cost(episodes)]
+    return f"{group} did not rebalance, as far as was seen."
+
+
+def _totals(group: str, episodes: Sequence[ExplainedRebalance], *, with_cause: bool) -> str:
+    """Return number, time and cost; the cause only where no incident names it."""
+    cause = _who(episodes) if with_cause else ""
+    parts = [_how_often(group, episodes), cause, _how_long(episodes), _cost(episodes)]
     return "; ".join(part for part in parts if part) + "."
 
 
@@ -180,7 +198,7 @@ def _how_long(episodes: Sequence[ExplainedRebalance]) -> str:
     for each in episodes:
         if each.straggler is not None:
             waits[each.straggler.member] += each.straggler.waited_s
-    text = f"the group was at it for {span(total)} in all"
+    text = f"the group was rebalancing for {span(total)} in total"
     if waits:
         member = max(waits, key=waits.__getitem__)
         text += f", and waited mostly for {_person(member)}"
@@ -239,12 +257,17 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
 
 
 def _advice(episodes: Sequence[ExplainedRebalance]) -> tuple[str, ...]:
-    codes = Counter(each.trigger.code for each in episodes)
-    texts = [text for code, _ in codes.most_common() if code for text in ADVICE[code]]
+    """Return what to change: the first advice on each cause, by its cost, then the rest."""
+    cost: dict[RebalanceStatus, float] = defaultdict(float)
+    for each in episodes:
+        if each.trigger.code:
+            cost[each.trigger.code] += each.member_seconds
+    ranked = [ADVICE[code] for code in sorted(cost, key=lambda code: -cost[code])]
+    texts = [text for row in zip_longest(*ranked) for text in row if text is not None]
+    if any(each.straggler is not None for each in episodes):
+        texts.insert(1, SLOW_MEMBER)
     if any(each.trigger.certainty is Certainty.UNKNOWN for each in episodes):
         texts.append(UNSEEN)
-    if any(each.straggler is not None for each in episodes):
-        texts.append(SLOW_MEMBER)
     return tuple(dict.fromkeys(texts))
 
 

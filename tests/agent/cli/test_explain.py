@@ -34,8 +34,12 @@ LAST = (
 )
 
 
+_ANY_WIDTH = {"COLUMNS": "0"}
+
+
 def explain(*args: str, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, ["explain", "--verbose", *args], input=stdin)
+    command = ["explain", "--verbose", *args]
+    return CliRunner().invoke(main, command, input=stdin, env=_ANY_WIDTH)
 
 
 @pytest.fixture
@@ -48,9 +52,9 @@ def test_answer_timeline_and_advice(spool: Path) -> None:
     found = explain("g", "--from", str(spool), "--last", "1")
 
     assert found.exit_code == 0
-    head, answer, _, title, _, _, timeline, line, _, advice, *_ = found.stdout.splitlines()
-    assert head.startswith("g: nothing is ongoing; last, ")
-    assert answer.startswith("g rebalanced once")
+    answer, _, title, _, _, timeline, line, _, advice, *_ = found.stdout.splitlines()
+    assert answer.startswith("g: nothing is ongoing; last, ")
+    assert " g rebalanced once" in answer
     assert title == "Incidents (UTC)"
     assert (timeline, line.strip(), advice) == ("Timeline (UTC)", LAST, "What to do")
 
@@ -60,6 +64,22 @@ def test_incidents_stand_alone_without_verbose(spool: Path) -> None:
 
     assert "Incidents (UTC)" in found.stdout
     assert "Timeline" not in found.stdout
+
+
+def test_lines_fit_the_terminal(spool: Path) -> None:
+    found = CliRunner().invoke(main, ["explain", "g", "--from", str(spool)], env={"COLUMNS": "60"})
+
+    assert max(map(len, found.stdout.splitlines())) <= 60
+
+
+def test_three_recommendations_are_shown_and_the_rest_on_request(spool: Path) -> None:
+    plain = ["explain", "g", "--from", str(spool)]
+    short = CliRunner().invoke(main, plain, env=_ANY_WIDTH).stdout
+    whole = explain("g", "--from", str(spool)).stdout
+
+    assert short.partition("What to do")[2].count("\n  - ") == 3
+    assert short.endswith(" more: --verbose\n")
+    assert whole.partition("What to do")[2].count("\n  - ") > 3
 
 
 def test_duration_that_is_none_is_refused(spool: Path) -> None:

@@ -117,7 +117,8 @@ def test_incidents_are_shown_latest_first(running: Running) -> None:
 def test_explain_answers_in_words(running: Running) -> None:
     (told,) = running.get("explain?group=g&at=150")
 
-    assert told["answer"].startswith("g rebalanced once, at 1970-01-01 00:01:40 UTC; it was caused")
+    assert told["answer"].startswith("g: nothing is ongoing; last, 1970-01-01 00:01:40: a left.")
+    assert " g rebalanced once, at 1970-01-01 00:01:40 UTC; " in told["answer"]
     assert told["advice"]
 
 
