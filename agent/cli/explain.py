@@ -66,7 +66,7 @@ def explain(  # noqa: PLR0913 - one argument an option
     else:
         found = read_records(place, group)
         since_s = None if since is None else parse_duration(since, "--since")
-        answers, faults = _found(found, group, last, until, since_s), found.faults
+        answers, faults = _explain_records(found, group, last, until, since_s), found.faults
     for answer in answers:
         if output == "json":
             click.echo(msgspec.json.encode(answer))
@@ -141,7 +141,7 @@ def _instant(text: str) -> float:
         raise click.BadParameter(f"found {text!r}, wanted {wanted}", param_hint="--at") from error
 
 
-def _found(
+def _explain_records(
     found: Found, group: str, last: int, until: float | None, since_s: float | None = None
 ) -> list[Explanation]:
     if found.malformed:

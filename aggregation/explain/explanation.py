@@ -81,7 +81,7 @@ def explain(
         rebalances=len(episodes),
         seconds=sum(each.seconds for each in episodes),
         member_seconds=round(sum(each.member_seconds for each in episodes), 6),
-        partitions_moved=_moved(episodes),
+        partitions_moved=_sum_moved(episodes),
         happened=tuple(_summarize(each) for each in episodes),
         advice=_advice(episodes),
         incidents=found,
@@ -209,7 +209,7 @@ def _cost(episodes: Sequence[ExplainedRebalance]) -> str:
     seconds = sum(each.member_seconds for each in episodes)
     if not seconds:
         return ""
-    text, moved = f"it cost {span(seconds)} of its members' time", _moved(episodes)
+    text, moved = f"it cost {span(seconds)} of its members' time", _sum_moved(episodes)
     text += "" if moved is None else f", and {partitions(moved)} moved"
     lag = max((each.lag for each in episodes if each.lag is not None), default=None)
     worst = "" if len(episodes) == 1 else " at worst"
@@ -226,7 +226,7 @@ def partitions(count: int) -> str:
     return f"{count} partition" + ("" if count == 1 else "s")
 
 
-def _moved(episodes: Sequence[ExplainedRebalance]) -> int | None:
+def _sum_moved(episodes: Sequence[ExplainedRebalance]) -> int | None:
     told = [moved for moved in (each.partitions_moved for each in episodes) if moved is not None]
     return sum(told) if told else None
 

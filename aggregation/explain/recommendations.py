@@ -1,4 +1,4 @@
-"""What to do about a cause: settings by their documented names, and what each one costs.
+"""Recommendations by cause: settings by their documented names, each with its price.
 
 The names are those of Kafka's documentation: sections "Consumer Configs", "Kafka Streams Configs",
 "Broker Configs" and "Group Configs" of https://kafka.apache.org/documentation/.

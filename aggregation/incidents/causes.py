@@ -54,7 +54,7 @@ def list_causes(rebalance: ExplainedRebalance) -> list[Cause]:
         _cause(note, IncidentKind.REMOVED_BY_ADMIN)
         for note in find_removals(rebalance.round).values()
     ]
-    found += _inferred(rebalance)
+    found += _infer_join(rebalance)
     removed = {c.member for c in found if c.kind is IncidentKind.REMOVED_BY_ADMIN}
     return sorted(
         (c for c in found if not (c.member in removed and c.kind is IncidentKind.SESSION_EXPIRED)),
@@ -114,7 +114,7 @@ def _is_by_streams(step: Step) -> bool:
     return step.reason is None and streams_thread(step.member.client_id) is not None
 
 
-def _inferred(rebalance: ExplainedRebalance) -> Iterator[Cause]:
+def _infer_join(rebalance: ExplainedRebalance) -> Iterator[Cause]:
     """Yield a new member that nothing made visible but its join."""
     trigger = rebalance.trigger
     is_new = trigger.code is RebalanceStatus.NEW_MEMBER

@@ -272,7 +272,7 @@ class GroupHistory:
             )
         for cause in causes:
             if cause.kind is IncidentKind.MEMBER_JOINED and self._is_unexpired(cause):
-                gone.setdefault(cause.member, _replaced(cause))
+                gone.setdefault(cause.member, _replacement(cause))
                 if draft.kind is IncidentKind.MEMBER_JOINED:
                     self._restarts(draft, cause.member, cause.at)
         for member, departure in self._match_successors(gone, causes, draft):
@@ -463,7 +463,7 @@ class GroupHistory:
             self.steps[place] = [(at, first if each is other else each) for at, each in steps]
 
 
-def _replaced(cause: Cause) -> MemberDeparture:
+def _replacement(cause: Cause) -> MemberDeparture:
     """Return the end of a process that another one replaced before its session expired."""
     return MemberDeparture(
         member=cause.member, how=DepartureMode.EXPIRED, at=cause.at, returned_at=cause.at

@@ -1,4 +1,4 @@
-"""Which of a member's statuses can have begun a rebalance, and which are consequences: pure.
+"""Causes and consequences: statuses of a member that can have begun a rebalance. Pure.
 
 Source: semantics.md sections 4a and 6.
 """

@@ -62,7 +62,7 @@ class _Mark:
         """Tell whether it is not counted, nor is a part of it."""
         if made.started_at > self.to:
             return True
-        return made.started_at in self.under_way and self.beside.isdisjoint(_begun(made))
+        return made.started_at in self.under_way and self.beside.isdisjoint(_first_segments(made))
 
 
 class CompletedRebalances:
@@ -126,7 +126,7 @@ class CompletedRebalances:
     def totals(self) -> dict[RebalanceKey, Rebalances]:
         """Return what exporters show."""
         return {
-            RebalanceKey(ref.cluster, ref.group, status): _shown(total)
+            RebalanceKey(ref.cluster, ref.group, status): _as_totals(total)
             for ref, totals in self._totals.items()
             for status, total in totals.items()
         }
@@ -144,14 +144,14 @@ class CompletedRebalances:
         total.last = episode
         mark = self._marks[ref]
         mark.to = max(mark.to, episode.round.started_at)
-        mark.beside.add(min(_begun(episode.round)))
+        mark.beside.add(min(_first_segments(episode.round)))
         while len(self._totals) > self._limit:
             oldest = next(iter(self._totals))
             del self._totals[oldest]
             self._marks.pop(oldest, None)
 
 
-def _begun(made: RebalanceSegments) -> set[_FirstPiece]:
+def _first_segments(made: RebalanceSegments) -> set[_FirstPiece]:
     return {(piece.started_at, piece.member.key) for piece in made.consumers}
 
 
@@ -160,7 +160,7 @@ def _status(episode: ExplainedRebalance) -> str:
     return UNKNOWN if code is None else code.label
 
 
-def _shown(total: _Total) -> Rebalances:
+def _as_totals(total: _Total) -> Rebalances:
     durations, last = Durations(tuple(total.buckets), total.sum_s), total.last
     if last is None:
         return Rebalances(durations=durations)

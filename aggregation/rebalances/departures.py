@@ -1,4 +1,4 @@
-"""Why members went: told apart by what they said, by what came after, by who took their place."""
+"""Departures of members, by their own reasons, by later events, and by their successors. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def departures(made: RebalanceSegments, absent: Sequence[MemberRef]) -> list[Dep
         Departure(member=member, kind=DepartureKind.EXPIRED, at=made.started_at)
         for member in absent
     ]
-    return [*went.values(), *_unknown(made), *expired]
+    return [*went.values(), *_find_unknown(made), *expired]
 
 
 def _exit(made: RebalanceSegments, member: MemberRef, at: float) -> Departure:
@@ -70,7 +70,7 @@ def _exit(made: RebalanceSegments, member: MemberRef, at: float) -> Departure:
     return Departure(member=member, kind=kind, at=at, reason=None if last is None else last.reason)
 
 
-def _unknown(made: RebalanceSegments) -> list[Departure]:
+def _find_unknown(made: RebalanceSegments) -> list[Departure]:
     """Return those that the coordinator no longer knew: removed by an admin, or expired."""
     found: dict[MemberRef, Departure] = {}
     for piece in made.consumers:

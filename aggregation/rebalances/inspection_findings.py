@@ -1,4 +1,4 @@
-"""What inspection has found of a rebalance after the fact: partitions moved, records behind. Pure.
+"""Findings of group inspection about a past rebalance: partitions moved, records behind. Pure.
 
 A poll knows nothing of members' episodes, so its findings go by time, to the latest rebalance that
 had begun by then and was not long over. Who came or went stands with the coordinator before the

@@ -97,7 +97,7 @@ class ExplainedRebalance:
         for piece in self.round.consumers:
             if not piece.is_exit:
                 spans[piece.member].append(piece)
-        return sum((_covered(found) for found in spans.values()), start=0.0)
+        return sum((_union_seconds(found) for found in spans.values()), start=0.0)
 
     @property
     def partitions_moved(self) -> int | None:
@@ -200,7 +200,7 @@ def _explain(
     made: RebalanceSegments, group: _Group, heard: Mapping[str, float]
 ) -> ExplainedRebalance:
     is_rebalance, is_end = _is_rebalance(made, group), _is_end_of_group(made, group)
-    absent = _absent(made, group, heard) if is_rebalance else []
+    absent = _find_absent(made, group, heard) if is_rebalance else []
     trigger = find_seen_trigger(made) or infer_root_cause(
         made,
         absent,
@@ -217,7 +217,7 @@ def _explain(
         absent=tuple(absent),
         is_rebalance=is_rebalance,
         is_end=is_end,
-        caused_by=_caused_by(trigger, group),
+        caused_by=_find_origin(trigger, group),
     )
     _remember(episode, group)
     if episode.departures:
@@ -239,7 +239,9 @@ def _is_end_of_group(made: RebalanceSegments, group: _Group) -> bool:
     return {piece.member.key for piece in made.consumers} >= group.present.keys()
 
 
-def _absent(made: RebalanceSegments, group: _Group, heard: Mapping[str, float]) -> list[MemberRef]:
+def _find_absent(
+    made: RebalanceSegments, group: _Group, heard: Mapping[str, float]
+) -> list[MemberRef]:
     """Return members that were there before and took no part, though their agents live.
 
     Only the classic protocol makes every member take part.
@@ -261,7 +263,7 @@ def _is_told(departure: Departure, group: _Group) -> bool:
     return departure.kind is DepartureKind.EXPIRED and departure.member.key in group.away
 
 
-def _caused_by(trigger: Trigger, group: _Group) -> str | None:
+def _find_origin(trigger: Trigger, group: _Group) -> str | None:
     if trigger.code in _FOLLOWS:
         return group.last
     if trigger.member is None or trigger.code not in _RETURNS:
@@ -298,7 +300,7 @@ def _remember(episode: ExplainedRebalance, group: _Group) -> None:
             group.present.pop(piece.member.key, None)
 
 
-def _covered(pieces: list[Segment]) -> float:
+def _union_seconds(pieces: list[Segment]) -> float:
     """Return the seconds that pieces cover, what two agents saw once only."""
     seconds, until = 0.0, float("-inf")
     for piece in sorted(pieces, key=lambda piece: piece.started_at):
@@ -322,10 +324,10 @@ def _in_hindsight(episode: ExplainedRebalance, group: _Group) -> ExplainedRebala
         for departure in episode.departures
         if (this, departure.member) not in group.never_gone
     )
-    return replace(episode, trigger=_held_to(episode, group), departures=told)
+    return replace(episode, trigger=_correct_trigger(episode, group), departures=told)
 
 
-def _held_to(episode: ExplainedRebalance, group: _Group) -> Trigger:
+def _correct_trigger(episode: ExplainedRebalance, group: _Group) -> Trigger:
     """Take a name back that only an absence had given, of a member that was not gone at all."""
     trigger = episode.trigger
     if trigger.certainty is not Certainty.INFERRED or trigger.member is None:

@@ -1,4 +1,4 @@
-"""Who began a group's rebalance, who held it up, and who went: pure.
+"""Root cause of a group's rebalance, and the member that held it up. Pure.
 
 Theory of operation. The trigger is the *earliest* cause that is no consequence. Where nobody who
 was seen had one, the one member that was there before and took no part is inferred: the classic
