@@ -48,6 +48,8 @@ _PATTERNS = {
     ),
 }
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
+_DATED = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d \d\d:\d\d:\d\d[.,]\d+ (?![|\s{])")
+"""The most frequent begin of a line, and no collector's."""
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
 
@@ -62,6 +64,14 @@ class CollectorPrefix(NamedTuple):
     pid: str
     time: str
     end: int
+
+
+def is_bare(text: str) -> bool:
+    """Return whether a line certainly has no prefix; cheap, as most lines have none."""
+    first = text[:1]
+    if first == "[":
+        return not text.startswith("[pod/")
+    return first.isdigit() and _DATED.match(text) is not None
 
 
 def match_prefix(text: str) -> CollectorPrefix | None:

@@ -65,6 +65,8 @@ class Rule:
     group_type: str = CLASSIC
     anonymous: bool = False
     """The log may leave out the client's name: then its group, or nothing, identifies it."""
+    reads_next: bool = False
+    """The next line belongs to it, and is read even if no literal of a dialect finds it."""
     after: tuple[str, ...] = ()
     """The rules of which one must have read the client's line before; none for any line."""
     joined_only: bool = False
@@ -88,6 +90,8 @@ class Rule:
     """It may hold the time of a scheduled rebalance."""
     assigns: bool = field(init=False)
     """It holds the whole assignment of the member."""
+    drops: bool = field(init=False)
+    """It reports that the poll interval expired."""
     moves: bool = field(init=False)
     """It names partitions that the member reads from now on, or no more."""
     numbers: tuple[str, ...] = field(init=False)
@@ -101,6 +105,7 @@ class Rule:
         self.names = tuple(name for name in _ATTRIBUTES if name in captures)
         self.joins = joins or self.status is RebalanceStatus.NEW_MEMBER
         dropped = self.status is RebalanceStatus.DROPPED_GROUP
+        self.drops = dropped
         self.parts = self.joins or leaves or dropped or self.action is Action.FAIL
         self.answers = self.status in _ANSWERS
         is_sent = "sent_generation" in captures
@@ -142,8 +147,8 @@ class Dialect:
     beside: tuple[str, ...]
     """Other dialects that the client prints too, or ``dialect/rule`` for one rule."""
     anchors: tuple[str, ...]
-    found_by: tuple[str, ...]
-    """Literals that a line of a layout with fields contains in place of the anchor."""
+    found_by: tuple[str, ...] | None
+    """Literals that find its lines, in place of the anchor: layouts may write fields apart."""
     named_by: tuple[re.Pattern[str], ...]
     """Expressions of the client's name somewhere before the prefix."""
     anchor_after: str | None

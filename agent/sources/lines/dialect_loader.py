@@ -4,8 +4,8 @@
 their meaning. A file holds ``dialect``, ``client``, ``versions``, ``source``; ``family`` (dialects
 that may share a log), ``hosts`` (families that share this one's log) and ``guests`` (prefix of
 their names: such a name identifies this family's log); ``anchor`` (a literal, or several, that each
-of its lines contains), ``found_by`` (literals of layouts that write fields apart, where the anchor
-is not in the line itself), ``prefix`` (identifies the client; begins with the anchor),
+of its lines contains), ``found_by`` (literals that find a line in place of the anchor: layouts may
+write fields apart), ``prefix`` (identifies the client; begins with the anchor),
 ``named_by`` (expressions of its name before the prefix), ``anonymous`` (lines may leave out the
 client's name), ``suffix`` (is cut
 off); and ``rules``. A rule has a ``text`` that begins behind the prefix, ``cites`` the class
@@ -63,6 +63,7 @@ _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {
     "rule", "text", "cites", "does", "ends_round", "joined_only", "anonymous", "after",
+    "reads_next",
     *_WITH_STATUS,
 }  # fmt: skip
 _DIALECT_KEYS = {
@@ -189,7 +190,7 @@ def parse_dialect(data: Any, where: str) -> Dialect:
         group_type=group_type,
         beside=tuple(data.get("beside", ())),
         anchors=tuple(map(str, anchor if isinstance(anchor, list) else [anchor])),
-        found_by=tuple(map(str, data.get("found_by", ()))),
+        found_by=tuple(map(str, data["found_by"])) if "found_by" in data else None,
         named_by=tuple(_compile(text, f"{where}: named_by") for text in data.get("named_by", ())),
         anchor_after=data.get("anchor_after"),
         prefix=_compile(data["prefix"], f"{where}: prefix"),
@@ -224,6 +225,7 @@ def _rule(
         ends_round=bool(data.get("ends_round", False)),
         joined_only=bool(data.get("joined_only", False)),
         anonymous=bool(data.get("anonymous", is_anonymous and "(?P<group>" in str(data["text"]))),
+        reads_next=bool(data.get("reads_next", False)),
         after=tuple(data.get("after", ())),
     )
 

@@ -98,15 +98,21 @@ class DialectMatcher:
     prefixes: tuple[ClientPrefix, ...]
     hosts: tuple[str, ...] = ()
     guests: str | None = None
-    found_by: tuple[str, ...] = ()
+    found_by: tuple[str, ...] | None = None
     _cache: dict[str, LogEvent] = field(init=False, default_factory=dict)
     """Events of equal texts: a client repeats most of its lines."""
 
     @cached_property
     def finders(self) -> tuple[re.Pattern[bytes], ...]:
         """Return the expressions that find candidate lines in a block."""
-        literals = (re.compile(re.escape(literal.encode())) for literal in self.found_by)
-        return (self.finder, *literals)
+        if self.found_by is None:
+            return (self.finder,)
+        return tuple(re.compile(re.escape(literal.encode())) for literal in self.found_by)
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether its texts hold fields, which layouts may write apart."""
+        return bool(self.found_by)
 
     @cached_property
     def finder(self) -> re.Pattern[bytes]:
@@ -188,7 +194,7 @@ class Dialects:
                 suffix=group[0].suffix,
                 hosts=group[0].hosts,
                 guests=group[0].guests,
-                found_by=group[0].found_by if anchor == group[0].anchors[0] else (),
+                found_by=group[0].found_by,
                 prefixes=_prefixes(group),
             )
             for anchor, group in groups.items()

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.lines.collector_prefix import CollectorPrefix, match_prefix
+from agent.sources.lines.collector_prefix import CollectorPrefix, is_bare, match_prefix
 from agent.sources.lines.json_entry import TIMES, Json, JsonEntry, decode, read_entries
 from agent.sources.lines.timestamps import TimestampReader, parse_epoch
 
@@ -93,6 +93,8 @@ class Unwrapper:
         text = raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK)
         if "\x1b" in text:
             text = _COLOUR.sub("", text)
+        if is_bare(text):
+            return [LogEntry(text, None)]
         return self._unwrap(text, _PLAIN, arrival_at, _PREFIXES)
 
     def _unwrap(

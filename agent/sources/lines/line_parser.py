@@ -29,6 +29,12 @@ LINE_LIMIT = 1 << 20
 KEPT_BYTES = 1 << 16
 """Bytes before the current line in `bytes_before`; a list of settings takes 4 to 6 KiB."""
 
+_NEXT_LINES = 8
+"""Lines in which the continuation of a line is looked for: others may write in between."""
+
+_DROPPED = "<dropped>"
+"""Value of ``anchor_after``: searched only once a client was dropped."""
+
 _HEAD_BYTES = 1_024
 """Bytes of the line above, which is searched for a timestamp alone."""
 
@@ -89,6 +95,7 @@ class LineParser:
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._named = ""  # the client of the line before
         self._news = False  # a line has told what else to search for, or what no more
+        self._reads_next = 0  # lines behind one that continues, as far as another's lie between
         self._before = b""  # the last bytes before the block that is searched
         self._place = (b"", 0, 0)  # that block, where it begins, and the line that is read
         self._choose()
@@ -124,7 +131,8 @@ class LineParser:
         out: list[Signal] = []
         for line in self.lines(data, arrival_at):
             if line.event is not None:
-                out += self.streams.find(line.origin).interpreter.take(line.event, line.at)
+                stream = self.streams.find(line.origin) if line.origin else self.streams.main
+                out += stream.interpreter.take(line.event, line.at)
         return out + self.streams.take_pending()
 
     def lines(self, data: bytes, arrival_at: float) -> Iterator[ParsedLine]:
@@ -168,6 +176,7 @@ class LineParser:
             "family": self.family,
             "enabled": sorted(self.enabled),
             "skipping": self._skipping,
+            "reads_next": self._reads_next,
             "pieces": self.unwrapper.state(),
             **self.streams.state(),
         }
@@ -176,6 +185,7 @@ class LineParser:
         """Restore a `state`."""
         self.family = state["family"]
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
+        self._reads_next = state.get("reads_next", 0)
         self.unwrapper.restore(state.get("pieces", {}))
         self._unshown -= self.enabled
         self._choose()
@@ -219,7 +229,7 @@ class LineParser:
         begin, pieces, finders = start, self.unwrapper.pieces, self._finders
         ahead = [-1] * len(finders)
         while start < end:
-            if not pieces:
+            if not pieces and not self._reads_next:
                 for i, finder in enumerate(finders):
                     if ahead[i] < start:
                         match = finder.search(block, start, end)
@@ -230,6 +240,7 @@ class LineParser:
                 start = block.rfind(b"\n", start, first) + 1 or start
             line_end = block.find(b"\n", start)
             self._place = (block, begin, start)
+            self._reads_next = max(0, self._reads_next - 1)
             lines = self._read(block[start:line_end], arrival_at)
             start = line_end + 1
             yield from lines
@@ -248,7 +259,12 @@ class LineParser:
             if (self.family is None or self.streams.names or reading.family in families)
             and (reading.anchor_after is None or reading.anchor_after in self.enabled)
         ]
-        self._finders = [finder for matcher in self._searched for finder in matcher.finders]
+        self._finders = list(
+            dict.fromkeys(finder for matcher in self._searched for finder in matcher.finders)
+        )
+        self._structured = [
+            literal for m in self._searched if m.is_structured for literal in m.found_by or ()
+        ]
         self._news = False
 
     def _read(self, raw: bytes, arrival_at: float) -> list[ParsedLine]:
@@ -264,17 +280,19 @@ class LineParser:
         self.counts.lines += 1
         text = entry.text
         event = self._match(text)
-        if event is None:
+        if event is None and self._may_be_structured(entry):
             structured = structure(text, entry.level, entry.fields)
             event = None if structured is None else self._match(structured)
         if event is None:
             self.counts.unread += 1
             return ParsedLine(text=text, at=self.last_at or arrival_at, event=None)
         self.counts.events += 1
-        origin = self.streams.name_of(entry) if entry.origin or entry.pid else ""
-        known = len(self.streams.names)
-        stream = self.streams.find(origin, entry.host)
-        self._news = self._news or len(self.streams.names) != known
+        origin, stream = "", self.streams.main
+        if entry.origin or entry.pid:
+            origin = self.streams.name_of(entry)
+            known = len(self.streams.names)
+            stream = self.streams.find(origin, entry.host)
+            self._news = self._news or len(self.streams.names) != known
         stamp = self.stamper.find(text, arrival_at)
         if stamp is None:
             stamp = entry.at
@@ -282,6 +300,11 @@ class LineParser:
             stamp = self.stamper.find(self._line_before(), arrival_at)
         at = self._date(stream, stamp, arrival_at)
         return ParsedLine(text=text, at=at, event=event, origin=origin)
+
+    def _may_be_structured(self, entry: LogEntry) -> bool:
+        if entry.fields is not None:
+            return bool(self._structured)
+        return any(literal in entry.text for literal in self._structured)
 
     def _match(self, text: str) -> LogEvent | None:
         for matcher in self._searched:
@@ -293,6 +316,10 @@ class LineParser:
 
     def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
         """Learn the stream's family from an event, and the names of its clients."""
+        if event.rule.drops and _DROPPED in self._unshown:
+            self.enabled |= {_DROPPED}
+            self._news = True
+        self._reads_next = _NEXT_LINES if event.rule.reads_next else 0
         client_id = event.captures.get("client_id", "")
         if client_id != self._named:
             self._named = client_id

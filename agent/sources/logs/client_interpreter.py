@@ -88,10 +88,11 @@ class ClientInterpreter:
             return out
         if event.rule.subscribes:
             self._settings(client)
+        rule = event.rule
         outdated = (
-            client.is_out_of_place(event)
-            or client.is_repeated_drop(event, at)
-            or (event.rule.may_be_late and client.is_outdated(event))
+            client.is_out_of_place(rule)
+            or (rule.drops and client.is_repeated_drop(rule, at))
+            or (rule.may_be_late and client.is_outdated(event))
         )
         if event.rule.action is Action.ANNOUNCE:
             client.announce(event, at, is_valid=not outdated)
@@ -275,7 +276,7 @@ class ClientInterpreter:
     def _pass(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         out = self._release(client) if event.rule.ends_sync else []
         signal = self._signal(client, event, at)
-        causes = client.causes_before(signal)
+        causes = client.causes_before(signal) if client.announced or client.returned else ()
         waits = client.is_nowhere(event.rule) or client.is_unsure(event.rule)
         if client.lane not in self.lanes and not waits:
             return [*out, *causes, signal]

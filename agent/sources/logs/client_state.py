@@ -99,21 +99,18 @@ class ClientState:
             and member.group_instance_id == instance_id
         )
 
-    def is_out_of_place(self, event: LogEvent) -> bool:
-        """Return whether another line must stand before the event's; remember its rule."""
-        rule = event.rule
+    def is_out_of_place(self, rule: Rule) -> bool:
+        """Return whether another line must stand before the rule's; remember the rule."""
         is_out_of_place = bool(rule.after) and self.last_rule not in rule.after
         self.last_rule = "" if is_out_of_place else rule.name
         return is_out_of_place
 
-    def is_repeated_drop(self, event: LogEvent, at: float) -> bool:
+    def is_repeated_drop(self, rule: Rule, at: float) -> bool:
         """Return whether the event repeats the drop before it; a later one is another drop.
 
         Nobody is dropped twice without a return in between, even if no line shows it.
         """
-        if event.rule.status is not RebalanceStatus.DROPPED_GROUP:
-            return False
-        is_second = self.dropped and self.dropped_by == event.rule.name
+        is_second = self.dropped and self.dropped_by == rule.name
         is_repeated = is_second and at < self.dropped_at + _DROPS_S
         self.returned = is_second and not is_repeated
         if not is_second or self.returned:
