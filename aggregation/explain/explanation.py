@@ -7,7 +7,7 @@ from itertools import zip_longest
 from textwrap import shorten
 
 from aggregation.explain.incident_words import headline
-from aggregation.explain.recommendations import ADVICE, SLOW_MEMBER, UNSEEN
+from aggregation.explain.recommendations import load_recommendations
 from aggregation.incidents.answers import IncidentAnswer, answer_of
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.grouping import GroupRef
@@ -262,12 +262,13 @@ def _advice(episodes: Sequence[ExplainedRebalance]) -> tuple[str, ...]:
     for each in episodes:
         if each.trigger.code:
             cost[each.trigger.code] += each.member_seconds
-    ranked = [ADVICE[code] for code in sorted(cost, key=lambda code: -cost[code])]
+    known = load_recommendations()
+    ranked = [known.by_status[code] for code in sorted(cost, key=lambda code: -cost[code])]
     texts = [text for row in zip_longest(*ranked) for text in row if text is not None]
     if any(each.straggler is not None for each in episodes):
-        texts.insert(1, SLOW_MEMBER)
+        texts.insert(1, known.slow_member)
     if any(each.trigger.certainty is Certainty.UNKNOWN for each in episodes):
-        texts.append(UNSEEN)
+        texts.append(known.unseen)
     return tuple(dict.fromkeys(texts))
 
 

@@ -81,6 +81,8 @@ def test_they_hold_the_program_and_nothing_else(distributions: dict[str, Path]) 
     assert [name for name in [*files, *sources] if "/lab/" in name] == []
     assert any(name.endswith("share/man/man1/rebalance-agent.1") for name in files)
     assert "kafka_rebalance_agent/agent/sources/logs/dialects/java-consumer-3.0-4.3.yaml" in files
+    assert "kafka_rebalance_agent/aggregation/explain/recommendations.toml" in files
+    assert any(name.endswith("/aggregation/explain/recommendations.toml") for name in sources)
 
 
 def interpreter(version: str) -> Path:
