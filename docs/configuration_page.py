@@ -115,7 +115,7 @@ def _section(cls: type, path: str, title: str, prefix: str | None = None) -> lis
     rows, below = [], []
     docs, hints = attribute_docs(cls), field_types(cls)
     for field in fields(cls):
-        hint, key = hints[field.name], key_of(field, hints)
+        hint, key = hints[field.name], key_of(field)
         where = f"{prefix}.{key}".lstrip(".")
         inner = _inner(hint)
         if where in _LIMITS or where == "sources":

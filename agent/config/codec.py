@@ -1,7 +1,7 @@
 """Configuration of plain values: decoded to dataclasses by type, and encoded; errors name the path.
 
-A field ``linger_s: Duration`` is the key ``linger`` and takes ``30s`` or ``1h30m``; a field
-``max_bytes: Size`` takes ``512MiB``. A field with ``repr=False`` is a secret.
+A key is the field's name, or ``metadata={"key": ...}`` of the field: ``linger`` of ``linger_s``.
+A `Duration` takes ``30s`` or ``1h30m``, a `Size` ``512MiB``. ``repr=False`` means a secret.
 """
 
 import re
@@ -48,7 +48,7 @@ def decode(cls: type[_T], value: object, where: str) -> _T:
     if not isinstance(value, Mapping):
         raise _type_error(value, where, "a mapping")
     hints = field_types(cls)
-    known = {key_of(field, hints): field for field in fields(cls)}  # type: ignore[arg-type]
+    known = {key_of(field): field for field in fields(cls)}  # type: ignore[arg-type]
     for key in value:
         if key not in known:
             raise ConfigError(f"{join(where, key)}: unknown key; {suggest(key, known)}")
@@ -69,7 +69,7 @@ def encode(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         hints = field_types(type(value))
         return {
-            key_of(field, hints): _encode_field(field, hints, getattr(value, field.name))
+            key_of(field): _encode_field(field, hints, getattr(value, field.name))
             for field in fields(value)
         }
     if isinstance(value, Mapping):
@@ -91,9 +91,10 @@ def field_types(cls: type) -> dict[str, Any]:
     return get_type_hints(cls, include_extras=True)
 
 
-def key_of(field: Field[Any], hints: Mapping[str, Any]) -> str:
+def key_of(field: Field[Any]) -> str:
     """Return the key of a field in a file."""
-    return field.name.removesuffix("_s") if hints[field.name] == Duration else field.name
+    key: str = field.metadata.get("key", field.name)
+    return key
 
 
 def _encode_field(field: Field[Any], hints: Mapping[str, Any], value: object) -> Any:

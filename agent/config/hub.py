@@ -1,6 +1,6 @@
 """``hub``: settings of the agents that push, and of the hub itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.config.addresses import check_url
@@ -21,13 +21,13 @@ class HubConfig:
     """Authorities that verify a hub's certificate. Default: the machine's."""
     certificate_file: Path | None = None
     """An agent's own certificate and key (PEM), for a hub that requires one."""
-    interval_s: Duration = 2.0
+    interval_s: Duration = field(default=2.0, metadata={"key": "interval"})
     """Pause between two pushes; records of the pause go in one batch."""
     members: bool = False
     """Whether the hub also exports each member's own series."""
     topic: str = ""
     """A hub reads agents' records from this topic of the cluster, not by push."""
-    look_back_s: Duration = 86_400.0
+    look_back_s: Duration = field(default=86_400.0, metadata={"key": "look_back"})
     """Start of a new hub's reading of the topic, as a time before now."""
 
     def __post_init__(self) -> None:

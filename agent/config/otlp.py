@@ -1,6 +1,6 @@
 """``otlp``: the receiver of metrics, and of whole groups' rebalances as traces."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,8 +24,8 @@ class OtlpConfig:
     endpoint: str
     """Such as ``http://collector:4318``, or ``http://collector:4317`` with ``protocol: grpc``."""
     protocol: OtlpProtocol = OtlpProtocol.HTTP
-    interval_s: Duration = 15.0
-    timeout_s: Duration = 5.0
+    interval_s: Duration = field(default=15.0, metadata={"key": "interval"})
+    timeout_s: Duration = field(default=5.0, metadata={"key": "timeout"})
     """Limit of one request with all its retries; the agent's end waits at most 5 s."""
     ca_file: Path | None = None
     """Authorities that verify the receiver's certificate. Default: the machine's."""

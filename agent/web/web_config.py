@@ -81,7 +81,7 @@ class HttpServerConfig:
 class RateLimitConfig:
     """One request each interval, ``burst`` at once; no interval means no limit."""
 
-    interval_s: Duration = 0.0
+    interval_s: Duration = field(default=0.0, metadata={"key": "interval"})
     burst: int = 1
 
 

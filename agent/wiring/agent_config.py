@@ -44,7 +44,7 @@ class SamplesConfig:
     """Interval of periodic samples, and outputs of all samples."""
 
     spool: SpoolConfig
-    interval_s: Duration = 15.0
+    interval_s: Duration = field(default=15.0, metadata={"key": "interval"})
     kafka: KafkaConfig | None = None
 
 

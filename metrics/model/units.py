@@ -7,6 +7,6 @@ A field's type says its unit, not its name: `agent.config.codec` reads ``30s`` f
 from typing import Annotated
 
 Duration = Annotated[float, "duration"]
-"""Seconds. The configuration key is the field's name without ``_s``."""
+"""Seconds. The field states its key: ``metadata={"key": "linger"}``."""
 Size = Annotated[int, "size"]
 """Bytes."""

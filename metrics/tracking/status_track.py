@@ -5,7 +5,7 @@ a clock that steps back moves nothing into the past.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import intern
 from typing import NamedTuple, TypeVar
@@ -36,13 +36,13 @@ _EPISODE_HEX_DIGITS = 16
 class StatusConfig:
     """Times of the status in seconds, and limits of members and groups."""
 
-    linger_s: Duration = 60.0
+    linger_s: Duration = field(default=60.0, metadata={"key": "linger"})
     """Time that a gauge shows UserRequested (6) after a leave."""
-    stale_after_s: Duration = 600.0
+    stale_after_s: Duration = field(default=600.0, metadata={"key": "stale_after"})
     """Age at which an unconfirmed status is lost, where max.poll.interval is not known."""
-    forget_after_s: Duration = 300.0
+    forget_after_s: Duration = field(default=300.0, metadata={"key": "forget_after"})
     """Time after a leave at which a member and all its series are removed."""
-    peak_window_s: Duration = 120.0
+    peak_window_s: Duration = field(default=120.0, metadata={"key": "peak_window"})
     members: int = 20_000
     groups: int = 5_000
 

@@ -18,7 +18,7 @@ A write sets ``seq`` of a sample, and ``agent`` unless another agent has recorde
 import logging
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -49,7 +49,7 @@ class SpoolConfig:
     max_bytes: Size = 512 * _MIB
     """At this size the oldest complete files are evicted; their samples count as dropped."""
     file_bytes: Size = 16 * _MIB
-    roll_s: Duration = 60.0
+    roll_s: Duration = field(default=60.0, metadata={"key": "roll"})
 
     def __post_init__(self) -> None:
         """Check the bounds.

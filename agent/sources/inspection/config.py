@@ -1,6 +1,6 @@
 """Configuration of a source of type ``groups``; brokers and security are in ``cluster``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent.errors import ConfigError
 from metrics.model.units import Duration
@@ -12,7 +12,7 @@ _INTERVAL_MIN_S = 1.0
 class GroupsSourceConfig:
     """Inspection of the groups that ``groups.include`` and ``groups.exclude`` choose."""
 
-    interval_s: Duration = 10.0
+    interval_s: Duration = field(default=10.0, metadata={"key": "interval"})
     lag: bool = False
     """Export the lag of every group by topic (`kafka_group_lag`)."""
     lag_by_partition: bool = False

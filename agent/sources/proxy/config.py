@@ -52,9 +52,9 @@ class ProxyConfig:
     The port of a broker that was not named for an hour is assigned again if no other is free.
     """
     max_connections: int = 2_000
-    drain_s: Duration = 5.0
+    drain_s: Duration = field(default=5.0, metadata={"key": "drain"})
     """Time for requests under way to end when the agent stops."""
-    setup_s: Duration = 10.0
+    setup_s: Duration = field(default=10.0, metadata={"key": "setup"})
     """A client is closed if its broker, or either handshake, takes longer."""
     tls: TlsConfig = field(default_factory=TlsConfig)
 

@@ -1,7 +1,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -17,6 +17,7 @@ from agent.config.codec import (
     field_types,
     format_duration,
     format_size,
+    key_of,
     parse_duration,
     parse_size,
 )
@@ -433,14 +434,37 @@ def config_classes(cls: type) -> Iterator[type]:
                 yield from config_classes(part)
 
 
-@pytest.mark.parametrize(
-    "cls",
+CONFIG_CLASSES = sorted(
     {*config_classes(AgentConfig), *config_classes(WebFileConfig)}
     | {cls for row in SOURCE_TYPES for cls in config_classes(row.config)},
-    ids=lambda cls: cls.__name__,
+    key=lambda cls: cls.__name__,
 )
+
+
+@pytest.mark.parametrize("cls", CONFIG_CLASSES, ids=lambda cls: cls.__name__)
 def test_a_unit_in_a_name_is_a_unit_of_the_type(cls: type) -> None:
     """A bare float in a file would be a guess: the codec reads units by type, never by name."""
     for name, hint in field_types(cls).items():
         assert (hint == Duration) == name.endswith("_s"), name
         assert not name.endswith("_bytes") or hint == Size, name
+
+
+@pytest.mark.parametrize("cls", CONFIG_CLASSES, ids=lambda cls: cls.__name__)
+def test_a_duration_states_its_key(cls: type) -> None:
+    for item in fields(cls):
+        assert key_of(item) == item.name.removesuffix("_s"), item.name
+
+
+@dataclass(frozen=True)
+class _Delays:
+    first_s: Duration = field(default=1.0, metadata={"key": "first"})
+    second_s: Duration = 2.0
+
+
+def test_a_key_is_what_its_field_states_and_never_a_guess_by_suffix() -> None:
+    delays = decode(_Delays, {"first": "3s", "second_s": "4s"}, "agent.yaml: ")
+
+    assert delays == _Delays(3.0, 4.0)
+    assert encode(delays) == {"first": "3s", "second_s": "4s"}
+    with pytest.raises(ConfigError, match=r"second: unknown key; did you mean 'second_s'\?"):
+        decode(_Delays, {"second": "4s"}, "agent.yaml: ")

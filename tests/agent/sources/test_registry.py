@@ -2,7 +2,7 @@
 
 import asyncio
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class ToyConfig:
     """The configuration of a source that exists in this test alone."""
 
     folder: str
-    timeout_s: Duration = 3.0
+    timeout_s: Duration = field(default=3.0, metadata={"key": "timeout"})
 
     @property
     def name(self) -> str:
