@@ -125,7 +125,7 @@ def _line(happened: GroupRebalance) -> str:
     if happened.lag is not None:
         parts.append(f", {records(happened.lag)} behind")
     if happened.departures:
-        parts.append(f"; went: {', '.join(happened.departures)}")
+        parts.append(f"; departed: {', '.join(happened.departures)}")
     return "".join(parts)
 
 

@@ -126,7 +126,7 @@ def _groups(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
 
 
 def _group(view: GroupView) -> dict[str, Any]:
-    gravest = view.highest_member
+    highest = view.highest_member
     return {
         "cluster": view.cluster,
         "group": view.group,
@@ -135,9 +135,9 @@ def _group(view: GroupView) -> dict[str, Any]:
         "state": view.state,
         "generation": view.generation,
         "members": view.members,
-        "client_id": None if gravest is None else gravest.client_id,
-        "reason": None if gravest is None else gravest.reason,
-        "since": None if gravest is None else format_time(gravest.since_at),
+        "client_id": None if highest is None else highest.client_id,
+        "reason": None if highest is None else highest.reason,
+        "since": None if highest is None else format_time(highest.since_at),
     }
 
 

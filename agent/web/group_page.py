@@ -206,9 +206,9 @@ def _row(each: GroupRebalance) -> str:
     took = f"{each.seconds:.1f} s" + (" so far" if each.is_open else "")
     began = cells("td", ("unknown",)) if each.status is None else status_cell(BY_LABEL[each.status])
     at = each.ts[:19].replace("T", " ")
-    went = ", ".join(each.departures)
+    departed = ", ".join(each.departures)
     why = each.reason or ""
-    return began + cells("td", (at, took, f"{who}{inferred}", why, slow, _cost(each), went))
+    return began + cells("td", (at, took, f"{who}{inferred}", why, slow, _cost(each), departed))
 
 
 def _cost(each: GroupRebalance) -> str:

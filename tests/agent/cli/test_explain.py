@@ -30,7 +30,7 @@ LINES = b"".join(
 )
 LAST = (
     "1970-01-01 00:01:40.000     1.500 s  UserRequested        a on h-a: closed"
-    "; cost 800 ms of its members' time; went: a: left"
+    "; cost 800 ms of its members' time; departed: a: left"
 )
 
 

@@ -52,7 +52,7 @@ def after(keys: str | list[int], view: TopView | None = None) -> TopView:
 
 
 class TestView:
-    def test_the_gravest_is_first(self) -> None:
+    def test_highest_status_is_first(self) -> None:
         assert names(TopView()) == ["b", "c", "a"]
 
     def test_r_turns_the_order_round(self) -> None:

@@ -58,7 +58,7 @@ def running() -> Running:
     return Running(tracker, history)
 
 
-def test_groups_show_the_gravest_member(running: Running) -> None:
+def test_groups_show_the_highest_status(running: Running) -> None:
     (group,) = running.get("groups")
 
     assert (group["group"], group["status"], group["name"]) == ("g", 7, "MetadataChanged")
