@@ -6,18 +6,17 @@ from pathlib import Path
 import click
 
 from agent.cli.replay_files import SOURCES, group_by_kind, line_parsers, make_options, read
+from agent.cli.replay_lines import explain
 from agent.errors import SourceError
 from agent.runtime.replay import Watermark, format_text
 from agent.runtime.replay import replay as run_replay
 from agent.sources.base import Tick
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import LineParser, ParsedLine
-from agent.sources.lines.recordings import Recording
 from agent.sources.logs.config import LogConfig
 from agent.wiring.agent_config import AgentConfig, load
 from metrics.exporters.points import printable
-from metrics.model.sample import SampleKind, encode, format_time
+from metrics.model.sample import SampleKind, encode
 from metrics.model.signals import Signal
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -69,6 +68,12 @@ Examples:
 @click.option("--group", help="Group of statistics that do not name theirs.")
 @click.option("--signals", is_flag=True, help="Print masked causes and unexplained joins too.")
 @click.option("--explain-line", is_flag=True, help="Print which rule read which line, and how.")
+@click.option(
+    "--only-read", "only", flag_value="read", help="With --explain-line: only lines that are read."
+)
+@click.option(
+    "--only-unread", "only", flag_value="unread", help="With --explain-line: only the others."
+)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 def replay(  # noqa: PLR0913 - one argument an option
     source: str | None,
@@ -80,6 +85,7 @@ def replay(  # noqa: PLR0913 - one argument an option
     group: str | None,
     signals: bool,
     explain_line: bool,
+    only: str | None,
     paths: tuple[str, ...],
 ) -> None:
     """Read recorded files as if they were live, with the recorded times as the clock.
@@ -92,13 +98,17 @@ def replay(  # noqa: PLR0913 - one argument an option
     config = None if config_file is None else load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
     cluster = cluster or (config.cluster.name if config else "")
+    configured = _only_source(config)
+    timezone = timezone or (configured.timezone if configured else None)
     timezone = timezone or (config.timezone if config else None)
+    group = group or (configured.group if configured else None)
     files = group_by_kind(source, paths)
     faults = list[SourceError]()
     options = make_options(_dialects(dialects, config), cluster, timezone, group, faults)
     if explain_line:
+        summaries = line_parsers(files, options)
         for recording, parser in line_parsers(files, options).items():
-            _explain(recording, parser)
+            explain(recording, parser, summaries[recording], only)
         return
     _print(read(files, options), _tracker(config), output, printed)
     for fault in faults:
@@ -113,6 +123,12 @@ def _dialects(names: tuple[str, ...], config: AgentConfig | None) -> Dialects:
     rules = [rule for source in sources for rule in source.rules]
     configured = sources[0].dialects if len(sources) == 1 else "auto"
     return choose_dialects(names or configured, rules)
+
+
+def _only_source(config: AgentConfig | None) -> LogConfig | None:
+    """Return the log source of a configuration with a single one."""
+    sources = [s for s in config.sources if isinstance(s, LogConfig)] if config else []
+    return sources[0] if len(sources) == 1 else None
 
 
 def _tracker(config: AgentConfig | None) -> Tracker:
@@ -132,29 +148,3 @@ def _print(
             )
     if output == "jsonl" and SampleKind.AGENT in printed and watermark.at is not None:
         click.echo(encode(watermark.record(watermark.at)), nl=False)
-
-
-def _explain(recording: Recording, parser: LineParser) -> None:
-    """Print every line with the rule that read it, or "no rule"."""
-    carry, arrival_at = b"", 0.0
-    for data, arrival_at in recording.blocks():
-        *complete, carry = (carry + data).split(b"\n")
-        for raw in complete:
-            _explain_line(raw, parser, arrival_at)
-    if carry:
-        _explain_line(carry, parser, arrival_at)
-
-
-def _explain_line(raw: bytes, parser: LineParser, arrival_at: float) -> None:
-    read = [line for line in parser.lines(raw + b"\n", arrival_at) if line.event is not None]
-    told = _explanation(read[0]) if read else ["no rule", f"    {raw.decode(errors='replace')}"]
-    click.echo("\n".join(map(printable, told)))
-
-
-def _explanation(line: ParsedLine) -> list[str]:
-    assert line.event is not None  # noqa: S101 - the caller has looked
-    rule, seen = line.event.rule, line.event.captures
-    does = f"{rule.action} {rule.status.label}" if rule.status else str(rule.action)
-    who = seen.get("client_id") or seen.get("thread") or seen.get("member_id")
-    head = f"{rule.dialect}/{rule.name}: {does}, {format_time(line.at)}, {who} ({rule.cites})"
-    return [head, f"    {line.text.rstrip()}"]

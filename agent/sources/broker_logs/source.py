@@ -41,10 +41,11 @@ class BrokerLogSource:
         self.name = config.name
         self._departures: list[tuple[str, float]] = []
         dialects, table = create_broker_dialects(), GroupTable()
+        zone = config.timezone or timezone
         self._log = FileTail(
             config,
             lambda _: LineParser(
-                dialects, CoordinatorInterpreter(cluster, self._record_departure, table), timezone
+                dialects, CoordinatorInterpreter(cluster, self._record_departure, table), zone
             ),
             position=position,
             orphans=orphans,

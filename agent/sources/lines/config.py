@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.errors import ConfigError
+from agent.sources.lines.time_zone import find_zone
 
 
 class ReadFrom(StrEnum):
@@ -20,13 +21,17 @@ class FilesConfig:
     paths: tuple[str, ...]
     """Globs; ``**`` for any depth."""
     read_from: ReadFrom = ReadFrom.BEGINNING
+    timezone: str | None = None
+    """IANA zone of times without one in these files; default: the agent's ``timezone``."""
 
     def __post_init__(self) -> None:
         """Check the values.
 
         Raises:
-            ConfigError: no paths.
+            ConfigError: no paths, or an unknown time zone.
 
         """
         if not self.paths or not all(self.paths):
             raise ConfigError("paths: found none, wanted at least one file or glob")
+        if self.timezone is not None:
+            find_zone(self.timezone)

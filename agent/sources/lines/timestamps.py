@@ -15,11 +15,10 @@ time that a clock jumped over has the offset from before the jump, as clocks do.
 """
 
 import re
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
-from agent.errors import ConfigError
+from agent.sources.lines.time_zone import find_zone
 
 _HEAD_CHARS = 160
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -195,7 +194,7 @@ class TimestampReader:
             ConfigError: no such time zone.
 
         """
-        self._zone = None if timezone is None else _zone(timezone)
+        self._zone = None if timezone is None else find_zone(timezone)
         self._form = _FORMS[0]
         self._start = ""
         self._key = ""
@@ -337,15 +336,3 @@ def _offset(tail: str) -> float | None:
     if seconds > _ZONE_MAX_S:
         raise ValueError
     return sign * seconds
-
-
-def _zone(name: str) -> ZoneInfo | timezone:
-    if name == "UTC":  # also where the machine has no time zone data
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise ConfigError(
-            f"timezone: unknown time zone {name!r}; wanted an IANA name such as 'Europe/Berlin' "
-            "(and time zone data on this machine)"
-        ) from error

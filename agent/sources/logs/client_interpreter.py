@@ -59,6 +59,8 @@ class ClientInterpreter:
     source: SourceKind = SourceKind.LOGS
     clients: dict[str, ClientState] = field(default_factory=dict)
     lanes: dict[str, deque[PendingSignal]] = field(default_factory=dict)
+    refusal: str = ""
+    """Reason why the last event has no effect; empty where it has."""
     latest: ClientState | None = None
     """The client of the last event."""
     strangers: int = 0
@@ -84,7 +86,9 @@ class ClientInterpreter:
         """Take one event at Unix seconds ``at``; return the signals that are ready."""
         out = self._evict() if len(self.clients) > _CLIENT_LIMIT else []
         client = self.latest = self._find_client(event)
+        self.refusal = ""
         if client is None:
+            self.refusal = "no client, or several, can be meant"
             return out
         if event.rule.subscribes:
             self._settings(client)
@@ -94,6 +98,8 @@ class ClientInterpreter:
             or (rule.drops and client.is_repeated_drop(rule, at))
             or (rule.may_be_late and client.is_outdated(event))
         )
+        if outdated:
+            self.refusal = "a late, repeated or misplaced report"
         if event.rule.action is Action.ANNOUNCE:
             client.announce(event, at, is_valid=not outdated)
         held = client.held

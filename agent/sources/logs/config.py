@@ -14,12 +14,14 @@ class LogConfig(FilesConfig):
     dialects: Any = "auto"
     """``auto`` for all, else names."""
     rules: tuple[dict[str, Any], ...] = ()
+    group: str = ""
+    """Group of clients whose log names none, such as librdkafka's at its default level."""
 
     def __post_init__(self) -> None:
         """Check the values.
 
         Raises:
-            ConfigError: no paths, or dialects that are not names.
+            ConfigError: no paths, an unknown time zone, or dialects that are not names.
 
         """
         FilesConfig.__post_init__(self)

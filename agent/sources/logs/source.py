@@ -44,10 +44,11 @@ class LogSource(FileTail):
             interpreter = ClientInterpreter(
                 stream=stream,
                 cluster=cluster,
+                group=config.group,
                 host=host,
                 is_host_configured=host != socket.gethostname(),
             )
-            return create_parser(dialects, interpreter, timezone)
+            return create_parser(dialects, interpreter, config.timezone or timezone)
 
         super().__init__(
             config, parser, position=position, orphans=orphans, clock=clock, pause=pause

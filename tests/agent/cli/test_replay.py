@@ -80,10 +80,40 @@ def test_explain_line_names_the_rule_and_shows_what_none_reads(tmp_path: Path) -
     log = tmp_path / "app.log"
     log.write_text(OURS.replace("our wrapper kicks", "(Re-)joining group") + OURS)
 
-    printed = run("--explain-line", log).stdout
+    summary = f"{log}: 2 lines, 1 read\n    1 by java-consumer-3.0-4.3\n"
+    printed = run("--explain-line", log).stdout.removeprefix(summary)
 
     assert printed.startswith("java-consumer-3.0-4.3/joining: join, 2026-11-21T06:00:00")
     assert f"no rule\n    {OURS}" in printed
+    read = run("--explain-line", "--only-read", log).stdout.removeprefix(summary)
+    unread = run("--explain-line", "--only-unread", log).stdout.removeprefix(summary)
+    assert read + unread == printed
+    assert unread == f"no rule\n    {OURS}"
+
+
+def test_explain_line_shows_why_a_line_has_no_effect(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(
+        "2026-11-21 06:00:00,000 WARNING Heartbeat: local member_id was not recognized; this "
+        "consumer needs to re-join\n"
+    )
+
+    printed = run("--explain-line", log).stdout
+
+    assert "1 without an effect" in printed
+    assert "no effect (no client, or several, can be meant)" in printed
+    assert "raise" not in printed
+
+
+def test_group_of_the_option_is_that_of_clients_that_name_none(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(
+        "%4|1795242824.000|MAXPOLL|c#consumer-1| [thrd:main]: Application maximum poll interval "
+        "(300000ms) exceeded by 88ms (adjust max.poll.interval.ms for long-running message "
+        "processing): leaving group\n"
+    )
+
+    assert '"group":"payments"' in run("--group", "payments", log).stdout
 
 
 def test_a_rule_of_the_configuration_reads_too(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_brokers_line_is_explained() -> None:
 
     lines = _replayed(*arguments).splitlines()
 
-    assert lines[0] == "no rule"
+    assert "no rule" in lines
     read = "kafka-broker-classic-2.8-4.3/expired: raise UnknownMember"
     assert any(line.startswith(read) for line in lines)
 

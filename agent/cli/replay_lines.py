@@ -1,0 +1,79 @@
+"""Option `--explain-line` of `replay`: the rule that reads each line, and its effect."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import click
+
+from agent.sources.lines.line_parser import LineParser, ParsedLine
+from agent.sources.lines.recordings import STDIN, Recording
+from metrics.exporters.points import printable
+from metrics.model.sample import format_time
+
+_NO_RULE = "no rule"
+
+
+def explain(recording: Recording, parser: LineParser, second: LineParser, only: str | None) -> None:
+    """Print a summary, and every line with its rule, or "no rule".
+
+    ``second`` reads the recording for the summary; stdin has none. ``only``: ``read`` or ``unread``
+    lines.
+    """
+    if recording.stream != STDIN:
+        for text in _summarise(recording, second):
+            click.echo(printable(text))
+    for raw, arrival_at in _lines(recording):
+        read = [line for line in parser.lines(raw, arrival_at) if line.event is not None]
+        effects = [_take(line, parser) for line in read]
+        if only is not None and (only == "read") != bool(read):
+            continue
+        text = raw.rstrip(b"\n").decode(errors="replace")
+        rows = _explain_line(read[0], effects[0]) if read else [_NO_RULE, f"    {text}"]
+        click.echo("\n".join(map(printable, rows)))
+
+
+def _lines(recording: Recording) -> Iterator[tuple[bytes, float]]:
+    carry, arrival_at = b"", 0.0
+    for data, arrival_at in recording.blocks():
+        *complete, carry = (carry + data).split(b"\n")
+        for raw in complete:
+            yield raw + b"\n", arrival_at
+    if carry:
+        yield carry + b"\n", arrival_at
+
+
+def _summarise(recording: Recording, parser: LineParser) -> Iterator[str]:
+    """Yield how many lines each dialect reads, and how many have no effect."""
+    count, refused, by_dialect = 0, 0, Counter[str]()
+    for raw, arrival_at in _lines(recording):
+        count += 1
+        for line in parser.lines(raw, arrival_at):
+            if line.event is not None:
+                by_dialect[line.event.rule.dialect] += 1
+                refused += bool(_take(line, parser))
+    yield f"{recording.stream}: {count} lines, {sum(by_dialect.values())} read"
+    for dialect, lines in by_dialect.most_common():
+        yield f"    {lines} by {dialect}"
+    if refused:
+        yield f"    {refused} without an effect"
+
+
+def _take(line: ParsedLine, parser: LineParser) -> str:
+    """Give a line its meaning; return why it has no effect, if it has none."""
+    if line.event is None:
+        return ""
+    interpreter = parser.streams.find(line.origin).interpreter
+    interpreter.take(line.event, line.at)
+    return str(getattr(interpreter, "refusal", ""))
+
+
+def _explain_line(line: ParsedLine, refusal: str) -> list[str]:
+    if line.event is None:
+        return [_NO_RULE]
+    rule, seen = line.event.rule, line.event.captures
+    does = f"{rule.action} {rule.status.label}" if rule.status else str(rule.action)
+    if refusal:
+        does = f"no effect ({refusal})"
+    who = seen.get("client_id") or seen.get("thread") or seen.get("member_id")
+    head = f"{rule.dialect}/{rule.name}: {does}, {format_time(line.at)}, {who} ({rule.cites})"
+    return [head, f"    {line.text.rstrip()}"]
