@@ -2,8 +2,8 @@
 
 Formats: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html and
 https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html. Read here and not by a library:
-captures of several interfaces have a link type each, stdin cannot seek, and a file that ends within
-a packet (the capture was killed) must yield all before it.
+each interface of a capture has its own link type and time resolution, and a file that ends within a
+packet (the capture was killed) must yield all before it (docs/decisions/0041-pcap-reader.md).
 """
 
 import gzip
