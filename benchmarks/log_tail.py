@@ -116,7 +116,7 @@ def write_log(path: Path, size: int, lines: Iterator[str]) -> None:
 
 async def read_ours(path: Path) -> dict[str, float]:
     """Read a file to its end as the agent does; return the cost."""
-    from agent.sources.lines.tail import LogSource  # noqa: PLC0415
+    from agent.sources.logs.source import LogSource  # noqa: PLC0415
     from agent.sources.logs.config import LogConfig  # noqa: PLC0415 - not counted
 
     async def pause(seconds: float) -> None:

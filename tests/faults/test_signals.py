@@ -76,7 +76,7 @@ def test_file_descriptors_run_out_and_come_back(tmp_path: Path) -> None:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (_open_files(pid) + _SPARE_FILES, hard))
         for number in range(_MANY):
             (logs / f"{number}.log").write_bytes(a_round(f"c{number}", 1))
-        until(lambda: agent.told("log_unreadable"), "a log that cannot be opened")
+        until(lambda: agent.told("descriptors_short"), "too few descriptors")
         assert agent.process.poll() is None
 
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))

@@ -97,7 +97,7 @@ class World:
         until(lambda: all(buffered(agent) == 0 for agent in self.agents))
 
     def transitions(self) -> Counter[str]:
-        return Counter(itertools.chain(*(agent.ids() for agent in self.agents)))
+        return Counter(itertools.chain(*(agent.event_ids() for agent in self.agents)))
 
 
 @dataclass(frozen=True, kw_only=True)

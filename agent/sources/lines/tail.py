@@ -300,7 +300,7 @@ class FileTail:
         self._count(Counter(["descriptors"]))
         if not self._is_short:
             keys = {"open": len(self._open), "files": len(self._tails)}
-            _log.warning("descriptors_short: idle logs are closed", extra=keys)
+            _log.warning("descriptors_short", extra=keys)
         self._is_short = True
 
     def _make_room(self) -> bool:

@@ -86,9 +86,15 @@ class Process:
             return ""
 
     def ids(self) -> list[str]:
+        return sorted(row["id"] for row in self._rows() if row["kind"] == "transition")
+
+    def event_ids(self) -> list[str]:
+        """Return the ids of all that belongs into the table of transitions."""
+        return sorted(row["id"] for row in self._rows() if row["kind"] != "sample")
+
+    def _rows(self) -> list[dict[str, Any]]:
         texts = [path.read_text() for path in (self.folder / "spool").glob("*.jsonl")]
-        rows = [json.loads(line) for text in texts for line in text.splitlines()]
-        return sorted(row["id"] for row in rows if row["kind"] == "transition")
+        return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
 @contextmanager
