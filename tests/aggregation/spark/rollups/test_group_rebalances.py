@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.rollups.group_rebalances import group_rebalances, row_of
-from metrics.model.sample import Sample, SampleKind
+from metrics.model.sample import Sample, SampleKind, parse_time
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, fleet, rebalance
@@ -39,12 +39,14 @@ def in_spark(frame: Frame, records: list[Sample]) -> list[dict[str, Any]]:
 
 def in_python(records: list[Sample]) -> list[dict[str, Any]]:
     """Return the rows of each group; without changes, which the tables' columns do not carry."""
-    known = [record for record in records if record.kind is not SampleKind.CHANGE]
-    in_order = sorted(
-        known, key=lambda record: (record.cluster, record.group, record.ts, record.id)
-    )
-    groups = groupby(in_order, key=lambda record: (record.cluster, record.group))
-    return [row_of(episode) for _, rows in groups for episode in explain_rebalances(list(rows))]
+    in_order = sorted(records, key=lambda each: (each.cluster, each.group, each.ts, each.id))
+    rows = []
+    for _, group in groupby(in_order, key=lambda each: (each.cluster, each.group)):
+        events = list(group)
+        now = parse_time(events[-1].ts)  # an open rebalance lasts until its group's last record
+        known = [each for each in events if each.kind is not SampleKind.CHANGE]
+        rows += [row_of(rebalance) for rebalance in explain_rebalances(known, None, now)]
+    return rows
 
 
 def test_invented_days_and_recordings_equal_plain_python(frame: Frame) -> None:
