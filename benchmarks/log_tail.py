@@ -116,8 +116,8 @@ def write_log(path: Path, size: int, lines: Iterator[str]) -> None:
 
 async def read_ours(path: Path) -> dict[str, float]:
     """Read a file to its end as the agent does; return the cost."""
-    from agent.sources.logs.source import LogSource  # noqa: PLC0415
     from agent.sources.logs.config import LogConfig  # noqa: PLC0415 - not counted
+    from agent.sources.logs.source import LogSource  # noqa: PLC0415
 
     async def pause(seconds: float) -> None:
         if seconds:
