@@ -4,11 +4,13 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aggregation.incidents.incidents import Analysis, analyze
-from aggregation.incidents.records import decode_any
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
 from metrics.model.sample import Sample, SampleKind
+
+if TYPE_CHECKING:
+    from aggregation.incidents.incidents import Analysis
 
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 members that rebalances hourly fills it in two weeks."""
@@ -83,8 +85,10 @@ class RecentRecords:
         kept = list(self._records)
         return kept if group is None else [each for each in kept if each.group == group]
 
-    def analyze(self, records: list[Sample], now: float) -> Analysis:
+    def analyze(self, records: list[Sample], now: float) -> "Analysis":
         """Return the rebalances and incidents in `records`; open ones last until ``now``."""
+        from aggregation.incidents.incidents import analyze  # noqa: PLC0415 - not at start-up
+
         return analyze(records, self._watermark_of or (lambda _: now), now)
 
     def episodes(self, records: list[Sample], now: float) -> list[ExplainedRebalance]:
@@ -109,6 +113,8 @@ def read_spool(folder: Path) -> list[Sample]:
 
 
 def _decode_lines(data: bytes) -> list[Sample]:
+    from aggregation.incidents.records import decode_any  # noqa: PLC0415 - for a spool with records
+
     out = []
     for line in data.splitlines():
         try:

@@ -15,8 +15,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.hub.recent_records import RecentRecords
-from aggregation.explain.explanation import explain_unobserved, explanations
-from aggregation.incidents.answers import answer_of
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import SourceStats
@@ -178,6 +176,8 @@ def _status(status: RebalanceStatus | None, peak: RebalanceStatus | None) -> dic
 
 
 def _episodes(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
+    from aggregation.explain.explanation import explanations  # noqa: PLC0415 - not at start-up
+
     history = seen.recent
     found = history.episodes(history.records(query.group), seen.snapshot.at)
     return [
@@ -188,6 +188,8 @@ def _episodes(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
 
 
 def _incidents(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
+    from aggregation.incidents.answers import answer_of  # noqa: PLC0415 - not at start-up
+
     history = seen.recent
     analysis = history.analyze(history.records(query.group), seen.snapshot.at)
     latest = analysis.incidents[: -query.last - 1 : -1]
@@ -195,6 +197,9 @@ def _incidents(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
 
 
 def _explain(seen: _ApiView, query: _Query) -> list[Any]:
+    # not at start-up
+    from aggregation.explain.explanation import explain_unobserved, explanations  # noqa: PLC0415
+
     group, history, shown = query.group_or_error, seen.recent, seen.snapshot
     analysis = history.analyze(history.records(group), shown.at)
     found = explanations(analysis.rebalances, query.last, query.at, analysis.incidents)

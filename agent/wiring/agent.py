@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agent import VERSION
 from agent.errors import RebalanceAgentError
 from agent.files import lock_folder
-from agent.hub.incident_recorder import IncidentRecorder
 from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords, read_spool
 from agent.outputs.spool.spool import JsonlSpool, SpoolMark
@@ -46,6 +45,9 @@ from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
 from metrics.model.snapshot import Snapshot
 from metrics.tracking.tracker import TrackerState
+
+if TYPE_CHECKING:
+    from agent.hub.incident_recorder import IncidentRecorder
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +112,10 @@ class Agent:
             self._recent, recorded, limit, take, self._hub, self._clock, self._outputs.enqueue
         )
 
-    def _incident_watch(self, recorded: Sequence[Sample]) -> IncidentRecorder:
+    def _incident_watch(self, recorded: Sequence[Sample]) -> "IncidentRecorder":
+        # not for a sidecar: it records no incidents
+        from agent.hub.incident_recorder import IncidentRecorder  # noqa: PLC0415
+
         limit, take = self._config.limits.groups, self._pipeline.record
         return IncidentRecorder(self._recent, recorded, limit, take, self._hub, self._clock)
 
