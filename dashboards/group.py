@@ -270,6 +270,6 @@ def _membership(made: Dashboard) -> None:
 def _member_rows(status: str) -> str:
     """Return the members' labels, with their status as the value."""
     info = "client_id, member_id, group_instance_id, protocol, assignor, software"
-    by = "kafka_cluster, client_id, job, instance"
-    members = f"kafka_consumer_member_info{{{OF_CLUSTER}}}"
+    by = "kafka_cluster, group, client_id, job, instance"
+    members = f"kafka_consumer_member_info{{{OF_GROUP}}}"
     return f"max by ({info}) ({members} * on ({by}) group_left () max by ({by}) ({status}))"

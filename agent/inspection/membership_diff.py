@@ -19,14 +19,7 @@ from agent.inspection.model import (
     Listing,
     MemberDescription,
 )
-
-
-class GroupMember(NamedTuple):
-    """A member of a group, as its coordinator names it."""
-
-    member_id: str
-    client_id: str
-    host: str
+from metrics.model.snapshot import InspectedMember
 
 
 class GroupSnapshot(NamedTuple):
@@ -36,7 +29,7 @@ class GroupSnapshot(NamedTuple):
     type: GroupType
     state: GroupState
     epoch: int | None
-    members: frozenset[GroupMember] | None
+    members: frozenset[InspectedMember] | None
     """None: the group is listed, and could not be described so far."""
     assignments: bytes | None
     """Sorted 8-byte hashes of member and partition; None where the broker reports none."""
@@ -49,8 +42,8 @@ class MembershipChange(NamedTuple):
 
     group: str
     group_type: str
-    joined: frozenset[GroupMember]
-    left: frozenset[GroupMember]
+    joined: frozenset[InspectedMember]
+    left: frozenset[InspectedMember]
     moved: int | None = None
     """Partitions with another owner; None: not known yet, while the group rebalances."""
     assignors: tuple[str, str] | None = None
@@ -80,7 +73,9 @@ def snapshot_of(described: Description) -> GroupSnapshot:
         state=described.state,
         epoch=described.epoch,
         members=frozenset(
-            GroupMember(m.member_id, intern(m.client_id), intern(m.host.lstrip("/")))
+            InspectedMember(
+                m.member_id, intern(m.client_id), intern(m.host.lstrip("/")), m.instance_id
+            )
             for m in members
         ),
         assignments=assignments,

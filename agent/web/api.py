@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.hub.recent_records import RecentRecords
+from aggregation.live.group_search import UNSTABLE, GroupSearch, search_groups
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import SourceStats
@@ -24,8 +25,18 @@ from metrics.model.status import RebalanceStatus
 
 PREFIX = "/api/v1"
 MAX_LAST = 1000
+TOTAL_HEADER = "X-Total-Count"
 _LAST = re.compile(r"\d{1,4}", re.ASCII)
 _DEFAULT_LAST = 20
+_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+_TYPES = frozenset({"classic", "consumer", "share", "streams"})
+_STATES = frozenset(
+    {
+        UNSTABLE,
+        *("unknown", "preparingrebalance", "completingrebalance", "stable", "dead", "empty"),
+        *("assigning", "reconciling", "notready"),
+    }
+)
 _ROWS_AT_ONCE = 200
 
 
@@ -71,10 +82,21 @@ class _ApiView:
 
 
 @dataclass(frozen=True, slots=True)
+class _Page:
+    """A part of a list, and the number of all its items."""
+
+    items: list[dict[str, Any]]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Query:
     group: str | None
     last: int
     at: float | None
+    search: GroupSearch
+    offset: int
+    limit: int | None
 
     @property
     def group_or_error(self) -> str:
@@ -89,14 +111,21 @@ def _route(queries: ApiDependencies, answer: _Handler) -> Callable[[Request], An
             query = _parse_query(request)
             seen = _ApiView(*queries.take_snapshot(), queries.recent)
             # an explanation takes a while: its own thread, or the sources would wait
-            text = await asyncio.to_thread(lambda: _encode(answer(seen, query)))
+            body, total = await asyncio.to_thread(lambda: _split(answer(seen, query)))
         except _WrongQueryError as error:
             return _json({"error": str(error)}, 400)
         except LookupError as error:
             return _json({"error": str(error.args[0])}, 404)
-        return _json_text(text)
+        return _json_text(body, headers=total)
 
     return serve
+
+
+def _split(answer: Any) -> tuple[bytes, dict[str, str]]:
+    """Return an answer's JSON text, and the header with the total of a page."""
+    if isinstance(answer, _Page):
+        return _encode(answer.items), {TOTAL_HEADER: str(answer.total)}
+    return _encode(answer), {}
 
 
 def _parse_query(request: Request) -> _Query:
@@ -105,7 +134,35 @@ def _parse_query(request: Request) -> _Query:
     if not _LAST.fullmatch(last) or not 1 <= int(last) <= MAX_LAST:
         raise _WrongQueryError(f"last: found {last[:20]!r}, wanted 1 to {MAX_LAST}")
     at = given.get("at")
-    return _Query(given.get("group"), int(last), None if at is None else _parse_instant(at))
+    limit = given.get("limit")
+    return _Query(
+        group=given.get("group"),
+        last=int(last),
+        at=None if at is None else _parse_instant(at),
+        search=GroupSearch(
+            name=given.get("name", ""),
+            types=_parse_words(given.getlist("type"), "type", _TYPES),
+            states=_parse_words(given.getlist("state"), "state", _STATES),
+            member=given.get("member", ""),
+            host=given.get("host", ""),
+        ),
+        offset=_parse_number(given.get("offset", "0"), "offset"),
+        limit=None if limit is None else _parse_number(limit, "limit"),
+    )
+
+
+def _parse_words(texts: Sequence[str], name: str, known: frozenset[str]) -> frozenset[str]:
+    """Return the words of a parameter that may be repeated, or hold several after commas."""
+    words = frozenset(word.strip().lower() for text in texts for word in text.split(",")) - {""}
+    for word in sorted(words - known):
+        raise _WrongQueryError(f"{name}: found {word[:40]!r}, wanted {', '.join(sorted(known))}")
+    return words
+
+
+def _parse_number(text: str, name: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise _WrongQueryError(f"{name}: found {text[:20]!r}, wanted a number from 0")
+    return int(text)
 
 
 def _parse_instant(text: str) -> float:
@@ -118,9 +175,11 @@ def _parse_instant(text: str) -> float:
     return at
 
 
-def _groups(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
+def _groups(seen: _ApiView, query: _Query) -> _Page:
     views = group_views(live(seen.snapshot))
-    return [_group(view) for view in views if query.group in {None, view.group}]
+    wanted = [view for view in views if query.group in {None, view.group}]
+    page = search_groups(wanted, query.search, offset=query.offset, limit=query.limit)
+    return _Page([_group(view) for view in page.groups], page.total)
 
 
 def _group(view: GroupView) -> dict[str, Any]:
@@ -239,8 +298,10 @@ def _json(body: object, status_code: int = 200) -> Response:
     return _json_text(msgspec.json.encode(body), status_code)
 
 
-def _json_text(text: bytes, status_code: int = 200) -> Response:
-    return Response(text, status_code, media_type="application/json")
+def _json_text(
+    text: bytes, status_code: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    return Response(text, status_code, headers, media_type="application/json")
 
 
 def _encode(body: object) -> bytes:

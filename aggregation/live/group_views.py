@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from metrics.exporters.exposition import GroupRow, Live
-from metrics.model.snapshot import InspectedGroup, MemberRow
+from metrics.model.snapshot import InspectedGroup, InspectedMember, MemberRow
 from metrics.model.status import RebalanceStatus
 
 
@@ -26,10 +26,29 @@ class GroupView:
     state: str | None = None
     """The coordinator's state, such as Stable."""
     generation: int | None = None
+    observed_members: tuple[MemberRow, ...] = ()
+    inspected_members: frozenset[InspectedMember] = frozenset()
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether neither the members nor the coordinator report a rebalance."""
+        return not self.status and self.state not in _UNSTABLE_STATES
+
+
+_UNSTABLE_STATES = {
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+}
 
 
 def group_views(live: Live) -> list[GroupView]:
-    """Return every group that was seen or inspected, the highest status first."""
+    """Return every group that was seen or inspected.
+
+    Groups that are not stable come first, then those with the highest status.
+    """
     consumers, instances = _by_group(live.consumers), _by_group(live.instances)
     found = dict[tuple[str, str], GroupView]()
     for row in live.groups:
@@ -69,6 +88,7 @@ def _from_members(
         highest_member=max(raised, key=lambda member: member.status, default=None),
         members=len(consumers),
         generation=max(generations, default=None),
+        observed_members=(*instances, *consumers),
     )
 
 
@@ -82,9 +102,10 @@ def _add_inspection(inspected: InspectedGroup, seen: GroupView | None) -> GroupV
         members=view.members if inspected.members is None else inspected.members,
         state=inspected.state,
         generation=view.generation if inspected.generation is None else inspected.generation,
+        inspected_members=inspected.who,
     )
 
 
-def _order(view: GroupView) -> tuple[int, str, str]:
+def _order(view: GroupView) -> tuple[bool, int, str, str]:
     status = -1 if view.status is None else view.status
-    return -status, view.cluster, view.group
+    return view.is_stable, -status, view.cluster, view.group

@@ -281,7 +281,16 @@ INCIDENT_ONGOING = Metric(
 MEMBER_INFO = Metric(
     "kafka_consumer_member_info",
     GAUGE,
-    ("client_id", "member_id", "group_instance_id", "protocol", "assignor", "software", CLUSTER),
+    (
+        "group",
+        "client_id",
+        "member_id",
+        "group_instance_id",
+        "protocol",
+        "assignor",
+        "software",
+        CLUSTER,
+    ),
     "1, and who the consumer is.",
 )
 

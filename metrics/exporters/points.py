@@ -149,6 +149,7 @@ def _incident(item: tuple[IncidentKey, int]) -> Labels:
 
 def _member(row: MemberRow) -> Labels:
     return (
+        row.group,
         row.client_id,
         row.member_id or "",
         row.group_instance_id or "",

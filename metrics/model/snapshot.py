@@ -67,6 +67,15 @@ class TopicLag(NamedTuple):
     """Partition and lag, where they are wanted."""
 
 
+class InspectedMember(NamedTuple):
+    """A member of a group, as its coordinator names it."""
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedGroup:
     """A group as its coordinator described it at the last poll."""
@@ -83,6 +92,8 @@ class InspectedGroup:
     changes: int
     """Number of membership changes between polls."""
     lags: tuple[TopicLag, ...] = ()
+    who: frozenset[InspectedMember] = frozenset()
+    """Its members; no metric shows them."""
 
 
 @dataclass(frozen=True, slots=True)

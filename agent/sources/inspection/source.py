@@ -13,7 +13,6 @@ from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, RefusedError
 from agent.inspection.lag import GroupLag, total_lag
 from agent.inspection.membership_diff import (
-    GroupMember,
     GroupSnapshot,
     MembershipChange,
     MembershipTracker,
@@ -24,7 +23,7 @@ from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.inspection.config import GroupsSourceConfig
 from metrics.model.sample import Sample, SampleKind, Scope, digest, format_time
 from metrics.model.signals import SourceKind
-from metrics.model.snapshot import InspectedGroup
+from metrics.model.snapshot import InspectedGroup, InspectedMember
 from metrics.model.status import RebalanceStatus
 
 log = logging.getLogger(__name__)
@@ -106,6 +105,7 @@ class GroupsSource:
                 generation=each.snapshot.epoch,
                 changes=each.changes,
                 lags=self._lags.get(each.snapshot.group, ()) if self._config.lag else (),
+                who=each.snapshot.members or frozenset(),
             )
             for each in self._tracker.groups.values()
         )
@@ -225,7 +225,7 @@ def _reason(change: MembershipChange) -> str:
     return text
 
 
-def _only_member(change: MembershipChange) -> GroupMember | None:
+def _only_member(change: MembershipChange) -> InspectedMember | None:
     """Return the member that joined or left, or None unless there is exactly one."""
     members = change.joined | change.left
     return next(iter(members)) if len(members) == 1 else None

@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 from agent.inspection.membership_diff import (
-    GroupMember,
     MembershipChange,
     MembershipTracker,
     snapshot_of,
@@ -14,6 +13,7 @@ from agent.inspection.model import (
     MemberDescription,
     Node,
 )
+from metrics.model.snapshot import InspectedMember
 
 CLASSIC = Description(
     group="g",
@@ -25,7 +25,7 @@ CLASSIC = Description(
     simple=False,
 )
 CONSUMER = replace(CLASSIC, type=GroupType.CONSUMER, epoch=3)
-NOBODY = frozenset[GroupMember]()
+NOBODY = frozenset[InspectedMember]()
 OWNED: Assignment = {"t": (0,)}
 
 
@@ -35,8 +35,8 @@ def member(member_id: str, owned: Assignment = OWNED) -> MemberDescription:
     )
 
 
-def who(member_id: str) -> GroupMember:
-    return GroupMember(member_id, "c", "h")
+def who(member_id: str) -> InspectedMember:
+    return InspectedMember(member_id, "c", "h")
 
 
 def changes(*seen: Description) -> list[MembershipChange]:

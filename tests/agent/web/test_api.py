@@ -13,7 +13,7 @@ from agent.web import api
 from agent.web.api import ApiDependencies, routes
 from metrics.exporters.exposition import SourceStats
 from metrics.model.sample import SampleKind, encode
-from metrics.model.snapshot import InspectedGroup, Snapshot
+from metrics.model.snapshot import InspectedGroup, InspectedMember, Snapshot
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 from tests.aggregation.live.test_live import INSPECTED
@@ -72,6 +72,54 @@ def test_group_that_only_its_coordinator_tells_of_has_no_status(running: Running
     (group,) = running.get("groups?group=other")
 
     assert (group["status"], group["state"], group["members"]) == (None, "Stable", 2)
+
+
+def test_groups_that_are_not_stable_come_first(running: Running) -> None:
+    running.inspected = tuple(
+        replace(INSPECTED, group=name, state=state)
+        for name, state in (("a", "Stable"), ("b", "Empty"), ("z", "PreparingRebalance"))
+    )
+
+    assert [group["group"] for group in running.get("groups")] == ["g", "z", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("name=PAY", ["payments-1", "payments-2"]),
+        ("name=payments-*", ["payments-1", "payments-2"]),
+        ("name=*-2", ["payments-2"]),
+        ("type=Share", ["payments-2"]),
+        ("type=share&type=streams,consumer", ["payments-2"]),
+        ("state=empty", ["payments-2"]),
+        ("state=unstable", ["g"]),
+        ("state=unstable,Empty", ["g", "payments-2"]),
+        ("member=client-7", ["payments-1"]),
+        ("member=static-7", ["payments-1"]),
+        ("member=b&group=g", ["g"]),
+        ("host=10.0.0.*", ["payments-1"]),
+        ("host=10.0.0.7&member=other", []),
+    ],
+)
+def test_groups_are_searched(running: Running, query: str, found: list[str]) -> None:
+    who = frozenset({InspectedMember("m-7", "client-7", "10.0.0.7", "static-7")})
+    running.inspected = (
+        replace(INSPECTED, group="payments-1", who=who),
+        replace(INSPECTED, group="payments-2", group_type="share", state="Empty"),
+    )
+
+    assert [group["group"] for group in running.get(f"groups?{query}")] == found
+
+
+def test_groups_are_paged(running: Running) -> None:
+    names = [f"p-{number}" for number in range(5)]
+    running.inspected = tuple(replace(INSPECTED, group=name) for name in names)
+
+    pages = [running.ask(f"groups?name=p-&limit=2&offset={offset}") for offset in (0, 2, 4, 6)]
+
+    assert [group["group"] for page in pages for group in page.json()] == names
+    assert [len(page.json()) for page in pages] == [2, 2, 1, 0]
+    assert {page.headers["X-Total-Count"] for page in pages} == {"5"}
 
 
 def test_group_of_which_no_agent_sees_a_member_is_explained_as_such(running: Running) -> None:
@@ -144,6 +192,13 @@ def test_quiet_group_is_explained_too(running: Running) -> None:
         ("episodes?at=noon", 400, "at: found 'noon', wanted Unix seconds"),
         ("explain?group=g&at=nan", 400, "at: found 'nan', wanted Unix seconds"),
         ("explain?group=g&at=-inf", 400, "at: found '-inf', wanted Unix seconds"),
+        ("groups?limit=-1", 400, "limit: found '-1', wanted a number from 0"),
+        ("groups?offset=x", 400, "offset: found 'x', wanted a number from 0"),
+        (
+            "groups?type=simple",
+            400,
+            "type: found 'simple', wanted classic, consumer, share, streams",
+        ),
     ],
 )
 def test_wrong_query_is_told(running: Running, path: str, status_code: int, error: str) -> None:
