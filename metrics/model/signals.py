@@ -144,6 +144,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """SYNC: number of new partitions or tasks of the member; None: not known."""
     assigned: tuple[str, ...] | None = None
     """Partitions that the member reads from now on; None: not reported."""
+    shift_s: float = 0.0
+    """Seconds that the log's own stamp is ahead of ``at``; ids use the stamp as written."""
     joins: bool = False
     """The member has sent its join for the rebalance that runs."""
 

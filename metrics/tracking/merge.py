@@ -149,7 +149,7 @@ class SourceMerger:
     def _move(self, consumer: Consumer, signal: Signal) -> list[Sample]:
         """Move the member's track by a signal."""
         track, out = consumer.track, self._transitions.expire(consumer, signal.at)
-        track.set_reporter(signal.source, signal.member.origin, signal.at)
+        track.set_reporter(signal.source, signal.member.origin, signal.at, signal.shift_s)
         if signal.generation is not None:
             track.generation = signal.generation
         if signal.kind not in NEUTRAL_KINDS:

@@ -111,6 +111,8 @@ class Track(
     rebalances: dict[RebalanceStatus, int] = msgspec.field(default_factory=dict)
     transitions: dict[RebalanceStatus, int] = msgspec.field(default_factory=dict)
     seconds: dict[RebalanceStatus, float] = msgspec.field(default_factory=dict)
+    shift_s: float = 0.0
+    """Seconds that the last reporter's stamps are ahead of its times; ids use the stamps."""
     event_ts: str = ""
     """The clock of ids: `last_at` without periodic samples, which another run need not have."""
     event_names: tuple[str, ...] = ()
@@ -122,9 +124,11 @@ class Track(
         member = self.member
         return GroupKey(member.cluster, self.app, member.group, member.group_type)
 
-    def set_reporter(self, source: SourceKind, stream: str, at: float) -> None:
+    def set_reporter(
+        self, source: SourceKind, stream: str, at: float, shift_s: float = 0.0
+    ) -> None:
         """Set the reporter; a lost status is 0 from now on, and the time between does not count."""
-        self.source, self.origin = source, stream
+        self.source, self.origin, self.shift_s = source, stream, shift_s
         if not self.known:
             self.known, self.since_at = True, self.clock(at)
 
@@ -249,7 +253,7 @@ class Track(
         self, kind: SampleKind, at: float, from_: RebalanceStatus | None, to: RebalanceStatus | None
     ) -> str:
         """Return an id; equal events at one instant get ordinals, deadlines do not repeat."""
-        ts = format_time(at)
+        ts = format_time(at + self.shift_s)
         if kind is SampleKind.SAMPLE:
             return digest(self.scope, *self.key, kind, ts, to)
         if ts > self.event_ts:

@@ -97,7 +97,7 @@ class StreamsInstances:
         track, of_thread = self.track_of(thread), thread.track
         if track is not None:
             track.member = msgspec.structs.replace(of_thread.member, member_id=None)
-            track.set_reporter(of_thread.source, of_thread.origin, at)
+            track.set_reporter(of_thread.source, of_thread.origin, at, of_thread.shift_s)
             track.generation, track.confirmed_at = of_thread.generation, of_thread.confirmed_at
 
     def follow(

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from agent.sources.lines.clock_shift import ClockShifts, Shift
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import LogEntry, Unwrapper
@@ -49,6 +51,8 @@ class ParsedLine(msgspec.Struct, frozen=True, gc=False):
     at: float
     event: LogEvent | None
     origin: str = ""
+    shift_s: float = 0.0
+    """Seconds that its stamp is ahead of ``at``, as another zone's."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,6 +90,7 @@ class LineParser:
         self.interpreter = interpreter
         self.streams = OriginStreams(interpreter, create)
         self.stamper, self.unwrapper = TimestampReader(timezone), Unwrapper(timezone)
+        self.shifts = ClockShifts(timezone)
         self.counts = ParserCounts()
         self.family: str | None = None
         self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
@@ -132,8 +137,22 @@ class LineParser:
         for line in self.lines(data, arrival_at):
             if line.event is not None:
                 stream = self.streams.find(line.origin) if line.origin else self.streams.main
-                out += stream.interpreter.take(line.event, line.at)
+                signals = stream.interpreter.take(line.event, line.at)
+                if line.shift_s:
+                    signals = [replace(each, shift_s=line.shift_s) for each in signals]
+                out += signals
         return out + self.streams.take_pending()
+
+    def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
+        """Compare the stamps of the next bytes with their arrival, before `feed`.
+
+        ``gap_s`` are the seconds since the file was last read to its end; None for a backlog.
+        Returns the shifts that changed.
+        """
+        changes = self.shifts.observe(data, arrival_at, gap_s)
+        for change in changes:
+            self.streams.move_back(change.origin, change.after - change.before)
+        return changes
 
     def lines(self, data: bytes, arrival_at: float) -> Iterator[ParsedLine]:
         """Yield each line with an anchor, with its event."""
@@ -178,6 +197,7 @@ class LineParser:
             "skipping": self._skipping,
             "reads_next": self._reads_next,
             "pieces": self.unwrapper.state(),
+            "shifts": self.shifts.state(),
             **self.streams.state(),
         }
 
@@ -187,6 +207,7 @@ class LineParser:
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
         self._reads_next = state.get("reads_next", 0)
         self.unwrapper.restore(state.get("pieces", {}))
+        self.shifts.restore(state.get("shifts", []))
         self._unshown -= self.enabled
         self._choose()
         self.streams.restore(state)
@@ -294,12 +315,14 @@ class LineParser:
             stream = self.streams.find(origin, entry.host)
             self._news = self._news or len(self.streams.names) != known
         stamp = self.stamper.find(text, arrival_at)
+        shift_s = self.shifts.find(entry.origin, is_own=stamp is not None) if self.shifts else 0.0
         if stamp is None:
             stamp = entry.at
         if stamp is None:
             stamp = self.stamper.find(self._line_before(), arrival_at)
+        stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)
-        return ParsedLine(text=text, at=at, event=event, origin=origin)
+        return ParsedLine(text=text, at=at, event=event, origin=origin, shift_s=shift_s)
 
     def _may_be_structured(self, entry: LogEntry) -> bool:
         if entry.fields is not None:

@@ -105,6 +105,19 @@ class OriginStreams:
         self._origins[name] = stream
         return stream
 
+    def move_back(self, origin: str, ahead_s: float) -> None:
+        """Move an origin's clock back by what its stamps were ahead; forward it runs by itself."""
+        if ahead_s <= 0:
+            return
+        streams = [
+            stream
+            for name, stream in self._origins.items()
+            if name == origin or name.startswith(f"{origin}[")
+        ]
+        for stream in streams if origin else [self.main]:
+            stream.last_at = None if stream.last_at is None else stream.last_at - ahead_s
+            stream.dated_at = None if stream.dated_at is None else stream.dated_at - ahead_s
+
     def take_pending(self) -> list[Signal]:
         """Return the last signals of evicted streams."""
         pending, self._pending = self._pending, []

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from agent.sources.lines.clock_shift import Shift
 from agent.sources.lines.dialect import LogEvent
 from metrics.model.signals import Signal
 
@@ -58,6 +59,9 @@ class StreamParser(Protocol):
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
+
+    def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
+        """Compare the stamps of the next bytes with their arrival; return changed shifts."""
 
     def flush(self) -> list[Signal]:
         """Return all pending signals, at the end of the stream."""

@@ -64,6 +64,8 @@ class _Tail:
     fault: str | None = None
     gone_at: float | None = None
     failed_at: float | None = None
+    idle_at: float | None = None
+    """Time of the last read that reached the end of the file."""
 
     def is_due(self, now: float) -> bool:
         """Return whether it may be read: after a fault not at once, even if the clock steps."""
@@ -209,6 +211,7 @@ class FileTail:
                 at_end = first and self._config.read_from is ReadFrom.END
                 follower = Follower(path, place, at_end=at_end)
                 tail = _Tail(stream, follower, self._parser(stream))
+                tail.idle_at = self._scanned_at  # it is younger than the last scan, or was moved
                 yield  # a parser takes a millisecond
             self._tails[stream] = tail
             tail.follower.path = path
@@ -279,7 +282,9 @@ class FileTail:
         tail.fault = tail.gone_at = tail.failed_at = None
         tail.is_behind = tail.follower.is_behind
         if chunk is not None:
+            self._observe_clock(tail, chunk, now)
             self._feed(tail, chunk, emit)
+        tail.idle_at = None if tail.is_behind else now
 
     def _note_open(self, tail: _Tail, *, is_read: bool) -> None:
         """Update the open files; one in the reserve shows that there are too many."""
@@ -313,6 +318,18 @@ class FileTail:
                 if len(self._open) < self._open_max:
                     return True
         return False
+
+    def _observe_clock(self, tail: _Tail, chunk: Chunk, now: float) -> None:
+        """Compare new lines with the wall clock: they may come from another zone."""
+        if tail.is_behind:
+            return
+        gap_s = None if tail.idle_at is None else now - tail.idle_at
+        for shift in tail.parser.observe_clock(chunk.data, chunk.arrival_at, gap_s):
+            hours = {"ahead_hours": shift.after / 3600, "before_hours": shift.before / 3600}
+            extra = {"path": tail.stream, "stream": shift.origin, **hours}
+            hint = "times are corrected; the setting timezone of the source names their zone"
+            _log.warning("log_in_another_zone", extra={**extra, "hint": hint})
+            self._count(Counter(["zone"]))
 
     def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
         parser, counts = tail.parser, tail.parser.counts
