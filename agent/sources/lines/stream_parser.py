@@ -1,7 +1,7 @@
 """Protocols of a log stream: bytes to signals, and events to signals."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from agent.sources.lines.clock_shift import Shift
 from agent.sources.lines.dialect import LogEvent
@@ -60,9 +60,6 @@ class StreamParser(Protocol):
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
 
-    def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
-        """Compare the stamps of the next bytes with their arrival; return changed shifts."""
-
     def flush(self) -> list[Signal]:
         """Return all pending signals, at the end of the stream."""
 
@@ -77,3 +74,11 @@ class StreamParser(Protocol):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a `state`."""
+
+
+@runtime_checkable
+class SupportsClock(Protocol):
+    """Parser of lines with an application's stamps, which may be another zone's."""
+
+    def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
+        """Compare the stamps of the next bytes with their arrival; return changed shifts."""

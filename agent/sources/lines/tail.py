@@ -29,7 +29,7 @@ from agent.sources.lines.log_file import Chunk, NotAFileError, OpenLog, Place
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import UTF_16, rotation, stream_of
 from agent.sources.lines.rotation import Follower
-from agent.sources.lines.stream_parser import StreamParser
+from agent.sources.lines.stream_parser import StreamParser, SupportsClock
 from metrics.model.signals import Signal
 
 POLL_S = 0.25
@@ -321,10 +321,11 @@ class FileTail:
 
     def _observe_clock(self, tail: _Tail, chunk: Chunk, now: float) -> None:
         """Compare new lines with the wall clock: they may come from another zone."""
-        if tail.is_behind:
+        parser = tail.parser
+        if tail.is_behind or not isinstance(parser, SupportsClock):
             return
         gap_s = None if tail.idle_at is None else now - tail.idle_at
-        for shift in tail.parser.observe_clock(chunk.data, chunk.arrival_at, gap_s):
+        for shift in parser.observe_clock(chunk.data, chunk.arrival_at, gap_s):
             hours = {"ahead_hours": shift.after / 3600, "before_hours": shift.before / 3600}
             extra = {"path": tail.stream, "stream": shift.origin, **hours}
             hint = "times are corrected; the setting timezone of the source names their zone"
