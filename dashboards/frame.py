@@ -5,7 +5,7 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.panels import DATASOURCE
-from metrics.model.palette import COLOURS
+from metrics.model.palette import ON_DARK
 from metrics.model.status import RebalanceStatus
 
 TAG = "kafka-rebalance"
@@ -88,7 +88,7 @@ class Episodes(Builder[model.AnnotationQuery]):
         self._made = _Titled(
             name=name,
             datasource=DATASOURCE,
-            icon_color=COLOURS[RebalanceStatus.ENDPOINT_UPDATE],
+            icon_color=ON_DARK[RebalanceStatus.ENDPOINT_UPDATE],
             expr=expr,
         )
         self._made.title = title

@@ -22,7 +22,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import heatmap as heatmap_model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from metrics.model.palette import COLOURS, UNKNOWN_COLOUR
+from metrics.model.palette import ON_DARK, UNKNOWN
 from metrics.model.status import RebalanceStatus
 
 DATASOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -64,12 +64,12 @@ class About:
     """By the name of a series."""
 
 
-CAUSES = {code.label: COLOURS[code] for code in RebalanceStatus} | {"Unknown": UNKNOWN_COLOUR}
+CAUSES = {code.label: ON_DARK[code] for code in RebalanceStatus} | {"Unknown": UNKNOWN.dark}
 STATUSES: list[model.ValueMapping] = [
     model.ValueMap(
         {
             str(int(code)): model.ValueMappingResult(
-                text=f"{int(code)} {code.label}", color=COLOURS[code], index=int(code)
+                text=f"{int(code)} {code.label}", color=ON_DARK[code], index=int(code)
             )
             for code in RebalanceStatus
         }
@@ -79,16 +79,16 @@ UP: list[model.ValueMapping] = [
     model.ValueMap(
         {
             "0": model.ValueMappingResult(
-                text="down", color=COLOURS[max(RebalanceStatus)], index=0
+                text="down", color=ON_DARK[max(RebalanceStatus)], index=0
             ),
-            "1": model.ValueMappingResult(text="up", color=COLOURS[RebalanceStatus.NONE], index=1),
+            "1": model.ValueMappingResult(text="up", color=ON_DARK[RebalanceStatus.NONE], index=1),
         }
     )
 ]
 _BY_VALUE = build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS)
 """What state timelines do not do by themselves: a value has the colour of its mapping."""
 _GREEN = build.ThresholdsConfig().steps(
-    [model.Threshold(value=None, color=COLOURS[RebalanceStatus.NONE])]
+    [model.Threshold(value=None, color=ON_DARK[RebalanceStatus.NONE])]
 )
 """Grafana paints values that have no colour of their own by thresholds, red above 80 by default."""
 

@@ -22,7 +22,7 @@ from aggregation.explain.explanation import (
     span,
 )
 from aggregation.explain.explanation import records as counted
-from metrics.model.palette import COLOURS
+from metrics.model.palette import ON_LIGHT
 from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import BY_LABEL, RebalanceStatus
@@ -154,7 +154,7 @@ def _bar(bar: Bar, y: int, w: Window) -> str:
     words = visible(f"{told}: {bar.reason}" if bar.reason else told)
     return (
         f'<rect x="{left:.1f}" y="{y + 3}" width="{max(2.0, right - left):.1f}"'
-        f' height="{_LANE_PX - 6}" fill="{COLOURS[bar.status]}">'
+        f' height="{_LANE_PX - 6}" fill="{ON_LIGHT[bar.status]}">'
         f"<title>{escape(words)}</title></rect>"
     )
 
@@ -185,7 +185,7 @@ def _windows(w: Window) -> str:
 
 def _legend() -> str:
     items = "".join(
-        f'<li><span style="background:{COLOURS[code]}"></span>{code.value} {code.label}</li>'
+        f'<li><span style="background:{ON_LIGHT[code]}"></span>{code.value} {code.label}</li>'
         for code in RebalanceStatus
         if code
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 from metrics.exporters.points import printable
-from metrics.model.palette import COLOURS
+from metrics.model.palette import ON_LIGHT
 from metrics.model.status import RebalanceStatus
 
 REFRESH_S = 5
@@ -45,7 +45,7 @@ def page(title: str, style: str, body: str) -> str:
 def status_cell(status: RebalanceStatus) -> str:
     """Return a status by number, name and colour."""
     busy = ' class="busy"' if status else ""
-    dot = f'<span class="dot" style="background:{COLOURS[status]}"></span>'
+    dot = f'<span class="dot" style="background:{ON_LIGHT[status]}"></span>'
     return f'<td{busy} title="{escape(status.help)}">{dot}{status.value} {status.label}</td>'
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from dashboards.__main__ import FOLDER, documents
 from dashboards.frame import AGENT, GROUP, OVERVIEW, STREAMS
-from metrics.model.palette import COLOURS
+from metrics.model.palette import ON_DARK
 from metrics.model.status import RebalanceStatus
 from tests.dashboards.written import DASHBOARDS, PANELS
 
-NAMES = {code.label: COLOURS[code] for code in RebalanceStatus}
+NAMES = {code.label: ON_DARK[code] for code in RebalanceStatus}
 EVERY_PANEL = pytest.mark.parametrize("panel", PANELS.values(), ids=PANELS)
 
 
@@ -54,7 +54,7 @@ def test_a_status_has_its_name_and_its_one_colour(panel: dict[str, Any]) -> None
         if each["id"] == "color"
     }
     if panel["title"] != "Sources":
-        wanted = [(int(code), f"{int(code)} {code.label}", COLOURS[code]) for code in COLOURS]
+        wanted = [(int(code), f"{int(code)} {code.label}", ON_DARK[code]) for code in ON_DARK]
         assert sorted(mapped) in ([], wanted)
     assert by_name == {name: NAMES.get(name, by_name[name]) for name in by_name}
 

@@ -8,7 +8,7 @@ import pytest
 
 from docs.dashboard_pictures.picture import picture
 from docs.dashboard_pictures.place import Series, Span
-from metrics.model.palette import COLOURS
+from metrics.model.palette import ON_DARK
 from metrics.model.status import RebalanceStatus
 from tests.dashboards.written import DASHBOARDS, PANELS
 
@@ -47,21 +47,21 @@ def test_a_number_has_its_unit() -> None:
 def test_a_status_has_its_name_and_colour() -> None:
     texts, made = drawn(named("Highest of two minutes"), series((1060.0, 3.0)))
     assert "3 UnknownMember" in texts
-    assert COLOURS[RebalanceStatus.UNKNOWN_MEMBER] in made
+    assert ON_DARK[RebalanceStatus.UNKNOWN_MEMBER] in made
 
 
 def test_a_lane_shows_each_of_its_statuses() -> None:
     lane = series((1000.0, 0.0), (1010.0, 0.0), (1020.0, 1.0), (1050.0, 0.0), name="a on b")
     texts, made = drawn(named("Status of the members"), lane)
     assert "a on b" in texts
-    assert all(COLOURS[RebalanceStatus(code)] in made for code in (0, 1))
+    assert all(ON_DARK[RebalanceStatus(code)] in made for code in (0, 1))
 
 
 @pytest.mark.parametrize("title", ["Stragglers", "Entries into each status"])
 def test_lines_and_bars_say_whose_they_are(title: str) -> None:
     texts, made = drawn(named(title), series((1000.0, 1.0), (1050.0, 2.0), name="NewMember"))
     assert "NewMember" in texts
-    assert (COLOURS[RebalanceStatus.NEW_MEMBER] in made) == (title != "Stragglers")
+    assert (ON_DARK[RebalanceStatus.NEW_MEMBER] in made) == (title != "Stragglers")
 
 
 def test_a_ranking_begins_with_the_largest() -> None:
@@ -80,7 +80,7 @@ def test_a_table_has_the_columns_of_the_panel() -> None:
     row = series((1060.0, 2.0), app="shop", kafka_cluster="prod")
     texts, made = drawn(named("By application"), row)
     assert {"Application", "shop", "2 NewMember"} <= set(texts.splitlines())
-    assert COLOURS[RebalanceStatus.NEW_MEMBER] in made
+    assert ON_DARK[RebalanceStatus.NEW_MEMBER] in made
 
 
 def test_every_kind_of_panel_is_tested() -> None:

@@ -4,7 +4,7 @@ from aggregation.rebalances.departures import DepartureKind
 from aggregation.spark.report.plot import GAP, TOP, bars, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
-from metrics.model.palette import COLOURS
+from metrics.model.palette import ON_LIGHT
 from metrics.model.status import RebalanceStatus as Status
 
 QUERY = """
@@ -22,12 +22,12 @@ ORDER BY sum(times) DESC, $keys
 """
 
 KINDS = {
-    "rollout": (DepartureKind.ROLLOUT, COLOURS[Status.NONE]),
-    "scale_down": (DepartureKind.SCALE_DOWN, COLOURS[Status.NEW_MEMBER]),
-    "left": (DepartureKind.LEFT, COLOURS[Status.USER_REQUESTED]),
-    "dropped": (DepartureKind.DROPPED, COLOURS[Status.DROPPED_GROUP]),
-    "expired": (DepartureKind.EXPIRED, COLOURS[Status.REVOCATION_NEEDED]),
-    "removed": (DepartureKind.REMOVED, COLOURS[Status.ENDPOINT_UPDATE]),
+    "rollout": (DepartureKind.ROLLOUT, ON_LIGHT[Status.NONE]),
+    "scale_down": (DepartureKind.SCALE_DOWN, ON_LIGHT[Status.NEW_MEMBER]),
+    "left": (DepartureKind.LEFT, ON_LIGHT[Status.USER_REQUESTED]),
+    "dropped": (DepartureKind.DROPPED, ON_LIGHT[Status.DROPPED_GROUP]),
+    "expired": (DepartureKind.EXPIRED, ON_LIGHT[Status.REVOCATION_NEEDED]),
+    "removed": (DepartureKind.REMOVED, ON_LIGHT[Status.ENDPOINT_UPDATE]),
 }
 
 

@@ -5,8 +5,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from aggregation.spark.report.plot import canvas
 from aggregation.spark.report.section import Chart, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
-from metrics.model.palette import COLOURS
-from metrics.model.status import RebalanceStatus
+from metrics.model.palette import AMOUNTS
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _HOURS = 24
@@ -29,8 +28,7 @@ def chart(rows: Rows) -> Chart | None:
     for row in rows:
         counts[row["weekday"]][row["hour"]] = row["rebalances"]
     most = max(rows, key=lambda row: row["rebalances"])
-    ramp = [COLOURS[RebalanceStatus(code)] for code in (1, 5, 9, 13)]
-    shades = LinearSegmentedColormap.from_list("hours", ramp)
+    shades = LinearSegmentedColormap.from_list("hours", AMOUNTS)
     figure, axes = canvas(2.7)
     for day, hours in enumerate(counts):
         for hour, count in enumerate(hours):

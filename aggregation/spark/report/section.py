@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
 from aggregation.spark.rollups.preaggregations import PreAggregation
-from metrics.model.palette import COLOURS, UNKNOWN_COLOUR
+from metrics.model.palette import ON_LIGHT, UNKNOWN
 from metrics.model.status import RebalanceStatus
 
 _PART_CHARS = (LABEL_MAX_CHARS - 3) // 2
@@ -59,9 +59,9 @@ def no_chart(rows: Rows) -> Chart | None:
 def cause_key(code: int | None) -> Key:
     """Return colour and name of a cause; None is an unknown cause."""
     if code is None:
-        return Key(UNKNOWN_COLOUR, "cause not seen")
+        return Key(UNKNOWN.light, "cause not seen")
     status = RebalanceStatus(code)
-    return Key(COLOURS[status], f"{code} {status.label}")
+    return Key(ON_LIGHT[status], f"{code} {status.label}")
 
 
 def member(row: Row) -> str:

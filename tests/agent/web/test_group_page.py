@@ -8,7 +8,7 @@ import pytest
 
 from agent.hub.recent_records import RecentRecords
 from agent.web.group_page import MAX_LANES, Window, group_page, lanes, timeline
-from metrics.model.palette import COLOURS
+from metrics.model.palette import ON_LIGHT
 from metrics.model.sample import Sample
 from metrics.model.signals import Member
 from metrics.model.snapshot import Snapshot
@@ -66,7 +66,7 @@ class TestPage:
 
         assert "g rebalanced 3 times in " in text
         assert "<title>7 MetadataChanged, 10.0 s</title>" in text
-        assert COLOURS[Status.METADATA_CHANGED] in text
+        assert ON_LIGHT[Status.METADATA_CHANGED] in text
         assert "<h2>What to do</h2>" in text
 
     def test_latest_rebalance_is_first_and_says_that_it_goes_on(self) -> None:

@@ -1,11 +1,13 @@
-"""The colours keep their order and stay apart, for every kind of eye."""
+"""The colours stay apart for every kind of eye, and stand out from their background."""
 
-from itertools import pairwise
+import math
+from itertools import combinations
 
 import pytest
 
-from metrics.model.palette import COLOURS
+from metrics.model.palette import BACKGROUNDS, ON_DARK, ON_LIGHT, UNKNOWN, css_variables
 from metrics.model.status import RebalanceStatus
+from tests.metrics.model.colour_difference import delta_e_2000, lab, linear, luminance
 
 Rgb = tuple[float, float, float]
 
@@ -28,59 +30,63 @@ EYES: dict[str, tuple[Rgb, Rgb, Rgb]] = {
         (0.004733, 0.691367, 0.303900),
     ),
 }
-JUST_SEEN = 0.02
-"""About the least difference in OKLab that an eye notices."""
+APART = 12.0
+CONTRAST = 3.0
+"""WCAG 2.2, 1.4.11: graphics beside their background."""
+THEMES = {
+    "light": ([*ON_LIGHT.values(), UNKNOWN.light], ("#ffffff", BACKGROUNDS.light)),
+    "dark": ([*ON_DARK.values(), UNKNOWN.dark], (BACKGROUNDS.dark, "#181b1f")),
+}
+"""Colours by code with the unknown cause last, and their backgrounds; #181b1f is Grafana's."""
 
 
-def linear(colour: str) -> Rgb:
-    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return (_linear(red), _linear(green), _linear(blue))
+def seen(colour: str, eye: str) -> Rgb:
+    rgb = linear(colour)
+    a, b, c = (sum(m * v for m, v in zip(row, rgb, strict=True)) for row in EYES[eye])
+    return lab((a, b, c))
 
 
-def _linear(value: float) -> float:
-    return value / 12.92 if value <= 0.04045 else float(((value + 0.055) / 1.055) ** 2.4)
-
-
-def times(matrix: tuple[Rgb, Rgb, Rgb], vector: Rgb) -> Rgb:
-    a, b, c = (sum(m * v for m, v in zip(row, vector, strict=True)) for row in matrix)
-    return (a, b, c)
-
-
-def oklab(rgb: Rgb) -> Rgb:
-    cones = times(
-        (
-            (0.4122214708, 0.5363325363, 0.0514459929),
-            (0.2119034982, 0.6806995451, 0.1073969566),
-            (0.0883024619, 0.2817188376, 0.6299787005),
-        ),
-        rgb,
+def test_the_difference_is_that_of_the_standard() -> None:
+    # Sharma, Wu and Dalal 2005, table 1: pairs 1, 7, 17 and 31
+    pairs = (
+        ((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425),
+        ((50.0, 0.0, 0.0), (50.0, -1.0, 2.0), 2.3669),
+        ((50.0, 2.5, 0.0), (73.0, 25.0, -18.0), 27.1492),
+        ((90.9257, -0.5406, -0.9208), (88.6381, -0.8985, -0.7239), 1.5381),
     )
-    red, green, blue = (max(cone, 0.0) ** (1 / 3) for cone in cones)
-    return times(
-        (
-            (0.2104542553, 0.7936177850, -0.0040720468),
-            (1.9779984951, -2.4285922050, 0.4505937099),
-            (0.0259040371, 0.7827717662, -0.8086757660),
-        ),
-        (red, green, blue),
-    )
-
-
-def seen(eye: str) -> list[Rgb]:
-    return [oklab(times(EYES[eye], linear(COLOURS[code]))) for code in RebalanceStatus]
+    for one, other, wanted in pairs:
+        assert math.isclose(delta_e_2000(one, other), wanted, abs_tol=1e-4)
 
 
 @pytest.mark.parametrize("eye", EYES)
-def test_no_two_codes_look_the_same(eye: str) -> None:
-    colours = seen(eye)
-    apart = [
-        sum((x - y) ** 2 for x, y in zip(one, other, strict=True)) ** 0.5
-        for n, one in enumerate(colours)
-        for other in colours[:n]
-    ]
-    assert min(apart) > JUST_SEEN
+@pytest.mark.parametrize("theme", THEMES)
+def test_no_two_statuses_look_the_same(theme: str, eye: str) -> None:
+    colours, _ = THEMES[theme]
+    close = {
+        (one, other): delta_e_2000(seen(colours[one], eye), seen(colours[other], eye))
+        for one, other in combinations(range(len(colours)), 2)
+    }
+    assert {pair: apart for pair, apart in close.items() if apart < APART} == {}
 
 
-def test_graver_is_darker() -> None:
-    lightness = [colour[0] for colour in seen("usual")][1:]
-    assert all(lighter > darker for lighter, darker in pairwise(lightness))
+@pytest.mark.parametrize("theme", THEMES)
+def test_each_stands_out_from_its_background(theme: str) -> None:
+    colours, backgrounds = THEMES[theme]
+    for background in backgrounds:
+        for colour in colours:
+            lighter, darker = sorted((luminance(colour), luminance(background)), reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) >= CONTRAST, (colour, background)
+
+
+@pytest.mark.parametrize("colours", [ON_LIGHT, ON_DARK], ids=["light", "dark"])
+def test_no_rebalance_is_a_quiet_grey(colours: dict[RebalanceStatus, str]) -> None:
+    _, a, b = lab(linear(colours[RebalanceStatus.NONE]))
+    assert math.hypot(a, b) < 8
+
+
+def test_pages_have_both_shades_of_each_status() -> None:
+    text = css_variables()
+    light, _, dark = text.partition("@media (prefers-color-scheme: dark)")
+    for code in RebalanceStatus:
+        assert f"--status-{code.value}: {ON_LIGHT[code]};" in light
+        assert f"--status-{code.value}: {ON_DARK[code]};" in dark
