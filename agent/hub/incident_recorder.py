@@ -9,17 +9,13 @@ than a twentieth of one core however many records there are.
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from agent.hub.rebalance_recorder import Agents
-from agent.hub.recent_records import RecentRecords
+from agent.hub.recorder_io import RecorderIO
 from aggregation.incidents.counter import IncidentCounts
 from aggregation.incidents.incidents import analyze
-from aggregation.incidents.model import Incident
 from aggregation.incidents.records import make_record
 from aggregation.rebalances.counter import SETTLE_S
-from metrics.model.sample import Sample
 from metrics.model.snapshot import IncidentKey
 
 _CHECK_S = 1.0
@@ -30,26 +26,13 @@ _PAUSE_SHARE = 19.0
 class IncidentRecorder:
     """Counts and records the incidents in the recent records."""
 
-    def __init__(  # noqa: PLR0913 - what it reads, and what it writes to
-        self,
-        history: RecentRecords,
-        spooled: Iterable[Sample],
-        limit: int,
-        take: Callable[[Sequence[Sample]], None],
-        agents: Agents,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``take`` gets final incidents as records; ``limit`` groups are kept.
-
-        What ``spooled`` holds as an incident is not counted again.
-        """
-        self._history, self._take, self._agents = history, take, agents
-        self._clock, self._monotonic = clock, monotonic
+    def __init__(self, io: RecorderIO, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """What is spooled as an incident is not counted again."""
+        self._io, self._monotonic = io, monotonic
         self._read = 0
         self._changed_at: dict[str, tuple[float, float]] = {}
-        self._counts = IncidentCounts(limit)
-        self._counts.skip(spooled)
+        self._counts = IncidentCounts(io.limit)
+        self._counts.skip(io.spooled)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -60,20 +43,20 @@ class IncidentRecorder:
 
     async def check(self) -> None:
         """Analyse the groups that changed or are due; count and record what is final by now."""
-        now = self._clock()
-        changed = self._history.groups_since(self._read)
-        self._read = self._history.added
+        io, now = self._io, self._io.clock()
+        changed = io.history.groups_since(self._read)
+        self._read = io.history.added
         names = changed | self._counts.due(now)
         unsettled = self._find_unsettled(changed, now)
         if not names:
             return
-        records = [record for record in self._history.records() if record.group in names]
-        watermark = self._agents.watermark
-        incidents = (await asyncio.to_thread(analyze, records, watermark, now)).incidents
-        awaited = unsettled | self._awaited(incidents, records)
+        records = [record for record in io.history.records() if record.group in names]
+        analysis = await asyncio.to_thread(analyze, records, io.agents.watermark, now)
+        ends = [(i.ref.group, i.ended_at) for i in analysis.incidents if i.is_final and i.ended_at]
+        awaited = unsettled | io.find_awaited(ends, records)
         latest = {record.group: record for record in records}
-        new = self._counts.update(names, incidents, now, awaited)
-        self._take([make_record(each, latest[each.ref.group]) for each in new])
+        new = self._counts.update(names, analysis.incidents, now, awaited)
+        io.take([make_record(each, latest[each.ref.group]) for each in new])
 
     def _find_unsettled(self, changed: Iterable[str], now: float) -> set[str]:
         """Return the groups of which more records are likely: a source may read old ones.
@@ -89,21 +72,6 @@ class IncidentRecorder:
             if now - last < SETTLE_S and now - first < 2 * SETTLE_S
         }
         return set(self._changed_at)
-
-    def _awaited(self, incidents: Iterable[Incident], records: Iterable[Sample]) -> set[str]:
-        """Return the groups of which an agent's records may still belong to a final incident."""
-        agents = defaultdict[str, set[str]](set)
-        for record in records:
-            agents[record.group].add(record.agent)
-        return {
-            incident.ref.group
-            for incident in incidents
-            if incident.is_final and incident.ended_at is not None
-            if any(
-                self._agents.is_pending(agent, incident.ended_at)
-                for agent in agents[incident.ref.group]
-            )
-        }
 
     def totals(self) -> dict[IncidentKey, int]:
         """Return the numbers of final incidents."""

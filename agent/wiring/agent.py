@@ -21,6 +21,7 @@ from agent.errors import RebalanceAgentError
 from agent.files import lock_folder
 from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords, read_spool
+from agent.hub.recorder_io import RecorderIO
 from agent.outputs.spool.spool import JsonlSpool, SpoolMark
 from agent.runtime.checkpoint import Checkpoint, forget_origins, keep_copy
 from agent.runtime.checkpoint import load as load_checkpoint
@@ -107,17 +108,23 @@ class Agent:
         self._stopping = asyncio.Event()
 
     def _group_watch(self, recorded: Sequence[Sample]) -> RebalanceRecorder:
-        limit, take = self._config.limits.groups, self._pipeline.record
-        return RebalanceRecorder(
-            self._recent, recorded, limit, take, self._hub, self._clock, self._outputs.enqueue
-        )
+        return RebalanceRecorder(self._recorder_io(recorded), self._outputs.enqueue)
 
     def _incident_watch(self, recorded: Sequence[Sample]) -> "IncidentRecorder":
         # not for a sidecar: it records no incidents
         from agent.hub.incident_recorder import IncidentRecorder  # noqa: PLC0415
 
-        limit, take = self._config.limits.groups, self._pipeline.record
-        return IncidentRecorder(self._recent, recorded, limit, take, self._hub, self._clock)
+        return IncidentRecorder(self._recorder_io(recorded))
+
+    def _recorder_io(self, recorded: Sequence[Sample]) -> RecorderIO:
+        return RecorderIO(
+            history=self._recent,
+            spooled=recorded,
+            limit=self._config.limits.groups,
+            take=self._pipeline.record,
+            agents=self._hub,
+            clock=self._clock,
+        )
 
     async def run(self) -> None:
         """Run until `stop`; then drain: sources end, samples are durable, the spool is published.

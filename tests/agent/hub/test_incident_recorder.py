@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from agent.hub.incident_recorder import IncidentRecorder
 from agent.hub.recent_records import RecentRecords
+from agent.hub.recorder_io import RecorderIO
 from aggregation.incidents.counter import REFRESH_S, IncidentCounts
 from aggregation.incidents.detection import RESTART_S
 from aggregation.incidents.incidents import analyze
@@ -35,9 +37,15 @@ class Watch:
         self.now, self.awaited_until = 0.0, float("inf")
         self.history = RecentRecords(spooled or [])
         self.taken: list[Sample] = []
-        self.recorder = IncidentRecorder(
-            self.history, spooled or [], 10, self.taken.extend, self, lambda: self.now
+        io = RecorderIO(
+            history=self.history,
+            spooled=spooled or [],
+            limit=10,
+            take=self.taken.extend,
+            agents=self,
+            clock=lambda: self.now,
         )
+        self.recorder = IncidentRecorder(io)
 
     def watermark(self, _: str) -> float:
         return self.now
@@ -151,7 +159,8 @@ def test_incident_without_the_records_of_its_begin_is_not_counted_again() -> Non
     watch.check(2_101.0)
     watch.check(3_000.0)
     rest = [each for each in watch.history.records() if each.ts > "1970-01-01T00:34"]
-    watch.history = watch.recorder._history = RecentRecords(rest)
+    watch.history = RecentRecords(rest)
+    watch.recorder._io = replace(watch.recorder._io, history=watch.history)
     watch.recorder._read = 0
 
     watch.check(4_000.0)

@@ -6,6 +6,7 @@ import pytest
 from agent.hub.push_receiver import PENDING_TIMEOUT_S, PushReceiver, with_spool
 from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords
+from agent.hub.recorder_io import RecorderIO
 from aggregation.rebalances.counter import SETTLE_S
 from metrics.model.sample import EpisodeRecord, Sample, SampleKind, encode
 from metrics.tracking.status_track import StatusConfig
@@ -26,8 +27,15 @@ class Hub:
         self.intake = PushReceiver("", StatusConfig(), saved)
         self.history = RecentRecords(recorded, watermark_of=self.watermark)
         self.episodes: list[Sample] = []
-        take, clock = self.episodes.extend, lambda: self.now
-        self.watch = RebalanceRecorder(self.history, recorded, 10, take, self, clock)
+        io = RecorderIO(
+            history=self.history,
+            spooled=recorded,
+            limit=10,
+            take=self.episodes.extend,
+            agents=self,
+            clock=lambda: self.now,
+        )
+        self.watch = RebalanceRecorder(io)
 
     def watermark(self, agent: str) -> float:
         return self.intake.watermark_of(agent) or 0.0
