@@ -35,6 +35,8 @@ OF_MEMBER = f'{OF_GROUP},client_id=~"$client_id"'
 CONSUMER = f"kafka_consumer_rebalance_status{{{OF_MEMBER}}}"
 GROUP_STATUS = f"kafka_group_rebalance_status{{{OF_GROUP}}}"
 LOST = f'kafka_consumer_rebalance_status_seconds_total{{{OF_MEMBER},status!="None"}}'
+UNREAD = f"kafka_group_unread_partition_seconds_total{{{OF_GROUP}}}"
+FAILED = f"kafka_group_join_failures_total{{{OF_GROUP}}}"
 MEMBER_LEGEND = "{{client_id}} on {{host}}"
 SEEN_BY = " From agents that see whole groups: a hub, or the role standalone."
 INSPECTED = " From a standalone agent with the source `groups`, which asks the coordinators."
@@ -123,6 +125,34 @@ def _status(made: Dashboard) -> None:
         description="Incidents of the group that are not over, by their kind so far." + SEEN_BY,
         queries=(
             Query(f"sum(max by (kind) (kafka_group_incident_ongoing{{{OF_GROUP}}})) or vector(0)"),
+        ),
+        width=THIRD,
+        height=4,
+    )
+    made.with_panel(number(about))
+    about = About(
+        title="Partitions unread",
+        description="Time that partitions had no reader because of an incident, in the range shown,"
+        " summed over partitions." + SEEN_BY,
+        queries=(
+            Query(
+                f"sum({increase_of(UNREAD, '$__range', 'kafka_cluster, group')}) or vector(0)",
+            ),
+        ),
+        width=THIRD,
+        height=4,
+        unit="s",
+    )
+    made.with_panel(number(about))
+    about = About(
+        title="Joins that failed",
+        description="How many joins failed in the range shown, by Kafka's name of the error."
+        + SEEN_BY,
+        queries=(
+            Query(
+                f"sum by (error) ({increase_of(FAILED, '$__range', 'group, error')})",
+                "{{error}}",
+            ),
         ),
         width=THIRD,
         height=4,

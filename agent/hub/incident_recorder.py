@@ -16,7 +16,7 @@ from aggregation.incidents.counter import IncidentCounts
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.records import make_record
 from aggregation.rebalances.counter import SETTLE_S
-from metrics.model.snapshot import IncidentKey
+from metrics.model.snapshot import IncidentTotals
 
 _CHECK_S = 1.0
 _PAUSE_SHARE = 19.0
@@ -55,7 +55,7 @@ class IncidentRecorder:
         ends = [(i.ref.group, i.ended_at) for i in analysis.incidents if i.is_final and i.ended_at]
         awaited = unsettled | io.find_awaited(ends, records)
         latest = {record.group: record for record in records}
-        new = self._counts.update(names, analysis.incidents, now, awaited)
+        new = self._counts.update(names, analysis, now, awaited)
         io.take([make_record(each, latest[each.ref.group]) for each in new])
 
     def _find_unsettled(self, changed: Iterable[str], now: float) -> set[str]:
@@ -73,10 +73,6 @@ class IncidentRecorder:
         }
         return set(self._changed_at)
 
-    def totals(self) -> dict[IncidentKey, int]:
-        """Return the numbers of final incidents."""
+    def totals(self) -> IncidentTotals:
+        """Return what exporters show."""
         return self._counts.totals()
-
-    def ongoing(self) -> dict[IncidentKey, int]:
-        """Return the numbers of ongoing incidents."""
-        return self._counts.ongoing()

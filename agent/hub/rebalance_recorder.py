@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from agent.hub.recorder_io import RecorderIO
 from aggregation.rebalances.counter import SETTLE_S, CompletedRebalances, record
 from aggregation.rebalances.rebalances import ExplainedRebalance
-from metrics.model.snapshot import GroupName, RebalanceKey, Rebalances
+from metrics.model.snapshot import RebalanceKey, Rebalances
 
 _CHECK_S = 5.0
 
@@ -54,7 +54,3 @@ class RebalanceRecorder:
     def totals(self) -> dict[RebalanceKey, Rebalances]:
         """Return what exporters show."""
         return self._settled.totals()
-
-    def last_ends(self) -> dict[GroupName, float]:
-        """Return when each group's last rebalance ended (Unix seconds)."""
-        return self._settled.last_ends()

@@ -44,7 +44,7 @@ from agent.wiring.sources import find_departed_origins, make_sources
 from agent.wiring.web import WebWiring
 from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
-from metrics.model.snapshot import Snapshot
+from metrics.model.snapshot import IncidentTotals, Snapshot
 from metrics.tracking.tracker import TrackerState
 
 if TYPE_CHECKING:
@@ -242,9 +242,7 @@ class Agent:
             self._pipeline.tracker.snapshot(self._clock()),
             inspected=tuple(row for inspector in inspectors for row in inspector.group_states()),
             rebalances={} if self._watch is None else self._watch.totals(),
-            last_rebalances={} if self._watch is None else self._watch.last_ends(),
-            incidents={} if self._incidents is None else self._incidents.totals(),
-            ongoing_incidents={} if self._incidents is None else self._incidents.ongoing(),
+            incidents=IncidentTotals() if self._incidents is None else self._incidents.totals(),
         )
         snapshot = self._hub.add_members(snapshot)
         stats = AgentStats(
@@ -254,6 +252,7 @@ class Agent:
             outputs=(self._pipeline.spool_stats, *self._outputs.stats()),
             tracker=snapshot.counts,
             reloads=dict(self._reloads),
+            external_url=self._config.web.external_url,
         )
         return snapshot, stats
 

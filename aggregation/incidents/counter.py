@@ -3,22 +3,55 @@
 Theory of operation. Incidents become final in the order of their ends. So a group has a mark, the
 latest end that is counted, and an incident that ended no later is not counted again, unless it was
 not final when the mark passed it. The ids of counted incidents are kept as well, while their
-records are there: the return of a member moves the end of an incident that was counted.
+records are there: the return of a member moves the end of an incident that was counted. Costs and
+failed joins count from the first look on (`aggregation.incidents.amounts`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from typing import NamedTuple
 
+from aggregation.incidents.amounts import Contribution, GrowingTotals
 from aggregation.incidents.detection import RESTART_S
-from aggregation.incidents.model import Incident
+from aggregation.incidents.incidents import Analysis
+from aggregation.incidents.model import Incident, IncidentKind
 from aggregation.incidents.records import IncidentRecord
 from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import Sample, parse_time
-from metrics.model.snapshot import IncidentKey
+from metrics.model.snapshot import GroupName, IncidentKey, IncidentTotals, JoinFailureKey
 
 REFRESH_S = 30.0
 """A group with an ongoing incident is due this often: time alone may end it."""
+_REFRESH_MIN_S = 1.0
+_REFRESH_SHARE = 0.05
+"""A young one is due sooner, so that its cost lags by no more than this share of its age."""
+MAX_ERRORS = 20
+"""Names of errors in one group; the others are counted as `OTHER_ERROR`."""
+OTHER_ERROR = "other"
+UNKNOWN_ERROR = "Unknown"
+_REFUSED = {IncidentKind.JOIN_FAILED, IncidentKind.FENCED}
+
+
+class _Amount(StrEnum):
+    """What incidents add up to."""
+
+    UNREAD = "unread"
+    MEMBERS = "members"
+    FAILURES = "failures"
+
+
+class _Key(NamedTuple):
+    """A counter of one group; failed joins have one for each error."""
+
+    amount: _Amount
+    error: str = ""
+
+
+_UNREAD, _MEMBERS = _Key(_Amount.UNREAD), _Key(_Amount.MEMBERS)
 
 
 @dataclass(slots=True)
@@ -27,7 +60,15 @@ class _Group:
 
     totals: Counter[str] = field(default_factory=Counter)
     ongoing: Counter[str] = field(default_factory=Counter)
+    recent: Counter[str] = field(default_factory=Counter)
+    """Of incidents that are not final."""
+    amounts: GrowingTotals[_Key] = field(default_factory=GrowingTotals)
+    errors: set[str] = field(default_factory=set)
+    last_end: float | None = None
     mark: float = float("-inf")
+    earlier: set[str] = field(default_factory=set)
+    """Ids that an earlier run has recorded."""
+    earlier_until: float = float("-inf")
     counted: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
     """Ids of incidents that are not final."""
@@ -38,6 +79,22 @@ class _Group:
         if incident.id in self.counted:
             return False
         return incident.id in self.pending or _end(incident) > self.mark
+
+    def is_of_earlier_run(self, incident: Incident) -> bool:
+        """Check that an earlier run has recorded an incident: its cost was shown then."""
+        is_before = incident.is_final and _end(incident) <= self.earlier_until
+        return is_before or incident.id in self.earlier
+
+    def end(self, at: float | None) -> None:
+        """Note when a rebalance ended; the latest counts."""
+        if at is not None:
+            self.last_end = at if self.last_end is None else max(at, self.last_end)
+
+    def label(self, error: str) -> str:
+        """Return the label of an error: its name, as long as there are few."""
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.add(error)
+        return error if error in self.errors else OTHER_ERROR
 
 
 class IncidentCounts:
@@ -54,51 +111,58 @@ class IncidentCounts:
             if isinstance(record, IncidentRecord):
                 group = self._group(GroupRef(record.cluster, record.group))
                 group.counted.add(record.incident.id)
+                group.earlier.add(record.incident.id)
                 group.mark = max(group.mark, parse_time(record.ended_ts))
+                group.earlier_until = group.mark
 
     def update(
         self,
         names: Collection[str],
-        incidents: Iterable[Incident],
+        analysis: Analysis,
         now: float,
         awaited: Collection[str] = (),
     ) -> list[Incident]:
         """Take all incidents of the named groups, count the final ones, and return the new ones.
 
-        Nothing is counted of ``awaited`` groups: their records may be on their way. ``now`` is Unix
-        seconds.
+        No incident is final in ``awaited`` groups: their records may be on their way. ``now`` is
+        Unix seconds.
         """
         by_ref = defaultdict[GroupRef, list[Incident]](list)
-        for incident in incidents:
+        for incident in analysis.incidents:
             by_ref[incident.ref].append(incident)
         for ref in self._groups.keys() - by_ref.keys():
             if ref.group in names:
                 by_ref[ref] = []
-        return [
-            new
-            for ref, found in by_ref.items()
-            for new in self._update(ref, found, now, is_awaited=ref.group in awaited)
-        ]
+        new = list[Incident]()
+        ends = _last_ends(analysis.rebalances)
+        for ref, found in by_ref.items():
+            new += self._update(ref, found, now, is_awaited=ref.group in awaited)
+            self._group(ref).end(ends.get(ref))
+        return new
 
     def due(self, now: float) -> set[str]:
         """Return the groups in which an incident may have ended, or become final, by now."""
         return {ref.group for ref, group in self._groups.items() if group.due_at <= now}
 
-    def totals(self) -> dict[IncidentKey, int]:
-        """Return the numbers of final incidents."""
-        return {
-            IncidentKey(*ref, kind): number
-            for ref, group in self._groups.items()
-            for kind, number in group.totals.items()
-        }
-
-    def ongoing(self) -> dict[IncidentKey, int]:
-        """Return the numbers of ongoing incidents; 0 for kinds that were ongoing before."""
-        return {
-            IncidentKey(*ref, kind): number
-            for ref, group in self._groups.items()
-            for kind, number in group.ongoing.items()
-        }
+    def totals(self) -> IncidentTotals:
+        """Return what exporters show; 0 for kinds that were ongoing before."""
+        groups = [(GroupName(*ref), group) for ref, group in self._groups.items()]
+        return IncidentTotals(
+            final=_by_kind((name, group.totals) for name, group in groups),
+            ongoing=_by_kind((name, group.ongoing) for name, group in groups),
+            recent=_by_kind((name, group.recent) for name, group in groups),
+            unread_s=_amounts(groups, _UNREAD),
+            member_s=_amounts(groups, _MEMBERS),
+            join_failures={
+                JoinFailureKey(*name, key.error): int(number)
+                for name, group in groups
+                for key, number in group.amounts.totals.items()
+                if key.amount is _Amount.FAILURES
+            },
+            last_ends={
+                name: group.last_end for name, group in groups if group.last_end is not None
+            },
+        )
 
     def _group(self, ref: GroupRef) -> _Group:
         group = self._groups[ref] = self._groups.pop(ref, _Group())  # the newest is last
@@ -112,9 +176,10 @@ class IncidentCounts:
         group = self._group(ref)
         new = [] if is_awaited else [i for i in found if i.is_final and group.is_new(i)]
         group.totals.update(incident.kind.value for incident in new)
-        for kind in group.ongoing:
-            group.ongoing[kind] = 0
-        group.ongoing.update(incident.kind.value for incident in found if incident.is_ongoing)
+        group.ongoing = _recount(group.ongoing, (each for each in found if each.is_ongoing))
+        group.recent = _recount(group.recent, (each for each in found if not each.is_final))
+        own = [incident for incident in found if not group.is_of_earlier_run(incident)]
+        group.amounts.update({each.id: _contribution(each, group.label) for each in own}, now)
         group.mark = max([group.mark, *map(_end, new)])
         group.counted = (group.counted | {i.id for i in new}) & {i.id for i in found}
         if not is_awaited:
@@ -125,9 +190,54 @@ class IncidentCounts:
         return new
 
 
+def _last_ends(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, float]:
+    """Return the latest end of a rebalance of each group."""
+    over = [each.round for each in rebalances if not each.round.is_open]
+    return {made.ref: made.ended_at for made in sorted(over, key=attrgetter("ended_at"))}
+
+
 def _end(incident: Incident) -> float:
     return incident.started_at if incident.ended_at is None else incident.ended_at
 
 
 def _final_at(incident: Incident, now: float) -> float:
-    return now + REFRESH_S if incident.ended_at is None else incident.ended_at + RESTART_S
+    """Return when an incident may be final, or is due for its cost."""
+    if incident.ended_at is not None:
+        return incident.ended_at + RESTART_S
+    age = now - incident.started_at
+    return now + min(REFRESH_S, max(_REFRESH_MIN_S, _REFRESH_SHARE * age))
+
+
+def _contribution(incident: Incident, label: Callable[[str], str]) -> Contribution[_Key]:
+    cost, detail = incident.cost, incident.detail
+    amounts = {_MEMBERS: cost.member_seconds}
+    if cost.unread_partition_seconds is not None:
+        amounts[_UNREAD] = cost.unread_partition_seconds
+    if incident.kind in _REFUSED:
+        error, number = detail.get("error", UNKNOWN_ERROR), detail.get("errors")
+        key = _Key(_Amount.FAILURES, label(str(error)))
+        amounts[key] = number if isinstance(number, int) else 1
+    return Contribution(incident.started_at, amounts)
+
+
+def _recount(before: Iterable[str], incidents: Iterable[Incident]) -> Counter[str]:
+    """Count incidents by kind; 0 for kinds that were counted ``before``."""
+    counts = Counter(dict.fromkeys(before, 0))
+    counts.update(incident.kind.value for incident in incidents)
+    return counts
+
+
+def _by_kind(counts: Iterable[tuple[GroupName, Counter[str]]]) -> dict[IncidentKey, int]:
+    return {
+        IncidentKey(*name, kind): number
+        for name, by_kind in counts
+        for kind, number in by_kind.items()
+    }
+
+
+def _amounts(groups: Iterable[tuple[GroupName, _Group]], wanted: _Key) -> dict[GroupName, float]:
+    return {
+        name: group.amounts.totals[wanted]
+        for name, group in groups
+        if wanted in group.amounts.totals
+    }

@@ -46,9 +46,7 @@ def live(snapshot: Snapshot, *, members: bool = True) -> Live:
         inspected=_add_generations(snapshot),
         durations=_durations(snapshot.durations),
         rebalances=snapshot.rebalances,
-        last_rebalances=snapshot.last_rebalances,
         incidents=snapshot.incidents,
-        ongoing_incidents=snapshot.ongoing_incidents,
     )
     return shown if members else replace(shown, consumers=(), instances=(), members=())
 

@@ -26,7 +26,6 @@ from metrics.model.sample import (
 from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
     Durations,
-    GroupName,
     RebalanceKey,
     Rebalances,
 )
@@ -74,8 +73,6 @@ class CompletedRebalances:
         self._totals: dict[GroupRef, dict[str, _Total]] = {}
         self._marks: dict[GroupRef, _Mark] = defaultdict(_Mark)
         self._under_way: dict[GroupRef, set[float]] = {}
-        self._ends: dict[GroupRef, float] = {}
-        self._last_ends: dict[GroupRef, float] = {}
 
     def find_completed(
         self, records: Sequence[Sample], now: float, told_to: Watermark | None = None
@@ -87,19 +84,16 @@ class CompletedRebalances:
         """
         found: list[ExplainedRebalance] = []
         under_way = defaultdict[GroupRef, set[float]](set)
-        ends = defaultdict[GroupRef, float](float)
         for each in explain_rebalances(records, told_to or (lambda _: now)):
             made = each.round
             is_over = not made.is_open and made.ended_at + SETTLE_S <= now
-            if is_over:
-                ends[made.ref] = max(ends[made.ref], made.ended_at)
             if made.ref in self._marks and not self._marks[made.ref].is_new(made):
                 continue
             if is_over:
                 found.append(each)
             else:
                 under_way[made.ref].add(made.started_at)
-        self._under_way, self._ends = under_way, ends
+        self._under_way = under_way
         return found
 
     def skip(self, records: Iterable[Sample]) -> None:
@@ -113,10 +107,6 @@ class CompletedRebalances:
         """Count what is over, of what `over` was asked last."""
         for episode in found:
             self._count(episode)
-        for ref, at in sorted(self._ends.items(), key=lambda item: item[1]):
-            self._last_ends[ref] = max(at, self._last_ends.pop(ref, at))  # the newest is last
-        while len(self._last_ends) > self._limit:
-            del self._last_ends[next(iter(self._last_ends))]
         for ref in {each.round.ref for each in found} & self._marks.keys():
             mark = self._marks[ref]
             mark.under_way = self._under_way.get(ref, set())
@@ -130,10 +120,6 @@ class CompletedRebalances:
             for ref, totals in self._totals.items()
             for status, total in totals.items()
         }
-
-    def last_ends(self) -> dict[GroupName, float]:
-        """Return when each group's last rebalance ended (Unix seconds), a counted one too."""
-        return {GroupName(*ref): at for ref, at in self._last_ends.items()}
 
     def _count(self, episode: ExplainedRebalance) -> None:
         ref = episode.round.ref

@@ -41,6 +41,12 @@ class Metric:
 BUILD_INFO = Metric(
     "rebalance_agent_build_info", GAUGE, ("version", "python_version"), "1, and what is running."
 )
+EXTERNAL_URL = Metric(
+    "rebalance_agent_external_url_info",
+    GAUGE,
+    ("external_url",),
+    "1, and the address of the agent's pages, where web.external_url is set.",
+)
 SOURCE_UP = Metric(
     "rebalance_agent_source_up", GAUGE, ("source",), "1 while the source can read its traces."
 )
@@ -277,6 +283,32 @@ INCIDENT_ONGOING = Metric(
     GAUGE,
     ("group", "kind", CLUSTER),
     "Incidents of the group that are going on, by their kind so far.",
+)
+RECENT_INCIDENTS = Metric(
+    "kafka_group_recent_incidents",
+    GAUGE,
+    ("group", "kind", CLUSTER),
+    "Incidents of the group that go on or ended within ten minutes, by their kind so far.",
+)
+UNREAD = Metric(
+    "kafka_group_unread_partition_seconds_total",
+    COUNTER,
+    ("group", CLUSTER),
+    "Time that partitions of the group could not be read because of an incident; it grows live.",
+    "seconds",
+)
+MEMBER_SECONDS = Metric(
+    "kafka_group_rebalance_member_seconds_total",
+    COUNTER,
+    ("group", CLUSTER),
+    "Time of the group's members that rebalanced instead of consuming; it grows live.",
+    "seconds",
+)
+JOIN_FAILURES = Metric(
+    "kafka_group_join_failures_total",
+    COUNTER,
+    ("group", "error", CLUSTER),
+    "Joins of the group that failed, by Kafka's name of the error.",
 )
 MEMBER_INFO = Metric(
     "kafka_consumer_member_info",

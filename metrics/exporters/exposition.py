@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from metrics.model.snapshot import (
     Durations,
-    GroupName,
-    IncidentKey,
+    IncidentTotals,
     InspectedGroup,
     MemberRow,
     RebalanceKey,
@@ -60,9 +59,7 @@ class Live:
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[DurationKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
-    last_rebalances: dict[GroupName, float] = field(default_factory=dict)
-    incidents: dict[IncidentKey, int] = field(default_factory=dict)
-    ongoing_incidents: dict[IncidentKey, int] = field(default_factory=dict)
+    incidents: IncidentTotals = field(default_factory=IncidentTotals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +114,8 @@ class AgentStats:
     tracker: dict[str, int] = field(default_factory=dict)
     reloads: dict[str, int] = field(default_factory=dict)
     """By outcome: ``success`` or ``failure``."""
+    external_url: str = ""
+    """Address of the agent's pages; empty: not set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ ATTRIBUTES = {
     "app": "kafka.app.name",
     "application_id": "kafka.streams.application.id",
     "group_type": "kafka.group.type",
+    "error": "error.type",
+    "external_url": "url.full",
     "kind": "kafka.group.incident.kind",
     "status": "kafka.rebalance.status",
     "state": "kafka.group.coordinator.state",

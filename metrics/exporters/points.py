@@ -18,6 +18,7 @@ from metrics.model.snapshot import (
     GroupName,
     IncidentKey,
     InspectedGroup,
+    JoinFailureKey,
     MemberRow,
     RebalanceKey,
     Rebalances,
@@ -75,9 +76,14 @@ class _Rows:
         self.members = sorted(set(map(_member, live.members)))
         self.durations = _sort_by_labels(live.durations.items(), _duration)
         self.rebalances = _sort_by_labels(live.rebalances.items(), _rebalance)
-        self.last_rebalances = _sort_by_labels(live.last_rebalances.items(), _group_name)
-        self.incidents = _sort_by_labels(live.incidents.items(), _incident)
-        self.ongoing = _sort_by_labels(live.ongoing_incidents.items(), _incident)
+        totals = live.incidents
+        self.last_rebalances = _sort_by_labels(totals.last_ends.items(), _group_name)
+        self.incidents = _sort_by_labels(totals.final.items(), _incident)
+        self.ongoing = _sort_by_labels(totals.ongoing.items(), _incident)
+        self.recent = _sort_by_labels(totals.recent.items(), _incident)
+        self.unread = _sort_by_labels(totals.unread_s.items(), _group_name)
+        self.member_seconds = _sort_by_labels(totals.member_s.items(), _group_name)
+        self.join_failures = _sort_by_labels(totals.join_failures.items(), _join_failure)
         self.slowest = _slowest(live.rebalances)
 
 
@@ -145,6 +151,11 @@ def _group_name(item: tuple[GroupName, float]) -> Labels:
 def _incident(item: tuple[IncidentKey, int]) -> Labels:
     key, _ = item
     return (key.group, key.kind, key.cluster)
+
+
+def _join_failure(item: tuple[JoinFailureKey, int]) -> Labels:
+    key, _ = item
+    return (key.group, key.error, key.cluster)
 
 
 def _member(row: MemberRow) -> Labels:
@@ -223,6 +234,7 @@ def _tracker_count(word: str) -> Callable[[AgentStats], list[Point]]:
 
 _AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
     catalog.BUILD_INFO: lambda a: [((a.version, a.python_version), 1)],
+    catalog.EXTERNAL_URL: lambda a: [((a.external_url,), 1)] if a.external_url else [],
     catalog.SOURCE_UP: lambda a: [((s.name,), s.up) for s in a.sources],
     catalog.SOURCE_FILES: lambda a: [
         ((s.name,), len(s.files)) for s in a.sources if s.files is not None
@@ -290,6 +302,12 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
     catalog.LAST_REBALANCE: lambda v: [(labels, at) for labels, (_, at) in v.last_rebalances],
     catalog.INCIDENTS: lambda v: [(labels, number) for labels, (_, number) in v.incidents],
     catalog.INCIDENT_ONGOING: lambda v: [(labels, number) for labels, (_, number) in v.ongoing],
+    catalog.RECENT_INCIDENTS: lambda v: [(labels, number) for labels, (_, number) in v.recent],
+    catalog.UNREAD: lambda v: [(labels, seconds) for labels, (_, seconds) in v.unread],
+    catalog.MEMBER_SECONDS: lambda v: [
+        (labels, seconds) for labels, (_, seconds) in v.member_seconds
+    ],
+    catalog.JOIN_FAILURES: lambda v: [(labels, number) for labels, (_, number) in v.join_failures],
     catalog.MEMBER_INFO: lambda v: [(labels, 1) for labels in v.members],
     catalog.PARTITION_LAG: lambda v: _partition_lags(v.inspected),
 }

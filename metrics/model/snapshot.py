@@ -127,6 +127,32 @@ class IncidentKey(NamedTuple):
     kind: str
 
 
+class JoinFailureKey(NamedTuple):
+    """The labels of a group's joins that failed."""
+
+    cluster: str
+    group: str
+    error: str
+    """Kafka's name of the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentTotals:
+    """What exporters show of incidents; from hub and standalone alone, to count each once."""
+
+    final: dict[IncidentKey, int] = field(default_factory=dict)
+    ongoing: dict[IncidentKey, int] = field(default_factory=dict)
+    recent: dict[IncidentKey, int] = field(default_factory=dict)
+    """Numbers of those that are not final."""
+    unread_s: dict[GroupName, float] = field(default_factory=dict)
+    """Seconds of partitions that nobody could read."""
+    member_s: dict[GroupName, float] = field(default_factory=dict)
+    """Seconds of members that were not at 0."""
+    join_failures: dict[JoinFailureKey, int] = field(default_factory=dict)
+    last_ends: dict[GroupName, float] = field(default_factory=dict)
+    """End of each group's last rebalance (Unix seconds)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalances:
     """Their number and durations, and the last one. ``last_at`` is Unix seconds."""
@@ -153,11 +179,7 @@ class Snapshot:
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)
     """Of whole groups; from hub and standalone alone, so that nothing is counted twice."""
-    last_rebalances: dict[GroupName, float] = field(default_factory=dict)
-    """End of each group's last rebalance (Unix seconds); from the same roles."""
-    incidents: dict[IncidentKey, int] = field(default_factory=dict)
-    """Numbers of final incidents; from the same roles."""
-    ongoing_incidents: dict[IncidentKey, int] = field(default_factory=dict)
+    incidents: IncidentTotals = field(default_factory=IncidentTotals)
     members_by_origin: dict[str, int] = field(default_factory=dict)
     """Number of members by origin."""
     counts: dict[str, int] = field(default_factory=dict)

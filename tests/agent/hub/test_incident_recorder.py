@@ -10,14 +10,12 @@ import pytest
 from agent.hub.incident_recorder import IncidentRecorder
 from agent.hub.recent_records import RecentRecords
 from agent.hub.recorder_io import RecorderIO
-from aggregation.incidents.counter import REFRESH_S, IncidentCounts
+from aggregation.incidents.counter import REFRESH_S
 from aggregation.incidents.detection import RESTART_S
-from aggregation.incidents.incidents import analyze
 from aggregation.incidents.records import IncidentRecord, decode_any
 from aggregation.rebalances.counter import SETTLE_S
 from metrics.model.sample import Sample, SampleKind, encode
-from metrics.model.signals import Member, Signal, SignalKind
-from metrics.model.snapshot import IncidentKey
+from metrics.model.signals import Signal, SignalKind
 from tests.aggregation.rebalances.test_rebalances import START, A, B, C, left, records, round_of
 from tests.metrics.given import raised, signal
 
@@ -63,11 +61,11 @@ class Watch:
         """Look at an instant; return the totals by kind."""
         self.now = at
         asyncio.run(self.recorder.check())
-        return {key.kind: number for key, number in self.recorder.totals().items()}
+        return {key.kind: number for key, number in self.recorder.totals().final.items()}
 
     @property
     def ongoing(self) -> dict[str, int]:
-        return {key.kind: number for key, number in self.recorder.ongoing().items()}
+        return {key.kind: number for key, number in self.recorder.totals().ongoing.items()}
 
 
 def test_incident_is_counted_once_and_only_when_it_is_final() -> None:
@@ -195,14 +193,3 @@ def test_record_of_a_later_version_is_a_record_without_its_own_fields() -> None:
     sample = decode_any(msgspec.json.encode(data))
 
     assert (type(sample), sample.kind) == (Sample, SampleKind.INCIDENT)
-
-
-def test_groups_are_bounded_the_longest_quiet_goes() -> None:
-    counts = IncidentCounts(1)
-    other = round_of(1, 500.0, Member(group="h", client_id="x", origin="x"))
-    for signals in (START, other):
-        found = analyze(records(*signals), None, 5_000.0).incidents
-        counts.update({each.ref.group for each in found}, found, 5_000.0)
-
-    assert [key.group for key in counts.totals()] == ["h"]
-    assert IncidentKey("k", "g", "member_joined") not in counts.totals()

@@ -177,34 +177,3 @@ def test_joins_without_a_visible_cause_are_rebalances_of_unknown_status() -> Non
 
     total = settled.totals()[RebalanceKey("k", "g", "Unknown")]
     assert sum(total.durations.buckets) == 4
-
-
-def test_end_of_the_last_rebalance_is_known() -> None:
-    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
-
-    counted(settled, told, 50.0)
-    assert settled.last_ends() == {("k", "g"): 0.5}
-    counted(settled, told, 1_000.0)
-    assert settled.last_ends() == {("k", "g"): 101.5}
-    counted(settled, records(*START), 2_000.0)
-    assert settled.last_ends() == {("k", "g"): 101.5}
-
-
-def test_end_of_the_last_rebalance_is_known_after_a_restart() -> None:
-    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
-    settled.skip(record(each) for each in CompletedRebalances(10).find_completed(told, 1_000.0))
-
-    assert counted(settled, told, 1_000.0) == []
-    assert settled.last_ends() == {("k", "g"): 101.5}
-
-
-def test_groups_with_a_last_rebalance_are_bounded() -> None:
-    settled = CompletedRebalances(1)
-    other = round_of(1, 500.0, Member(group="h", client_id="x", origin="x"))
-    settled.skip(
-        record(each)
-        for each in CompletedRebalances(9).find_completed(records(*START, *other), 1_000.0)
-    )
-    counted(settled, records(*START, *other), 1_000.0)
-
-    assert [group for _, group in settled.last_ends()] == ["h"]

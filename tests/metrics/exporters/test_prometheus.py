@@ -41,7 +41,9 @@ from metrics.model.snapshot import (
     Durations,
     GroupName,
     IncidentKey,
+    IncidentTotals,
     InspectedGroup,
+    JoinFailureKey,
     MemberRow,
     RebalanceKey,
     Rebalances,
@@ -60,6 +62,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 STATS = AgentStats(
     version="0.1.0",
     python_version="3.11.0",
+    external_url="https://rebalances.example.org",
     sources=(
         SourceStats(
             name="logs",
@@ -151,9 +154,15 @@ def exposition() -> Exposition:
         tracker.snapshot(1010.0),
         inspected=(inspected("payments-in"),),
         rebalances=whole,
-        last_rebalances={GroupName("prod", "payments-in"): 1000.5},
-        incidents={IncidentKey("prod", "payments-in", "rollout"): 2},
-        ongoing_incidents={IncidentKey("prod", "payments-in", "poll_timeout"): 1},
+        incidents=IncidentTotals(
+            final={IncidentKey("prod", "payments-in", "rollout"): 2},
+            ongoing={IncidentKey("prod", "payments-in", "poll_timeout"): 1},
+            recent={IncidentKey("prod", "payments-in", "poll_timeout"): 1},
+            unread_s={GroupName("prod", "payments-in"): 51.5},
+            member_s={GroupName("prod", "payments-in"): 60.25},
+            join_failures={JoinFailureKey("prod", "payments-in", "INCONSISTENT_GROUP_PROTOCOL"): 3},
+            last_ends={GroupName("prod", "payments-in"): 1000.5},
+        ),
     )
     return Exposition(live(snapshot), replace(STATS, tracker=snapshot.counts))
 
