@@ -3,6 +3,10 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from agent.config.addresses import check_url
+from agent.errors import ConfigError
 
 DEFAULT_LISTEN = ":12472"
 TELEMETRY_PATH = re.compile(r"/(?!(?:-|api)(?:/|$))[\w.~/-]+")
@@ -19,3 +23,20 @@ class WebConfig:
     config_file: Path | None = None
     """TLS, headers and users: `agent.web.web_config`."""
     token_file: Path | None = None  # its content authorises a reload
+    external_url: str = ""
+    """Address at which people reach the agent's pages: alerts link to it."""
+
+    def __post_init__(self) -> None:
+        """Check rules beyond types.
+
+        Raises:
+            ConfigError: the external address is invalid, or has a password.
+
+        """
+        if not self.external_url:
+            return
+        check_url(self.external_url, "web.external_url", "https://rebalances.example.org")
+        if "@" in urlsplit(self.external_url).netloc:  # the metrics show it
+            raise ConfigError("web.external_url: found a password in it, wanted an address alone")
+        if self.external_url.endswith("/"):
+            raise ConfigError("web.external_url: found a / at its end, wanted none")
