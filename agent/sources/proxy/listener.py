@@ -180,9 +180,9 @@ class Listener:
                 self._loop.watch(self._listener.fileno(), 0, self._accept)  # until the next sweep
                 return
             if is_reserved(sock.fileno()):
-                sock.close()
                 self._loop.counts["descriptors"] += 1
                 self._warn_once(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+                sock.close()
                 continue
             self._warned = None
             self._on_client(self, sock, address)

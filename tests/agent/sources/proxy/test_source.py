@@ -439,7 +439,7 @@ def test_a_broker_that_is_down_closes_the_client() -> None:
         stage.server.close()
         client = await stage.dial()
         assert await client.rest() == b""
-        assert stage.source.health.errors["broker_unreachable"] == 1
+        await until(lambda: stage.source.health.errors["broker_unreachable"] == 1)
 
     on_stage(test)
 
@@ -548,7 +548,7 @@ def test_more_connections_than_allowed_are_closed() -> None:
     async def test(stage: Stage) -> None:
         await stage.connect()
         assert await (await stage.dial()).rest() == b""
-        assert stage.source.health.errors["connection_limit"] == 1
+        await until(lambda: stage.source.health.errors["connection_limit"] == 1)
 
     on_stage(test, max_connections=1)
 
@@ -563,7 +563,7 @@ def test_a_client_whose_descriptor_is_in_the_reserve_is_closed_and_logged_once(
         monkeypatch.setattr(listener, "is_reserved", lambda _descriptor: True)
         for _ in range(3):
             assert await (await stage.dial()).rest() == b""
-        assert stage.source.health.errors["descriptors"] == 3
+        await until(lambda: stage.source.health.errors["descriptors"] == 3)
         assert [each.message for each in caplog.records].count("proxy_accept_failed") == 1
         await exchange(client, broker, request(METADATA, 1, 1, "c"))
         monkeypatch.undo()
@@ -646,7 +646,7 @@ def test_a_certificate_of_another_host_is_refused(certificates: dict[str, Path])
     async def test(stage: Stage) -> None:
         with contextlib.suppress(OSError):
             assert await (await stage.dial()).rest() == b""
-        assert stage.source.health.errors["tls_broker"] == 1
+        await until(lambda: stage.source.health.errors["tls_broker"] == 1)
 
     on_stage(
         test,
