@@ -78,7 +78,7 @@ SUPPORTED_VERSIONS = {
     Api.DESCRIBE_CLUSTER: (0, 2),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
     Api.SHARE_GROUP_DESCRIBE: (1, 1),
-    Api.STREAMS_GROUP_DESCRIBE: (0, 0),
+    Api.STREAMS_GROUP_DESCRIBE: (0, 1),
     Api.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
 }
 """The oldest and the newest version that inspection speaks."""
@@ -102,19 +102,28 @@ API_VERSIONS_VERSION = 3
 """The first that names the client's software (KIP-511); brokers below 2.4 respond with v0."""
 
 
+_FALSE = b"\0"
+_REQUESTS_LIKE = {(Api.STREAMS_GROUP_DESCRIBE, 1): (0, _FALSE)}  # no topology description
+"""Requests that kio cannot write: the version that it can, and the bytes of fields at its end."""
+
+
 def encode(api: Api, version: int, correlation_id: int, client_id: str, **values: Any) -> bytes:
     """Return a request's frame; fields that its version lacks are left out."""
+    known_version, appended = _REQUESTS_LIKE.get((api, version), (version, b""))
     with LOADING:
-        schema = load_request_schema(api, version)
+        schema = load_request_schema(api, known_version)
         known = {field.name for field in dataclasses.fields(schema)}
         given = {key: value for key, value in values.items() if key in known}
-        request, write = _entity(schema, given), _writer(api, version)
+        request, write = _entity(schema, given), _writer(api, known_version)
     name = client_id.encode()
     frame = io.BytesIO()
     frame.write(struct.pack(">hhih", api, version, correlation_id, len(name)) + name)
     frame.write(bytes(schema.__flexible__))  # no tagged fields in the header
     write(frame, request)
-    return struct.pack(">i", frame.tell()) + frame.getvalue()
+    content = frame.getvalue()
+    if appended:
+        content = content[:-1] + appended + content[-1:]  # the last byte: no tagged fields
+    return struct.pack(">i", len(content)) + content
 
 
 def _entity(schema: Any, values: Mapping[str, Any]) -> Any:

@@ -1,8 +1,10 @@
 """Decoders of the four describe APIs' responses into one shape."""
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from agent.errors import DecodeError
 from agent.inspection.model import (
@@ -15,6 +17,7 @@ from agent.inspection.model import (
     Node,
     parse_state,
 )
+from agent.wire.codec.connect_protocol import read_worker
 from agent.wire.codec.consumer_protocol import read_assignment, read_subscription
 from agent.wire.codec.messages import Partitions
 from agent.wire.codec.schema import Fields
@@ -35,10 +38,21 @@ _OPERATIONS = {
     12: "IDEMPOTENT_WRITE",
 }
 """AclOperation's codes, which are the bits of authorized operations."""
-_CONSUMER = "consumer"
 _TEXT_MAX = 255
 """Characters of user data; longer text is shown by its hash."""
 _MEMBER_PROTOCOLS = {0: "classic", 1: "consumer"}
+
+
+class _Leader(NamedTuple):
+    """The leader that members of Connect and of a schema registry name."""
+
+    member_id: str | None
+    url: str | None
+
+
+_ContentReader = Callable[
+    [MemberDescription, bytes, bytes], tuple[MemberDescription, _Leader | None]
+]
 
 
 def read_classic(node: Node, fields: Fields) -> Description | Failure:
@@ -48,7 +62,10 @@ def read_classic(node: Node, fields: Fields) -> Description | Failure:
         group = fields["group_id"]
         return Failure(group=group, code="GROUP_ID_NOT_FOUND", error=f"Group {group} not found.")
     protocol = fields["protocol_type"]
-    told = state is GroupState.STABLE  # otherwise no metadata and no assignment is
+    # in other states a broker reports no metadata and no assignment
+    read_content = _CONTENT_READERS.get(protocol) if state is GroupState.STABLE else None
+    members = [_classic_member(each, read_content) for each in fields["members"] or ()]
+    leader = next((each for _, each in members if each is not None), None)
     return Description(
         group=fields["group_id"],
         type=GroupType.CLASSIC,
@@ -58,10 +75,9 @@ def read_classic(node: Node, fields: Fields) -> Description | Failure:
         assignor=fields["protocol_data"] or None,
         simple=not protocol,
         authorized_operations=_operations(fields),
-        members=tuple(
-            _classic_member(each, decoded=told and protocol == _CONSUMER)
-            for each in fields["members"] or ()
-        ),
+        leader=None if leader is None else leader.member_id,
+        leader_url=None if leader is None else leader.url,
+        members=tuple(member for member, _ in members),
     )
 
 
@@ -119,17 +135,65 @@ def _describe_epochs(
     )
 
 
-def _classic_member(fields: Fields, *, decoded: bool) -> MemberDescription:
+def _classic_member(
+    fields: Fields, read_content: _ContentReader | None
+) -> tuple[MemberDescription, _Leader | None]:
+    """Return a member, and the leader that it names; an unknown format adds nothing."""
     member = MemberDescription(
         member_id=fields["member_id"],
         instance_id=fields.get("group_instance_id"),
         client_id=fields["client_id"],
         host=fields["client_host"],
     )
-    if not decoded:
-        return member
-    member = _add_subscription(member, fields["member_metadata"])
-    return _add_assignment(member, fields["member_assignment"])
+    if read_content is None:
+        return member, None
+    return read_content(member, fields["member_metadata"], fields["member_assignment"])
+
+
+def _add_consumer(
+    member: MemberDescription, metadata: bytes, assignment: bytes
+) -> tuple[MemberDescription, _Leader | None]:
+    return _add_assignment(_add_subscription(member, metadata), assignment), None
+
+
+def _add_worker(
+    member: MemberDescription, metadata: bytes, assignment: bytes
+) -> tuple[MemberDescription, _Leader | None]:
+    """Add what a worker of Connect reports."""
+    try:
+        worker = read_worker(metadata, assignment)
+    except DecodeError:
+        return member, None
+    if not worker.url:  # a worker always has one
+        return member, None
+    member = replace(member, url=worker.url, connectors=worker.connectors, owned=worker.tasks)
+    return member, _Leader(worker.leader, worker.leader_url) if worker.leader else None
+
+
+def _add_registry(
+    member: MemberDescription, metadata: bytes, assignment: bytes
+) -> tuple[MemberDescription, _Leader | None]:
+    """Add what a schema registry reports: JSON, also Karapace's."""
+    member = replace(member, url=_registry_url(_read_json(metadata)))
+    content = _read_json(assignment)
+    leader = content.get("master") or content.get("leader")
+    if not isinstance(leader, str):
+        return member, None
+    identity = content.get("master_identity") or content.get("leader_identity")
+    return member, _Leader(leader, _registry_url(identity if isinstance(identity, dict) else {}))
+
+
+def _read_json(data: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _registry_url(identity: dict[str, Any]) -> str | None:
+    host, port = identity.get("host"), identity.get("port")
+    return f"{identity.get('scheme') or 'http'}://{host}:{port}" if host and port else None
 
 
 def _add_subscription(member: MemberDescription, metadata: bytes) -> MemberDescription:
@@ -219,6 +283,7 @@ def _streams_member(fields: Fields, topics: tuple[str, ...]) -> MemberDescriptio
         process_id=fields["process_id"],
         endpoint=endpoint and f"{endpoint['host']}:{endpoint['port']}",
         topology_epoch=fields["topology_epoch"],
+        client_tags={each["key"]: each["value"] for each in fields["client_tags"] or ()},
     )
 
 
@@ -255,3 +320,11 @@ def _by_topic(partitions: Partitions) -> Assignment:
     for topic, number in sorted(partitions):
         topics.setdefault(topic, []).append(number)
     return {topic: tuple(numbers) for topic, numbers in topics.items()}
+
+
+_CONTENT_READERS: dict[str, _ContentReader] = {
+    "consumer": _add_consumer,
+    "connect": _add_worker,
+    "sr": _add_registry,
+}
+"""By a classic group's protocol type."""

@@ -17,6 +17,7 @@ from agent.inspection.model import (
     PartitionOffset,
 )
 
+_CONNECT = "connect"
 _Partition = tuple[str, int]
 
 
@@ -128,8 +129,8 @@ def _add_owner(row: PartitionOffset, owner: _Owner | None) -> PartitionOffset:
 
 
 def _owners(group: Description) -> dict[_Partition, _Owner]:
-    """Return the owner of each partition; share groups, with many owners, have none."""
-    if group.type is GroupType.SHARE:
+    """Return the owner of each partition; share groups have many, and Connect owns tasks."""
+    if group.type is GroupType.SHARE or group.protocol == _CONNECT:
         return {}
     owned = _read_tasks if group.type is GroupType.STREAMS else _read_partitions
     return {

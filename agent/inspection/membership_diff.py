@@ -35,6 +35,20 @@ class GroupSnapshot(NamedTuple):
     """Sorted 8-byte hashes of member and partition; None where the broker reports none."""
     assignor: str | None = None
     """None while a classic group rebalances."""
+    protocol: str = ""
+    """The type, of a classic group with its protocol type."""
+    leader: str | None = None
+    """Client id of the leader, where members name it: Connect and schema registries."""
+    subscription: tuple[str, ...] | None = None
+    """Topics and patterns of all members; None while a classic group rebalances."""
+
+
+class AttributeChange(NamedTuple):
+    """A changed attribute of a group."""
+
+    field: str
+    before: str
+    after: str
 
 
 class MembershipChange(NamedTuple):
@@ -46,10 +60,12 @@ class MembershipChange(NamedTuple):
     left: frozenset[InspectedMember]
     moved: int | None = None
     """Partitions with another owner; None: not known yet, while the group rebalances."""
-    assignors: tuple[str, str] | None = None
-    """The assignor before and after, where it changed: an upgrade of the strategy has ended."""
+    attributes: tuple[AttributeChange, ...] = ()
+    """Another assignor is the end of an upgrade of the strategy."""
 
 
+_TEXT_MAX = 1000
+"""Characters of a changed subscription in a record."""
 _OWNED = {GroupType.CLASSIC, GroupType.CONSUMER}
 """Types of groups with one owner a partition."""
 
@@ -80,7 +96,36 @@ def snapshot_of(described: Description) -> GroupSnapshot:
         ),
         assignments=assignments,
         assignor=intern(described.assignor) if described.assignor else None,
+        protocol=_protocol(described),
+        leader=_leader(described),
+        subscription=_subscription(members),
     )
+
+
+def _protocol(described: Description) -> str:
+    kind = described.type.lower()
+    is_other = described.type is GroupType.CLASSIC and described.protocol not in {"", "consumer"}
+    return intern(f"{kind} {described.protocol}" if is_other else kind)
+
+
+def _leader(described: Description) -> str | None:
+    """Return the leader's client id and host: its member id is another after every start."""
+    for member in described.members:
+        if member.member_id == described.leader:
+            return intern(f"{member.client_id} {member.url or member.host.lstrip('/')}")
+    return None
+
+
+def _subscription(members: Iterable[MemberDescription]) -> tuple[str, ...] | None:
+    """Return what all members subscribe to, shared by groups that subscribe to the same."""
+    wanted = set[str]()
+    is_known = False
+    for member in members:
+        is_known = is_known or member.subscription is not None
+        wanted.update(member.subscription or ())
+        if member.subscription_regex:
+            wanted.add(f"re:{member.subscription_regex}")
+    return tuple(map(intern, sorted(wanted))) if is_known else None
 
 
 def _hash_assignments(members: Iterable[MemberDescription]) -> Iterator[int]:
@@ -110,7 +155,7 @@ class MembershipTracker:
             before, known.snapshot = known.snapshot, _carry_over(snapshot, known.snapshot)
             if _is_changed(before, known.snapshot):
                 known.changes += 1
-                yield _membership_change(before, snapshot)
+                yield _membership_change(before, known.snapshot, snapshot.assignments)
 
     def update_listed(self, listings: Iterable[Listing]) -> None:
         """Update type and state of groups that are listed and could not be described."""
@@ -127,22 +172,36 @@ class MembershipTracker:
                 self.groups[listing.group] = TrackedGroup(snapshot)
 
 
-def _membership_change(before: GroupSnapshot, after: GroupSnapshot) -> MembershipChange:
+def _membership_change(
+    before: GroupSnapshot, after: GroupSnapshot, assignments: bytes | None
+) -> MembershipChange:
     members_before, members = before.members or frozenset(), after.members or frozenset()
     return MembershipChange(
         after.group,
         after.type.lower(),
         members - members_before,
         members_before - members,
-        _count_moves(before.assignments, after.assignments),
-        _assignor_change(before, after),
+        _count_moves(before.assignments, assignments),
+        tuple(_attribute_changes(before, after)),
     )
 
 
-def _assignor_change(before: GroupSnapshot, after: GroupSnapshot) -> tuple[str, str] | None:
-    if before.assignor is None or after.assignor is None or before.assignor == after.assignor:
-        return None
-    return before.assignor, after.assignor
+def _attribute_changes(before: GroupSnapshot, after: GroupSnapshot) -> Iterator[AttributeChange]:
+    """Return changes between two known values."""
+    for field in ("protocol", "assignor", "leader"):
+        values = getattr(before, field), getattr(after, field)
+        if all(values) and values[0] != values[1]:
+            yield AttributeChange(field, *values)
+    if None not in (before.subscription, after.subscription):
+        topics = _spell_topics(before.subscription), _spell_topics(after.subscription)
+        if before.subscription != after.subscription:
+            yield AttributeChange("subscription", *topics)
+
+
+def _spell_topics(topics: tuple[str, ...] | None) -> str:
+    """Return topics after commas, as long as a record's text may be."""
+    text = ",".join(topics or ())
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}... ({len(topics or ())})"
 
 
 def _count_moves(before: bytes | None, after: bytes | None) -> int | None:
@@ -157,7 +216,11 @@ def _carry_over(snapshot: GroupSnapshot, before: GroupSnapshot) -> GroupSnapshot
         return snapshot
     if snapshot.assignments is None:
         snapshot = snapshot._replace(assignments=before.assignments)
-    return snapshot._replace(assignor=snapshot.assignor or before.assignor)
+    if snapshot.subscription is None:
+        snapshot = snapshot._replace(subscription=before.subscription)
+    return snapshot._replace(
+        assignor=snapshot.assignor or before.assignor, leader=snapshot.leader or before.leader
+    )
 
 
 def _is_changed(before: GroupSnapshot, after: GroupSnapshot) -> bool:
@@ -167,4 +230,4 @@ def _is_changed(before: GroupSnapshot, after: GroupSnapshot) -> bool:
         after.members,
         after.assignments,
     )
-    return is_moved or _assignor_change(before, after) is not None
+    return is_moved or any(True for _ in _attribute_changes(before, after))

@@ -106,6 +106,28 @@ class MemberDescription:
     process_id: str | None = None
     endpoint: str | None = None
     topology_epoch: int | None = None
+    client_tags: dict[str, str] | None = None
+    """Streams groups: by which standby tasks are spread (KIP-708)."""
+    url: str | None = None
+    """Of a Connect worker, or of a schema registry."""
+    connectors: tuple[str, ...] | None = None
+    """Of a Connect worker; its tasks are in ``owned``, by connector."""
+    assignors: tuple[str, ...] | None = None
+    """Classic groups: the supported ones, the preferred first; an observer's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignorVote:
+    """An assignor that some member of a classic group supports."""
+
+    assignor: str
+    is_chosen: bool
+    supported_by: int
+    """Members that support it."""
+    votes: int
+    """Members that prefer it among those that all support."""
+    reason: str
+    """Why the coordinator chose it, or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +167,11 @@ class Description:
     generation: int | None = None
     """Classic groups: an observer's, as no broker reports generation or leader."""
     leader: str | None = None
+    """A member id. Members of Connect and of a schema registry name theirs."""
+    leader_url: str | None = None
+    """Of Connect's leader, or a schema registry's."""
+    assignor_votes: tuple[AssignorVote, ...] | None = None
+    """Classic groups: how the assignor was chosen; an observer's."""
     authorized_operations: tuple[str, ...] | None = None
     members: tuple[MemberDescription, ...] = ()
     subtopologies: dict[str, tuple[str, ...]] | None = None

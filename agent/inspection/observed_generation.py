@@ -1,6 +1,9 @@
-"""Generation and leader of classic groups, from an agent, a hub or records: no broker has them."""
+"""Generation, leader and votes of classic groups, from an agent, a hub or records.
 
-from collections.abc import Iterable, Sequence
+No broker reports them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -8,6 +11,7 @@ import msgspec
 from agent.client.api_client import ask
 from agent.client.record_files import read_records
 from agent.errors import RecordsError
+from agent.inspection.assignor_votes import count_votes
 from agent.inspection.model import Description, Failure, GroupType
 
 
@@ -18,12 +22,15 @@ class _ObservedMember(msgspec.Struct):
     generation: int | None
     leader: str | None = None
     """The member id of the group's leader; records have none."""
+    client_id: str = ""
+    assignors: tuple[str, ...] | None = None
+    """The assignors that it supports; records have none."""
 
 
 def add_generations(
     answers: Sequence[Description | Failure], place: str
 ) -> list[Description | Failure]:
-    """Add generation and leader to classic groups; ``place`` is a URL, a spool, or tables.
+    """Add what members know to classic groups; ``place`` is a URL, a spool, or tables.
 
     Only the coordinator's members count: others are of another time, or another cluster.
 
@@ -54,5 +61,22 @@ def _add_generation(described: Description, seen: Iterable[_ObservedMember]) -> 
     if not known:
         return described
     newest = max(known, key=lambda each: (each.generation or 0, each.leader is not None))
-    leader = newest.leader if newest.leader in member_ids else None
-    return replace(described, generation=newest.generation, leader=leader)
+    leader = newest.leader if newest.leader in member_ids else described.leader
+    described = replace(described, generation=newest.generation, leader=leader)
+    return _add_votes(
+        described, {each.member_id: each.assignors for each in known if each.assignors}
+    )
+
+
+def _add_votes(
+    described: Description, assignors: Mapping[str | None, tuple[str, ...]]
+) -> Description:
+    """Add each member's assignors; count the votes where every member's are known."""
+    members = tuple(
+        replace(member, assignors=assignors.get(member.member_id)) for member in described.members
+    )
+    supported = {each.member_id: each.assignors for each in members if each.assignors}
+    votes = None
+    if len(supported) == len(members):
+        votes = count_votes(supported, described.assignor)
+    return replace(described, members=members, assignor_votes=votes)

@@ -13,6 +13,7 @@ import yaml
 from agent.errors import ConfigError
 from agent.inspection.model import (
     Assignment,
+    AssignorVote,
     Description,
     DownBroker,
     Failure,
@@ -116,13 +117,24 @@ def render_descriptions(
         return _document(descriptions, failures, (), output)
     verbose = details.verbose
     has_generation = verbose or any(each.generation is not None for each in descriptions)
+    has_leader_url = verbose and any(each.leader_url for each in descriptions)
     groups = _GROUP | (_GENERATION if has_generation else {}) | (_GROUP_VERBOSE if verbose else {})
+    groups |= _LEADER_URL if has_leader_url else {}
     groups |= _OPERATIONS if details.operations or verbose else {}
     tables = [_fill_rows(groups, descriptions)]
     if details.members and descriptions:
         columns = _MEMBER | (_MEMBER_VERBOSE if verbose else {})
         pairs = [(each, member) for each in descriptions for member in each.members]
+        if verbose:
+            columns |= {
+                name: read
+                for name, read in _MEMBER_OPTIONAL.items()
+                if any(map(_cell, map(read, pairs)))
+            }
         tables.append(_fill_rows(columns, pairs))
+    votes = [(each, vote) for each in descriptions for vote in each.assignor_votes or ()]
+    if votes and verbose:
+        tables.append(_fill_rows(_VOTE, votes))
     if details.offsets and descriptions:
         rows = [(group, each) for group in descriptions for each in group.offsets or ()]
         has_tasks = any(each.task is not None for _, each in rows)
@@ -169,6 +181,9 @@ _GENERATION: dict[str, Callable[[Description], object]] = {
     "GENERATION": lambda d: d.generation,
     "LEADER": lambda d: d.leader,
 }
+_LEADER_URL: dict[str, Callable[[Description], object]] = {
+    "LEADER-URL": lambda d: d.leader_url,
+}
 _GROUP_VERBOSE: dict[str, Callable[[Description], object]] = {
     "TOPOLOGY-EPOCH": lambda d: d.topology_epoch,
     "SIMPLE": lambda d: "yes" if d.simple else "no",
@@ -196,6 +211,25 @@ _MEMBER_VERBOSE: dict[str, Callable[[_Pair], object]] = {
 }
 
 
+_MEMBER_OPTIONAL: dict[str, Callable[[_Pair], object]] = {
+    "TARGET-EPOCH": lambda p: p[0].target_epoch,
+    "PROCESS": lambda p: p[1].process_id,
+    "ENDPOINT": lambda p: p[1].endpoint,
+    "TOPOLOGY-EPOCH": lambda p: p[1].topology_epoch,
+    "TAGS": lambda p: _spell_tags(p[1].client_tags),
+    "URL": lambda p: p[1].url,
+    "CONNECTORS": lambda p: ",".join(p[1].connectors or ()),
+    "ASSIGNORS": lambda p: ",".join(p[1].assignors or ()),
+}
+"""Columns of some types of groups; shown where a member has a value."""
+_VOTE: dict[str, Callable[[tuple[Description, AssignorVote]], object]] = {
+    "GROUP": lambda p: p[0].group,
+    "ASSIGNOR": lambda p: p[1].assignor,
+    "CHOSEN": lambda p: "yes" if p[1].is_chosen else "no",
+    "SUPPORTED-BY": lambda p: p[1].supported_by,
+    "VOTES": lambda p: p[1].votes,
+    "REASON": lambda p: p[1].reason,
+}
 _OFFSET: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
     "GROUP": lambda p: p[0].group,
     "TOPIC": lambda p: p[1].topic,
@@ -239,6 +273,10 @@ def _flat(assigned: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 def _count(assigned: Mapping[str, Any] | None) -> int | None:
     return None if assigned is None else sum(map(len, _flat(assigned).values()))
+
+
+def _spell_tags(tags: Mapping[str, str] | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((tags or {}).items()))
 
 
 def _spell(assigned: Mapping[str, Any] | None) -> str:

@@ -38,9 +38,22 @@ _LOG4J = (
     Artifact("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.1"),
     Artifact("org.apache.logging.log4j", "log4j-core", "2.25.1"),
 )
-BROKER = (Artifact("org.apache.kafka", "kafka_2.13", BROKER_VERSION), *_LOG4J)
-TOOLS = (Artifact("org.apache.kafka", "kafka-tools", BROKER_VERSION), *_LOG4J)
-"""Kafka's command-line tools, and Connect's worker."""
+NEWEST_VERSION = "4.4.0"
+"""The newest broker and tools, which inspection is compared with."""
+
+
+def broker_set(version: str) -> tuple[Artifact, ...]:
+    """Return Kafka's broker of one version."""
+    return (Artifact("org.apache.kafka", "kafka_2.13", version), *_LOG4J)
+
+
+def tools_set(version: str) -> tuple[Artifact, ...]:
+    """Return Kafka's command-line tools and Connect's worker of one version."""
+    return (Artifact("org.apache.kafka", "kafka-tools", version), *_LOG4J)
+
+
+BROKER = broker_set(BROKER_VERSION)
+TOOLS = tools_set(BROKER_VERSION)
 
 COMPILER = (Artifact("org.eclipse.jdt", "ecj", "3.33.0"),)
 """Eclipse's compiler needs no JDK, only a Java to run on, such as the one from PyPI."""

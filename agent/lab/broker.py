@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agent.lab.artifacts import BROKER, fetch
+from agent.lab.artifacts import BROKER_VERSION, broker_set, fetch
 from agent.lab.drivers import RESOURCES, java_command
 from agent.processes.driver import Driver
 from agent.processes.errors import ProcessError
@@ -60,18 +60,19 @@ class NodePorts:
 class Broker:
     """One node, broker and controller in one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a node consists of
         self,
         node: NodePorts,
         settings: Mapping[str, str],
         cluster_id: str,
         folder: Path,
         cache: Path,
+        version: str = BROKER_VERSION,
     ) -> None:
         """Start it; `wait_ready` waits until it serves."""
         self.node = node
         self.log = folder / f"broker-{node.node_id}.log"
-        self._cache = cache
+        self._cache, self._version = cache, version
         self._cluster_id = cluster_id
         self._properties = folder / f"broker-{node.node_id}.properties"
         lines = {"log.dirs": str(folder / f"data-{node.node_id}")} | dict(settings)
@@ -124,7 +125,8 @@ class Broker:
             f"-Dlog4j2.configurationFile={RESOURCES / 'log4j2.properties'}",
             f"-Ddriver.log={self.log}",
         ]
-        command = java_command("BrokerDriver", fetch(BROKER, self._cache), self._cache, flags)
+        jars = fetch(broker_set(self._version), self._cache)
+        command = java_command("BrokerDriver", jars, self._cache, flags)
         command += [self._properties, self._cluster_id]
         return Driver(f"broker {self.node.node_id}", command, self.log)
 
@@ -135,13 +137,14 @@ class Cluster:
     The folder keeps their data and logs: use a temporary one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a cluster consists of
         self,
         folder: Path,
         cache: Path,
         *,
         brokers: int = 1,
         proxy_port: int | None = None,
+        version: str = BROKER_VERSION,
         extra: Callable[[NodePorts], Mapping[str, str]] = lambda _: {},
     ) -> None:
         """Start the brokers and wait until all serve.
@@ -154,7 +157,14 @@ class Cluster:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         folder.mkdir(parents=True, exist_ok=True)
         self.brokers = [
-            Broker(node, _settings(node, voters) | dict(extra(node)), cluster_id, folder, cache)
+            Broker(
+                node,
+                _settings(node, voters) | dict(extra(node)),
+                cluster_id,
+                folder,
+                cache,
+                version,
+            )
             for node in nodes
         ]
         try:

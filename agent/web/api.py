@@ -217,6 +217,8 @@ def _members(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
             "generation": row.generation,
             "leader": row.leader,
             "software": row.software,
+            "assignor": row.assignor,
+            "assignors": row.assignors,
             "state": row.state,
         }
         for scope, rows in (("streams", shown.instances), ("consumer", shown.consumers))

@@ -83,6 +83,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "strea
     group_type: str = "classic"
     protocol_type: str | None = "consumer"
     assignor: str | None = None
+    assignors: tuple[str, ...] | None = None
+    """The assignors that it supports, the preferred one first."""
     leader: str | None = None
     """The member id of a classic group's leader, as in the last join response."""
     host: str = ""

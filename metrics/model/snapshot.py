@@ -38,6 +38,8 @@ class MemberRow:
     group_instance_id: str | None = None
     protocol_type: str | None = None
     assignor: str | None = None
+    assignors: tuple[str, ...] | None = None
+    """The assignors that it supports, the preferred one first."""
     leader: str | None = None
     software: str | None = None
     state: str | None = None

@@ -1,4 +1,4 @@
-"""Records of changed attributes of a member: its partitions and its session timeout.
+"""Records of changed attributes of a member: partitions, session timeout, assignors.
 
 A root cause needs neither; costs do (incidents.md 1a.8). Of several sources of one member the best
 one reports its partitions: the others' times differ, and would open a gap at every rebalance.
@@ -30,7 +30,18 @@ def record_attributes(track: Track, signal: Signal) -> list[Sample]:
         out.append(
             track.record_change("session.timeout.ms", _ms(before), _ms(timeout_s), signal.at)
         )
-    return out
+    return out + _record_assignors(track, signal.at)
+
+
+def _record_assignors(track: Track, at: float) -> list[Sample]:
+    """Record that a member supports other assignors than at its last join."""
+    before, now = track.assignors, track.member.assignors
+    if now is None or now == before:
+        return []
+    track.assignors = now
+    if before is None:
+        return []
+    return [track.record_change("assignors", ",".join(before), ",".join(now), at)]
 
 
 def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) -> list[Sample]:

@@ -29,6 +29,7 @@ _FILLED = (
     "software",
     "state",
     "assignor",
+    "assignors",
     "leader",
     "session_timeout_s",
     "max_poll_interval_s",

@@ -30,6 +30,7 @@ def member_row(track: Track, now: float, config: StatusConfig) -> MemberRow:
         group_instance_id=member.group_instance_id,
         protocol_type=member.protocol_type,
         assignor=member.assignor,
+        assignors=member.assignors,
         leader=member.leader,
         software=member.software,
         state=member.state,

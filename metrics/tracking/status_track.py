@@ -101,6 +101,7 @@ class Track(
     """Partitions that it reads, sorted, by the best source that reports them."""
     assigned_by: SourceKind | None = None
     session_timeout_s: float | None = None
+    assignors: tuple[str, ...] | None = None
     """The last one that was recorded."""
     left_at: float | None = None
     """Time of the last leave; None when the member is back."""

@@ -4,15 +4,16 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.lab.artifacts import BROKER, TOOLS, fetch
+from agent.lab.artifacts import BROKER_VERSION, broker_set, fetch, tools_set
 from agent.lab.drivers import RESOURCES, java_on
 
 _TIMEOUT_S = 90.0
 
 
-def command(main: str, log: Path, cache: Path) -> list[str | Path]:
+def command(main: str, log: Path, cache: Path, version: str = BROKER_VERSION) -> list[str | Path]:
     """Return what runs a main class of Kafka's tools or of Connect."""
-    jars = [*fetch(TOOLS, cache), *fetch(BROKER, cache)]  # kafka-configs is the broker's
+    # kafka-configs is the broker's
+    jars = [*fetch(tools_set(version), cache), *fetch(broker_set(version), cache)]
     # fmt: off
     return [
         *java_on(jars, cache), "-Xmx192m",
@@ -37,19 +38,17 @@ class KafkaTools:
         folder: Path,
         cache: Path,
         properties: Mapping[str, str] | None = None,
+        version: str = BROKER_VERSION,
     ) -> None:
+        self._version = version
         self._bootstrap, self._cache, self._log = bootstrap, cache, folder / "tools.log"
         named = {"client.id": "tool"} | dict(properties or {})
         self._config = write_properties(folder / "client.properties", named)
 
     def run(self, main: str, *arguments: str) -> str:
         """Return what a tool prints to stdout."""
-        common: list[str | Path] = [
-            *("--bootstrap-server", self._bootstrap),
-            *("--command-config", self._config),
-        ]
         done = subprocess.run(
-            [*command(main, self._log, self._cache), *common, *arguments],
+            [*self.command(main), *arguments],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
@@ -57,3 +56,11 @@ class KafkaTools:
         )
         assert done.returncode == 0, f"{main} {arguments}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def command(self, main: str) -> list[str | Path]:
+        """Return the command of a tool, with the options that all take."""
+        return [
+            *command(main, self._log, self._cache, self._version),
+            *("--bootstrap-server", self._bootstrap),
+            *("--command-config", self._config),
+        ]

@@ -5,7 +5,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from agent.errors import ConfigError
@@ -135,7 +135,9 @@ class GroupsSource:
             lag = None
             if change.group_type != _SHARE_GROUP:
                 lag = total_lag(self._lags.get(change.group, ()))
-            self._findings.append(self._finding(change, self._clock(), lag))
+            at = self._clock()
+            self._findings.append(self._finding(change, at, lag))
+            self._findings += self._attribute_records(change, at)
 
     def _finding(self, change: MembershipChange, at: float, lag: int | None) -> Sample:
         ts, group = format_time(at), change.group
@@ -162,6 +164,27 @@ class GroupsSource:
             gained=change.moved,
             lag=lag,
         )
+
+    def _attribute_records(self, change: MembershipChange, at: float) -> Iterator[Sample]:
+        """Return a record for each changed attribute of a group."""
+        ts = format_time(at)
+        for each in change.attributes:
+            key = (self._label, change.group, SampleKind.CHANGE, each.field, ts)
+            yield Sample(
+                id=digest(Scope.GROUP, *key),
+                kind=SampleKind.CHANGE,
+                ts=ts,
+                cluster=self._label,
+                app=self._app_of(change.group),
+                group=change.group,
+                group_type=change.group_type,
+                scope=Scope.GROUP,
+                source=SourceKind.ADMIN,
+                subject="group",
+                field=each.field,
+                before=each.before,
+                after=each.after,
+            )
 
     def _pause_s(self, refused: int) -> float:
         interval_s = self._config.interval_s
@@ -219,9 +242,9 @@ class GroupsSource:
 
 def _reason(change: MembershipChange) -> str:
     text = f"{len(change.joined)} joined, {len(change.left)} left"
-    if change.assignors is not None:
-        before, after = change.assignors
-        text += f"; assignor {after}, before {before}"
+    for each in change.attributes:
+        if each.field == "assignor":
+            text += f"; assignor {each.after}, before {each.before}"
     return text
 
 

@@ -1,4 +1,4 @@
-"""The assignment that the leader of a Connect group gives a worker: ConnectProtocol V0 and later.
+"""Metadata and assignments of Connect's workers: ConnectProtocol V0 and later.
 
 Source: ConnectProtocol and IncrementalCooperativeConnectProtocol (KIP-415; KIP-507's V2 is laid out
 as V1), read in Kafka 2.8 to 4.3. As there, a higher version is read as the highest known one.
@@ -35,6 +35,77 @@ class ConnectAssignment:
         return f"assignment failed: {name} at config offset {self.config_offset} of {self.leader}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectWorker:
+    """A worker as its coordinator describes it."""
+
+    url: str
+    leader: str | None
+    """A member id."""
+    leader_url: str | None
+    connectors: tuple[str, ...]
+    tasks: dict[str, tuple[int, ...]]
+    """Task numbers by connector."""
+
+
+_Rows = frozenset[tuple[str, int]]
+"""Connector and task; `_CONNECTOR_ITSELF` is no task."""
+
+
+def read_worker(metadata: bytes, assignment: bytes) -> ConnectWorker:
+    """Read what a worker joined with, and what it was assigned.
+
+    Since V1 an assignment has only additions and revocations. The rest is in the metadata.
+
+    Raises:
+        DecodeError: the bytes are something else.
+
+    """
+    buffer = Buffer(metadata)
+    version, url = buffer.int16(), buffer.string()
+    buffer.int64()  # how far it has read the config topic
+    before = b"" if version < 1 or buffer.is_at_end else buffer.nullable_bytes()
+    rows, leader, leader_url = _read_owned(before), None, None
+    if assignment:
+        buffer = Buffer(assignment)
+        version = buffer.int16()
+        buffer.int16()  # an error
+        leader, leader_url = buffer.string(), buffer.string()
+        buffer.int64()
+        added = _read_rows(buffer)
+        revoked = _Rows() if version < 1 or buffer.is_at_end else _read_rows(buffer)
+        rows = rows - revoked | added
+    tasks: dict[str, list[int]] = {}
+    for connector, task in sorted(rows):
+        if task != _CONNECTOR_ITSELF:
+            tasks.setdefault(connector, []).append(task)
+    return ConnectWorker(
+        url=url,
+        leader=leader or None,
+        leader_url=leader_url or None,
+        connectors=tuple(sorted(name for name, task in rows if task == _CONNECTOR_ITSELF)),
+        tasks={name: tuple(numbers) for name, numbers in tasks.items()},
+    )
+
+
+def _read_owned(assignment: bytes) -> _Rows:
+    """Read the connectors and tasks of an assignment, without its revocations."""
+    if not assignment:
+        return _Rows()
+    buffer = Buffer(assignment)
+    buffer.int16()
+    buffer.int16()
+    buffer.string()
+    buffer.string()
+    buffer.int64()
+    return _read_rows(buffer)
+
+
+def _read_rows(buffer: Buffer) -> _Rows:
+    rows = buffer.array(_read_row, buffer.int32())
+    return frozenset((connector, task) for connector, tasks in rows for task in tasks)
+
+
 def read_assignment(data: bytes) -> ConnectAssignment:
     """Read a worker's assignment.
 
@@ -56,11 +127,9 @@ def read_assignment(data: bytes) -> ConnectAssignment:
 
 
 def _read_names(buffer: Buffer) -> frozenset[str]:
-    rows = buffer.array(_read_row, buffer.int32())
     return frozenset(
         connector if task == _CONNECTOR_ITSELF else f"{connector}-{task}"
-        for connector, tasks in rows
-        for task in tasks
+        for connector, task in _read_rows(buffer)
     )
 
 

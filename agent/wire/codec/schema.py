@@ -17,6 +17,7 @@ from threading import Lock
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
+from agent.errors import DecodeError
 from agent.wire.codec.buffer import Buffer
 from agent.wire.codec.kio_import import without_hypothesis
 
@@ -40,6 +41,8 @@ _FIXED: dict[str, Read] = {
     "timedelta_i64": Buffer.int64,
     "error_code": Buffer.int16,
     "uuid": lambda buffer: buffer.take(16),
+    "compact string": Buffer.compact_string,
+    "absent struct": lambda buffer: _require_absence(buffer.int8()),
 }
 _TEXT: dict[tuple[str, bool], Read] = {
     ("string", False): Buffer.nullable_string,
@@ -56,6 +59,10 @@ class SimilarVersion(NamedTuple):
     added: tuple[tuple[str, str], ...] = ()
     """A field that only the former has: its kind, and the name of the field behind it."""
     removed: frozenset[str] = frozenset()
+    appended: tuple[tuple[str, str], ...] = ()
+    """Fields that only the former has, at the end: kind and name."""
+    within: str = ""
+    """The field of structs that differ; by default the message itself."""
 
 
 # Read in clients/src/main/resources/common/message of Kafka 2.8.2, 4.0.0 and 4.4.0. Fields
@@ -69,6 +76,15 @@ _REQUESTS_LIKE = {
 _RESPONSES_LIKE = {
     (8, 1): SimilarVersion(2),
     (76, 0): SimilarVersion(1),
+    (89, 1): SimilarVersion(  # StreamsGroupDescribe: KIP-1331, KIP-1357
+        0,
+        appended=(
+            ("absent struct", "topology_description"),
+            ("int8", "topology_description_status"),
+            ("compact string", "assignor_name"),
+        ),
+        within="groups",
+    ),
     (88, 1): SimilarVersion(
         0,
         added=(("int64", "status"), ("bool", "endpoint_information_epoch")),
@@ -132,8 +148,20 @@ def _struct_reader(
     if wanted is not None:
         while fields and fields[-1].name not in wanted:
             fields.pop()
-    readers = [(field.name, _field_reader(field, hints[field.name], flexible)) for field in fields]
-    if kin is not None and (kin.added or kin.removed):
+    inner = None if kin is None else kin._replace(within="")
+    readers = [
+        (
+            field.name,
+            _field_reader(
+                field,
+                hints[field.name],
+                flexible,
+                inner if kin is not None and kin.within == field.name else None,
+            ),
+        )
+        for field in fields
+    ]
+    if kin is not None and not kin.within:
         readers = list(_adapt(readers, kin))
     tagged = flexible and wanted is None
 
@@ -153,9 +181,18 @@ def _adapt(readers: list[tuple[str, Read]], kin: SimilarVersion) -> Iterator[tup
             yield f"before {name}", _FIXED[added[name]]
         if name not in kin.removed:
             yield name, read
+    for kind, name in kin.appended:
+        yield name, _FIXED[kind]
 
 
-def _field_reader(field: dataclasses.Field[Any], hint: Any, flexible: bool) -> Read:
+def _require_absence(mark: int) -> None:
+    if mark >= 0:
+        raise DecodeError("found a struct that the request did not want")
+
+
+def _field_reader(
+    field: dataclasses.Field[Any], hint: Any, flexible: bool, kin: SimilarVersion | None = None
+) -> Read:
     nullable = isinstance(hint, UnionType)
     if nullable:
         hint = next(arg for arg in get_args(hint) if arg is not type(None))
@@ -163,7 +200,9 @@ def _field_reader(field: dataclasses.Field[Any], hint: Any, flexible: bool) -> R
     if getattr(hint, "__origin__", None) is tuple:
         if kind == "int32":
             return _numbers_reader(flexible)
-        element = _scalar_reader(kind, flexible) if kind else _struct_reader(get_args(hint)[0])
+        element = (
+            _scalar_reader(kind, flexible) if kind else _struct_reader(get_args(hint)[0], kin=kin)
+        )
         return _array_reader(element, flexible)
     if kind:
         return _scalar_reader(kind, flexible)

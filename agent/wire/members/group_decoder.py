@@ -39,9 +39,12 @@ from agent.wire.members import classic_protocol as classic
 from agent.wire.members import heartbeat_protocol as consumer_group
 from agent.wire.members.member import WireMember
 from agent.wire.members.member_registry import MemberRegistry, RequestContext
+from metrics.model.names import clip_name
 from metrics.model.signals import Signal, SignalKind
 
 _PORTS_LIMIT = 64
+_ASSIGNORS_MAX = 20
+"""Assignors that are kept of a member's join."""
 
 
 @dataclass(slots=True)
@@ -125,6 +128,7 @@ class GroupDecoder:
         member.learn(
             protocol_type=join.protocol_type,
             group_type="classic",
+            assignors=tuple(clip_name(name) for name, _ in join.protocols[:_ASSIGNORS_MAX]) or None,
             session_timeout_s=session_ms / 1000 if session_ms and session_ms > 0 else None,
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )

@@ -158,7 +158,7 @@ class WireMember:
         """Forget all partitions; until the next rebalance nothing is known of them."""
         self.owned, self.assigned, self.reported, self.target = EMPTY, None, None, None
 
-    def learn(self, **changes: str | float | None) -> None:
+    def learn(self, **changes: str | float | tuple[str, ...] | None) -> None:
         """Change attributes of its identity; None changes nothing."""
         known = {
             name: value

@@ -129,6 +129,8 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
             "topology_epoch": None,
             "generation": None,
             "leader": None,
+            "leader_url": None,
+            "assignor_votes": None,
             "authorized_operations": ["READ", "DESCRIBE"],
             "members": [
                 {
@@ -150,6 +152,10 @@ def test_documents_hold_all_there_is(output: str, load: Callable[[str], dict[str
                     "process_id": None,
                     "endpoint": None,
                     "topology_epoch": None,
+                    "client_tags": None,
+                    "url": None,
+                    "connectors": None,
+                    "assignors": None,
                 }
             ],
             "subtopologies": None,
@@ -201,6 +207,7 @@ def test_members_are_described_as_a_table_of_their_own() -> None:
     assert groups.splitlines()[1].endswith("no     READ,DESCRIBE")
     rows = [line.split() for line in members.splitlines()]
     assert rows[0][:3] == ["GROUP", "MEMBER-ID", "INSTANCE-ID"]
+    assert rows[0][12:] == ["TARGET-EPOCH", "PROCESS", "TOPOLOGY-EPOCH"]  # a streams group's
     assert rows[1] == [
         "orders",
         "c1-a",
@@ -213,7 +220,7 @@ def test_members_are_described_as_a_table_of_their_own() -> None:
         "-",
         "-",
         "t",
-        "-",
+        *("-", "-", "-", "-"),
     ]
     assert rows[3][:2] == ["views", "s1-a"]
     assert rows[3][6] == "active/0:0,1"
@@ -223,8 +230,14 @@ class Agent(BaseHTTPRequestHandler):
     """Has seen members of one group."""
 
     def do_GET(self) -> None:
-        told = [("c1-a", 4, "c1-a"), ("c2-b", 5, "c2-b"), ("gone", 9, None), ("c1-a", None, None)]
-        names = ("member_id", "generation", "leader")
+        both = ["range", "cooperative-sticky"]
+        told = [
+            ("c1-a", 4, "c1-a", both),
+            ("c2-b", 5, "c2-b", ["range"]),
+            ("gone", 9, None, None),
+            ("c1-a", None, None, None),
+        ]
+        names = ("member_id", "generation", "leader", "assignors")
         seen = [dict(zip(names, each, strict=True)) for each in told]
         self.send_response(200)
         self.end_headers()
@@ -259,6 +272,20 @@ def test_what_is_observed_has_columns_of_its_own(agent: str) -> None:
         head, row = call(cluster, "describe", "orders", "--from", agent).stdout.splitlines()
 
     assert (head.split()[-2:], row.split()[-2:]) == (["GENERATION", "LEADER"], ["5", "c2-b"])
+
+
+def test_votes_for_the_assignor_are_counted_from_the_members_joins(agent: str) -> None:
+    with Simulated(GROUPS) as cluster:
+        chosen = call(cluster, "describe", "orders", "--verbose", "--from", agent).stdout
+
+    votes = chosen.split("\n\n")[1].splitlines()
+    assert votes[0].split() == ["GROUP", "ASSIGNOR", "CHOSEN", "SUPPORTED-BY", "VOTES", "REASON"]
+    assert votes[1].split(maxsplit=5) == [
+        *("orders", "range", "yes", "2", "2", "2 of 2 members prefer it")
+    ]
+    assert votes[2].split(maxsplit=5) == [
+        *("orders", "cooperative-sticky", "no", "1", "0", "not supported by c2-b")
+    ]
 
 
 def test_generation_comes_from_a_spool_too(tmp_path: Path) -> None:

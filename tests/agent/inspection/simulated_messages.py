@@ -89,6 +89,8 @@ class Group:
     """Of a classic group's members, instead of a subscription to what they own."""
     user_data: bytes = b""
     """Of a classic group's assignments."""
+    content: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    """Of a classic group's members: metadata and assignment as they are."""
     garbled: bool = False
     """A classic group whose members wrote nonsense."""
 
@@ -109,6 +111,9 @@ def member(kind: str, group: Group, member_id: str, owned: dict[str, list[int]])
     common = {"member_id": member_id, "client_id": client_id, "client_host": "/10.0.0.1"}
     if kind == "classic":
         told = group.state == "Stable"
+        if member_id in group.content:
+            metadata, assigned = group.content[member_id]
+            return common | {"member_metadata": metadata, "member_assignment": assigned}
         if group.garbled:
             return common | {"member_metadata": b"x", "member_assignment": b"x"}
         return common | {

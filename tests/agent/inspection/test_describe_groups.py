@@ -1,6 +1,7 @@
 """Listing and describing against brokers that answer as the test wants."""
 
 import asyncio
+import json
 import struct
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -216,6 +217,62 @@ def test_a_members_own_words_are_described_in_full() -> None:
     assert member.user_data == "weight=3"
     assert member.assignment_user_data == "2 bytes, sha256 b3d510ef04275ca8"
     assert (bare.rack, bare.claimed, bare.user_data) == (None, {}, None)
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def rows(owned: dict[str, list[int]]) -> bytes:
+    out = struct.pack(">i", len(owned))
+    for name, numbers in owned.items():
+        out += text(name) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+    return out
+
+
+def connect_assignment(owned: dict[str, list[int]], revoked: dict[str, list[int]]) -> bytes:
+    head = struct.pack(">hh", 1, 0) + text("w-1") + text("http://w1:8083") + bytes(8)
+    return head + rows(owned) + rows(revoked) + bytes(4)
+
+
+def test_workers_of_connect_are_described_with_leader_connectors_and_tasks() -> None:
+    before = connect_assignment({"sink": [-1, 0, 1], "old": [0]}, {})
+    metadata = struct.pack(">h", 1) + text("http://w1:8083") + bytes(8)
+    metadata += struct.pack(">i", len(before)) + before
+    assigned = connect_assignment({"sink": [2]}, {"old": [0], "sink": [0]})
+    group = Group(protocol="connect", members={"w-1": {}}, content={"w-1": (metadata, assigned)})
+    with Simulated({"connect": group}) as cluster:
+        (connect,) = described(cluster, "connect")
+
+    assert isinstance(connect, Description)
+    (worker,) = connect.members
+    assert (connect.leader, connect.leader_url) == ("w-1", "http://w1:8083")
+    assert (worker.url, worker.connectors) == ("http://w1:8083", ("sink",))
+    assert worker.owned == {"sink": (1, 2)}
+
+
+@pytest.mark.parametrize("leader", ["master", "leader"])
+def test_schema_registries_are_described_with_url_and_leader(leader: str) -> None:
+    identity = {"version": 1, "host": "sr1", "port": 8081, "scheme": "https"}
+    assigned = {"error": 0, "version": 1, leader: "sr-1", f"{leader}_identity": identity}
+    content = (json.dumps(identity).encode(), json.dumps(assigned).encode())
+    group = Group(protocol="sr", members={"sr-1": {}}, content={"sr-1": content})
+    with Simulated({"schema-registry": group}) as cluster:
+        (registry,) = described(cluster, "schema-registry")
+
+    assert isinstance(registry, Description)
+    assert (registry.leader, registry.leader_url) == ("sr-1", "https://sr1:8081")
+    assert registry.members[0].url == "https://sr1:8081"
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"no json", b'{"host": 1}', b'{"master": 2}'])
+def test_an_unknown_format_of_a_schema_registry_adds_nothing(content: bytes) -> None:
+    group = Group(protocol="sr", members={"sr-1": {}}, content={"sr-1": (content, content)})
+    with Simulated({"schema-registry": group}) as cluster:
+        (registry,) = described(cluster, "schema-registry")
+
+    assert isinstance(registry, Description)
+    assert (registry.leader, registry.members[0].url) == (None, None)
 
 
 def test_a_group_of_another_type_is_named_as_such() -> None:

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from agent.inspection.membership_diff import (
+    AttributeChange,
     MembershipChange,
     MembershipTracker,
     snapshot_of,
@@ -114,12 +115,61 @@ def test_another_assignor_is_a_change_with_both_names_once_the_upgrade_has_ended
 
     found = changes(group, joining, upgraded, upgraded)
 
-    assert found == [
-        MembershipChange("g", "classic", NOBODY, NOBODY, 0, ("range", "cooperative-sticky"))
-    ]
+    change = AttributeChange("assignor", "range", "cooperative-sticky")
+    assert found == [MembershipChange("g", "classic", NOBODY, NOBODY, 0, (change,))]
 
 
 def test_a_first_assignor_is_no_change_of_it() -> None:
     group = replace(CLASSIC, members=(member("a"),))
 
     assert changes(replace(group, assignor=None), group) == []
+
+
+def test_changed_attributes_of_a_group_are_told() -> None:
+    worker = MemberDescription(
+        member_id="w-1", instance_id=None, client_id="w", host="/h", url="http://a:8083"
+    )
+    before = replace(CLASSIC, protocol="connect", members=(worker,), leader="w-1")
+    other = replace(worker, member_id="w-2", url="http://b:8083")
+    topics = replace(member("a"), subscription=("t",))
+    more = replace(topics, subscription=("t", "u"), subscription_regex="v.*")
+
+    (leader,) = changes(before, replace(before, members=(other,), leader="w-2"))
+    (subscribed,) = changes(replace(CLASSIC, members=(topics,)), replace(CLASSIC, members=(more,)))
+    (upgraded,) = changes(CLASSIC, CONSUMER)
+
+    assert leader.attributes == (AttributeChange("leader", "w http://a:8083", "w http://b:8083"),)
+    assert subscribed.attributes == (AttributeChange("subscription", "t", "re:v.*,t,u"),)
+    assert upgraded.attributes == (AttributeChange("protocol", "classic", "consumer"),)
+
+
+def test_a_rebalance_hides_attributes_and_changes_none() -> None:
+    topics = replace(member("a"), subscription=("t",))
+    stable = replace(CLASSIC, members=(topics,))
+    going_on = replace(
+        stable,
+        state=GroupState.PREPARING_REBALANCE,
+        assignor=None,
+        members=(replace(topics, subscription=None),),
+    )
+    after = replace(stable, assignor="sticky", members=(replace(topics, subscription=("u",)),))
+
+    (change,) = changes(stable, going_on, after)
+
+    assert change.attributes == (
+        AttributeChange("assignor", "range", "sticky"),
+        AttributeChange("subscription", "t", "u"),
+    )
+
+
+def test_a_long_subscription_is_cut_in_its_record() -> None:
+    long = tuple(f"topic-{number:04d}" for number in range(500))
+    before, after = (
+        replace(CLASSIC, members=(replace(member("a"), subscription=topics),))
+        for topics in (("t",), long)
+    )
+
+    ((change,),) = (each.attributes for each in changes(before, after))
+
+    assert change.after.endswith("... (500)")
+    assert len(change.after) < 1100

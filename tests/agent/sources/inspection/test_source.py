@@ -346,5 +346,11 @@ def test_an_upgrade_of_the_assignor_is_recorded_at_its_end() -> None:
 
         play(running, scene)
 
-    (record,) = running.source.findings()
+    record, change = running.source.findings()
     assert record.reason == "0 joined, 0 left; assignor cooperative-sticky, before range"
+    assert (change.kind, change.scope, change.subject) == ("change", "group", "group")
+    assert (change.field, change.before, change.after) == (
+        "assignor",
+        "range",
+        "cooperative-sticky",
+    )
