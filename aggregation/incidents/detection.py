@@ -97,12 +97,14 @@ class GroupHistory:
     """Places that nobody came to since the last departure: several threads go at once."""
     restart: Draft | None = None
     """The latest restart or rollout."""
+    replaced: set[tuple[str, ...]] = field(default_factory=set)
+    """Members that came in this rebalance to the place of one that had gone."""
 
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
         causes = [*list_causes(rebalance), *self._infer_joins(rebalance, self.away)]
         causes = [cause for cause in causes if not self._is_rejoin(cause)]
-        returns = {cause: away for cause in causes if (away := self._find_away(cause))}
+        returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         draft = self._find_draft(roots, returns) or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
@@ -150,25 +152,37 @@ class GroupHistory:
             and (segment.member.key not in known if among is None else segment.member.key in among)
         ]
 
-    def _find_away(self, cause: Cause) -> _Away | None:
-        """Return the departure that a cause is the return of."""
+    def _find_returns(self, causes: Iterable[Cause]) -> dict[Cause, _Away]:
+        """Return the departure that each cause is the return of: one successor for each."""
+        found: dict[Cause, _Away] = {}
+        successors: dict[MemberRef, MemberRef] = {}
+        for cause in causes:
+            taken = {gone for gone, by in successors.items() if by != cause.member}
+            away = self._find_away(cause, taken)
+            if away is not None:
+                found[cause] = away
+                successors[away.member] = cause.member
+        return found
+
+    def _find_away(self, cause: Cause, taken: Container[MemberRef]) -> _Away | None:
+        """Return the departure that a cause is the return of; others' successors are ``taken``."""
         if cause.kind not in _RETURNS:
             return None
         away = self.away.get(cause.member.key)
         if away is None and cause.kind is IncidentKind.MEMBER_JOINED:
-            away = self._find_predecessor(cause)
+            away = self._find_predecessor(cause, taken)
         if away is None or not away.at <= cause.at <= away.at + RETURN_S:
             return None
         is_own = away.how is not DepartureMode.LEFT
         return away if is_own or cause.at <= away.at + RESTART_S else None
 
-    def _find_predecessor(self, cause: Cause) -> _Away | None:
+    def _find_predecessor(self, cause: Cause, taken: Container[MemberRef]) -> _Away | None:
         if cause.member.key in self.present:
             return None
         names = Counter(member.client_id for member in self.present.values())
         is_shared = names[cause.member.client_id] > 0
         for away in self.away.values():
-            in_time = away.at <= cause.at <= away.at + RESTART_S
+            in_time = away.at <= cause.at <= away.at + RESTART_S and away.member not in taken
             if in_time and replaces(cause.member, away.member, is_shared=is_shared):
                 return away
         return None
@@ -327,7 +341,7 @@ class GroupHistory:
             self.away[departure.member.key] = _Away(
                 member=departure.member, how=departure.how, at=departure.at, draft=draft
             )
-        self._find_loop(place, departure.at)
+        self._find_loop(departure.member, departure.at)
 
     def _bring_back_at_once(self, rebalance: ExplainedRebalance) -> None:
         """Note the members that went and came back within one rebalance, and who is still out."""
@@ -344,6 +358,7 @@ class GroupHistory:
     def _return(self, away: _Away, member: MemberRef, at: float) -> None:
         """Note that a member, or its successor, is back: a restart, if it is another process."""
         self.away.pop(away.member.key, None)
+        self.replaced.add(member.key)
         away.draft.bring_back(away.member, at)
         is_restart = away.how is DepartureMode.LEFT or place_key(away.member) != place_key(member)
         if is_restart and away.draft.kind in {
@@ -374,38 +389,41 @@ class GroupHistory:
         if len(back) > 1 and draft.kind is IncidentKind.RESTART:
             draft.kind = IncidentKind.ROLLOUT
 
-    def _find_loop(self, place: tuple[str, ...], at: float) -> None:
+    def _find_loop(self, member: MemberRef, at: float) -> None:
         """Merge what one place did into a crash loop, from the third time on."""
+        place = place_key(member)
         recent = [(when, draft) for when, draft in self.steps[place] if when >= at - RESTART_S]
         self.steps[place] = recent
         if len({round(when, 3) for when, _ in recent}) < LOOP_COUNT:
             return
         drafts = list(dict.fromkeys(draft for _, draft in recent))
-        if any(draft.kind is IncidentKind.ROLLOUT for draft in drafts):
-            return
         first = drafts[0]
         for other in drafts[1:]:
             self._merge(first, other)
+        if first.kind is IncidentKind.ROLLOUT:
+            first.members.clear()  # those that came and went once only are no part of the loop
         first.kind = IncidentKind.CRASH_LOOP
+        first.add_members([member])
 
     def _note_surges(self, roots: Iterable[Cause], draft: Draft) -> None:
         """Link a member that leaves with the successor that came shortly before."""
         for cause in roots:
-            if cause.kind is not IncidentKind.MEMBER_LEFT:
+            if cause.kind is IncidentKind.MEMBER_LEFT:
+                self._note_surge(cause, draft)
+
+    def _note_surge(self, cause: Cause, draft: Draft) -> None:
+        gone = cause.member
+        if cause.at - self.arrived_at.get(gone.key, float("-inf")) <= SURGE_S:
+            return
+        alike = Counter(member.client_id for member in self.present.values())
+        is_shared = alike[gone.client_id] - (gone.key in self.present) > 1
+        for arrived, at in self.arrived_at.items():
+            member = self.present.get(arrived)
+            if member is None or arrived == gone.key or not 0 <= cause.at - at <= SURGE_S:
                 continue
-            key = cause.member.key
-            for arrived, at in list(self.arrived_at.items()):
-                member = self.present.get(arrived)
-                is_new = arrived != key and 0 <= cause.at - at <= SURGE_S
-                was_there = cause.at - self.arrived_at.get(key, float("-inf")) > SURGE_S
-                if (
-                    member
-                    and is_new
-                    and was_there
-                    and replaces(member, cause.member, is_shared=False)
-                ):
-                    self._surge(member, at, cause, draft)
-                    break
+            if replaces(member, gone, is_shared=is_shared):
+                self._surge(member, at, cause, draft)
+                return
 
     def _surge(self, successor: MemberRef, at: float, cause: Cause, draft: Draft) -> None:
         """Make one restart of a successor's join and the leave after it."""
@@ -429,8 +447,12 @@ class GroupHistory:
             self.present.pop(departure.member.key, None)
         for arrival in rebalance.arrivals:
             self.gone_places.discard(place_key(arrival.member))
-            if arrival.member.key not in self.present:
-                self.arrived_at[arrival.member.key] = arrival.at
+            key = arrival.member.key
+            if key in self.replaced:
+                self.arrived_at.pop(key, None)  # its place is known: it is nobody else's successor
+            elif key not in self.present:
+                self.arrived_at[key] = arrival.at
+        self.replaced.clear()
         for segment in rebalance.round.consumers:
             stays = segment.is_open or segment.outcome is Outcome.SYNCED
             if stays and not segment.is_exit:

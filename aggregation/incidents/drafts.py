@@ -86,6 +86,7 @@ class Draft:
         self.started_at = min(self.started_at, other.started_at)
         self.add_members(other.members)
         self.rebalances += other.rebalances  # a rebalance is in one incident alone
+        self.rebalances.sort(key=lambda rebalance: rebalance.round.started_at)
         for departure in other.all_departures:
             self.depart(departure)
             if departure.returned_at is not None:

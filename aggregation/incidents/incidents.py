@@ -93,7 +93,7 @@ def _incident(ref: GroupRef, draft: Draft, now: float, unread: float | None) -> 
         members=tuple(draft.members),
         reason=draft.reason,
         detail=draft.detail,
-        rebalances=tuple(_span(each) for each in draft.rebalances),
+        rebalances=tuple(_span(each) for each in draft.rebalances if not each.is_end),
         waiting_for=tuple(draft.waits),
         departures=departures,
         members_out=tuple(d.member for d in departures if d.returned_at is None),

@@ -8,7 +8,7 @@ Source: incidents.md 1a.7.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from aggregation.incidents.model import Wait
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S
@@ -48,16 +48,32 @@ def _not_joined(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> 
 
 
 def _late(rebalance: ExplainedRebalance) -> list[Wait]:
-    """Return those that joined late, with the time since the join before the gap."""
-    times = sorted((at, member) for member, at in _ready(rebalance).items())
-    found: list[Wait] = []
+    """Return those that joined late, for the first round or the last."""
+    late = {wait.member: wait for wait in _after_a_gap(_first_joins(rebalance))}
+    late |= {wait.member: wait for wait in _after_a_gap(_ready(rebalance))}
+    return list(late.values())
+
+
+def _after_a_gap(ready: dict[MemberRef, float]) -> Iterator[Wait]:
+    """Yield those that were ready late, with the time since the one before the gap."""
+    times = sorted((at, member) for member, at in ready.items())
     waited_from: float | None = None
     for (before, _), (at, member) in itertools.pairwise(times):
         if at - before >= MIN_WAIT_S:
             waited_from = before
         if waited_from is not None:
-            found.append(Wait(member, at - waited_from, at))
-    return found
+            yield Wait(member, at - waited_from, at)
+
+
+def _first_joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
+    """Return when each member sent its first join; nothing unless all joins were seen."""
+    rounds = [segment for segment in rebalance.round.consumers if not segment.is_exit]
+    if not all(segment.joins for segment in rounds):
+        return {}
+    first: dict[MemberRef, float] = {}
+    for segment in rounds:
+        first.setdefault(segment.member, segment.joins[0])
+    return first
 
 
 def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
@@ -75,14 +91,18 @@ def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
 
 
 def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:
-    """Return those that never joined, while the others waited."""
+    """Return those that never joined, or went instead, while the others waited."""
     ready = _ready(rebalance)
     if not ready:
         return []
-    seconds = rebalance.round.ended_at - max(ready.values())
-    if seconds < MIN_WAIT_S:
-        return []
-    return [Wait(member, seconds, None) for member in rebalance.absent]
+    last_at = max(ready.values())
+    went = {each.member: each.at for each in rebalance.departures if each.member not in ready}
+    until = dict.fromkeys(rebalance.absent, rebalance.round.ended_at) | went
+    return [
+        Wait(member, at - last_at, None)
+        for member, at in until.items()
+        if at - last_at >= MIN_WAIT_S
+    ]
 
 
 def _revoking(rebalance: ExplainedRebalance) -> list[Wait]:

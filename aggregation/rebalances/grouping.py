@@ -19,9 +19,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from aggregation.rebalances.causes import cause_of
-from aggregation.rebalances.segments import JOINED, MemberRef, Segment, segments
-from metrics.model.sample import Sample, SampleKind, Scope, digest
+from aggregation.rebalances.segments import DROPPED_GROUP, JOINED, MemberRef, Segment, segments
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, parse_time
 from metrics.model.status import RebalanceStatus
 
 NOTICE_S = 4.0
@@ -207,10 +209,42 @@ def _by_group(records: Iterable[Sample]) -> dict[GroupRef, list[Sample]]:
 def _drop_nameless(records: list[Sample]) -> list[Sample]:
     """Drop records without a client id where others have one: they are of the same members.
 
-    Logs of some clients name no member; which one they report is not known.
+    Logs of some clients name no member; which one they report is not known, but for a drop.
     """
     named = [record for record in records if record.client_id]
-    return named or records
+    nameless = [record for record in records if not record.client_id]
+    return _attribute_drops(named, nameless) if named else records
+
+
+def _attribute_drops(named: list[Sample], nameless: list[Sample]) -> list[Sample]:
+    """Make a leave without a reason a drop, where a line without a name reports one just then.
+
+    The wire shows that a member leaves, and its log why (semantics.md 4a).
+    """
+    drops = [r for r in nameless if r.to == DROPPED_GROUP and r.kind is SampleKind.TRANSITION]
+    leaves = {
+        record.episode: record
+        for record in named
+        if record.outcome is Outcome.LEFT and record.reason is None
+    }
+    reasons: dict[str | None, str | None] = {}
+    for drop in drops:
+        at = parse_time(drop.ts)
+        gaps = {episode: abs(parse_time(leave.ts) - at) for episode, leave in leaves.items()}
+        nearest = min(gaps, key=gaps.__getitem__, default=None)
+        if nearest is not None and gaps[nearest] <= FOLLOW_UP_S:
+            reasons[nearest] = drop.reason
+    return [
+        record if record.episode not in reasons else _as_drop(record, reasons[record.episode])
+        for record in named
+    ]
+
+
+def _as_drop(record: Sample, reason: str | None) -> Sample:
+    if record.to != RebalanceStatus.USER_REQUESTED and record.outcome is not Outcome.LEFT:
+        return record
+    to = DROPPED_GROUP.value if record.to else record.to
+    return msgspec.structs.replace(record, to=to, outcome=None, reason=reason)
 
 
 def _rebalances(records: list[Sample], now: float) -> list[RebalanceSegments]:

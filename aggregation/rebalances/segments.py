@@ -72,8 +72,8 @@ class Segment:
     """Reports about the member without a code."""
     is_note: bool = False
     """A recorded cause without an episode, such as an admin's leave."""
-    joined_at: float | None = None
-    """Time of the last join request, where it was seen."""
+    joins: tuple[float, ...] = ()
+    """Times of the join requests that were seen, in order."""
     gained: int | None = None
     """Number of partitions that moved to it, where that was seen."""
     epoch: int | None = None
@@ -84,6 +84,11 @@ class Segment:
     protocol_type: str | None = None
     agent: str = ""
     source: str = ""
+
+    @property
+    def joined_at(self) -> float | None:
+        """Time of the last join request, where one was seen."""
+        return self.joins[-1] if self.joins else None
 
     @property
     def is_round(self) -> bool:
@@ -155,7 +160,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         generations=frozenset() if is_open else _generations(moves),
         is_open=is_open,
         outcome=last.outcome,
-        joined_at=_joined_at(chain),
+        joins=_joins(chain),
         gained=last.gained,
         epoch=last.generation,
         is_repeat=_is_repeat(moves),
@@ -184,8 +189,8 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
     """Cut an episode at the poll interval's end: from there on its member is out of the group."""
     later = (step for step in whole.steps if step.at > dropped.at)
     after = tuple(step for step in later if step.code is not DROPPED_GROUP)  # a second line
-    joined_at = _later(whole.joined_at, dropped.at)
-    came_at = after[0].at if after else joined_at
+    joins = tuple(at for at in whole.joins if at >= dropped.at)
+    came_at = after[0].at if after else max(joins, default=None)
     is_back = whole.outcome is Outcome.SYNCED or (whole.is_open and came_at is not None)
     went = replace(
         whole,
@@ -196,18 +201,14 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
         is_open=False,
         is_out=whole.is_open and not is_back,
         outcome=None,
-        joined_at=None,
+        joins=(),
     )
     if not is_back:
         return [went]
     came = dropped if not after else replace(after[0], masked=False)
     back_at = whole.ended_at if came_at is None else came_at
     steps = (replace(came, at=back_at), *after[1:])
-    return [went, replace(whole, started_at=back_at, steps=steps, joined_at=joined_at)]
-
-
-def _later(at: float | None, than: float) -> float | None:
-    return None if at is None or at < than else at
+    return [went, replace(whole, started_at=back_at, steps=steps, joins=joins)]
 
 
 def _generations(moves: list[Sample]) -> frozenset[int]:
@@ -231,10 +232,10 @@ def _known(generation: int | None) -> frozenset[int]:
     return frozenset() if generation is None else frozenset({generation})
 
 
-def _joined_at(chain: Iterable[Sample]) -> float | None:
-    """Return the time of the last join request: reported with the sync, or when it was sent."""
+def _joins(chain: Iterable[Sample]) -> tuple[float, ...]:
+    """Return the times of join requests: reported with the sync, or when each was sent."""
     joins = [record.joined_ts for record in chain if record.joined_ts is not None]
-    return parse_time(joins[-1]) if joins else None
+    return tuple(map(parse_time, joins))
 
 
 def _step(record: Sample) -> Step:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import pytest
 from msgspec.structs import replace
 
 from aggregation.incidents.incidents import analyze
@@ -215,6 +216,18 @@ class TestOngoing:
         (wait,) = found.waiting_for
         assert (wait.member.client_id, wait.seconds) == ("b", 2.5)
 
+    def test_late_join_of_a_round_that_was_repeated_held_it_up(self) -> None:
+        """A first round failed after it had waited for b; in the second all joined at once."""
+        joins = {"a": 104.0, "b": 104.1, "c": 104.2}
+        first = [signal(SignalKind.JOIN, at, m) for at, m in ((100.2, A), (103.5, B), (100.3, C))]
+        raises, *_ = round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins)
+        rest = round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins)
+
+        (found,) = incidents(raises, *first, *rest)
+
+        (wait,) = found.waiting_for
+        assert (wait.member.client_id, wait.seconds) == ("b", pytest.approx(3.2))
+
 
 class TestCost:
     def test_counts_from_the_revocation_to_the_next_owner(self) -> None:
@@ -287,3 +300,26 @@ def test_records_that_name_no_member_are_left_out_where_others_do() -> None:
     found = records(*START, *round_of(2, 100.0, A, B, C, nameless, causes={"a": (8, "s")}))
 
     assert kinds(analyze(found).incidents[1:]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
+
+
+def test_line_without_a_name_makes_a_leave_a_drop() -> None:
+    """The wire shows that a member leaves; its log, which names no member, why."""
+    nameless = replace(A, client_id="", origin="log")
+    leave = left(100.0, A)
+    (found,) = [
+        each
+        for each in analyze(
+            records(
+                *START,
+                replace(leave, source=SourceKind.WIRE),
+                raised(5, 100.0, nameless, reason="Heartbeat poll expired, leaving group"),
+                *round_of(2, 101.0, B, C),
+                *round_of(3, 110.0, A, B, C, causes={"a": NEW}),
+            )
+        ).incidents
+        if each.started_at >= 100.0
+    ]
+
+    assert kinds([found]) == [(K.POLL_TIMEOUT, ["a"])]
+    assert went(found) == [("a", DepartureMode.DROPPED, True)]
+    assert found.reason == "Heartbeat poll expired, leaving group"
