@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from aggregation.incidents.causes import Cause, find_retries, list_causes
+from aggregation.incidents.details import detail_of
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
 from aggregation.incidents.places import place_key, replaces
@@ -227,6 +228,8 @@ class GroupHistory:
         root = roots[0]
         draft = Draft(root.kind, min(at, root.at), root.certainty, root.reason)
         same = [cause for cause in roots if cause.kind is root.kind]
+        details = (detail_of(cause.kind, cause.reason) for cause in same)
+        draft.detail = next(filter(None, details), {})
         if root.kind.is_caused_by_a_member:
             draft.add_members(cause.member for cause in same)
         others = [c for c in roots if c.kind is not root.kind and c.kind not in _DEPARTURES]

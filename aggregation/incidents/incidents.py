@@ -10,7 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from aggregation.incidents.cost import count_unread, read_assignments
+from aggregation.incidents.attributes import Attributes, read_attributes
+from aggregation.incidents.cost import count_unread
+from aggregation.incidents.details import complete
 from aggregation.incidents.detection import RESTART_S, GroupHistory
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
@@ -69,17 +71,20 @@ def find_incidents(
         drafts[ref] += history.drafts
     for ref, refused in find_refusals(records, now).items():
         drafts[ref] += refused
-    assignments = read_assignments(records)
+    attributes = read_attributes(records)
     found = [
-        _incident(ref, draft, now, unread.get(draft))
+        _incident(ref, draft, now, known, unread.get(draft))
         for ref, of_group in drafts.items()
-        for unread in [count_unread(of_group, assignments.get(ref), now)]
+        for known in [attributes[ref]]
+        for unread in [count_unread(of_group, known, now)]
         for draft in of_group
     ]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
 
 
-def _incident(ref: GroupRef, draft: Draft, now: float, unread: float | None) -> Incident:
+def _incident(
+    ref: GroupRef, draft: Draft, now: float, attributes: Attributes, unread: float | None
+) -> Incident:
     ongoing = draft.is_ongoing
     departures = tuple(draft.all_departures)
     return Incident(
@@ -92,7 +97,7 @@ def _incident(ref: GroupRef, draft: Draft, now: float, unread: float | None) -> 
         is_final=not ongoing and now - draft.ended_at >= RESTART_S,
         members=tuple(draft.members),
         reason=draft.reason,
-        detail=draft.detail,
+        detail=complete(draft, attributes),
         rebalances=tuple(_span(each) for each in draft.rebalances if not each.is_end),
         waiting_for=tuple(draft.waits),
         departures=departures,

@@ -211,8 +211,8 @@ def _drop_nameless(records: list[Sample]) -> list[Sample]:
 
     Logs of some clients name no member; which one they report is not known, but for a drop.
     """
-    named = [record for record in records if record.client_id]
-    nameless = [record for record in records if not record.client_id]
+    named = [record for record in records if record.client_id or record.group_instance_id]
+    nameless = [r for r in records if not (r.client_id or r.group_instance_id)]
     return _attribute_drops(named, nameless) if named else records
 
 

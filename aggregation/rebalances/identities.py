@@ -3,7 +3,7 @@
 Not every source knows the cluster, and a member's host may be learned late: the wire shows the
 peer's address, the log that is found later the machine's name. A record without a cluster joins the
 only known one of its group. Records that share a member id or an episode are one member's, and
-have the host of the latest.
+have the host of the latest. An admin that removes a static member names its instance alone.
 
 Source: incidents.md 1a.13 and 1a.14.
 """
@@ -21,7 +21,22 @@ _Label = tuple[str, str, str]
 
 def unify_identities(records: Iterable[Sample]) -> list[Sample]:
     """Return the records with one cluster a group, and one host a member, where that is known."""
-    return _unify_hosts(_unify_clusters(list(records)))
+    return _unify_hosts(_name_instances(_unify_clusters(list(records))))
+
+
+def _name_instances(records: list[Sample]) -> list[Sample]:
+    """Return the records with the client of each static member that an admin's request names."""
+    known = {
+        (record.group, record.group_instance_id): record
+        for record in records
+        if record.client_id and record.group_instance_id
+    }
+    return [
+        record
+        if record.client_id or (own := known.get((record.group, record.group_instance_id))) is None
+        else msgspec.structs.replace(record, client_id=own.client_id, host=own.host)
+        for record in records
+    ]
 
 
 def _unify_clusters(records: list[Sample]) -> list[Sample]:

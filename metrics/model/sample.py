@@ -6,6 +6,7 @@ event read twice has the same id, and readers remove duplicates by it.
 """
 
 import hashlib
+import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -188,10 +189,13 @@ def digest(*parts: object) -> str:
 
 
 _TRUNCATED = "…"
+_REPEATED = re.compile(r"\[(\w+)(?:, \1)*\]")
+"""A list of one text only, such as the racks of a topic's partitions: `[NO_RACKS, NO_RACKS]`."""
 
 
 def clip_reason(reason: str | None) -> str | None:
-    """Cut a reason to the schema's 255 characters."""
+    """Cut a reason to the schema's 255 characters; before, lists of one text become its count."""
     if reason is None or len(reason) <= REASON_MAX_CHARS:
         return reason
-    return reason[: REASON_MAX_CHARS - 1] + _TRUNCATED
+    short = _REPEATED.sub(lambda match: str(match[0].count(",") + 1), reason)
+    return short if len(short) <= REASON_MAX_CHARS else short[: REASON_MAX_CHARS - 1] + _TRUNCATED

@@ -1,19 +1,22 @@
-"""Records of changed attributes of a member: partitions, session timeout, assignors.
+"""Records of changed attributes of a member: partitions, timeouts, assignors, who removed it.
 
-A root cause needs neither; costs do (incidents.md 1a.8). Of several sources of one member the best
-one reports its partitions: the others' times differ, and would open a gap at every rebalance.
+A root cause needs none of them; costs and details do (incidents.md 1a.8 and 5). Of several sources
+of one member the best one reports its partitions: the others' times differ, and would open a gap at
+every rebalance. The poll interval is recorded with each drop: only there it is of use.
 """
 
+from collections.abc import Iterable
+
 from metrics.model.partitions import format_partitions, is_partition
-from metrics.model.sample import Sample, format_time
+from metrics.model.sample import Sample, SampleKind, format_time
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import Track
 
 
-def record_attributes(track: Track, signal: Signal) -> list[Sample]:
-    """Return the changes of a member's attributes that a signal reports."""
+def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) -> list[Sample]:
+    """Return the changes of attributes that a signal reports; ``events`` are its other records."""
     out: list[Sample] = []
     if signal.assigned is not None:
         out = _record_partitions(track, signal, signal.assigned)
@@ -30,7 +33,7 @@ def record_attributes(track: Track, signal: Signal) -> list[Sample]:
         out.append(
             track.record_change("session.timeout.ms", _ms(before), _ms(timeout_s), signal.at)
         )
-    return out + _record_assignors(track, signal.at)
+    return out + _record_assignors(track, signal.at) + _record_labels(track, signal, events)
 
 
 def _record_assignors(track: Track, at: float) -> list[Sample]:
@@ -42,6 +45,25 @@ def _record_assignors(track: Track, at: float) -> list[Sample]:
     if before is None:
         return []
     return [track.record_change("assignors", ",".join(before), ",".join(now), at)]
+
+
+def _record_labels(track: Track, signal: Signal, events: Iterable[Sample]) -> list[Sample]:
+    """Return what names the assignor, the interval that a drop exceeded, and a remover."""
+    out: list[Sample] = []
+    assignor = track.member.assignor
+    if assignor is not None and assignor != track.assignor:
+        before, track.assignor = track.assignor, assignor
+        out.append(track.record_change("assignor", before, assignor, signal.at))
+    interval_s = track.member.max_poll_interval_s
+    if interval_s is not None and any(map(_is_drop, events)):
+        out.append(track.record_change("max.poll.interval.ms", None, _ms(interval_s), signal.at))
+    if signal.by is not None:
+        out.append(track.record_change("removed_by", None, signal.by, signal.at))
+    return out
+
+
+def _is_drop(sample: Sample) -> bool:
+    return sample.kind is SampleKind.TRANSITION and sample.to == RebalanceStatus.DROPPED_GROUP
 
 
 def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) -> list[Sample]:

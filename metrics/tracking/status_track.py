@@ -103,6 +103,8 @@ class Track(
     session_timeout_s: float | None = None
     assignors: tuple[str, ...] | None = None
     """The last one that was recorded."""
+    assignor: str | None = None
+    """The last one that was recorded."""
     left_at: float | None = None
     """Time of the last leave; None when the member is back."""
     episode: str | None = None

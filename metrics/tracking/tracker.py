@@ -70,9 +70,13 @@ class Tracker:
 
     def apply(self, signal: Signal) -> list[Sample]:
         """Apply one signal and return the samples, in order."""
+        before = len(self._members)
         consumer, out = self._consumer_of(signal)
+        is_new = len(self._members) > before
         out += self._make_room(signal.at) + self._merger.apply(consumer, signal)
-        return out + record_attributes(consumer.track, signal)
+        if is_new and signal.by is not None:  # a member that another one removed: no series
+            consumer.track.known, consumer.track.left_at = False, signal.at
+        return out + record_attributes(consumer.track, signal, out)
 
     def freeze_limits(self) -> None:
         """Keep no more members than now, as memory is short; the longest silent make room."""

@@ -9,6 +9,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+from msgspec.structs import replace
+
 from agent.wire.codec.messages import (
     ClientSoftware,
     ClusterMetadata,
@@ -185,18 +188,28 @@ class GroupDecoder:
     def _note_removal(
         self, request: DecodedRequest, group: str, leaver: LeavingMember
     ) -> list[Signal]:
-        """Note an admin's reason for a removal: no code, but it explains the group.
+        """Note a removal by an admin, with its reason: no code, but it explains the group.
 
         It names static members by their instance alone; no member removes another one, whatever its
-        client id.
+        client id. The victim itself may never have been seen.
         """
+        connection = request.connection
         victim = self.registry.find_by_id(group, leaver.member_id)
         if victim is None and leaver.instance_id is not None:
             victim = self.registry.find_static(group, leaver.instance_id)
-        if victim is None:
+        identity = (
+            self.registry.identify_stranger(connection, group, leaver)
+            if victim is None
+            else victim.identity
+        )
+        if identity is None:
             self.counts["removed_unknown"] += 1
             return []
-        return [victim.build_signal(SignalKind.NOTE, request.at, reason=leaver.reason)]
+        remover = {"client_id": connection.client_id or "", "host": connection.client.host}
+        note = (victim or WireMember(identity=identity)).build_signal(
+            SignalKind.NOTE, request.at, reason=leaver.reason
+        )
+        return [replace(note, by=msgspec.json.encode(remover).decode())]
 
     def _handle_response(self, response: DecodedResponse) -> list[Signal]:
         match response.message:

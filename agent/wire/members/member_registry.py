@@ -8,6 +8,7 @@ connection. A Kafka Streams thread has the origin of its instance: the process i
 the instance's other threads.
 """
 
+import re
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from agent.wire.codec.correlation import Correlation
-from agent.wire.codec.messages import HostPort, MemberRequest, SentHeartbeat
+from agent.wire.codec.messages import HostPort, LeavingMember, MemberRequest, SentHeartbeat
 from agent.wire.connection import ConnectionDecoder, DecodedRequest, DecodedResponse
 from agent.wire.members.member import WireMember
 from metrics.model.signals import Member, MemberKey, streams_thread
@@ -231,6 +232,27 @@ class MemberRegistry:
             self.counts["member_evicted"] += 1
         return member
 
+    def identify_stranger(
+        self, connection: ConnectionDecoder, group: str, leaver: LeavingMember
+    ) -> Member | None:
+        """Return a member that another client removes and that was never seen.
+
+        Its client id is that of its member id, "<client id>-<UUID>". None: it may itself leave.
+        """
+        match = _MEMBER_ID.fullmatch(leaver.member_id)
+        client_id = match[1] if match else ""
+        is_named = match is not None and client_id != connection.client_id
+        if not is_named and (leaver.member_id or leaver.instance_id is None):
+            return None
+        return Member(
+            cluster=self._cluster_of(connection.server),
+            group=group,
+            client_id=client_id,
+            origin=leaver.member_id or leaver.instance_id or "",
+            group_instance_id=leaver.instance_id,
+            member_id=leaver.member_id or None,
+        )
+
     def _choose_origin(
         self,
         connection: ConnectionDecoder,
@@ -287,6 +309,9 @@ class MemberRegistry:
 def _is_of_process(thread: WireMember, process_id: str | None) -> bool:
     """Return whether a Streams thread is of this process, in which its name is unique."""
     return process_id is not None and thread.process_id == process_id
+
+
+_MEMBER_ID = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _client_key(group: str, client_id: str, host: str) -> tuple[str, str, str]:

@@ -51,7 +51,7 @@ def shown(name: str) -> list[Any]:
 
 
 def _pairs(found: list[Any], expected: list[Any]) -> list[tuple[Any, Any]]:
-    blanks = [{}] * (len(found) - len(expected))
+    blanks: list[Any] = [{}] * (len(found) - len(expected))
     return list(zip(found, [*expected, *blanks], strict=False))
 
 

@@ -154,6 +154,33 @@ class TestKinds:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"a": (7, "metadata")}))
 
         assert kinds([found]) == [(K.METADATA_CHANGED, [])]
+        assert found.detail == {}
+
+    def test_topics_that_came_went_or_grew_are_its_detail(self) -> None:
+        words = (
+            "cached metadata has changed from (version3: {t=[NO_RACKS, NO_RACKS], u=1}) at the"
+            " beginning of the rebalance to (version4: {t=[NO_RACKS, NO_RACKS, NO_RACKS], v=2})"
+        )
+        (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"a": (7, words)}))
+
+        assert found.detail == {
+            "topics": [
+                {"topic": "t", "before": 2, "after": 3},
+                {"topic": "u", "before": 1, "after": None},
+                {"topic": "v", "before": None, "after": 2},
+            ]
+        }
+
+    def test_interval_and_time_between_two_polls_are_the_detail_of_a_drop(self) -> None:
+        late = replace(A, max_poll_interval_s=60.0)
+        dropped = raised(5, 100.0, late, reason="poll interval expired")
+        back = [raised(2, 130.0, late), signal(SignalKind.SYNC, 130.6, late, generation=3)]
+        (out,) = incidents(dropped, *round_of(2, 101.0, B, C), now=110.0)
+        (over,) = incidents(dropped, *round_of(2, 101.0, B, C), *back, *round_of(3, 130.1, B, C))
+
+        since = "1970-01-01T00:00:40.000000Z"
+        assert out.detail == {"max_poll_interval_ms": 60000, "since": since}
+        assert over.detail == out.detail | {"between_polls_ms": 90000}
 
     def test_enforced_has_its_words(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (6, "new rules")}))
@@ -166,6 +193,22 @@ class TestKinds:
 
         assert kinds([found]) == [(K.REMOVED_BY_ADMIN, ["a"])]
         assert found.reason == "ops-bad-host"
+
+    def test_removal_of_an_instance_that_only_the_admin_names(self) -> None:
+        """Its connection alone was seen; the victim's log names the client."""
+        by = '{"client_id":"admin-1","host":"ops"}'
+        named = replace(A, group_instance_id="i-a", member_id="a-1")
+        blank = Member(cluster="k", group="g", client_id="", origin="i-a", group_instance_id="i-a")
+        note = signal(SignalKind.NOTE, 99.9, blank, reason="bad host", source=SourceKind.WIRE)
+        start = round_of(1, 0.0, named, B, causes={"a": NEW, "b": NEW})
+        then = round_of(2, 100.0, named, B, causes={"a": (3, "unknown")})
+
+        (_, found) = analyze(records(*start, replace(note, by=by), *then)).incidents
+
+        assert kinds([found]) == [(K.REMOVED_BY_ADMIN, ["a"])]
+        assert found.reason == "bad host"
+        assert found.detail == {"by": {"client_id": "admin-1", "host": "ops"}}
+        assert went(found) == [("a", DepartureMode.REMOVED, True)]
 
     def test_refused_joins_are_an_incident_without_a_rebalance(self) -> None:
         d = replace(A, client_id="d", origin="d", host="h-d")
@@ -226,7 +269,8 @@ class TestOngoing:
         (found,) = incidents(raises, *first, *rest)
 
         (wait,) = found.waiting_for
-        assert (wait.member.client_id, wait.seconds) == ("b", pytest.approx(3.2))
+        assert wait.member.client_id == "b"
+        assert wait.seconds == pytest.approx(3.2)
 
 
 class TestCost:
@@ -240,6 +284,19 @@ class TestCost:
         )
 
         assert found.cost.unread_partition_seconds == 2.0
+
+    def test_counts_for_a_drop_from_the_last_poll(self) -> None:
+        """An earlier rebalance ended just then: it costs nothing."""
+        late = replace(A, max_poll_interval_s=50.0)
+        found = incidents(
+            *round_of(2, 50.0, A, B, C, causes={"b": (8, "s")}),
+            reads(50.5, late, "t-0"),
+            raised(5, 100.5, late, reason="poll interval expired"),
+            *round_of(3, 101.0, B, C),
+            reads(102.5, C, "t-0"),
+        )
+
+        assert [each.cost.unread_partition_seconds for each in found] == [0.0, 52.0]
 
     def test_partitions_that_stay_cost_nothing(self) -> None:
         (found,) = incidents(

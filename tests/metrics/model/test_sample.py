@@ -51,14 +51,14 @@ SAMPLE = Sample(
 
 
 def ids(member: Member, source: SourceKind = SourceKind.LOGS) -> list[str]:
-    """Return the ids of one fixed history of the member."""
+    """Return the ids of one fixed history of the member, without its attributes' changes."""
     signals = [
         *[raised(1, 10.0, member, source=source)] * 4,
         synced(11.0, member, source=source),
     ]
     tracker = Tracker(StatusConfig())
     samples = run(tracker, *signals) + tracker.sample(15.0, 15.0)
-    return [each.id for each in samples]
+    return [each.id for each in samples if each.kind is not SampleKind.CHANGE]
 
 
 class TestCodec:
@@ -241,6 +241,13 @@ class TestClip:
 
     def test_long_reason_is_cut_to_255(self) -> None:
         assert clip_reason("r" * 256) == "r" * 254 + "…"
+
+    def test_list_of_one_text_becomes_its_count_before_a_reason_is_cut(self) -> None:
+        racks = ", ".join(["NO_RACKS"] * 40)
+
+        assert clip_reason(f"from {{t=[{racks}]}} to {{t=[{racks}, NO_RACKS]}}") == (
+            "from {t=40} to {t=41}"
+        )
 
     def test_reasons_of_samples_are_cut(self) -> None:
         tracker = Tracker(StatusConfig())

@@ -435,8 +435,26 @@ class TestLeaves:
         ]
         told_of = admin.ask(LEAVE_GROUP, 5, group_id="g", members=tuple(rows))
 
-        assert [(s.kind, s.reason, s.member.client_id) for s in told_of] == [("note", "ops", "m1")]
-        assert talk.wire.interpreter.counts == {"removed_unknown": 1}
+        assert [(s.kind, s.reason, s.member.client_id) for s in told_of] == [
+            ("note", "ops", "m1"),
+            ("note", "ops", ""),  # of a member that was never seen, the instance is known
+        ]
+        assert [s.member.group_instance_id for s in told_of] == ["i1", "i2"]
+        assert {s.by for s in told_of} == {'{"client_id":"admin","host":"10.0.0.1"}'}
+        assert talk.wire.interpreter.counts == {}
+
+    def test_an_admins_leave_of_a_dynamic_stranger_names_its_client(self) -> None:
+        admin = Wire().connect("admin")
+        victim = {"member_id": "m9-0f8fad5b-d9cb-469f-a165-70867728950e", "reason": "ops"}
+        (note,) = admin.ask(LEAVE_GROUP, 5, group_id="g", members=(victim,))
+
+        assert (note.kind, note.reason, note.member.client_id) == ("note", "ops", "m9")
+
+    def test_own_leave_of_a_member_whose_join_was_missed_is_no_removal(self) -> None:
+        own = Wire().connect("m9")
+        leaver = {"member_id": "m9-0f8fad5b-d9cb-469f-a165-70867728950e", "reason": "closed"}
+
+        assert own.ask(LEAVE_GROUP, 5, group_id="g", members=(leaver,)) == []
 
     def test_who_makes_several_leave_is_none_of_them(self) -> None:
         """An admin may have the members' client id: a library's default."""

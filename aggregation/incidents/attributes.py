@@ -1,0 +1,97 @@
+"""Attributes of a group's members, from records of changes. Pure.
+
+Partitions and timeouts are for the cost of an incident, the others for its detail.
+
+Source: incidents.md 1a.4, 1a.8 and 5.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aggregation.incidents.model import DepartureMode, MemberDeparture
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.partitions import parse_partitions
+from metrics.model.sample import Sample, SampleKind, parse_time
+
+_Key = tuple[str, ...]
+SLACK_S = 5.0
+"""A new process reports its assignor with its first assignment, a little after its join."""
+
+
+class Ownership(NamedTuple):
+    """One member's partitions from an instant on. ``at`` is Unix seconds."""
+
+    at: float
+    member: _Key
+    owned: frozenset[str]
+
+
+class _Value(NamedTuple):
+    at: float
+    text: str
+
+
+@dataclass(slots=True)
+class Attributes:
+    """What the records of one group show of its members."""
+
+    ownership: list[Ownership] = field(default_factory=list)
+    session_timeout_s: dict[_Key, float] = field(default_factory=dict)
+    max_poll_interval_s: dict[_Key, float] = field(default_factory=dict)
+    removed_by: dict[_Key, str] = field(default_factory=dict)
+    labels: dict[str, list[_Value]] = field(default_factory=lambda: defaultdict(list))
+    """Values of the assignor and of the group's type, each with its time."""
+
+    def add(self, record: Sample) -> None:
+        """Take a record of a changed attribute."""
+        member = MemberRef(record.client_id or "", record.host, record.group_instance_id).key
+        after = record.after or ""
+        self._add_label("group_type", record, record.group_type)
+        match record.field:
+            case "partitions":
+                owned = frozenset(parse_partitions(record.after))
+                self.ownership.append(Ownership(parse_time(record.ts), member, owned))
+            case "session.timeout.ms" if after.isdigit():
+                self.session_timeout_s[member] = int(after) / 1000
+            case "max.poll.interval.ms" if after.isdigit():
+                self.max_poll_interval_s[member] = int(after) / 1000
+            case "removed_by":
+                self.removed_by[member] = after
+            case "assignor":
+                self._add_label("assignor", record, after)
+
+    def _add_label(self, name: str, record: Sample, text: str) -> None:
+        values = self.labels[name]
+        if not values or values[-1].text != text:
+            values.append(_Value(parse_time(record.ts), text))
+
+    def change_of(self, name: str, since: float, until: float) -> tuple[str, str] | None:
+        """Return a label before and after a span (Unix seconds); None where it is the same."""
+        values = sorted(self.labels[name])
+        before = [value.text for value in values if value.at < since]
+        after = [value.text for value in values if value.at <= until + SLACK_S]
+        if not before or before[-1] == after[-1]:
+            return None
+        return before[-1], after[-1]
+
+    def stop_of(self, departure: MemberDeparture) -> float:
+        """Return when a member that went stopped to read (Unix seconds)."""
+        key = departure.member.key
+        if departure.how is DepartureMode.DROPPED:
+            return departure.at - self.max_poll_interval_s.get(key, 0.0)
+        if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
+            return departure.at
+        return departure.at - self.session_timeout_s.get(key, 0.0)
+
+
+def read_attributes(records: Iterable[Sample]) -> dict[tuple[str, str], Attributes]:
+    """Return the attributes of all groups, by cluster and group."""
+    found: dict[tuple[str, str], Attributes] = defaultdict(Attributes)
+    seen: set[str] = set()
+    for record in records:
+        if record.kind is SampleKind.CHANGE and record.id not in seen:
+            seen.add(record.id)
+            found[record.cluster, record.group].add(record)
+    return found

@@ -1,0 +1,137 @@
+"""Details of an incident: what its cause's own words contain, and its member's attributes. Pure.
+
+Clients log which topics they subscribe to, and how many partitions each topic has; the words differ
+from version to version. What no source shows stays out.
+
+Source: incidents.md sections 2 and 5.
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from aggregation.incidents.attributes import Attributes
+from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import IncidentKind
+from metrics.model.sample import format_time
+
+Detail = dict[str, object]
+
+_CHANGE = re.compile(
+    r"(?s)\bfrom (?P<before>.*?) (?:at the beginning of the rebalance )?to (?P<after>.*)"
+)
+# ConsumerCoordinator.rejoinNeededOrPending, all versions
+_LIST = re.compile(r"\[([^\]]*)\]")
+_SUBSCRIBED = re.compile(r"(?i)subscribed to topic\(?s?\)?:\s*(?P<topics>.+)")
+_PATTERN = re.compile(r"(?i)(?:regular expression|pattern):?\s+'?(?P<pattern>[^\s']+)")
+_TOPIC = re.compile(r"([\w.-]+)=(\d+|\[[^=]*?\](?=[,}]))")
+"""A topic with the number of its partitions (to 3.4), or the racks of each (from 3.5)."""
+_RACK = re.compile(r"NO_RACKS|racks=")
+
+
+def complete(draft: Draft, attributes: Attributes) -> Detail:
+    """Return an incident's detail with what its members' attributes add."""
+    kind = draft.kind
+    if kind is IncidentKind.POLL_TIMEOUT:
+        return draft.detail | _polls(draft, attributes)
+    if kind is IncidentKind.SESSION_EXPIRED:
+        return draft.detail | _silence(draft, attributes)
+    if kind is IncidentKind.REMOVED_BY_ADMIN:
+        return draft.detail | _remover(draft, attributes)
+    if kind in _RESTARTS:
+        return draft.detail | _changed_label(draft, attributes)
+    return draft.detail
+
+
+def _polls(draft: Draft, attributes: Attributes) -> Detail:
+    """Return the interval in force, the last poll, and the time to the next one, if that came."""
+    departure = next(iter(draft.departures.values()), None)
+    if departure is None or departure.member.key not in attributes.max_poll_interval_s:
+        return {}
+    interval_s = attributes.max_poll_interval_s[departure.member.key]
+    since, back = departure.at - interval_s, departure.returned_at
+    between = {} if back is None else {"between_polls_ms": round(1000 * (back - since))}
+    return {
+        "max_poll_interval_ms": round(1000 * interval_s),
+        **between,
+        "since": format_time(since),
+    }
+
+
+def _silence(draft: Draft, attributes: Attributes) -> Detail:
+    """Return the session timeout in force, and the last sign of life of a silent member."""
+    departure = next(iter(draft.departures.values()), None)
+    if departure is None or departure.member.key not in attributes.session_timeout_s:
+        return {}
+    timeout_s = attributes.session_timeout_s[departure.member.key]
+    since = {"since": format_time(departure.at - timeout_s)} if departure.is_silent else {}
+    return {"session_timeout_ms": round(1000 * timeout_s), **since}
+
+
+def _remover(draft: Draft, attributes: Attributes) -> Detail:
+    found = (attributes.removed_by.get(member.key) for member in draft.members)
+    by = next((text for text in found if text is not None), None)
+    return {} if by is None else {"by": msgspec.json.decode(by)}
+
+
+def _changed_label(draft: Draft, attributes: Attributes) -> Detail:
+    """Return an assignor or protocol that changed with a restart or rollout."""
+    for name in ("group_type", "assignor"):
+        change = attributes.change_of(name, draft.started_at, draft.ended_at)
+        if change is not None:
+            return {"field": name, "before": change[0], "after": change[1]}
+    return {}
+
+
+_RESTARTS = {IncidentKind.RESTART, IncidentKind.ROLLOUT}
+
+
+def detail_of(kind: IncidentKind, reason: str | None) -> Detail:
+    """Return what a cause's words show of an incident of this kind."""
+    read = _READERS.get(kind)
+    return {} if read is None or reason is None else read(reason)
+
+
+def _read_subscription(reason: str) -> Detail:
+    change = _CHANGE.search(reason)
+    lists = change and (_LIST.search(change["before"]), _LIST.search(change["after"]))
+    if lists and lists[0] and lists[1]:
+        before, after = _names(lists[0][1]), _names(lists[1][1])
+        return {"added": sorted(after - before), "removed": sorted(before - after)}
+    topics = _SUBSCRIBED.search(reason)
+    if topics is not None:
+        return {"topics": sorted(_names(topics["topics"].strip("[] ")))}
+    pattern = _PATTERN.search(reason)
+    return {} if pattern is None else {"pattern": pattern["pattern"]}
+
+
+def _names(text: str) -> set[str]:
+    return {name.strip() for name in text.split(",")} - {""}
+
+
+def _read_metadata(reason: str) -> Detail:
+    change = _CHANGE.search(reason)
+    if change is None or "…" in reason:
+        return {}
+    before, after = _partitions(change["before"]), _partitions(change["after"])
+    return {
+        "topics": [
+            {"topic": topic, "before": before.get(topic), "after": after.get(topic)}
+            for topic in sorted(before.keys() | after.keys())
+            if before.get(topic) != after.get(topic)
+        ]
+    }
+
+
+def _partitions(text: str) -> dict[str, int]:
+    return {
+        topic: int(value) if value.isdigit() else len(_RACK.findall(value))
+        for topic, value in _TOPIC.findall(text)
+    }
+
+
+_READERS: dict[IncidentKind, Callable[[str], Detail]] = {
+    IncidentKind.SUBSCRIPTION_CHANGED: _read_subscription,
+    IncidentKind.METADATA_CHANGED: _read_metadata,
+}
