@@ -26,7 +26,7 @@ def unify_identities(records: Iterable[Sample]) -> list[Sample]:
 
 def _name_instances(records: list[Sample]) -> list[Sample]:
     """Return the records with the client of each static member that an admin's request names."""
-    known = {
+    known: dict[tuple[str, str | None], Sample] = {
         (record.group, record.group_instance_id): record
         for record in records
         if record.client_id and record.group_instance_id
