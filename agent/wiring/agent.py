@@ -231,7 +231,8 @@ class Agent:
         """Return the names of sources that have not yet read up to now."""
         now = self._clock()
         for source in self._sources:
-            if source.health.up and source.watermark(now) >= now - _READY_LAG_S:
+            is_known = source.name in self._ready_sources
+            if not is_known and source.health.up and source.watermark(now) >= now - _READY_LAG_S:
                 self._ready_sources.add(source.name)
         return [s.name for s in self._sources if s.name not in self._ready_sources]
 

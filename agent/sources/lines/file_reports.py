@@ -17,6 +17,8 @@ _AGAIN_S = 600.0
 """Between two warnings of a glob that still matches no file."""
 _BLIND_LINES = 20
 """Lines of a client without a member that make a file suspicious: a new client prints fewer."""
+_LOGGED_FILES = 100
+"""Files whose first lines are logged; a node of 20,000 would fill its own log at every start."""
 _MAX_MEMBERS = 1_000
 """Members that are counted per file."""
 
@@ -61,7 +63,10 @@ class FileReports:
         """Begin the counts of a file."""
         if stream not in self.files:
             self.files[stream] = FileCounts()
-            _log.info("log_opened", extra={"source": self._source, "path": stream})
+            if len(self.files) == _LOGGED_FILES + 1:
+                extra = {"source": self._source, "logged": _LOGGED_FILES}
+                _log.info("log_opened_many: further files are logged at level debug", extra=extra)
+            _log.log(self._level, "log_opened", extra={"source": self._source, "path": stream})
 
     def report_read(
         self, stream: str, size: int, client_lines: int, signals: Sequence[Signal], *, behind: bool
@@ -78,7 +83,7 @@ class FileReports:
                 continue
             if not counts.seen:
                 names = {"group": member.group, "client_id": member.client_id}
-                _log.info("log_first_member", extra={"path": stream, **names})
+                _log.log(self._level, "log_first_member", extra={"path": stream, **names})
             counts.seen.add(key)
             counts.members += 1
         is_blind = counts.client_lines >= _BLIND_LINES and not counts.members
@@ -91,6 +96,10 @@ class FileReports:
     def report_end(self, stream: str) -> None:
         """End the counts of a file that is gone."""
         self.files.pop(stream, None)
+
+    @property
+    def _level(self) -> int:
+        return logging.INFO if len(self.files) <= _LOGGED_FILES else logging.DEBUG
 
     def _unmatched(self, found: Sequence[str]) -> Iterator[str]:
         for pattern, absolute in self._globs.items():

@@ -118,6 +118,12 @@ class OpenLog:
         """Return the bytes in the file; of a gzip'ed one the bytes read, as it does not grow."""
         return self.offset if self._packed else os.fstat(self._fd).st_size
 
+    def stamp(self) -> tuple[int, int] | None:
+        """Return the size and last change of a file that is read to its end; None: it is not."""
+        found = os.fstat(self._fd)
+        is_read = not self._packed and found.st_size == self.offset
+        return (found.st_size, found.st_mtime_ns) if is_read else None
+
     @property
     def has_bytes(self) -> bool:
         """Whether the file holds any bytes."""

@@ -128,7 +128,7 @@ class OriginStreams:
         return {
             **self.main.state(),
             "origins": {name: stream.state() for name, stream in self._origins.items()},
-            "processes": self._processes,
+            "processes": {name: list(ids) for name, ids in self._processes.items()},
             "shared": sorted(self._shared),
         }
 
@@ -137,5 +137,5 @@ class OriginStreams:
         self.main.restore(state)
         for name, origin in state.get("origins", {}).items():
             self.find(name, origin["host"]).restore(origin)
-        self._processes = state.get("processes", {})
+        self._processes = {name: list(ids) for name, ids in state.get("processes", {}).items()}
         self._shared = set(state.get("shared", ()))

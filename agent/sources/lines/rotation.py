@@ -39,6 +39,8 @@ class Follower:
         self._seen = (-1, -1)
         self.finished: list[Place] = []
         """Files that were read to their end since the owner cleared the list."""
+        self.place_number = 0
+        """Number of `place`: it is another one after a byte was read or the file changed."""
         self._parked: tuple[int, int] | None = None
         """Device and inode of an idle file that was closed."""
 
@@ -89,6 +91,7 @@ class Follower:
         if log is None or not self._idle or (log.offset == 0 and self._before is not None):
             return False
         self._parked = (log.device, log.inode)
+        self._seen = log.stamp() or self._seen
         self.close()
         return True
 
@@ -252,6 +255,7 @@ class Follower:
         return [*older, current]
 
     def _block(self, now: float) -> Chunk | None:
+        self.place_number += 1
         try:
             return self._reading.read(now)
         except DamagedError:
@@ -259,6 +263,7 @@ class Follower:
             return None
 
     def _switch(self, log: OpenLog) -> None:
+        self.place_number += 1
         if self._log is not None:
             if self._log.offset:
                 self._before = self._log.place

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -66,6 +66,9 @@ class _Tail:
     failed_at: float | None = None
     idle_at: float | None = None
     """Time of the last read that reached the end of the file."""
+    saved: dict[str, Any] | None = None
+    """The last `position`, of the follower's place number `saved_at`."""
+    saved_at: int = -1
 
     def is_due(self, now: float) -> bool:
         """Return whether it may be read: after a fault not at once, even if the clock steps."""
@@ -80,6 +83,12 @@ class _Tail:
     def lag_s(self, now: float) -> float:
         horizon = self.parser.horizon() if self.is_behind else None
         return 0.0 if horizon is None else max(0.0, now - horizon)
+
+    def keep_position(self) -> dict[str, Any] | None:
+        """Return the position; of a stream that was not read since, the same one again."""
+        if self.saved is None or self.saved_at != self.follower.place_number:
+            self.saved, self.saved_at = self.position(), self.follower.place_number
+        return self.saved
 
     def position(self) -> dict[str, Any] | None:
         place = self.follower.place
@@ -105,6 +114,7 @@ class FileTail:
         position: dict[str, Any] | None = None,
         orphans: dict[str, Any] | None = None,
         origin_of: Callable[[str], str] = str,
+        are_streams_apart: bool = False,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -112,7 +122,8 @@ class FileTail:
 
         ``orphans`` are positions of streams whose former source is gone: those that match the paths
         are removed from there and continued here. ``origin_of`` names the origin of a stream's
-        members. ``pause`` waits for some seconds.
+        members. With ``are_streams_apart`` a parser's state changes by reading its own stream only:
+        streams that are not read cost nothing. ``pause`` waits for some seconds.
         """
         self._reports = FileReports(self.kind, config.paths)
         self.health = SourceHealth(files=self._reports.files)
@@ -132,6 +143,9 @@ class FileTail:
         self._open_max: int | None = None
         """Files that may be open, once descriptors are short."""
         self._is_short = self._is_behind = False
+        self._are_apart = are_streams_apart
+        self._busy: dict[str, _Tail] = {}
+        """Tails that were read, or added, since `_find_busy` found nothing pending in them."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Read until it is cancelled."""
@@ -180,8 +194,9 @@ class FileTail:
             if tail.is_due(now):
                 self._advance(tail, now, emit, detach)
             yield
-        tails = self._tails.values()
+        tails: Collection[_Tail] = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
+        tails = self._find_busy()
         self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
         self._is_behind = any(tail.is_behind for tail in tails)
 
@@ -189,13 +204,29 @@ class FileTail:
         """Return the watermark: the event time up to which everything was read."""
         if self._scanned_at is None:
             return 0.0
-        return min((tail.watermark(now) for tail in self._tails.values()), default=now)
+        return min((tail.watermark(now) for tail in self._find_busy()), default=now)
 
     def checkpoint(self) -> dict[str, Any]:
         """Return each stream's place and its parser's state."""
         tails = self._restored | self._tails
-        found = {stream: tail.position() for stream, tail in tails.items()}
+        found = {
+            stream: tail.keep_position() if self._are_apart else tail.position()
+            for stream, tail in tails.items()
+        }
         return {stream: position for stream, position in found.items() if position is not None}
+
+    def _find_busy(self) -> Collection[_Tail]:
+        """Return the tails that may be behind or hold a signal; 20,000 idle ones cost nothing."""
+        if not self._are_apart:
+            return self._tails.values()
+        for stream, tail in list(self._busy.items()):
+            is_idle = not tail.is_behind and tail.parser.oldest_pending_at() is None
+            if is_idle or stream not in self._tails:
+                del self._busy[stream]
+        return self._busy.values()
+
+    def _add(self, tail: _Tail) -> None:
+        self._tails[tail.stream] = self._busy[tail.stream] = tail
 
     def _scan(self, paths: dict[str, Path], now: float, detach: Detach) -> Iterator[None]:
         first, known = self._scanned_at is None, None
@@ -213,13 +244,13 @@ class FileTail:
                 tail = _Tail(stream, follower, self._parser(stream))
                 tail.idle_at = self._scanned_at  # it is younger than the last scan, or was moved
                 yield  # a parser takes a millisecond
-            self._tails[stream] = tail
+            self._add(tail)
             tail.follower.path = path
         for stream, tail in self._restored.items():
             if Path(stream).exists():  # the configuration does not want it any more
                 self._detach(tail, now, detach)
             else:  # on its way from one file to the next, or deleted
-                self._tails[stream] = tail
+                self._add(tail)
         self._restored.clear()
 
     def _index_places(self) -> dict[tuple[int, int], list[Place]]:
@@ -267,6 +298,7 @@ class FileTail:
         except OSError as error:
             if error.errno in EXHAUSTED:
                 self._run_short()
+                self._busy[tail.stream] = tail
                 tail.is_behind = True  # tried again in the next step, with idle files closed
             else:
                 self._fail(tail, error, now)
@@ -282,6 +314,7 @@ class FileTail:
         tail.fault = tail.gone_at = tail.failed_at = None
         tail.is_behind = tail.follower.is_behind
         if chunk is not None:
+            self._busy[tail.stream] = tail
             self._observe_clock(tail, chunk, now)
             self._feed(tail, chunk, emit)
         tail.idle_at = None if tail.is_behind else now
@@ -312,12 +345,15 @@ class FileTail:
         """Close the longest idle files, while there are too many; return whether there is room."""
         if self._open_max is None or len(self._open) < self._open_max:
             return True
-        for stream, tail in list(self._open.items()):
+        parked = []
+        for stream, tail in self._open.items():
             if tail.follower.park():
-                del self._open[stream]
-                if len(self._open) < self._open_max:
-                    return True
-        return False
+                parked.append(stream)
+                if len(self._open) - len(parked) < self._open_max:
+                    break
+        for stream in parked:
+            del self._open[stream]
+        return len(self._open) < self._open_max
 
     def _observe_clock(self, tail: _Tail, chunk: Chunk, now: float) -> None:
         """Compare new lines with the wall clock: they may come from another zone."""

@@ -51,5 +51,11 @@ class LogSource(FileTail):
             return create_parser(dialects, interpreter, config.timezone or timezone)
 
         super().__init__(
-            config, parser, position=position, orphans=orphans, clock=clock, pause=pause
+            config,
+            parser,
+            position=position,
+            orphans=orphans,
+            are_streams_apart=True,
+            clock=clock,
+            pause=pause,
         )

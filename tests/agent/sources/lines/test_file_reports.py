@@ -1,4 +1,5 @@
 import logging
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,19 @@ def test_file_that_is_not_read_to_its_end_is_not_judged(
     reports.report_read("/a.log", 1 << 20, 500, [], behind=True)
 
     assert messages(caplog) == []
+
+
+def test_of_many_files_the_first_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    reports = FileReports("logs", ("/*.log",))
+
+    for number in range(1_000):
+        reports.report_open(f"/{number}.log")
+        rebalancing = signals(says(REBALANCING))
+        reports.report_read(f"/{number}.log", 100, 1, rebalancing, behind=False)
+
+    assert Counter(messages(caplog)) == {
+        "log_opened": 100,
+        "log_first_member": 100,
+        "log_opened_many: further files are logged at level debug": 1,
+    }

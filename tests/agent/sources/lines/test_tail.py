@@ -1,6 +1,7 @@
 import asyncio
 import gzip
 import os
+import random
 import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,9 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError, DialectError
+from agent.sources.lines import rotation
 from agent.sources.lines import tail as file_tail
 from agent.sources.lines.config import ReadFrom
-from agent.sources.lines.log_file import BLOCK_BYTES
+from agent.sources.lines.log_file import BLOCK_BYTES, OpenLog
 from agent.sources.lines.tail import GONE_S, SCAN_S
 from agent.sources.logs import client_interpreter as interpreter
 from agent.sources.logs.config import LogConfig
@@ -768,6 +770,57 @@ class TestDescriptors:
 
         assert bench.read() == [2]
         bench.close()
+
+    def test_a_closed_file_without_a_change_is_not_opened_again(
+        self, tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        del few
+        bench = self.bench(tmp_path, 100)
+        opened = list[Path]()
+
+        class CountedLog(OpenLog):
+            def __init__(self, path: Path) -> None:
+                opened.append(path)
+                super().__init__(path)
+
+        monkeypatch.setattr(rotation, "OpenLog", CountedLog)
+        bench.read()
+
+        assert len(set(opened)) == 100
+        # the first file in the reserve is closed and opened again, and no other one
+        assert len(opened) <= 101
+        bench.close()
+
+
+def test_positions_of_unread_streams_are_kept_and_right(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "*.log")
+    chance = random.Random(34)
+    for number in range(8):
+        (tmp_path / f"app{number}.log").write_bytes(named(number, 1))
+    bench.read()
+    for step in range(60):
+        path = tmp_path / f"app{chance.randrange(8)}.log"
+        act = chance.choice(["append", "piece", "rotate", "truncate", "scan"])
+        if act == "rotate":
+            path.rename(path.with_name(path.name + ".1"))
+            path.write_bytes(named(9, step))
+        elif act == "truncate":
+            path.write_bytes(b"")
+        elif act != "scan":
+            data = named(chance.randrange(8), step)
+            with path.open("ab") as file:
+                file.write(data[: len(data) // (2 if act == "piece" else 1)])
+        bench.now += SCAN_S
+        bench.source.step(bench.emit, bench.detach)
+
+        tails = bench.source._tails.items()
+        assert bench.source.checkpoint() == {stream: tail.position() for stream, tail in tails}
+        assert bench.source.watermark(bench.now) == min(
+            tail.watermark(bench.now) for _, tail in tails
+        )
+    kept, again = bench.source.checkpoint(), bench.source.checkpoint()
+    assert all(kept[stream] is again[stream] for stream in kept)
+    bench.close()
 
 
 def named(client: int, number: int) -> bytes:
