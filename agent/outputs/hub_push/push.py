@@ -56,6 +56,14 @@ class _Counts:
     dropped: int = 0
 
 
+class _Passed(NamedTuple):
+    """Records that the hub cannot read and does not count as received: an older release's."""
+
+    hub_seq: int = 0
+    """The hub's last number when they were passed over; another one ends this."""
+    read_to: int = 0
+
+
 class HubPush:
     """Sends one spool to one hub."""
 
@@ -77,6 +85,8 @@ class HubPush:
         )
         self._spool = ""
         self._seq: int | None = None
+        """The hub's last number of this spool; None: it is requested first."""
+        self._passed = _Passed()
         self._newest = 0
         self._counts = _Counts()
         self._fault = ""
@@ -109,17 +119,37 @@ class HubPush:
             self._connect()
             self._seq = self._request(None).seq
             self._check_numbering(self._seq)
-        batch = batch_after(self._folder, self._seq, MAX_LINES, MAX_BYTES)
+        begin = self._read_to(self._seq)
+        batch = batch_after(self._folder, begin, MAX_LINES, MAX_BYTES)
         if batch is None:
             self._request(b"")  # a sign of life without records
             return False
-        self._counts.dropped += batch.first - self._seq - 1  # evicted while the hub was unreachable
+        self._counts.dropped += batch.first - begin - 1  # evicted while the hub was unreachable
         progress = self._request(b"".join(batch.lines))
-        self._seq = progress.seq
-        self._counts.sent += len(batch.lines) - progress.unreadable
-        self._skip(progress.unreadable)
-        self._newest = batch.last
+        self._newest = max(self._newest, batch.last)
+        self._accept(batch, progress)
         return _is_full(batch)
+
+    def _read_to(self, seq: int) -> int:
+        """Return the last record that needs no push, if the hub's last number is ``seq``."""
+        return self._passed.read_to if self._passed.hub_seq == seq else seq
+
+    def _accept(self, batch: SpoolBatch, progress: HubProgress) -> None:
+        """Continue behind a batch that the hub has acknowledged.
+
+        Raises:
+            OutputError: it acknowledges records that this spool does not have.
+
+        """
+        if progress.seq > batch.last and progress.seq > newest_seq(self._folder):
+            raise OutputError(f"found record {progress.seq}, wanted at most {batch.last}")
+        unreadable = progress.unreadable
+        if progress.seq < batch.last:  # an older hub's number stays before records it cannot read
+            unreadable = sum(1 for number in batch.numbers if number > progress.seq)
+            self._passed = _Passed(progress.seq, batch.last)
+        self._seq = progress.seq
+        self._counts.sent += len(batch.lines) - unreadable
+        self._skip(unreadable)
 
     def _check_numbering(self, seq: int) -> None:
         """Give the spool a new id if its numbering began again: the hub knows higher numbers.
@@ -147,7 +177,7 @@ class HubPush:
     def stats(self) -> OutputStats:
         """Counts since the start."""
         counts = self._counts
-        behind = 0 if self._seq is None else max(0, self._newest - self._seq)
+        behind = 0 if self._seq is None else max(0, self._newest - self._read_to(self._seq))
         return OutputStats(
             name=self.name,
             written=counts.sent,

@@ -21,8 +21,17 @@ class SpoolBatch(NamedTuple):
     """Whole lines, as in the spool."""
 
     lines: list[bytes]
-    first: int
-    last: int
+    numbers: list[int]
+
+    @property
+    def first(self) -> int:
+        """Return the number of the first line."""
+        return self.numbers[0]
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last line."""
+        return self.numbers[-1]
 
 
 def batch_after(folder: Path, seq: int, max_lines: int, max_bytes: int) -> SpoolBatch | None:
@@ -33,13 +42,15 @@ def batch_after(folder: Path, seq: int, max_lines: int, max_bytes: int) -> Spool
 
     """
     lines: list[bytes] = []
-    first = last = size = 0
+    numbers: list[int] = []
+    size = 0
     for number, line in _lines_after(folder, seq):
         if lines and (len(lines) >= max_lines or size + len(line) > max_bytes):
             break
-        first, last, size = first or number, number, size + len(line)
+        size += len(line)
         lines.append(line)
-    return SpoolBatch(lines, first, last) if lines else None
+        numbers.append(number)
+    return SpoolBatch(lines, numbers) if lines else None
 
 
 def _lines_after(folder: Path, seq: int) -> Iterator[tuple[int, bytes]]:

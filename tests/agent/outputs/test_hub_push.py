@@ -1,6 +1,7 @@
 """A push to a hub that is silent, lost its numbering, or cannot read a record."""
 
 import asyncio
+import gzip
 import json
 import socket
 import threading
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 from agent.config.hub import HubConfig
+from agent.errors import OutputError
+from agent.outputs.hub_push import push as hub_push
 from agent.outputs.hub_push.push import HubPush
 from agent.outputs.spool.identity import spool_id
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig, SpoolMark
@@ -28,6 +31,10 @@ class Hub:
     def __init__(self) -> None:
         self.seqs: dict[str, int] = {}
         self.unreadable = 0
+        self.readable_from = 0
+        """As the last release's hub: its number stays before records that it cannot read."""
+        self.received: list[list[int]] = []
+        self.foreign_seq = 0
 
     @contextmanager
     def serving(self) -> Iterator[str]:
@@ -39,8 +46,9 @@ class Hub:
 
             def do_POST(self) -> None:
                 size = int(self.headers["Content-Length"])
-                if self.rfile.read(size):
-                    hub.seqs[self.headers["X-Spool"]] = int(self.headers["X-After"]) + 1
+                body = self.rfile.read(size)
+                if body:
+                    hub.receive(self.headers["X-Spool"], gzip.decompress(body))
                 self.respond()
 
             def respond(self) -> None:
@@ -63,10 +71,22 @@ class Hub:
             thread.join()
             server.server_close()
 
+    def receive(self, spool: str, lines: bytes) -> None:
+        numbers = [json.loads(line)["seq"] for line in lines.splitlines()]
+        self.received.append(numbers)
+        readable = [number for number in numbers if number >= self.readable_from]
+        self.seqs[spool] = max([self.seqs.get(spool, 0), *readable, self.foreign_seq])
+
 
 def spool_of_one(folder: Path) -> None:
+    spool_of(folder, 1)
+
+
+def spool_of(folder: Path, count: int) -> None:
     spool = JsonlSpool(SpoolConfig(dir=folder), agent="a", now=1000.0)
-    spool.write(run(Tracker(StatusConfig()), raised(Status.NEW_MEMBER, 1000.0)))
+    for number in range(count):
+        tracker = Tracker(StatusConfig())
+        spool.write(run(tracker, raised(Status.NEW_MEMBER, 1000.0 + number)))
     spool.close()
 
 
@@ -117,6 +137,59 @@ def test_records_that_the_hub_passes_over_count_as_dropped(
 
     assert (push.stats.written, push.stats.dropped) == (0, 1)
     assert [record.getMessage() for record in caplog.records] == ["hub_cannot_read_records"]
+
+
+def test_an_old_hub_that_cannot_read_a_batch_does_not_block(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_push, "MAX_LINES", 2)
+    spool_of(tmp_path, 7)
+    hub = Hub()
+    hub.readable_from = 6
+    with hub.serving() as url:
+        push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
+
+        while push.push():
+            pass
+
+    assert hub.received == [[1, 2], [3, 4], [5, 6], [7]]
+    assert hub.seqs[spool_id(tmp_path)] == 7
+    assert (push.stats.written, push.stats.dropped, push.stats.buffered) == (3, 4, 0)
+    assert {record.getMessage() for record in caplog.records} == {"hub_cannot_read_records"}
+
+
+def test_a_hub_restored_from_a_backup_gets_what_it_lacks(tmp_path: Path) -> None:
+    spool_of(tmp_path, 7)
+    hub = Hub()
+    with hub.serving() as url:
+        push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
+        push.push()
+        hub.seqs[spool_id(tmp_path)] = 3
+        push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
+
+        push.push()
+
+    assert hub.received == [[1, 2, 3, 4, 5, 6, 7], [4, 5, 6, 7]]
+    assert (push.stats.written, push.stats.dropped) == (4, 0)
+
+
+def test_a_number_that_the_spool_does_not_have_is_refused_and_renumbered(tmp_path: Path) -> None:
+    """Else a broken hub would make the agent skip records for ever, without a word."""
+    spool_of(tmp_path, 3)
+    hub, before = Hub(), spool_id(tmp_path)
+    hub.readable_from = 1
+    with hub.serving() as url:
+        push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
+        hub.foreign_seq = 1 << 40
+        with pytest.raises(OutputError, match=r"found record 1099511627776, wanted at most 3"):
+            push.push()
+        hub.foreign_seq = 0
+        push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
+
+        push.push()
+
+    assert spool_id(tmp_path) != before
+    assert hub.seqs[spool_id(tmp_path)] == 3
 
 
 def test_a_silent_hub_does_not_hold_up_the_end(tmp_path: Path) -> None:
