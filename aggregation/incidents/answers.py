@@ -41,6 +41,8 @@ class WaitAnswer:
     host: str
     seconds: float
     joined_at: str | None
+    certainty: str
+    """`inferred`: one of those with it, no source shows which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +174,7 @@ def _wait(wait: Wait, ids: dict[MemberRef, str]) -> WaitAnswer:
         host=wait.member.host,
         seconds=round(wait.seconds, 6),
         joined_at=None if wait.joined_at is None else format_time(wait.joined_at),
+        certainty=wait.certainty.value,
     )
 
 

@@ -37,6 +37,8 @@ STOP_S = 60.0
 """All members that stop within this are one incident."""
 FOLLOW_S = 60.0
 """A leader notices a changed subscription's topics within this (metadata is asked for at once)."""
+REJOIN_S = 2.0
+"""A process that joins as new this soon after its assignment has not started again."""
 LOOP_COUNT = 3
 EFFECT_SLACK_S = 1.0
 """Two sources' times of one event differ by less; a cause that is later did not begin it."""
@@ -98,20 +100,23 @@ class GroupHistory:
     """Places that nobody came to since the last departure: several threads go at once."""
     restart: Draft | None = None
     """The latest restart or rollout."""
+    synced_at: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """When each member got its last assignment."""
     replaced: set[tuple[str, ...]] = field(default_factory=set)
     """Members that came in this rebalance to the place of one that had gone."""
 
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
         causes = [*list_causes(rebalance), *self._infer_joins(rebalance, self.away)]
-        causes = [cause for cause in causes if not self._is_rejoin(cause)]
+        rejoins = [cause for cause in causes if self._is_rejoin(rebalance, cause)]
+        causes = [cause for cause in causes if cause not in rejoins]
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         draft = self._find_draft(roots, returns) or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
         draft.sources |= {segment.source for segment in rebalance.round.segments} - {""}
         draft.waits += find_waits(rebalance, self.present.values())
-        self._depart(rebalance, draft, causes, returns)
+        self._depart(rebalance, draft, causes, returns, {cause.member.key for cause in rejoins})
         for cause, away in returns.items():
             self._return(away, cause.member, cause.at)
         self._bring_back_at_once(rebalance)
@@ -274,16 +279,18 @@ class GroupHistory:
         draft: Draft,
         causes: Sequence[Cause],
         returns: dict[Cause, _Away],
+        rejoined: Container[tuple[str, ...]],
     ) -> None:
-        """Add those that went in a rebalance, each once, to its incident."""
+        """Add those that went in a rebalance, each once, to its incident; not who ``rejoined``."""
         back = {cause.member.key for cause in returns}
         gone = {c.member: MemberDeparture(member=c.member, how=DepartureMode.REMOVED, at=c.at)
                 for c in causes if c.kind is IncidentKind.REMOVED_BY_ADMIN}  # fmt: skip
         new = {c.member.key for c in causes if c.kind is IncidentKind.MEMBER_JOINED}
         new -= self.present.keys() | self.away.keys()
         for went in rebalance.departures:
-            if went.member.key in new and went.kind is DepartureKind.EXPIRED:
-                continue  # its first join was lost
+            key = went.member.key
+            if went.kind is DepartureKind.EXPIRED and (key in new or key in rejoined):
+                continue  # its first join was lost, or it has another member id now
             gone.setdefault(
                 went.member, _departure(went, is_absent=went.member in rebalance.absent)
             )
@@ -325,10 +332,24 @@ class GroupHistory:
             if draft.kind is IncidentKind.MEMBER_JOINED:
                 self._restarts(draft, member, successor.at)
 
-    def _is_rejoin(self, cause: Cause) -> bool:
-        """Check for a member that joins again within a rebalance: its join was refused before."""
-        is_join = cause.kind is IncidentKind.MEMBER_JOINED and not cause.is_first
-        return is_join and self._is_unexpired(cause)
+    def _is_rejoin(self, rebalance: ExplainedRebalance, cause: Cause) -> bool:
+        """Check for a process that joins again under another member id.
+
+        Its join was refused within this rebalance, or an error came right after its assignment: no
+        process starts again that fast.
+        """
+        if cause.kind is not IncidentKind.MEMBER_JOINED or not self._is_unexpired(cause):
+            return False
+        key = cause.member.key
+        joined_before = any(
+            note.at < cause.at
+            for segment in rebalance.round.segments
+            if segment.member.key == key
+            for note in segment.notes
+            if note.source in BROKER_SOURCES
+        )
+        synced_at = self.synced_at.get(key, float("-inf"))
+        return not cause.is_first or joined_before or cause.at <= synced_at + REJOIN_S
 
     def _is_unexpired(self, cause: Cause) -> bool:
         """Check for a new process of a member that the coordinator still knows."""
@@ -448,6 +469,18 @@ class GroupHistory:
         """Learn who is there now."""
         for departure in rebalance.departures:
             self.present.pop(departure.member.key, None)
+        self._note_arrivals(rebalance)
+        for segment in rebalance.round.consumers:
+            stays = segment.is_open or segment.outcome is Outcome.SYNCED
+            if segment.outcome is Outcome.SYNCED:
+                self.synced_at[segment.member.key] = segment.ended_at
+            if stays and not segment.is_exit:
+                self.present[segment.member.key] = segment.member
+            elif segment.is_exit:
+                self.present.pop(segment.member.key, None)
+
+    def _note_arrivals(self, rebalance: ExplainedRebalance) -> None:
+        """Learn who came as new, and to no one's place."""
         for arrival in rebalance.arrivals:
             self.gone_places.discard(place_key(arrival.member))
             key = arrival.member.key
@@ -456,12 +489,6 @@ class GroupHistory:
             elif key not in self.present:
                 self.arrived_at[key] = arrival.at
         self.replaced.clear()
-        for segment in rebalance.round.consumers:
-            stays = segment.is_open or segment.outcome is Outcome.SYNCED
-            if stays and not segment.is_exit:
-                self.present[segment.member.key] = segment.member
-            elif segment.is_exit:
-                self.present.pop(segment.member.key, None)
 
     def _merge_stop(self) -> None:
         """Merge the leaves of a group of which no member is left."""

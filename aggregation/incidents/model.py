@@ -107,6 +107,8 @@ class Wait(NamedTuple):
     seconds: float
     joined_at: float | None
     """Unix seconds; None: it has not joined."""
+    certainty: Certainty = Certainty.SEEN
+    """Inferred: one of several members, no source shows which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,12 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from aggregation.incidents.model import Wait
-from aggregation.rebalances.grouping import EPOCH_NOTICE_S
+from aggregation.rebalances.grouping import EPOCH_NOTICE_S, NOTICE_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
-from aggregation.rebalances.root_cause import MIN_WAIT_S
+from aggregation.rebalances.root_cause import MIN_WAIT_S, Certainty
 from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import BROKER_SOURCES
 
 
 def find_waits(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> list[Wait]:
@@ -24,7 +25,26 @@ def find_waits(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> l
         return _revoking(rebalance)
     if rebalance.round.is_open:
         return _not_joined(rebalance, present)
-    return [*_late(rebalance), *_in_vain(rebalance)]
+    return [*(_late(rebalance) or _late_by_broker(rebalance)), *_in_vain(rebalance)]
+
+
+def _late_by_broker(rebalance: ExplainedRebalance) -> list[Wait]:
+    """Return the members that a slow rebalance can have waited for, by a broker's log alone.
+
+    It shows the join that begins a rebalance and when all have joined, not the joins between.
+    """
+    made = rebalance.round
+    seconds = made.ended_at - made.started_at
+    if seconds <= NOTICE_S or any(s.source not in BROKER_SOURCES for s in made.consumers):
+        return []
+    invited = {
+        segment.member: Wait(segment.member, seconds, segment.ended_at, Certainty.INFERRED)
+        for segment in made.consumers
+        if segment.steps and segment.steps[0].code is RebalanceStatus.COORDINATOR_REQUESTED
+    }
+    if len(invited) == 1:
+        return [wait._replace(certainty=Certainty.SEEN) for wait in invited.values()]
+    return list(invited.values())
 
 
 def _joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float | None]:

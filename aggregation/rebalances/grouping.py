@@ -25,6 +25,7 @@ from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.segments import DROPPED_GROUP, JOINED, MemberRef, Segment, segments
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, parse_time
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import BROKER_SOURCES
 
 NOTICE_S = 4.0
 """Time until the others notice a leave: heartbeat.interval.ms, 3 s by default, and a margin."""
@@ -33,6 +34,8 @@ EPOCH_NOTICE_S = 6.0
 """
 FOLLOW_UP_S = 2.0
 """A follow-up round begins as soon as its member has revoked, or its leader knows new topics."""
+BROKER_FOLLOW_UP_S = 1.0
+"""The same in a broker's log, which has one clock: what begins later has a cause of its own."""
 SKEW_S = 600.0
 """Equal generations further apart than this are of two lives of a group."""
 
@@ -376,7 +379,9 @@ _FOLLOW_UPS = {None, RebalanceStatus.REVOCATION_NEEDED}
 def _follows(island: _Island, base: _Island) -> bool:
     if not (island.generations and base.generations):
         return False
-    at_once = 0.0 <= island.started_at - base.ended_at <= FOLLOW_UP_S
+    by_broker = all(segment.source in BROKER_SOURCES for segment in island.segments)
+    limit_s = BROKER_FOLLOW_UP_S if by_broker else FOLLOW_UP_S
+    at_once = 0.0 <= island.started_at - base.ended_at <= limit_s
     return (
         at_once
         and min(island.generations) == max(base.generations) + 1

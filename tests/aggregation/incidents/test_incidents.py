@@ -48,6 +48,10 @@ def went(incident: Incident) -> list[tuple[str, DepartureMode, bool]]:
     ]
 
 
+def by_broker(each: Signal) -> Signal:
+    return replace(each, source=SourceKind.BROKER_LOG)
+
+
 def reads(at: float, member: Member, *partitions: str) -> Signal:
     return replace(signal(SignalKind.SEEN, at, member), assigned=partitions)
 
@@ -271,6 +275,49 @@ class TestOngoing:
         (wait,) = found.waiting_for
         assert wait.member.client_id == "b"
         assert wait.seconds == pytest.approx(3.2)
+
+    def test_log_of_a_broker_shows_who_may_have_been_late(self) -> None:
+        """It shows who began the rebalance and its end, not the joins between."""
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        slow = [
+            raised(2, 100.0, d),
+            *(raised(1, 100.0, member) for member in (A, B)),
+            *(signal(SignalKind.SYNC, 120.0, m, generation=2) for m in (A, B, d)),
+        ]
+        start = round_of(1, 0.0, A, B, causes={"a": NEW, "b": NEW})
+
+        (_, found) = analyze(records(*map(by_broker, [*start, *slow]))).incidents
+
+        waits = [(w.member.client_id, w.seconds, w.certainty) for w in found.waiting_for]
+        assert waits == [("a", 20.0, Certainty.INFERRED), ("b", 20.0, Certainty.INFERRED)]
+
+
+class TestBrokerLog:
+    def test_join_under_another_member_id_is_no_restart(self) -> None:
+        """The leader joins for a reason that nobody sees, loses its id, and joins as new."""
+        note = signal(SignalKind.NOTE, 100.0, A, reason="Leader a re-joining group during Stable")
+        again = replace(A, origin="a-2")
+        then = [
+            raised(2, 103.0, again),
+            raised(1, 103.0, A),
+            raised(3, 109.0, A, reason="has failed"),
+            signal(SignalKind.FAIL, 109.1, A, reason="no member any more"),
+            signal(SignalKind.SYNC, 109.1, again, generation=3),
+        ]
+        start = round_of(1, 0.0, A, causes={"a": NEW})
+
+        (_, found) = analyze(records(*map(by_broker, [*start, note, *then]))).incidents
+
+        assert kinds([found]) == [(K.UNKNOWN, [])]
+        assert went(found) == []
+
+    def test_round_a_second_later_is_no_follow_up(self) -> None:
+        start = round_of(1, 0.0, A, B, causes={"a": NEW, "b": NEW})
+        then = round_of(2, 2.1, A, B)
+
+        found = analyze(records(*map(by_broker, [*start, *then]))).incidents
+
+        assert kinds(found) == [(K.MEMBER_JOINED, ["a", "b"]), (K.UNKNOWN, [])]
 
 
 class TestCost:

@@ -620,3 +620,20 @@ class TestTolls:
         trigger = explain_rebalances([*seen, self.found(105.0, client_id="z")])[-1].trigger
 
         assert trigger.member == MemberRef("a", "h-a")
+
+
+def test_instance_that_repeats_its_threads_links_no_generations() -> None:
+    """One of its threads goes while another joins: the instance passes both generations."""
+    old, new = (replace(A, client_id=f"s-StreamThread-{n}-consumer", origin="s") for n in (1, 2))
+    found = explain_rebalances(
+        records(
+            *round_of(1, 0.0, old, B, causes={old.client_id: NEW, "b": NEW}),
+            *round_of(2, 50.0, old, B, causes={"b": (8, "topics")}),
+            raised(2, 100.0, new),
+            raised(1, 100.1, B),
+            raised(1, 100.2, old),
+            *(signal(SignalKind.SYNC, 101.0, each, generation=3) for each in (B, new, old)),
+        )
+    )
+
+    assert [each.round.generations for each in found] == [(1,), (2,), (3,)]
