@@ -20,7 +20,7 @@ RESPONSE_TIMEOUT_S = 60.0
 """Scrapers give up sooner: 10 s by default."""
 GRACE_S = 0.5
 """A connection has so long to send its request before it may lose its place."""
-_FLOOD = 2
+FLOOD = 2
 """Above so many times the limit, the grace ends."""
 
 
@@ -76,7 +76,7 @@ class HttpConnection(H11Protocol):
         limit = self._max_connections
         if limit is None or len(self.connections) <= limit:
             return
-        is_flood = len(self.connections) > _FLOOD * limit
+        is_flood = len(self.connections) > FLOOD * limit
         until = self.loop.time() - (0.0 if is_flood else GRACE_S)
         others = [each for each in self.connections if isinstance(each, HttpConnection)]
         idle = [each for each in others if each is not self and each.began_at <= until]

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvicorn
 from starlette.middleware import Middleware
@@ -28,7 +28,8 @@ from agent.config.web import WebConfig
 from agent.errors import RebalanceAgentError, SourceError
 from agent.hub.recent_records import RecentRecords
 from agent.web import api
-from agent.web.http_protocol import HEAD_TIMEOUT_S, HttpConnection
+from agent.web.handshakes import TlsListener
+from agent.web.http_protocol import HttpConnection
 from agent.web.rate_limit import BURST, INTERVAL_S, RateLimit, RateLimitMiddleware
 from agent.web.reload_auth import RELOAD, ReloadPolicy
 from aggregation.live.group_views import group_views
@@ -46,8 +47,6 @@ MAX_CONNECTIONS = 64
 """Enough for a few Prometheus servers and people; each may hold a page in memory."""
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
-_TLS_CLOSE_TIMEOUT_S = 1.0
-"""Limit of a peer's response to the end of TLS."""
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -191,20 +190,19 @@ class _Server(uvicorn.Server):
         self._tls = tls
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; uvicorn would wait a minute for a missing TLS handshake."""
-        tls = self._tls is not None
-        self.servers = [
-            await asyncio.get_running_loop().create_server(
-                lambda: HttpConnection(self.config, self.server_state, {}),
-                sock=each,
-                ssl=self._tls,
-                backlog=_BACKLOG,
-                ssl_handshake_timeout=HEAD_TIMEOUT_S if tls else None,
-                ssl_shutdown_timeout=_TLS_CLOSE_TIMEOUT_S if tls else None,
-            )
-            for each in sockets or ()
-        ]
+        """Listen; uvicorn would wait a minute for a missing TLS handshake, of any number."""
+        self.servers = [await self._listen(each) for each in sockets or ()]
         self.started = True
+
+    async def _listen(self, listener: socket.socket) -> Any:
+        def create() -> HttpConnection:
+            return HttpConnection(self.config, self.server_state, {})
+
+        if self._tls is not None:
+            limit = self.config.limit_concurrency or MAX_CONNECTIONS
+            return TlsListener(listener, create, self._tls, limit)
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(create, sock=listener, backlog=_BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

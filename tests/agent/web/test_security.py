@@ -15,8 +15,8 @@ import trustme
 
 from agent.config.web import WebConfig
 from agent.errors import ConfigError
+from agent.web import handshakes
 from agent.web import security as web_security
-from agent.web import server as http_server
 from agent.web.security import WebSecurity
 from agent.web.server import listen, make_app
 from agent.wiring.web import WebWiring
@@ -338,7 +338,30 @@ def test_a_handshake_that_does_not_come_ends_the_connection(
         assert await reader.read() == b""
         writer.close()
 
-    monkeypatch.setattr(http_server, "HEAD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(handshakes, "HEAD_TIMEOUT_S", 0.05)
+    place.file.write_text(TLS)
+    play(place, scenario)
+
+
+@pytest.mark.parametrize("first", [b"", b"\x16\x03\x01\x02\x00\x01"])
+def test_half_open_handshakes_are_bounded_and_lose_against_new_ones(
+    place: Place, monkeypatch: pytest.MonkeyPatch, first: bytes
+) -> None:
+    """Only time bounded them: a thousand would hold all descriptors for 10 s."""
+    monkeypatch.setattr(handshakes, "GRACE_S", 0.0)
+
+    async def scenario(server: Served) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            readers = []
+            for _ in range(200):
+                reader, writer = await asyncio.open_connection("localhost", server.port)
+                stack.callback(writer.close)
+                writer.write(first)
+                readers.append(reader)
+            assert (await server.get()).status_code == 200
+            ended = [reader.at_eof() or reader.exception() is not None for reader in readers]
+            assert sum(ended) >= 200 - 64
+
     place.file.write_text(TLS)
     play(place, scenario)
 
