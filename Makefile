@@ -8,7 +8,7 @@ EXTRAS := wire,kafka,otel,spark,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -49,6 +49,10 @@ row: $(READY) ## ten runs of all tests in a row, none with a second try; ends at
 field: $(READY) ## frameworks, live incidents, backtests and side by side, all of them (hours); PYTEST_ARGS: a part
 	-@$(BIN)/python -m tests.lab_start
 	FIELD=1 $(BIN)/pytest -m field -n 2 $(PYTEST_ARGS)
+
+groups-side-by-side: $(READY) ## groups and Kafka's newest tools on one cluster: contents, time, CPU, exit codes (minutes)
+	-@$(BIN)/python -m tests.lab_start
+	$(BIN)/python -m tests.system.groups_side_by_side
 
 coverage-core: $(READY) ## every branch of metrics/ is taken by its tests
 	$(BIN)/pytest --quiet -n 2 tests/metrics \

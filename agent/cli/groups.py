@@ -40,6 +40,7 @@ Examples:
 """
 
 
+_TIMEOUT_S = 10.0
 _CONSUMER_HELP = "All consumers' groups: consumer, and classic ones of them."
 
 
@@ -49,10 +50,9 @@ def _add_shared_options(command: Callable[..., None]) -> Callable[..., None]:
             "--timeout",
             "timeout_s",
             type=click.FloatRange(min=0.1),
-            default=10.0,
-            show_default=True,
             metavar="SECONDS",
-            help="Time limit of one response of a broker.",
+            help="Time limit of one response of a broker; by default request.timeout.ms of "
+            "--command-config, else 10.",
         ),
         click.option(
             "--output",
@@ -114,7 +114,7 @@ def list_(  # noqa: PLR0913 - an argument an option
     command_config: Path | None,
     group_type: str | None,
     output: str,
-    timeout_s: float,
+    timeout_s: float | None,
     protocol: str | None,
     states: tuple[str, ...],
     consumer: bool,
@@ -189,7 +189,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     command_config: Path | None,
     group_type: str | None,
     output: str,
-    timeout_s: float,
+    timeout_s: float | None,
     members: bool,
     offsets: bool,
     verbose: bool,
@@ -225,7 +225,9 @@ def describe(  # noqa: PLR0913 - an argument an option
     access = _access(bootstrap_server, command_config, timeout_s)
     faults = list[str]()
     if all_groups or consumer or any(map(is_pattern, names)):
-        names, faults = _expand(access, () if all_groups else names, consumers=consumer)
+        names, faults = _expand(
+            access, () if all_groups else names, consumers=consumer, group_type=group_type
+        )
     answers = asyncio.run(
         asking.describe(
             access,
@@ -256,15 +258,18 @@ def describe(  # noqa: PLR0913 - an argument an option
 
 
 def _expand(
-    access: "Access", names: tuple[str, ...], *, consumers: bool
+    access: "Access", names: tuple[str, ...], *, consumers: bool, group_type: str | None
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return the groups that names and patterns match, and what is missing."""
     from agent.inspection.client import list_matching_groups  # noqa: PLC0415 - an extra
     from agent.inspection.filters import GroupFilter  # noqa: PLC0415
+    from agent.inspection.model import parse_type  # noqa: PLC0415
     from agent.inspection.name_patterns import is_pattern, match_any  # noqa: PLC0415
 
     has_name = match_any(names, "groups describe")
-    chosen = GroupFilter(consumers=consumers, has_name=has_name)
+    chosen = GroupFilter(
+        consumers=consumers, has_name=has_name, group_type=parse_type(group_type or "")
+    )
     listed, _ = asyncio.run(list_matching_groups(access, chosen))
     found = [each.group for each in listed.groups]
     faults = [_down_text(each) for each in listed.down]
@@ -284,9 +289,15 @@ def _require_wire() -> Iterator[None]:
         raise ConfigError(f"groups: {error}; install the extra 'wire'") from error
 
 
-def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float) -> "Access":
+def _access(
+    bootstrap: str | None, command_config: Path | None, timeout_s: float | None
+) -> "Access":
     from agent.inspection.client import Access  # noqa: PLC0415 - an extra
-    from agent.inspection.client_properties import read_properties, security_of  # noqa: PLC0415
+    from agent.inspection.client_properties import (  # noqa: PLC0415
+        read_properties,
+        request_timeout_s,
+        security_of,
+    )
 
     where = "--bootstrap-server"
     properties = dict[str, str]()
@@ -295,6 +306,7 @@ def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float
     bootstrap = properties.get("bootstrap.servers", "") if bootstrap is None else bootstrap
     if not bootstrap.strip(" ,"):
         raise click.UsageError(f"{where} is missing; wanted a broker, such as kafka-1:9092")
+    properties["bootstrap.servers"] = bootstrap
     security = security_of(properties, str(command_config))
     nodes = [parse_address(each.strip(), where) for each in bootstrap.split(",") if each.strip()]
     for node in nodes:
@@ -303,7 +315,7 @@ def _access(bootstrap: str | None, command_config: Path | None, timeout_s: float
     return Access(
         bootstrap=tuple((node.host, node.port) for node in nodes),
         security=lambda: security,
-        timeout_s=timeout_s,
+        timeout_s=timeout_s or request_timeout_s(properties, str(command_config)) or _TIMEOUT_S,
     )
 
 

@@ -26,11 +26,15 @@ from agent.inspection.jaas import (
     read_client_section,
 )
 from agent.inspection.key_stores import KeyStore, open_key_store
-from agent.inspection.security import CLIENT_ID, Login, Security, fetch_token
+from agent.inspection.msk_iam import MECHANISM as MSK_IAM
+from agent.inspection.msk_iam import find_region, make_token
+from agent.inspection.security import CLIENT_ID, Login, Security, exchange_assertion, fetch_token
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _KEY = re.compile(r"((?:\\.|[^\\:=\s])*)\s*[:=]?\s*(.*)", re.DOTALL)
+_JWT_BEARER = "JwtBearerJwtRetriever"
+"""Kafka's class for the exchange of an assertion (KIP-1139)."""
 _PEM = "PEM"
 _STORES = ("JKS", "PKCS12")
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -103,7 +107,24 @@ def _choice(
     return kind(found)
 
 
+def request_timeout_s(properties: Mapping[str, str], where: str) -> float | None:
+    """Return ``request.timeout.ms`` in seconds; None where it is not set.
+
+    Raises:
+        ConfigError: it is no positive number.
+
+    """
+    text = properties.get("request.timeout.ms")
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or not int(text):
+        raise ConfigError(f"{where}: request.timeout.ms: found {text!r}, wanted milliseconds")
+    return int(text) / 1000
+
+
 def _login(properties: Mapping[str, str], where: str) -> Login:
+    if properties.get("sasl.mechanism") == MSK_IAM:
+        return _msk_login(properties)
     mechanism = _choice(Mechanism, properties, "sasl.mechanism", "GSSAPI", where)
     jaas = properties.get("sasl.jaas.config")
     if jaas is None:
@@ -126,6 +147,13 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
     )
 
 
+def _msk_login(properties: Mapping[str, str]) -> Login:
+    options = parse_options(properties.get("sasl.jaas.config", ""))
+    region = find_region(properties.get("bootstrap.servers", ""), os.environ)
+    make = partial(make_token, region, options)
+    return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=make)
+
+
 def _token_login(properties: Mapping[str, str], options: Mapping[str, str], where: str) -> Login:
     key = "sasl.oauthbearer.token.endpoint.url"
     url = properties.get(key, "")
@@ -139,6 +167,9 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str], wher
     if scheme not in ("http", "https"):
         raise ConfigError(f"{where}: {key}: found {url!r}, wanted file:, http: or https:")
     check_url(url, f"{where}: {key}", ISSUER_EXAMPLE)
+    retriever = properties.get("sasl.oauthbearer.jwt.retriever.class", "")
+    if retriever.rpartition(".")[2] == _JWT_BEARER:
+        return _assertion_login(properties, url, where)
     credentials = "sasl.oauthbearer.client.credentials.client"
     name = properties.get(f"{credentials}.id") or options.get("clientId")
     secret = properties.get(f"{credentials}.secret") or options.get("clientSecret")
@@ -147,6 +178,20 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str], wher
     scope = properties.get("sasl.oauthbearer.scope") or options.get("scope")
     fetch = partial(fetch_token, url, name, secret, scope)
     return Login(mechanism=Mechanism.OAUTHBEARER, username=name, secret=fetch)
+
+
+def _assertion_login(properties: Mapping[str, str], url: str, where: str) -> Login:
+    """Return a login by a signed JWT of a file, which the endpoint exchanges (RFC 7523)."""
+    key = "sasl.oauthbearer.assertion.file"
+    if key not in properties:
+        wanted = f"wanted {key}: a signed JWT; we sign none"
+        raise ConfigError(f"{where}: sasl.oauthbearer.jwt.retriever.class: {wanted}")
+    file, scope = Path(properties[key]), properties.get("sasl.oauthbearer.scope")
+
+    def fetch() -> str:
+        return exchange_assertion(url, _text(file), scope)
+
+    return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=fetch)
 
 
 def _tls(properties: Mapping[str, str], where: str) -> ssl.SSLContext:

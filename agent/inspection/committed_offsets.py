@@ -18,11 +18,14 @@ from agent.wire.codec.schema import Fields
 
 _BATCHED_FROM = 8
 """The first version of OffsetFetch that takes many groups (KIP-709); Kafka 3.0."""
-_NO_LAG = -1
+_NO_LAG = _UNSET = -1
 
 
 class TopicOffsets(NamedTuple):
-    """A group's offsets in one topic, by position; ``lags`` only where the broker reports them."""
+    """A group's offsets in one topic, by position; ``lags`` only where the broker reports them.
+
+    A share group has -1 for a partition that it reads, and that has no start offset yet.
+    """
 
     partitions: "array[int]"
     offsets: "array[int]"
@@ -85,14 +88,18 @@ def _read_share_group(node: Node, fields: Fields) -> GroupOffsets:
     del node
     return {
         intern(topic["topic_name"]): _read_partitions(
-            topic["partitions"], "start_offset", "leader_epoch"
+            topic["partitions"], "start_offset", "leader_epoch", has_unset=True
         )
         for topic in fields["topics"] or ()
     }
 
 
-def _read_partitions(partitions: Sequence[Fields], offset: str, epoch: str) -> TopicOffsets:
-    known = [each for each in partitions if not each["error_code"] and each[offset] >= 0]
+def _read_partitions(
+    partitions: Sequence[Fields], offset: str, epoch: str, *, has_unset: bool = False
+) -> TopicOffsets:
+    """Read partitions; ``has_unset`` keeps those without an offset, as -1."""
+    lowest = _UNSET if has_unset else 0
+    known = [each for each in partitions if not each["error_code"] and each[offset] >= lowest]
     has_lag = bool(known) and "lag" in known[0]
     return TopicOffsets(
         array("i", [each["partition_index"] for each in known]),

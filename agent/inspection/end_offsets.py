@@ -10,7 +10,7 @@ from agent.inspection.errors import BrokerError, UnreachableError
 from agent.inspection.model import Node
 from agent.wire.codec.schema import Fields
 
-_LATEST = -1
+LATEST, EARLIEST = -1, -2
 _CONSUMER = -1
 """The replica id of a client that is no replica."""
 _ATTEMPTS = 2
@@ -21,10 +21,10 @@ Ends = dict[str, dict[int, int]]
 
 
 class EndOffsets:
-    """Reads the ends of partitions by topic."""
+    """Reads the ends of partitions by topic, or their starts."""
 
-    def __init__(self, brokers: BrokerPool) -> None:
-        self._brokers = brokers
+    def __init__(self, brokers: BrokerPool, which: int = LATEST) -> None:
+        self._brokers, self._which = brokers, which
         self._leaders: dict[str, dict[int, Node]] = {}
 
     async def read(self, wanted: Partitions) -> Ends:
@@ -85,7 +85,7 @@ class EndOffsets:
             {
                 "name": name,
                 "partitions": [
-                    {"partition_index": number, "timestamp": _LATEST} for number in numbers
+                    {"partition_index": number, "timestamp": self._which} for number in numbers
                 ],
             }
             for name, numbers in partitions.items()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.committed_offsets import CommittedOffsets, GroupOffsets, TopicOffsets
 from agent.inspection.describe_groups import DescribeResult
-from agent.inspection.end_offsets import EndOffsets, Ends
+from agent.inspection.end_offsets import EARLIEST, EndOffsets, Ends
 from agent.inspection.lag import partition_lags
 from agent.inspection.model import (
     Description,
@@ -50,8 +50,9 @@ async def add_offsets(
         for topic, number in _partitions(offsets, owners[group]):
             wanted.setdefault(topic, set()).add(number)
     ends = await EndOffsets(brokers).read(wanted)
+    starts = await EndOffsets(brokers, EARLIEST).read(_find_unread(groups, committed, owners))
     return [
-        _add(each, committed[each.group], owners[each.group], ends)
+        _add(each, committed[each.group], owners[each.group], ends, starts)
         if isinstance(each, Description)
         else each
         for each in results
@@ -66,11 +67,30 @@ def _partitions(offsets: GroupOffsets | Failure, owners: Iterable[_Partition]) -
     return committed | set(owners)
 
 
+def _find_unread(
+    groups: Iterable[Description],
+    committed: Mapping[str, GroupOffsets | Failure],
+    owners: Mapping[str, Mapping[_Partition, _Owner]],
+) -> dict[str, set[int]]:
+    """Return the partitions of streams groups' tasks that have no commit.
+
+    A streams group reads them from their start, so all their records are its lag.
+    """
+    wanted: dict[str, set[int]] = {}
+    for group in groups:
+        if group.type is GroupType.STREAMS:
+            known = _partitions(committed[group.group], ())
+            for topic, number in owners[group.group].keys() - known:
+                wanted.setdefault(topic, set()).add(number)
+    return wanted
+
+
 def _add(
     group: Description,
     offsets: GroupOffsets | Failure,
     owners: Mapping[_Partition, _Owner],
     ends: Ends,
+    starts: Ends,
 ) -> DescribeResult:
     if isinstance(offsets, Failure):
         return replace(
@@ -86,13 +106,14 @@ def _add(
     }
     rows = []
     for topic, number in sorted(_partitions(offsets, owners)):
+        end, start = ends.get(topic, {}).get(number), starts.get(topic, {}).get(number)
         row = positions.get((topic, number)) or PartitionOffset(
             topic=topic,
             partition=number,
             current_offset=None,
             leader_epoch=None,
-            end_offset=ends.get(topic, {}).get(number),
-            lag=None,
+            end_offset=end,
+            lag=None if end is None or start is None else end - start,
         )
         rows.append(_add_owner(row, owners.get((topic, number))))
     return replace(group, offsets=tuple(rows))
@@ -108,7 +129,7 @@ def _positions(
         yield PartitionOffset(
             topic=topic,
             partition=number,
-            current_offset=offset,
+            current_offset=offset if offset >= 0 else None,
             leader_epoch=epoch if epoch >= 0 else None,
             end_offset=ends.get(number),
             lag=lags.get(number),

@@ -49,12 +49,13 @@ class LagReader:
         return tuple(
             self._topic_lag(topic, offsets, ends.get(topic, {}))
             for topic, offsets in group.items()
-            if offsets.partitions
+            if any(offset >= 0 for offset in offsets.offsets)
         )
 
     def _topic_lag(self, topic: str, offsets: TopicOffsets, ends: Mapping[int, int]) -> TopicLag:
         lags = partition_lags(offsets, ends)
-        total = sum(lags.values()) if len(lags) == len(offsets.partitions) else None
+        known = sum(offset >= 0 for offset in offsets.offsets)
+        total = sum(lags.values()) if len(lags) == known else None
         return TopicLag(topic, total, tuple(sorted(lags.items())) if self._by_partition else ())
 
 
@@ -89,5 +90,5 @@ def partition_lags(offsets: TopicOffsets, ends: Mapping[int, int]) -> dict[int, 
     return {
         number: max(0, ends[number] - offset)
         for number, offset in zip(offsets.partitions, offsets.offsets, strict=True)
-        if number in ends
+        if number in ends and offset >= 0
     }

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
@@ -19,6 +19,7 @@ from agent.inspection.sasl import Exchange, oauth_bearer, plain, scram
 CLIENT_ID = "rebalance-agent"
 _TOKEN_TIMEOUT_S = 10.0
 _TOKEN_BYTES = 1 << 20
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +117,25 @@ def fetch_token(url: str, client_id: str, client_secret: str, scope: str | None 
     """
     form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
     quoted = ":".join(urllib.parse.quote_plus(part) for part in (client_id, client_secret))
+    headers = {"Authorization": f"Basic {b64encode(quoted.encode()).decode()}"}
+    return _request_token(url, form, headers, f"the client {client_id!r}")
+
+
+def exchange_assertion(url: str, assertion: str, scope: str | None = None) -> str:
+    """Return an access token for a signed JWT (RFC 7523, 2.1). Blocks.
+
+    Raises:
+        RefusedError: the endpoint refuses the JWT, or responds without a token.
+        UnreachableError: the endpoint does not respond.
+
+    """
+    form = {"grant_type": _JWT_BEARER, "assertion": assertion} | ({"scope": scope} if scope else {})
+    return _request_token(url, form, {}, "the assertion")
+
+
+def _request_token(url: str, form: Mapping[str, str], headers: dict[str, str], subject: str) -> str:
     request = urllib.request.Request(  # noqa: S310 - checked below
-        url,
-        urllib.parse.urlencode(form).encode(),
-        {"Authorization": f"Basic {b64encode(quoted.encode()).decode()}"},
+        url, urllib.parse.urlencode(form).encode(), headers
     )
     if request.type not in ("http", "https"):
         raise ConfigError(f"token_url: found {url!r}, wanted http:// or https://")
@@ -128,7 +144,7 @@ def fetch_token(url: str, client_id: str, client_secret: str, scope: str | None 
             return str(json.loads(answer.read(_TOKEN_BYTES))["access_token"])
     except urllib.error.HTTPError as error:
         with error:
-            text = f"{url} refuses the client {client_id!r}: HTTP {error.code}"
+            text = f"{url} refuses {subject}: HTTP {error.code}"
         raise RefusedError(text, "password") from error
     except OSError as error:
         raise UnreachableError(f"{url} does not respond: {error}", "unreachable") from error

@@ -50,6 +50,19 @@ class Observer:
     def wait_ready(self) -> None:
         self._agent.wait_until(self._ready, "a ready agent", DEADLINE_S)
 
+    @property
+    def url(self) -> str:
+        """The address of its pages."""
+        return self._url
+
+    def changes(self, group: str) -> list[tuple[str, str, str]]:
+        """Return the changed attributes of a group that the spool has: field, before, after."""
+        return [
+            (row["field"], row["before"], row["after"])
+            for row in self._rows()
+            if (row["kind"], row.get("subject"), row["group"]) == ("change", "group", group)
+        ]
+
     def stop(self) -> None:
         self._agent.stop()
 

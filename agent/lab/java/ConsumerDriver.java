@@ -3,6 +3,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Properties;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -72,8 +73,13 @@ public final class ConsumerDriver {
         return !command.name.equals("close");
     }
 
+    /** Topics, or one pattern as re:PATTERN. */
     private void subscribe(String[] topics) {
-        consumer.subscribe(Arrays.asList(topics), new Listener());
+        if (topics[0].startsWith("re:")) {
+            consumer.subscribe(Pattern.compile(topics[0].substring(3)), new Listener());
+        } else {
+            consumer.subscribe(Arrays.asList(topics), new Listener());
+        }
         subscribed = true;
     }
 

@@ -17,6 +17,7 @@ from kio.index import load_response_schema
 from kio.serial import entity_writer
 
 from agent.inspection.admin_requests import Api
+from agent.inspection.end_offsets import EARLIEST
 from agent.wire.codec.schema import Fields
 from tests.agent.inspection.simulated_messages import (
     KAFKA_28,
@@ -47,6 +48,8 @@ class Simulated:
     """Error codes that an API gives for a group before it answers; '' is the whole answer."""
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
     """Of topics' partitions; the broker ``1 + partition % nodes`` leads each."""
+    start: int = 0
+    """The first offset of every partition."""
     leader_shift: int = 0
     """Moves every partition to another leader."""
     omitted: set[str] = field(default_factory=set)
@@ -273,20 +276,20 @@ class Simulated:
                 {
                     "name": topic["name"],
                     "partitions": [
-                        self._end(node_id, topic["name"], each["partition_index"])
-                        for each in topic["partitions"]
+                        self._end(node_id, topic["name"], each) for each in topic["partitions"]
                     ],
                 }
                 for topic in topics
             ]
         }
 
-    def _end(self, node_id: int, topic: str, number: int) -> Fields:
+    def _end(self, node_id: int, topic: str, asked: Fields) -> Fields:
+        number, is_start = asked["partition_index"], asked["timestamp"] == EARLIEST
         error = 0 if self._leader(number) == node_id else NOT_LEADER
         return {
             "partition_index": number,
             "error_code": error,
-            "offset": self.ends[topic, number],
+            "offset": self.start if is_start else self.ends[topic, number],
         }
 
     def _list(self, node_id: int) -> Fields:

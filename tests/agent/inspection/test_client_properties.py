@@ -2,15 +2,20 @@ import base64
 import json
 import re
 import ssl
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trustme
 
 from agent.config.security import Mechanism
 from agent.errors import ConfigError
-from agent.inspection.client_properties import read_properties, security_of
+from agent.inspection import client_properties
+from agent.inspection.client_properties import read_properties, request_timeout_s, security_of
+from agent.inspection.errors import RefusedError
 from agent.inspection.jaas import make_unsecured_token
+from agent.inspection.msk_iam import make_token
 from agent.inspection.security import Security
 
 JAAS = "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -18,6 +23,10 @@ SCRAM = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
 PROVIDER = (
     "config.providers=env\n"
     "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+)
+JWT_BEARER = (
+    "sasl.oauthbearer.jwt.retriever.class="
+    "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
 )
 
 
@@ -155,6 +164,14 @@ def test_an_empty_identification_algorithm_checks_no_host_name(file: Path) -> No
             "sasl.jaas.config: found no clientId and clientSecret",
         ),
         (
+            "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n" + JAAS + ";\n"
+            "sasl.oauthbearer.token.endpoint.url=https://idp/token\n" + JWT_BEARER,
+            (
+                "sasl.oauthbearer.jwt.retriever.class: wanted sasl.oauthbearer.assertion.file: "
+                "a signed JWT; we sign none"
+            ),
+        ),
+        (
             "security.protocol=SSL\nssl.truststore.location=/trust.jks",
             "ssl.truststore.location: /trust.jks cannot be read: No such file or directory",
         ),
@@ -192,6 +209,108 @@ def test_an_empty_identification_algorithm_checks_no_host_name(file: Path) -> No
 )
 def test_what_cannot_be_taken_is_named(file: Path, text: str, said: str) -> None:
     assert refusal(file, text) == f"client.properties: {said}"
+
+
+def test_a_signed_jwt_of_a_file_is_read_at_each_login(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assertion = tmp_path / "assertion.jwt"
+    assertion.write_text("first\n")
+    url = "https://idp/token"
+    file.write_text(
+        f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n{JAAS};\n{JWT_BEARER}\n"
+        f"sasl.oauthbearer.token.endpoint.url={url}\nsasl.oauthbearer.scope=kafka\n"
+        f"sasl.oauthbearer.assertion.file={assertion}\n"
+    )
+    monkeypatch.setattr(client_properties, "exchange_assertion", lambda *given: " ".join(given))
+
+    login = security_of(read_properties(file), "").login
+    assertion.write_text("second\n")
+
+    assert login is not None
+    assert login.secret() == f"{url} second kafka"
+
+
+class Signer:
+    """Amazon's signer, by its documented functions."""
+
+    @staticmethod
+    def generate_auth_token(region: str) -> tuple[str, int]:
+        return f"default {region}", 0
+
+    @staticmethod
+    def generate_auth_token_from_profile(region: str, profile: str) -> tuple[str, int]:
+        return f"{profile} {region}", 0
+
+    @staticmethod
+    def generate_auth_token_from_role_arn(region: str, role: str, name: str) -> tuple[str, int]:
+        if role == "none":
+            raise ValueError("no such role")
+        return f"{role} {name} {region}", 0
+
+
+MSK = "security.protocol=SASL_SSL\nsasl.mechanism=AWS_MSK_IAM\n"
+MSK_JAAS = "sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required"
+BROKER = "bootstrap.servers=b-1.demo.kafka.eu-west-1.amazonaws.com:9098\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        (BROKER + MSK_JAAS + ";", "default eu-west-1"),
+        (MSK_JAAS + ";", "default us-east-2"),
+        (BROKER + MSK_JAAS + ' awsProfileName="ops";', "ops eu-west-1"),
+        (BROKER + MSK_JAAS + ' awsRoleArn="arn";', "arn rebalance-agent eu-west-1"),
+        (
+            BROKER + MSK_JAAS + ' awsRoleArn="arn" awsRoleSessionName="s";',
+            "arn s eu-west-1",
+        ),
+    ],
+)
+def test_a_token_for_msk_is_of_amazons_signer(
+    file: Path, monkeypatch: pytest.MonkeyPatch, text: str, token: str
+) -> None:
+    module = SimpleNamespace(MSKAuthTokenProvider=Signer)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", module)
+    monkeypatch.setenv("AWS_REGION", "us-east-2")
+    file.write_text(MSK + text)
+
+    login = security_of(read_properties(file), "").login
+
+    assert login is not None
+    assert (login.mechanism, login.secret()) == (Mechanism.OAUTHBEARER, token)
+
+
+def test_a_token_for_msk_wants_region_credentials_and_the_extra(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    assert "found no region in the brokers' names" in refusal(file, MSK + MSK_JAAS + ";")
+
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(ConfigError, match="install the extra 'msk'"):
+        make_token("eu-west-1", {})
+
+    module = SimpleNamespace(MSKAuthTokenProvider=Signer)
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", module)
+    with pytest.raises(RefusedError, match="AWS_MSK_IAM: no token: no such role"):
+        make_token("eu-west-1", {"awsRoleArn": "none"})
+
+
+@pytest.mark.parametrize(("text", "timeout_s"), [("", None), ("request.timeout.ms=3000", 3.0)])
+def test_a_request_timeout_is_in_milliseconds(
+    file: Path, text: str, timeout_s: float | None
+) -> None:
+    file.write_text(text)
+
+    assert request_timeout_s(read_properties(file), "f") == timeout_s
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon"])
+def test_a_request_timeout_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"f: request\.timeout\.ms: found"):
+        request_timeout_s({"request.timeout.ms": text}, "f")
 
 
 def test_a_missing_file_is_named(file: Path) -> None:

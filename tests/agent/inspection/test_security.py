@@ -10,7 +10,7 @@ import trustme
 from agent.config.security import Mechanism, Protocol, SecurityConfig
 from agent.errors import ConfigError
 from agent.inspection.errors import RefusedError, UnreachableError
-from agent.inspection.security import fetch_token, open_security
+from agent.inspection.security import exchange_assertion, fetch_token, open_security
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):
@@ -18,7 +18,7 @@ class TokenEndpoint(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        known = self.headers["Authorization"] == "Basic YWdlbnQ6cytl"
+        known = self.headers["Authorization"] == "Basic YWdlbnQ6cytl" or "=a.signed.jwt" in form
         body = json.dumps({"access_token": f"token of {form}"}) if self.path == "/token" else "{}"
         self.send_response(200 if known else 401)
         self.end_headers()
@@ -114,6 +114,16 @@ def test_a_scope_is_asked_for(idp: str) -> None:
     token = fetch_token(f"{idp}/token", "agent", "s e", "kafka")
 
     assert token == "token of grant_type=client_credentials&scope=kafka"
+
+
+def test_a_signed_jwt_is_exchanged_for_a_token(idp: str) -> None:
+    grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
+
+    token = exchange_assertion(f"{idp}/token", "a.signed.jwt", "kafka")
+
+    assert token == f"token of {grant}&assertion=a.signed.jwt&scope=kafka"
+    with pytest.raises(RefusedError, match="refuses the assertion: HTTP 401"):
+        exchange_assertion(f"{idp}/token", "another.jwt")
 
 
 def test_an_endpoint_that_refuses_or_is_none_is_named(idp: str) -> None:

@@ -1,0 +1,129 @@
+"""What the agent shows while a group's coordinator or leader dies at each step of the protocol."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.system.inspected import until
+from tests.system.protocol_bench import Bench, Scene, Step
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
+
+_STATE = {
+    Step.JOINING: "PreparingRebalance",
+    Step.ASSIGNING: "CompletingRebalance",
+    Step.SYNCED: "CompletingRebalance",
+    Step.HEARTBEATS: "Stable",
+}
+
+
+@pytest.fixture(scope="module")
+def bench(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with ExitStack() as stack:
+        yield Bench(tmp_path_factory.mktemp("bench"), cache, stack)
+
+
+def states(scene: Scene) -> list[str | None]:
+    """Return the coordinator's states that the agent showed, each change once."""
+    found = [look.state for _, look in scene.timeline.changes()]
+    return [state for at, state in enumerate(found) if at == 0 or state != found[at - 1]]
+
+
+def raised(scene: Scene) -> set[str]:
+    """Return the members that the agent showed in a rebalance."""
+    return {client for _, look in scene.timeline.looks for client, code in look.status if code}
+
+
+@pytest.mark.field
+@pytest.mark.parametrize("step", Step)
+def test_a_killed_coordinator_is_shown_until_its_group_is_stable_again(
+    bench: Bench, step: Step
+) -> None:
+    with bench.group(f"coordinator-{step.name.lower()}") as scene:
+        scene.reach(step)
+        coordinator = scene.coordinator()
+        coordinator.kill()
+        scene.release()
+        try:
+            scene.settled(["a", "b", "c"])
+        finally:
+            coordinator.restart()
+
+        assert _STATE[step] in states(scene)
+        assert states(scene)[-1] == "Stable"
+        if step is not Step.HEARTBEATS:
+            assert raised(scene)
+
+
+@pytest.mark.field
+@pytest.mark.parametrize("step", Step)
+def test_a_killed_leader_is_shown_until_the_others_are_stable_again(
+    bench: Bench, step: Step
+) -> None:
+    with bench.group(f"leader-{step.name.lower()}") as scene:
+        leader = scene.leader()
+        others = [name for name in scene.members if name != leader]
+        scene.reach(step)
+        scene.members[leader].kill()
+        scene.release()
+        scene.settled(others)
+
+        assert _STATE[step] in states(scene)
+        assert states(scene)[-1] == "Stable"
+        assert raised(scene) >= {f"{scene.group}-{name}" for name in others}
+
+
+@pytest.mark.field
+def test_a_rolling_upgrade_of_the_strategy_ends_with_a_record(bench: Bench) -> None:
+    with bench.group("upgrade") as scene:
+        both = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+        for name in ("a", "b", "c"):
+            scene.members[name].close()
+            properties = scene.assignor(name)
+            properties["partition.assignment.strategy"] += f",{both}"
+            scene.members[name] = scene.start(name, ["orders"], properties)
+            scene.settle(3)
+        assert bench.agent.changes("upgrade") == []
+        for name in ("a", "b", "c"):
+            scene.members[name].close()
+            strategy = {"partition.assignment.strategy": both}
+            scene.members[name] = scene.start(name, ["orders"], strategy)
+            scene.settle(3)
+        scene.settled(["a", "b", "c"])
+
+        wanted = [("assignor", "bench", "cooperative-sticky")]
+        assert until(lambda: bench.agent.changes("upgrade"), wanted) == wanted
+
+
+@pytest.mark.field
+def test_a_subscription_by_pattern_is_shown_when_it_matches_more(bench: Bench) -> None:
+    with bench.group("pattern") as scene:
+        for name in ("a", "b", "c"):
+            scene.members[name].close()
+            scene.members[name] = scene.start(name, ["re:(orders|late-.*)"], scene.assignor(name))
+        scene.settled(["a", "b", "c"])
+        bench.admin.do("create-topic late-1 3", 60.0)
+
+        wanted = ("subscription", "orders", "late-1,orders")
+        assert until(lambda: wanted in bench.agent.changes("pattern"), wanted=True)
+        scene.settled(["a", "b", "c"])
+        codes = {code for _, look in scene.timeline.looks for _, code in look.status}
+        assert codes & {7, 8}
+
+
+def test_a_leader_that_cannot_assign_fails_and_the_next_one_goes_on(
+    cache: Path, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        bench = Bench(tmp_path, cache, stack, brokers=1)
+        with bench.group("failure") as scene:
+            leader = scene.leader()
+            others = [name for name in scene.members if name != leader]
+            scene.fail(leader)
+            scene.members[leader].send("enforce bench")
+            scene.settled(others)
+
+            assert "CompletingRebalance" in states(scene)
+            assert raised(scene) >= {f"failure-{name}" for name in others}
