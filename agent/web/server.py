@@ -32,13 +32,18 @@ from agent.web.handshakes import TlsListener
 from agent.web.http_protocol import HttpConnection
 from agent.web.rate_limit import BURST, INTERVAL_S, RateLimit, RateLimitMiddleware
 from agent.web.reload_auth import RELOAD, ReloadPolicy
-from aggregation.live.group_views import group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import AgentStats, Exposition, SourceStats
 from metrics.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
+
+    from agent.web.pages.live_events import LiveEvents
+    from agent.web.pages.pages import HtmlPage, Seen
     from metrics.exporters.prometheus import PageWriter
+
+    PageBuilder = Callable[[Seen, QueryParams], HtmlPage]
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -48,7 +53,15 @@ MAX_CONNECTIONS = 64
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
 _PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"
+    " connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_FILE_HEADERS = {
+    "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
 }
 
@@ -91,27 +104,41 @@ class _Handlers:
 
         return PageWriter()
 
-    async def landing(self, _: Request) -> Response:
-        from agent.web.landing_page import render_page  # noqa: PLC0415 - HTML's names: 0.5 MiB
+    async def page(self, request: Request) -> Response:
+        from agent.web.pages.pages import Seen  # noqa: PLC0415 - few open a page, and it is large
 
-        path = self._config.telemetry_path
-        snapshot = self._dependencies.snapshot()[0]
-        body = await self._render(
-            lambda exposition: render_page(exposition, group_views(live(snapshot)), path)
+        build = self._pages[request.url.path]
+        snapshot, stats = self._dependencies.snapshot()
+        seen = Seen(snapshot=snapshot, stats=stats, telemetry_path=self._config.telemetry_path)
+        made = await asyncio.get_running_loop().run_in_executor(
+            self._renderer, lambda: build(seen, request.query_params)
         )
-        return HTMLResponse(body, headers=_PAGE_HEADERS)
+        return HTMLResponse(made.html, made.status_code, headers=_PAGE_HEADERS)
 
-    async def group(self, request: Request) -> Response:
-        from agent.web.group_page import group_page, parse_minutes  # noqa: PLC0415 - few open it
+    @cached_property
+    def _pages(self) -> "dict[str, PageBuilder]":
+        from agent.web.pages.pages import Pages  # noqa: PLC0415 - few open a page
 
-        group = request.query_params.get("group", "")
-        minutes = parse_minutes(request.query_params.get("minutes", ""))
-        snapshot, _ = self._dependencies.snapshot()
-        history = self._dependencies.recent
-        body = await asyncio.get_running_loop().run_in_executor(
-            self._renderer, lambda: group_page(group, history, snapshot, minutes)
-        )
-        return HTMLResponse(body, headers=_PAGE_HEADERS)
+        pages = Pages(self._dependencies.recent)
+        return {"/": pages.overview, "/group": pages.group, "/incident": pages.incident}
+
+    async def static(self, request: Request) -> Response:
+        from agent.web.pages.environment import STATIC_TYPES, static_file  # noqa: PLC0415
+
+        name = request.path_params["name"]
+        if name not in STATIC_TYPES:
+            return PlainTextResponse("not found\n", status_code=404)
+        headers = {**_FILE_HEADERS, "Content-Type": STATIC_TYPES[name]}
+        return Response(static_file(name), headers=headers)
+
+    @cached_property
+    def _live(self) -> "LiveEvents":
+        from agent.web.pages.live_events import LiveEvents  # noqa: PLC0415 - for pages alone
+
+        return LiveEvents(lambda: self._dependencies.recent.added)
+
+    async def live(self, _: Request) -> Response:
+        return self._live.respond()
 
     async def healthy(self, _: Request) -> Response:
         return PlainTextResponse("healthy\n")
@@ -174,8 +201,9 @@ def make_app(config: WebConfig, max_series: int, dependencies: ServerDependencie
             Route("/-/healthy", handlers.healthy),
             Route("/-/ready", handlers.ready),
             Route(RELOAD, handlers.reload, methods=["POST"]),
-            Route("/", handlers.landing),
-            Route("/group", handlers.group),
+            *(Route(path, handlers.page) for path in ("/", "/group", "/incident")),
+            Route("/static/{name}", handlers.static),
+            Route("/live", handlers.live),
             *dependencies.routes,
             *api.routes(api.ApiDependencies(handlers.take_snapshot, dependencies.recent)),
         ],

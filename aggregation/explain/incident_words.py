@@ -37,12 +37,12 @@ def headline(group: str, incidents: Sequence[IncidentAnswer]) -> str:
     going = [incident for incident in incidents if incident.ongoing]
     if going:
         last = going[-1]
-        waiting = f"; not joined yet: {_waiting(last.waiting_for)}" if last.waiting_for else ""
-        return f"{group}: ongoing since {_clock(last.started_at)}: {_what(last)}{waiting}."
+        missing = f"; not joined yet: {waiting(last.waiting_for)}" if last.waiting_for else ""
+        return f"{group}: ongoing since {_clock(last.started_at)}: {summarize(last)}{missing}."
     if not incidents:
         return f"{group}: nothing happened, as far as was seen."
     last = incidents[-1]
-    return f"{group}: nothing is ongoing; last, {_clock(last.started_at)}: {_what(last)}."
+    return f"{group}: nothing is ongoing; last, {_clock(last.started_at)}: {summarize(last)}."
 
 
 def lines(incidents: Sequence[IncidentAnswer]) -> list[str]:
@@ -51,11 +51,11 @@ def lines(incidents: Sequence[IncidentAnswer]) -> list[str]:
 
 
 def _line(incident: IncidentAnswer) -> str:
-    parts = [f"{_clock(incident.started_at)}  {_length(incident)}  {_what(incident)}"]
+    parts = [f"{_clock(incident.started_at)}  {_length(incident)}  {summarize(incident)}"]
     if incident.certainty == "inferred":
         parts.append("inferred")
     if incident.waiting_for:
-        parts.append(f"waited for {_waiting(incident.waiting_for)}")
+        parts.append(f"waited for {waiting(incident.waiting_for)}")
     unread = incident.cost.unread_partition_seconds
     if unread:
         parts.append(f"{unread:.1f} partition-seconds unread")
@@ -66,17 +66,19 @@ def _line(incident: IncidentAnswer) -> str:
     return "; ".join(parts)
 
 
-def _what(incident: IncidentAnswer) -> str:
-    names, words = _names(incident.members), _WORDS[incident.kind]
+def summarize(incident: IncidentAnswer) -> str:
+    """Return who did what, and how many rebalances followed."""
+    who, words = names(incident.members), _WORDS[incident.kind]
     count = len(incident.rebalances)
     rebalances = f", {count} rebalances" if count > 1 else ""
-    return f"{names} {words}{rebalances}".strip()
+    return f"{who} {words}{rebalances}".strip()
 
 
-def _names(members: Sequence[MemberAnswer]) -> str:
-    names = list(dict.fromkeys(_name(members, member) for member in members))
-    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-    return ", ".join(names[:_NAMES_MAX]) + more
+def names(members: Sequence[MemberAnswer]) -> str:
+    """Return members by name; of many, the first."""
+    found = list(dict.fromkeys(_name(members, member) for member in members))
+    more = f" and {len(found) - _NAMES_MAX} more" if len(found) > _NAMES_MAX else ""
+    return ", ".join(found[:_NAMES_MAX]) + more
 
 
 def _name(members: Sequence[MemberAnswer], member: MemberAnswer) -> str:
@@ -86,7 +88,8 @@ def _name(members: Sequence[MemberAnswer], member: MemberAnswer) -> str:
     return f"{member.client_id} ({own})" if len(alike) > 1 and own else member.client_id
 
 
-def _waiting(waits: Sequence[WaitAnswer]) -> str:
+def waiting(waits: Sequence[WaitAnswer]) -> str:
+    """Return who is waited for, the longest first."""
     longest = sorted(waits, key=lambda wait: -wait.seconds)[:_NAMES_MAX]
     return ", ".join(f"{wait.client_id} ({wait.seconds:.1f} s)" for wait in longest)
 

@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import gc
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +15,7 @@ import pytest
 from agent.config.web import WebConfig
 from agent.errors import ConfigError, SourceError
 from agent.web import http_protocol as http_connection
-from agent.web.landing_page import MAX_ROWS
+from agent.web.pages.overview import PAGE_ROWS
 from agent.web.server import MAX_CONNECTIONS, ServerDependencies, listen, make_app, serve
 from metrics.exporters.exposition import AgentStats, SourceStats
 from metrics.model.snapshot import MemberRow, Snapshot, StatusCounts
@@ -199,9 +200,9 @@ def test_a_failed_reload_says_why(tmp_path: Path) -> None:
 
 
 def test_the_page_escapes_what_comes_from_outside() -> None:
-    page = ask(Fake((row("<script>alert(1)</script>", '"><img src=x>'),)), "GET", "/")
+    page = ask(Fake((row("<script>alert(1)</script>", '"><img src=x>'),)), "GET", "/group?group=g")
 
-    assert "<script" not in page.text
+    assert page.text.count("<script") == page.text.count('<script src="static/') == 1
     assert "<img" not in page.text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
     assert "2 NewMember" in page.text
@@ -209,7 +210,7 @@ def test_the_page_escapes_what_comes_from_outside() -> None:
 
 
 def test_the_page_shows_what_cannot_be_seen() -> None:
-    page = ask(Fake((row("a\x1b[31m\u202eb\n\ud800"),)), "GET", "/").text
+    page = ask(Fake((row("a\x1b[31m\u202eb\n\ud800"),)), "GET", "/group?group=g").text
 
     assert "a\\x1b[31m\\u202eb\\n\\ud800" in page
 
@@ -217,8 +218,11 @@ def test_the_page_shows_what_cannot_be_seen() -> None:
 def test_group_that_only_its_coordinator_tells_of_is_on_the_page() -> None:
     page = ask(Inspecting((row("c1"),)), "GET", "/").text
 
-    assert ">g</a></td><td>classic</td><td></td><td>1</td>" in page
-    assert ">told</a></td><td>classic</td><td>Stable</td><td>2</td><td>k</td>" in page
+    rows = dict(re.findall(r"group=(\w+)[^>]*>\1</a>(.*?)</tr>", page, re.DOTALL))
+
+    assert "No source asks the coordinator." in rows["g"]
+    assert all(f">{text}</td>" in rows["told"] for text in ("Stable", "2"))
+    assert "classic · k" in rows["told"]
 
 
 @pytest.mark.parametrize("path", ["/", "/m", "/group?group=g", "/api/v1/groups", "/api/v1/sources"])
@@ -238,7 +242,7 @@ def test_what_moves_is_looked_at_where_it_moves(path: str) -> None:
 def test_the_page_and_the_api_show_how_each_source_fares() -> None:
     page, told = ask(Fake(), "GET", "/").text, ask(Fake(), "GET", "/api/v1/sources").json()
 
-    assert "<td>logs</td><td>up</td><td>0.2 s</td><td>2</td>" in page
+    assert '<th scope="row">logs</th><td>up</td><td class="n" data-label="lag">0.2 s</td>' in page
     assert "&lt;b&gt;: 3" in page
     assert told == [
         {
@@ -256,10 +260,33 @@ def test_the_page_and_the_api_show_how_each_source_fares() -> None:
     ]
 
 
-def test_the_page_says_how_many_rows_it_leaves_out() -> None:
-    rows = tuple(row(f"c{i}") for i in range(MAX_ROWS + 7))
+def test_many_groups_are_paged() -> None:
+    rows = tuple(replace(row("c"), group=f"g{n:03}") for n in range(PAGE_ROWS + 7))
 
-    assert "<p>7 more are in the metrics.</p>" in ask(Fake(rows), "GET", "/").text
+    first, second = (ask(Fake(rows), "GET", f"/?sort=name&page={n}").text for n in (1, 2))
+
+    assert f"{PAGE_ROWS + 7} groups" in first
+    assert [len(set(re.findall(r">(g\d{3})</a>", text))) for text in (first, second)] == [
+        PAGE_ROWS,
+        7,
+    ]
+
+
+@pytest.mark.parametrize("path", ["/group?group=nobody", "/group", "/incident?group=g&id=0"])
+def test_what_nobody_knows_is_not_found(path: str) -> None:
+    page = ask(Fake(), "GET", path)
+
+    assert page.status_code == 404
+    assert "Search groups" in page.text
+
+
+@pytest.mark.parametrize("name", ["pages.css", "pages.js", "icon.svg"])
+def test_files_of_pages_may_be_kept(name: str) -> None:
+    file = ask(Fake(), "GET", f"/static/{name}")
+
+    assert file.status_code == 200
+    assert "immutable" in file.headers["cache-control"]
+    assert ask(Fake(), "GET", "/static/other.css").status_code == 404
 
 
 @asynccontextmanager

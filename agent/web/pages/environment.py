@@ -1,0 +1,126 @@
+"""Jinja2's environment of the pages: escaping of every text, and how values are written."""
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from metrics.exporters.points import printable
+from metrics.model.palette import css_variables
+from metrics.model.sample import format_time, parse_time
+from metrics.model.status import RebalanceStatus
+
+_FOLDER = Path(__file__).parent
+STATIC_TYPES = {
+    "pages.css": "text/css",
+    "pages.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+"""Media type of each file that pages load."""
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment, built at the first page."""
+    made = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"span": span, "time": time_tag, "ago": ago_tag, "number": number}
+    made.globals |= {"link": link, "static": static_link, "codes": list(RebalanceStatus)}
+    return made
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """Return a page as HTML."""
+    return environment().get_template(template).render(values)
+
+
+@cache
+def static_file(name: str) -> bytes:
+    """Return the content of a file that pages load."""
+    content = (_FOLDER / "static" / name).read_bytes()
+    return css_variables().encode() + content if name == "pages.css" else content
+
+
+def static_link(name: str) -> str:
+    """Return the address of a file; it changes with the content, so browsers may keep it."""
+    return f"static/{name}?{sha256(static_file(name)).hexdigest()[:12]}"
+
+
+def link(path: str, **parameters: object) -> str:
+    """Return a relative address; empty parameters are left out."""
+    given = {
+        name: str(value).encode("utf-8", "surrogatepass")
+        for name, value in parameters.items()
+        if value not in {None, ""}
+    }
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def span(seconds: float) -> str:
+    """Return a duration in words."""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def number(value: float) -> str:
+    """Return an amount; whole where that says enough."""
+    if math.isclose(value, round(value)) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}"
+
+
+def time_tag(at: float | str, *, with_date: bool = False) -> Markup:
+    """Return an instant as UTC; a script shows it in the reader's zone."""
+    seconds = parse_time(at) if isinstance(at, str) else at
+    ts = format_time(seconds)
+    utc = f"{ts[:10]} {ts[11:19]} UTC"
+    shown, form = (utc, "date") if with_date else (f"{ts[11:19]} UTC", "clock")
+    return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(
+        ts, utc, form, shown
+    )
+
+
+def ago_tag(at: float | str, now: float) -> Markup:
+    """Return how long ago an instant was; a script counts on."""
+    seconds = parse_time(at) if isinstance(at, str) else at
+    ts = format_time(seconds)
+    shown = f"{_coarse(max(0.0, now - seconds))} ago"
+    title = f"{ts[:10]} {ts[11:19]} UTC"
+    return Markup('<time datetime="{}" title="{}" data-form="ago">{}</time>').format(
+        ts, title, shown
+    )
+
+
+def _coarse(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length or (unit == "min" and seconds >= length):
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def _finalize(value: object) -> object:
+    """Show characters that cannot be seen, as labels do; markup of our own stays."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value)
+    return "" if value is None else value

@@ -1,0 +1,151 @@
+import re
+from pathlib import Path
+
+import pytest
+from starlette.datastructures import QueryParams
+
+from agent.hub.recent_records import RecentRecords
+from agent.web.pages.pages import HtmlPage, Pages, Seen
+from metrics.exporters.exposition import AgentStats
+from metrics.model.sample import Sample
+from metrics.model.signals import Member
+from metrics.model.snapshot import Snapshot
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
+from tests.agent.web.pages.scene import BUSY, STUCK, WAITING, scene
+from tests.aggregation.live.test_live import INSPECTED
+from tests.aggregation.rebalances.test_rebalances import START, A, B, C, left, records, round_of
+from tests.browser import shown
+from tests.metrics.given import raised, run
+
+HAPPENED = records(*START, left(100.0, A, "closed"), *round_of(2, 101.0, B, C), raised(7, 200.0, B))
+EVIL = "<script>document.title='owned'</script>\x1b[31m"
+STATS = AgentStats(version="0.1.0", python_version="3.11.0")
+
+
+def ask(path: str, history: RecentRecords, snapshot: Snapshot, **given: str) -> HtmlPage:
+    pages = Pages(history)
+    seen = Seen(snapshot=snapshot, stats=STATS, telemetry_path="/metrics")
+    return getattr(pages, path)(seen, QueryParams(given))  # type: ignore[no-any-return]
+
+
+def page(happened: list[Sample], now: float = 210.0, group: str = "g", minutes: int = 5) -> str:
+    history = RecentRecords(happened)
+    return ask("group", history, Snapshot(at=now), group=group, minutes=str(minutes)).html
+
+
+def at_scene(path: str, **given: str) -> str:
+    shown = scene()
+    return ask(path, shown.history, shown.look(), **given).html
+
+
+def incident_id(text: str) -> str:
+    (found, *_) = re.findall(r'href="incident\?[^"]*id=(\w+)"', text)
+    return str(found)
+
+
+def test_an_ongoing_incident_is_first_with_who_is_waited_for() -> None:
+    text = at_scene("group", group=WAITING)
+
+    card = text.partition('class="card going"')[2].partition("</article>")[0]
+    assert "Waiting for <strong>m1</strong>" in card
+    assert "m3 joined" in card
+    assert "coordinator: <b>PreparingRebalance</b>" in text
+
+
+def test_incidents_are_listed_the_latest_first_with_what_to_change() -> None:
+    text = at_scene("group", group=BUSY)
+
+    listed = re.findall(r'<span class="what"><a[^>]*>(.*?)</a>', text)
+    assert listed[0] == "m5, m7 left, 2 rebalances"
+    assert listed[-1] == "m1 joined"
+    assert 'id="advice"' in text
+
+
+def test_an_incident_names_its_cost_its_member_and_its_evidence() -> None:
+    id_ = incident_id(at_scene("group", group=STUCK))
+
+    text = at_scene("incident", group=STUCK, id=id_)
+
+    assert "<h1>m1 exceeded its poll interval</h1>" in text
+    assert re.search(r"<dt>Unread</dt><dd>[\d.]+ <small>partition-seconds", text)
+    assert "max.poll.interval.ms" in text.partition('id="advice"')[2].partition("</section>")[0]
+    evidence = text.partition('id="evidence"')[2]
+    assert "0 None → 5 DroppedGroup" in evidence
+    assert "<td>logs</td>" in evidence
+
+
+def test_the_figures_are_those_of_explain() -> None:
+    shown = scene()
+    records_of = shown.history.records(BUSY)
+    incidents = shown.history.analyze(records_of, shown.look().at).incidents
+    costs = [each.cost.unread_partition_seconds or 0.0 for each in reversed(incidents)]
+
+    text = at_scene("group", group=BUSY)
+
+    listed = re.findall(r'<span class="cost">(?:([\d,.]+) partition-seconds|nothing) unread', text)
+    assert [float(each or 0) for each in listed] == pytest.approx(costs, abs=0.06)
+
+
+def test_a_member_that_is_looked_for_has_its_lane_alone() -> None:
+    text = at_scene("group", group=BUSY, member="m7", minutes="15")
+
+    assert re.findall(r'class="name" title="(\w+)', text) == ["m7"]
+
+
+def test_a_group_that_its_coordinator_alone_knows_says_what_to_do() -> None:
+    snapshot = Snapshot(at=210.0, inspected=(INSPECTED,))
+
+    text = ask("group", RecentRecords(), snapshot, group="g").html
+
+    assert "no agent sees a member of g, " in text
+    assert "No source sees a member of this group." in text
+
+
+def test_a_group_that_nobody_knows_is_not_found() -> None:
+    answer = ask("group", RecentRecords(), Snapshot(at=1.0), group=EVIL)
+
+    assert answer.status_code == 404
+    assert "&lt;script&gt;" in answer.html
+
+
+def test_an_incident_that_is_not_in_memory_is_not_found() -> None:
+    shown = scene()
+
+    assert ask("incident", shown.history, shown.look(), group=BUSY, id="0").status_code == 404
+
+
+def test_names_from_outside_are_escaped() -> None:
+    evil = Member(group=EVIL, client_id=EVIL, origin="s", host=EVIL)
+    happened = run(Tracker(StatusConfig()), raised(7, 1.0, evil, reason=EVIL))
+    text = page(happened, 2.0, EVIL)
+    detail = ask(
+        "incident", RecentRecords(happened), Snapshot(at=2.0), group=EVIL, id=incident_id(text)
+    ).html
+
+    for each in (text, detail):
+        assert each.count("<script") == each.count('<script src="static/') == 1
+        assert "\x1b" not in each
+        assert "&lt;script&gt;" in each
+
+
+@pytest.mark.parametrize("given", [{"minutes": "x"}, {"end": "nan"}, {"page": "-1"}, {"end": "5"}])
+def test_a_query_that_makes_no_sense_is_a_page_too(given: dict[str, str]) -> None:
+    history = RecentRecords(HAPPENED)
+
+    answer = ask("group", history, Snapshot(at=210.0), **{"group": "g", **given})
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.process
+def test_hostile_names_run_nothing(tmp_path: Path) -> None:
+    evil = Member(group=EVIL, client_id=EVIL, origin="s", host=EVIL)
+    happened = run(Tracker(StatusConfig()), raised(7, 1.0, evil, reason=EVIL))
+    file = tmp_path / "page.html"
+    file.write_text(page(happened, 2.0, EVIL))
+
+    dom, _ = shown(file.as_uri(), tmp_path)
+
+    assert re.findall("<title>(.*?)</title>", dom)[0].startswith("&lt;script&gt;")
+    assert dom.count("<script") == 1

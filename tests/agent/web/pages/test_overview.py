@@ -1,0 +1,99 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent.hub.recent_incidents import RecentIncidents
+from agent.web.pages.overview import (
+    DAY_S,
+    PAGE_ROWS,
+    SHOWS,
+    SORTS,
+    Overview,
+    OverviewQuery,
+    overview,
+    unread_by_hour,
+)
+from aggregation.live.group_views import group_views
+from aggregation.live.live import live
+from tests.agent.web.pages.scene import BUSY, NOW, QUIET, STUCK, WAITING, scene
+
+
+def look(now: float = NOW, more: int = 0, **query: str | int) -> Overview:
+    shown = scene(NOW, more)
+    snapshot = replace(shown.look(), at=now)
+    incidents = RecentIncidents(shown.history).read(now)
+    return overview(group_views(live(snapshot)), incidents, OverviewQuery(**query), now)  # type: ignore[arg-type]
+
+
+def names(found: Overview) -> Sequence[str]:
+    return [line.view.group for line in found.lines]
+
+
+def test_what_goes_on_is_first() -> None:
+    found = look()
+
+    assert {each.group for each in found.ongoing} == {WAITING, STUCK}
+    assert found.ongoing[0].group == WAITING
+    assert [each.client_id for each in found.ongoing[0].waiting_for] == ["m1"]
+    assert set(names(found)[:2]) == {WAITING, STUCK}
+    assert names(found)[-1] == QUIET
+
+
+def test_what_ended_is_named_for_ten_minutes() -> None:
+    assert {each.group for each in look().ended} >= {BUSY}
+    assert BUSY not in {each.group for each in look(NOW + 601).ended}
+
+
+def test_counts_are_of_ten_minutes_and_of_a_day() -> None:
+    (line,) = [line for line in look(text=BUSY).lines if line.view.group == BUSY]
+    (later,) = [line for line in look(NOW + 3600, text=BUSY).lines if line.view.group == BUSY]
+
+    assert line.recent == line.day == len(line.incidents)
+    assert (later.recent, later.day) == (0, line.day)
+    assert line.unread == pytest.approx(
+        sum(i.cost.unread_partition_seconds or 0 for i in line.incidents)
+    )
+
+
+def test_a_sparkline_has_each_unread_second_once() -> None:
+    incidents = scene().history.analyze(scene().history.records(BUSY), NOW).incidents
+    total = sum(each.cost.unread_partition_seconds or 0 for each in incidents)
+
+    bars = unread_by_hour(incidents, NOW + 1800)
+
+    assert sum(bars) == pytest.approx(total)
+    assert sum(unread_by_hour(incidents, NOW + 2 * DAY_S)) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("PAYM", [WAITING]),
+        ("m4", [BUSY]),
+        ("*stream", [STUCK]),
+        ("preparing", [WAITING]),
+        (f"{QUIET}-2", [QUIET]),
+        ("no such thing", []),
+    ],
+)
+def test_search_looks_at_names_states_members_and_hosts(text: str, found: list[str]) -> None:
+    assert names(look(text=text)) == found
+
+
+def test_filters_and_orders_are_what_they_say() -> None:
+    assert set(names(look(show="unstable"))) == {WAITING, STUCK}
+    assert names(look(show="quiet")) == [QUIET]
+    assert names(look(sort="name")) == sorted([BUSY, QUIET, STUCK, WAITING])
+    unread = [line.unread for line in look(sort="unread").lines]
+    assert unread == sorted(unread, reverse=True)
+    for show in SHOWS:
+        for sort in SORTS:
+            assert look(show=show, sort=sort).total == 4
+
+
+def test_many_groups_are_pages() -> None:
+    first, last = look(more=PAGE_ROWS, sort="name"), look(more=PAGE_ROWS, sort="name", page=99)
+
+    assert (first.found, first.pages, len(first.lines)) == (PAGE_ROWS + 4, 2, PAGE_ROWS)
+    assert (last.page, len(last.lines)) == (2, 4)
