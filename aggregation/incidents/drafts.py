@@ -42,6 +42,8 @@ class Draft:
     is_pending: bool = False
     """Its member is still out, or its join still fails."""
     sources: set[str] = field(default_factory=set)
+    refused_seconds: float = 0.0
+    """Time of its members' episodes that ended with a refused join."""
     last_step_at: float = 0.0
     """Begin of the latest departure of a rollout."""
 

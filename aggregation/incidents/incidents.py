@@ -21,6 +21,7 @@ from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_unified
 from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import Sample, digest, parse_time
 
 
@@ -29,6 +30,15 @@ class Analysis(NamedTuple):
 
     rebalances: list[ExplainedRebalance]
     incidents: list[Incident]
+
+
+class _Group(NamedTuple):
+    """What is known of a group apart from its incidents; ``now`` is Unix seconds."""
+
+    ref: GroupRef
+    now: float
+    attributes: Attributes
+    member_ids: dict[MemberRef, str]
 
 
 def analyze(
@@ -60,7 +70,7 @@ def latest_time(records: Iterable[Sample]) -> float:
 
 
 def find_incidents(
-    rebalances: Sequence[ExplainedRebalance], records: Iterable[Sample], now: float
+    rebalances: Sequence[ExplainedRebalance], records: Sequence[Sample], now: float
 ) -> list[Incident]:
     """Return the incidents that rebalances, given by their start, belong to."""
     histories: dict[GroupRef, GroupHistory] = defaultdict(GroupHistory)
@@ -71,20 +81,19 @@ def find_incidents(
         drafts[ref] += history.drafts
     for ref, refused in find_refusals(records, now).items():
         drafts[ref] += refused
-    attributes = read_attributes(records)
+    attributes, ids = read_attributes(records), _read_member_ids(records)
     found = [
-        _incident(ref, draft, now, known, unread.get(draft))
+        _incident(group, draft, unread.get(draft))
         for ref, of_group in drafts.items()
-        for known in [attributes[ref]]
-        for unread in [count_unread(of_group, known, now)]
+        for group in [_Group(ref, now, attributes[ref], ids[ref])]
+        for unread in [count_unread(of_group, group.attributes, now)]
         for draft in of_group
     ]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
 
 
-def _incident(
-    ref: GroupRef, draft: Draft, now: float, attributes: Attributes, unread: float | None
-) -> Incident:
+def _incident(group: _Group, draft: Draft, unread: float | None) -> Incident:
+    ref, now = group.ref, group.now
     ongoing = draft.is_ongoing
     departures = tuple(draft.all_departures)
     return Incident(
@@ -96,8 +105,9 @@ def _incident(
         ended_at=None if ongoing else draft.ended_at,
         is_final=not ongoing and now - draft.ended_at >= RESTART_S,
         members=tuple(draft.members),
+        member_ids=group.member_ids | _member_ids(draft.rebalances),
         reason=draft.reason,
-        detail=complete(draft, attributes),
+        detail=complete(draft, group.attributes),
         rebalances=tuple(_span(each) for each in draft.rebalances if not each.is_end),
         waiting_for=tuple(draft.waits),
         departures=departures,
@@ -107,6 +117,29 @@ def _incident(
         sources=tuple(sorted(draft.sources)),
         missing=_missing(draft),
     )
+
+
+def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef, str]]:
+    """Return the latest member id of each member, for what no rebalance shows."""
+    found: dict[GroupRef, dict[MemberRef, tuple[str, str]]] = defaultdict(dict)
+    for record in records:
+        if record.member_id and record.client_id:
+            member = MemberRef(record.client_id, record.host, record.group_instance_id)
+            of_group = found[GroupRef(record.cluster, record.group)]
+            of_group[member] = max(of_group.get(member, ("", "")), (record.ts, record.member_id))
+    return defaultdict(
+        dict, {ref: {m: name for m, (_, name) in ids.items()} for ref, ids in found.items()}
+    )
+
+
+def _member_ids(rebalances: Iterable[ExplainedRebalance]) -> dict[MemberRef, str]:
+    """Return the last member id of each member within some rebalances."""
+    return {
+        segment.member: segment.member_id
+        for rebalance in rebalances
+        for segment in rebalance.round.consumers
+        if segment.member_id
+    }
 
 
 def _first(draft: Draft) -> list[str]:
@@ -132,7 +165,7 @@ def _cost(draft: Draft, unread: float | None) -> Cost:
     lags = [each.lag for each in draft.rebalances if each.lag is not None]
     return Cost(
         unread_partition_seconds=unread,
-        member_seconds=sum(each.member_seconds for each in draft.rebalances),
+        member_seconds=draft.refused_seconds + sum(r.member_seconds for r in draft.rebalances),
         partitions_moved=sum(known) if known else None,
         lag=max(lags, default=None),
     )

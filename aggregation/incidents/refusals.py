@@ -9,7 +9,7 @@ Source: incidents.md 1a.6 and 2.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from aggregation.incidents.drafts import Draft
@@ -33,6 +33,8 @@ class Refusal(NamedTuple):
     member: MemberRef
     reason: str
     source: str
+    seconds: float = 0.0
+    """Length of the episode that it ended."""
 
 
 class _Member(NamedTuple):
@@ -41,11 +43,12 @@ class _Member(NamedTuple):
     """Time and client id: two clients may share an instance id."""
 
 
-def find_refusals(records: Iterable[Sample], now: float) -> dict[GroupRef, list[Draft]]:
+def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[Draft]]:
     """Return the incidents of members that could not join, by group; ``now`` is Unix seconds."""
     members: dict[GroupRef, dict[tuple[str, ...], _Member]] = defaultdict(
         lambda: defaultdict(lambda: _Member([], []))
     )
+    begun = _starts_of_refused(records)
     for record in records:
         if record.scope is not Scope.CONSUMER:
             continue
@@ -53,13 +56,24 @@ def find_refusals(records: Iterable[Sample], now: float) -> dict[GroupRef, list[
         member = members[GroupRef(record.cluster, record.group)][ref.key]
         if _is_refusal(record):
             at, reason = parse_time(record.ts), record.reason or ""
-            member.errors.append(Refusal(at, ref, reason, record.source))
+            seconds = at - begun.get(record.episode or "", at)
+            member.errors.append(Refusal(at, ref, reason, record.source, max(0.0, seconds)))
         elif record.outcome is Outcome.SYNCED or record.reason == UNEXPLAINED:
             member.joins.append((parse_time(record.ts), ref.client_id))
     return {
         ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
         for ref, of_group in members.items()
     }
+
+
+def _starts_of_refused(records: Sequence[Sample]) -> dict[str, float]:
+    """Return when each episode began that a refused join ended (Unix seconds)."""
+    refused = {r.episode for r in records if r.episode and _is_refusal(r)}
+    starts: dict[str, str] = {}
+    for record in records:
+        if record.episode in refused and record.kind is SampleKind.TRANSITION:
+            starts[record.episode] = min(record.ts, starts.get(record.episode, record.ts))
+    return {episode: parse_time(ts) for episode, ts in starts.items()}
 
 
 def _is_refusal(record: Sample) -> bool:
@@ -98,6 +112,7 @@ def _draft(run: list[Refusal], success: float, now: float, *, was_member: bool) 
         is_pending=success == float("inf") and _is_retried(run) and now - last.at < QUIET_S,
         sources={error.source for error in run},
     )
+    draft.refused_seconds = sum(error.seconds for error in run)
     draft.detail = {"errors": len(run), **_error_name(run)}
     if is_fenced and was_member:
         draft.depart(MemberDeparture(member=first.member, how=DepartureMode.FENCED, at=first.at))

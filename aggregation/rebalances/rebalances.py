@@ -92,11 +92,10 @@ class ExplainedRebalance:
 
     @property
     def member_seconds(self) -> float:
-        """What it cost: the seconds of all its members that were not at 0."""
+        """What it cost: the seconds of all its members that were not at 0, status 5 included."""
         spans: dict[MemberRef, list[Segment]] = defaultdict(list)
         for piece in self.round.consumers:
-            if not piece.is_exit:
-                spans[piece.member].append(piece)
+            spans[piece.member].append(piece)
         return sum((_union_seconds(found) for found in spans.values()), start=0.0)
 
     @property
@@ -304,8 +303,8 @@ def _union_seconds(pieces: list[Segment]) -> float:
     """Return the seconds that pieces cover, what two agents saw once only."""
     seconds, until = 0.0, float("-inf")
     for piece in sorted(pieces, key=lambda piece: piece.started_at):
-        seconds += max(0.0, piece.ended_at - max(piece.started_at, until))
-        until = max(until, piece.ended_at)
+        seconds += max(0.0, piece.status_until - max(piece.started_at, until))
+        until = max(until, piece.status_until)
     return seconds
 
 

@@ -67,6 +67,8 @@ class Segment:
     """The member went: it is out of the group from then on."""
     is_out: bool = False
     """Of an exit: the member was dropped and is not back."""
+    out_until: float | None = None
+    """Of a drop: when its status 5 ended, by its return or for good; now, if it is out."""
     outcome: Outcome | None = None
     notes: tuple[Step, ...] = ()
     """Reports about the member without a code."""
@@ -84,6 +86,11 @@ class Segment:
     protocol_type: str | None = None
     agent: str = ""
     source: str = ""
+
+    @property
+    def status_until(self) -> float:
+        """When its member's status has fallen, or passed to the next segment."""
+        return self.ended_at if self.out_until is None else self.out_until
 
     @property
     def joined_at(self) -> float | None:
@@ -192,9 +199,11 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
     joins = tuple(at for at in whole.joins if at >= dropped.at)
     came_at = after[0].at if after else max(joins, default=None)
     is_back = whole.outcome is Outcome.SYNCED or (whole.is_open and came_at is not None)
+    back_at = whole.ended_at if came_at is None or not is_back else came_at
     went = replace(
         whole,
         ended_at=dropped.at,
+        out_until=back_at,
         steps=tuple(step for step in whole.steps if step.at <= dropped.at),
         generations=frozenset(),
         is_exit=True,
@@ -206,7 +215,6 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
     if not is_back:
         return [went]
     came = dropped if not after else replace(after[0], masked=False)
-    back_at = whole.ended_at if came_at is None else came_at
     steps = (replace(came, at=back_at), *after[1:])
     return [went, replace(whole, started_at=back_at, steps=steps, joins=joins)]
 
