@@ -36,6 +36,8 @@ FOLLOW_UP_S = 2.0
 """A follow-up round begins as soon as its member has revoked, or its leader knows new topics."""
 BROKER_FOLLOW_UP_S = 1.0
 """The same in a broker's log, which has one clock: what begins later has a cause of its own."""
+_LOOP = 2
+"""Follow-ups of one generation without a cause that make a loop."""
 SKEW_S = 600.0
 """Equal generations further apart than this are of two lives of a group."""
 
@@ -366,11 +368,28 @@ def _precedes(island: _Island, other: _Island) -> bool:
 def _merge_follow_ups(islands: list[_Island]) -> list[_Island]:
     """Merge a generation without a cause into the one that it follows at once."""
     islands.sort(key=lambda island: island.started_at)
+    looping = _find_loops(islands)
     for before, island in pairwise(islands):
         base = before.root
-        if _follows(island, base):
+        if _follows(island, base) and island not in looping:
             base.absorb(island)
     return [island for island in islands if island.merged_into is None]
+
+
+def _find_loops(islands: Sequence[_Island]) -> set[_Island]:
+    """Return generations in runs of several without a cause: no revocation has so many follow-ups.
+
+    A Connect worker with a CONFIG_MISMATCH rejoins at once, for ever.
+    """
+    found, run = set[_Island](), list[_Island]()
+    for before, island in pairwise(islands):
+        if before.has_steps or island.has_steps or not _follows(island, before):
+            run = []
+            continue
+        run.append(island)
+        if len(run) >= _LOOP:
+            found.update(run)
+    return found
 
 
 _FOLLOW_UPS = {None, RebalanceStatus.REVOCATION_NEEDED}

@@ -37,6 +37,11 @@ class FileCounts:
     is_warned: bool = False
     seen: set[tuple[str, str, str | None]] = field(default_factory=set)
 
+    @property
+    def needs_member(self) -> bool:
+        """Whether it has so many lines of a client that a member should have come of them."""
+        return self.client_lines >= _BLIND_LINES
+
 
 class FileReports:
     """Counts and warnings of one source's files."""
@@ -86,7 +91,7 @@ class FileReports:
                 _log.log(self._level, "log_first_member", extra={"path": stream, **names})
             counts.seen.add(key)
             counts.members += 1
-        is_blind = counts.client_lines >= _BLIND_LINES and not counts.members
+        is_blind = counts.needs_member and not counts.members
         if is_blind and not behind and not counts.is_warned:
             counts.is_warned = True
             extra = {"path": stream, "lines": counts.client_lines}

@@ -199,6 +199,19 @@ class TestInference:
 
         assert story(found) == [(Certainty.INFERRED, "d", Status.NEW_MEMBER)]
 
+    @pytest.mark.parametrize(("generations", "rebalances"), [(2, 1), (3, 3), (20, 20)])
+    def test_loop_of_joins_without_a_cause_is_no_follow_up(
+        self, generations: int, rebalances: int
+    ) -> None:
+        """A Connect worker with a CONFIG_MISMATCH; two generations may be one and its revocation."""
+        loop = [
+            signal(kind, 100.0 + n / 100, A, generation=n + 2 if kind is SignalKind.SYNC else None)
+            for n in range(generations)
+            for kind in (SignalKind.JOIN, SignalKind.SYNC)
+        ]
+
+        assert len(episodes(*loop)) == rebalances
+
     def test_static_member_that_comes_back_disturbs_nobody(self) -> None:
         d = replace(A, client_id="d", origin="d", group_instance_id="i-d")
         join = [signal(SignalKind.JOIN, 30.0, d), signal(SignalKind.SYNC, 30.1, d, generation=1)]

@@ -443,6 +443,39 @@ def test_lines_of_brokers_before_2_8_are_read(instance: str) -> None:
     ]
 
 
+def _read_texts(*texts: str) -> list[tuple[str, str, int]]:
+    parser, signals = _parser(), list[Signal]()
+    for number, text in enumerate(texts):
+        head = f"[2026-11-21 06:00:0{number},000] INFO [GroupCoordinator 0]: "
+        line = f"{head}{text} (kafka.coordinator.group.GroupCoordinator)\n"
+        signals += parser.feed(line.encode(), 1.9e9)
+    return [(s.kind.value, s.member.client_id, int(s.status)) for s in signals]
+
+
+def test_leave_of_a_broker_2_3_is_read_while_its_group_rebalances() -> None:
+    """A group that is preparing already prints no second "Preparing to rebalance"."""
+    first = f"m1-{_UUID.format(1)}"
+    old = "Preparing to rebalance group g in state PreparingRebalance with old generation"
+    assert _read_texts(
+        f"{old} 0 (__consumer_offsets-3) (reason: Adding new member {first})",
+        "Stabilized group g generation 1 (__consumer_offsets-3)",
+        "Assignment received from leader for group g for generation 1",
+        f"Member {first} in group g has left, removing it from the group",
+    ) == [("raise", "m1", 2), ("sync", "m1", 0), ("leave", "m1", 0)]
+
+
+def test_members_that_did_not_rejoin_a_broker_2_7_are_read() -> None:
+    first = f"m1-{_UUID.format(1)}"
+    old = "Preparing to rebalance group g in state PreparingRebalance with old generation"
+    told = _read_texts(
+        f"{old} 0 (__consumer_offsets-3) (reason: Adding new member {first})",
+        "Stabilized group g generation 1 (__consumer_offsets-3)",
+        "Assignment received from leader for group g for generation 1",
+        f"Group g remove dynamic members who haven't joined: Set({first})",
+    )
+    assert told[-1] == ("raise", "m1", 3)
+
+
 def test_a_move_survives_a_restart(broker: Broker) -> None:
     first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
     broker.joins(first)
