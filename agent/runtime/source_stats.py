@@ -1,5 +1,6 @@
 """Statistics of the sources: their health, and how many members each reports."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,14 +35,30 @@ class SourceStatsCollector:
         for gone in self._source_of_stream.keys() - streams.keys():
             del self._source_of_stream[gone]
         members = dict.fromkeys((source.name for source in sources), 0)
+        of_files = _count_by_file(streams)
         for stream, name in self._source_of_stream.items():
             if name in members:
                 members[name] += streams[stream]
-        return tuple(_stats(source, members[source.name]) for source in sources)
+        return tuple(_stats(source, members[source.name], of_files) for source in sources)
 
 
-def _stats(source: Source, members: int) -> SourceStats:
+def _count_by_file(streams: Mapping[str, int]) -> Counter[str]:
+    """Return the members of each file; the streams that one file merges have its name first."""
+    counts = Counter[str]()
+    for stream, members in streams.items():
+        counts[stream.partition("#")[0]] += members
+    return counts
+
+
+def _stats(source: Source, members: int, of_files: Counter[str]) -> SourceStats:
     health = source.health
+    files = None
+    if health.files is not None:
+        files = tuple(
+            _file_stats(path, counts, of_files[path.partition("#")[0]])
+            for path, counts in health.files.items()
+        )
+        members = max(members, sum(of_files[path.partition("#")[0]] for path in health.files))
     return SourceStats(
         name=source.name,
         type=source.kind,
@@ -52,17 +69,17 @@ def _stats(source: Source, members: int) -> SourceStats:
         unparsed=health.unparsed,
         lag_s=health.lag_s,
         errors=dict(health.errors),
-        files=None
-        if health.files is None
-        else tuple(_file_stats(path, counts) for path, counts in health.files.items()),
+        files=files,
     )
 
 
-def _file_stats(path: str, counts: Any) -> FileStats:
+def _file_stats(path: str, counts: Any, members: int) -> FileStats:
+    members = max(members, counts.members)
     return FileStats(
         path=path,
         read_bytes=counts.read_bytes,
         client_lines=counts.client_lines,
         signals=counts.signals,
-        members=counts.members,
+        members=members,
+        is_blind=counts.needs_member and not members,
     )

@@ -143,10 +143,15 @@ class _Handlers:
     async def healthy(self, _: Request) -> Response:
         return PlainTextResponse("healthy\n")
 
-    async def ready(self, _: Request) -> Response:
+    async def ready(self, request: Request) -> Response:
         waiting = self._dependencies.sources_not_ready()
         if waiting:
             return PlainTextResponse(f"waiting for {', '.join(waiting)}\n", status_code=503)
+        if "members" in request.query_params:
+            _, stats = self._dependencies.snapshot()
+            without = [source.name for source in stats.sources if not source.members]
+            if without:
+                return PlainTextResponse(f"no member in {', '.join(without)}\n", status_code=503)
         return PlainTextResponse("ready\n")
 
     async def reload(self, request: Request) -> Response:

@@ -56,6 +56,12 @@ SOURCE_FILES = Metric(
     ("source",),
     "Files that the globs of the source match; 0 is a source that reads nothing.",
 )
+SOURCE_BLIND_FILES = Metric(
+    "rebalance_agent_source_blind_files",
+    GAUGE,
+    ("source",),
+    "Files with at least 20 lines of a client, of which no member came.",
+)
 SOURCE_ERRORS = Metric(
     "rebalance_agent_source_errors_total",
     COUNTER,

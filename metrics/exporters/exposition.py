@@ -72,6 +72,8 @@ class FileStats:
     """Lines that may be a client's."""
     signals: int
     members: int
+    is_blind: bool = False
+    """It has many lines of a client, and no member came of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,6 +239,11 @@ _AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
     catalog.SOURCE_FILES: lambda a: [
         ((s.name,), len(s.files)) for s in a.sources if s.files is not None
     ],
+    catalog.SOURCE_BLIND_FILES: lambda a: [
+        ((s.name,), sum(file.is_blind for file in s.files))
+        for s in a.sources
+        if s.files is not None
+    ],
     catalog.SOURCE_ERRORS: lambda a: [
         ((s.name, reason), n) for s in a.sources for reason, n in sorted(s.errors.items())
     ],

@@ -5,7 +5,7 @@ and the analysis are imported here, so an agent that nobody looks at does not ho
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,10 +27,13 @@ from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import IncidentAnswer
 from aggregation.live.group_views import group_views
 from aggregation.live.live import live
-from metrics.exporters.exposition import AgentStats
+from metrics.exporters.exposition import AgentStats, FileStats, SourceStats
 from metrics.model.sample import Sample, SampleKind, format_time, parse_time
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import BY_LABEL, RebalanceStatus
+
+MAX_FILES = 500
+"""Files of the first page; the API has the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,12 @@ class HtmlPage:
 
     html: str
     status_code: int = 200
+
+
+def _files(sources: Iterable[SourceStats]) -> list[FileStats]:
+    """Return the files of all sources, those without a member first: one must not hide another."""
+    files = [file for source in sources for file in source.files or ()]
+    return sorted(files, key=lambda file: (not file.is_blind, file.members > 0, file.path))
 
 
 class Pages:
@@ -73,6 +82,9 @@ class Pages:
         values = _frame(seen) | {
             "content": content,
             "sources": sources,
+            "files": _files(sources),
+            "blind": sum(file.is_blind for source in sources for file in source.files or ()),
+            "max_files": MAX_FILES,
             "down": [source.name for source in sources if not source.up],
             "shows": SHOWS,
             "sorts": SORTS,

@@ -17,7 +17,7 @@ from agent.errors import ConfigError, SourceError
 from agent.web import http_protocol as http_connection
 from agent.web.pages.overview import PAGE_ROWS
 from agent.web.server import MAX_CONNECTIONS, ServerDependencies, listen, make_app, serve
-from metrics.exporters.exposition import AgentStats, SourceStats
+from metrics.exporters.exposition import AgentStats, FileStats, SourceStats
 from metrics.model.snapshot import MemberRow, Snapshot, StatusCounts
 from metrics.model.status import RebalanceStatus as Status
 from tests.aggregation.live.test_live import INSPECTED
@@ -148,6 +148,36 @@ def test_ready_waits_for_every_source() -> None:
 
     assert (waiting.status_code, waiting.text) == (503, "waiting for logs, logs-2\n")
     assert ready.status_code == 200
+
+
+@dataclass
+class Blind(Fake):
+    """One with a source that reads a log and sees nobody."""
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        snapshot, stats = Fake.snapshot(self)
+        counts = {"read_bytes": 9 << 20, "signals": 0, "members": 0}
+        files = (
+            FileStats(path="/log/<good>.log", client_lines=7, **{**counts, "members": 3}),
+            FileStats(path="/log/blind.log", client_lines=40, is_blind=True, **counts),
+        )
+        source = replace(stats.sources[0], name="logs:/log/*.log", members=0, files=files)
+        return snapshot, replace(stats, sources=(*stats.sources, source))
+
+
+def test_ready_waits_for_members_where_it_is_wanted() -> None:
+    without = ask(Blind(), "GET", "/-/ready?members")
+
+    assert ask(Blind(), "GET", "/-/ready").status_code == 200
+    assert (without.status_code, without.text) == (503, "no member in logs:/log/*.log\n")
+    assert ask(Fake(), "GET", "/-/ready?members").status_code == 200
+
+
+def test_page_shows_each_file_and_blind_ones_first() -> None:
+    text = ask(Blind(), "GET", "/").text
+
+    assert text.index("/log/blind.log") < text.index("/log/&lt;good&gt;.log")
+    assert text.count("no member") == 1
 
 
 def test_healthy_does_not_wait() -> None:
