@@ -203,7 +203,7 @@ class TestInference:
     def test_loop_of_joins_without_a_cause_is_no_follow_up(
         self, generations: int, rebalances: int
     ) -> None:
-        """A Connect worker with a CONFIG_MISMATCH; two generations may be one and its revocation."""
+        """A Connect worker with a CONFIG_MISMATCH; two may be one and its revocation."""
         loop = [
             signal(kind, 100.0 + n / 100, A, generation=n + 2 if kind is SignalKind.SYNC else None)
             for n in range(generations)
