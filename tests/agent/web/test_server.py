@@ -156,11 +156,15 @@ class Blind(Fake):
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
         snapshot, stats = Fake.snapshot(self)
-        counts = {"read_bytes": 9 << 20, "signals": 0, "members": 0}
-        files = (
-            FileStats(path="/log/<good>.log", client_lines=7, **{**counts, "members": 3}),
-            FileStats(path="/log/blind.log", client_lines=40, is_blind=True, **counts),
+        blind = FileStats(
+            path="/log/blind.log",
+            read_bytes=9 << 20,
+            client_lines=40,
+            signals=0,
+            members=0,
+            is_blind=True,
         )
+        files = (replace(blind, path="/log/<good>.log", members=3, is_blind=False), blind)
         source = replace(stats.sources[0], name="logs:/log/*.log", members=0, files=files)
         return snapshot, replace(stats, sources=(*stats.sources, source))
 
