@@ -1,21 +1,27 @@
-"""The rebalances of one group, day by day: pure.
+"""The rebalances and incidents of one group, day by day: pure.
 
 Theory of operation. A rebalance is *over* when its group has been quiet for longer than any rule of
-`aggregation.rebalances.grouping` looks back. It is counted with the day on which it is over. From
-day to day the group carries the records of open rebalances, of rebalancing members, of the last
-hour (for causes) and of the last two rebalances (for present members). So the functions for a whole
-history explain a day too, and a day costs only its own events. Older records are dropped. A member
-that returns after a longer absence is new, and a scale-down depends on the members shortly after.
+`aggregation.rebalances.grouping` looks back, an incident when no member's return can join it any
+more. Each is counted with the day on which it is over. From day to day the group carries the
+records of open rebalances and incidents, of rebalancing members, of the last hour (for causes), of
+the last two rebalances (for present members), and each member's last attributes. So the functions
+for a whole history explain a day too, and a day costs only its own events. Older records are
+dropped. A member that returns after a longer absence is new, and a scale-down depends on the
+members shortly after. An incident of more than a day is counted as it is by then; what follows is
+another one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import takewhile
+from typing import NamedTuple
 
 import msgspec
 
+from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.model import Incident
 from aggregation.rebalances.grouping import SKEW_S
-from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance, explain_rebalances
+from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.spark.tables.period import ends_at
 from metrics.model.sample import Sample, SampleKind, Scope, format_time
 
@@ -25,7 +31,16 @@ OPEN_S = 3600.0
 """An open rebalance without a record for this long is counted without its end."""
 CARRY_S = 7 * 86_400.0
 """If a member's episode is open for longer, its next record counts as a start."""
+INCIDENT_S = 86_400.0
+"""A longer incident is counted without its end."""
+ATTRIBUTE_S = 90 * 86_400.0
+"""A member's attributes are kept this long: what it owns may not change for weeks."""
 _ROUNDS_KEPT = 2
+
+
+class _Span(NamedTuple):
+    started_at: float
+    ended_at: float
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -35,6 +50,8 @@ class Carried(msgspec.Struct, frozen=True):
     counted_to: float = float("-inf")
     """Start of the last counted rebalance, and its id, since several can begin at once."""
     counted_id: str = "~"  # sorts behind every id: older state had counted all of that instant
+    incidents_to: float = float("-inf")
+    """Start of the last counted incident; those that begin at once are counted at once."""
 
     def encode(self) -> bytes:
         """Encode the state."""
@@ -54,39 +71,61 @@ class GroupDays:
         self.carried = carried
         self.pending: Sequence[ExplainedRebalance] = ()
         """Rebalances that are not over yet, in their present form."""
+        self.pending_incidents: Sequence[Incident] = ()
+        self.incident_of: Mapping[str, Incident] = {}
+        """The incident of each rebalance, by its id."""
+        self.app, self.group_type = "", ""
+        """Of the latest record."""
 
-    def day(
-        self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]
-    ) -> Sequence[ExplainedRebalance]:
-        """Return the rebalances that are over by the end of a day.
+    def day(self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
+        """Return the rebalances and incidents that are over by the end of a day.
 
         ``last_seen`` has the time of each agent's last record by then (RFC 3339).
         """
-        records = [*self.carried.records, *events]
-        made = sorted(explain_records(records, last_seen), key=_order)
-        counted = self.carried.counted_to, self.carried.counted_id
-        new = [each for each in made if _order(each) > counted]
+        records, carried = [*self.carried.records, *events], self.carried
+        if records:
+            latest = max(records, key=lambda record: record.ts)
+            self.app, self.group_type = latest.app, latest.group_type
+        analysis = analyze_records(records, last_seen)
+        made = sorted(analysis.rebalances, key=_order)
+        found = sorted(analysis.incidents, key=lambda each: (each.started_at, each.id))
+        self.incident_of = {span.id: each for each in found for span in each.rebalances}
         midnight = ends_at(day)
+
+        counted = carried.counted_to, carried.counted_id
+        new = [each for each in made if _order(each) > counted]
         over = list(takewhile(lambda each: _over_at(each) <= midnight, new))
         self.pending = new[len(over) :]
+
+        begun = [each for each in found if each.started_at > carried.incidents_to]
+        waiting = (each.started_at for each in begun if _incident_over_at(each) > midnight)
+        first = next(waiting, float("inf"))
+        past = [each for each in begun if each.started_at < first]
+        self.pending_incidents = begun[len(past) :]
+
         before = made[: len(made) - len(self.pending)][-_ROUNDS_KEPT:]
         starts = [each.round.started_at for each in [*before, *self.pending[:1]]]
-        kept = _retain(records, _cut(made, min([midnight - RETURN_S, *starts])), midnight)
-        self.carried = Carried(tuple(kept), *(_order(over[-1]) if over else counted))
-        return over
+        starts += [each.started_at for each in self.pending_incidents[:1]]
+        spans = [_Span(each.round.started_at, each.round.ended_at) for each in made]
+        spans += [span for each in found if (span := _whole_span(each)) is not None]
+        kept = _retain(records, _cut(spans, min([midnight - RETURN_S, *starts])), midnight)
+        self.carried = Carried(
+            tuple(kept),
+            *(_order(over[-1]) if over else counted),
+            past[-1].started_at if past else carried.incidents_to,
+        )
+        return Analysis(over, past)
 
 
-def explain_records(
-    records: Iterable[Sample], last_seen: Mapping[str, str]
-) -> list[ExplainedRebalance]:
-    """Return the rebalances of one group; its records may come in any order.
+def analyze_records(records: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
+    """Return the rebalances and incidents of one group; its records may come in any order.
 
     ``last_seen`` has the time of each agent's last record (RFC 3339).
     """
     in_order = sorted(records, key=_place)
     agents = {record.agent for record in in_order}
     alive = [_presence_record(agent, last_seen[agent]) for agent in agents if agent in last_seen]
-    return explain_rebalances([*in_order, *alive])
+    return analyze([*in_order, *alive])
 
 
 def _order(episode: ExplainedRebalance) -> tuple[float, str]:
@@ -98,21 +137,39 @@ def _over_at(episode: ExplainedRebalance) -> float:
     return made.ended_at + (OPEN_S if made.is_open else QUIET_S)
 
 
-def _cut(made: Sequence[ExplainedRebalance], since: float) -> float:
-    """Return the latest time before ``since`` that cuts no rebalance; rebalances can overlap."""
-    for each in sorted(made, key=lambda each: each.round.ended_at, reverse=True):
-        if each.round.ended_at < since:
+def _incident_over_at(incident: Incident) -> float:
+    latest = incident.started_at + INCIDENT_S
+    if incident.ended_at is None:
+        return latest
+    return min(incident.ended_at + RETURN_S, latest)
+
+
+def _whole_span(incident: Incident) -> _Span | None:
+    """Return begin and end of an incident that must not be cut; a longer one may be."""
+    end = incident.ended_at
+    if end is None or end - incident.started_at > INCIDENT_S:
+        return None
+    return _Span(incident.started_at, end)
+
+
+def _cut(spans: Sequence[_Span], since: float) -> float:
+    """Return the latest time before ``since`` that cuts nothing; spans can overlap."""
+    for span in sorted(spans, key=lambda span: span.ended_at, reverse=True):
+        if span.ended_at < since:
             break
-        since = min(since, each.round.started_at)
+        since = min(since, span.started_at)
     return since
 
 
 def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sample]:
-    """Return the records since a time, whole episodes, and episodes that are still open."""
+    """Return the records since a time, whole episodes, open episodes, and last attributes."""
     cut = format_time(since)
     latest: dict[str | None, Sample] = {}
+    attributes: dict[tuple[object, ...], Sample] = {}
     for record in sorted(records, key=lambda record: (record.ts, record.seq)):
-        if record.kind is not SampleKind.SIGNAL:
+        if record.kind is SampleKind.CHANGE:
+            attributes[_attribute(record)] = record
+        elif record.kind is not SampleKind.SIGNAL:
             latest[record.episode] = record
     long_ago = format_time(midnight - CARRY_S)
     whole = {
@@ -120,12 +177,25 @@ def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sa
         for episode, last in latest.items()
         if last.ts >= cut or (last.to and last.ts >= long_ago)
     }
-    kept = (record for record in records if record.ts >= cut or record.episode in whole)
+    older = format_time(midnight - ATTRIBUTE_S)
+    known = {each.id for each in attributes.values() if each.after and each.ts >= older}
+    kept = (
+        record
+        for record in records
+        if record.ts >= cut
+        or (record.id in known if record.kind is SampleKind.CHANGE else record.episode in whole)
+    )
     return sorted(kept, key=_place)
 
 
-def _place(record: Sample) -> tuple[str, str]:
-    return record.ts, record.id
+def _attribute(record: Sample) -> tuple[object, ...]:
+    """Return what a change is of: one field of a member, or of the group."""
+    member = (record.client_id, record.host, record.group_instance_id)
+    return record.scope, record.subject, record.field, *member
+
+
+def _place(record: Sample) -> tuple[str, int, str]:
+    return record.ts, record.seq, record.id
 
 
 def _presence_record(agent: str, ts: str) -> Sample:

@@ -1,10 +1,10 @@
-"""Whole rebalances of groups with their root cause: DataFrame to DataFrame.
+"""Whole rebalances of groups, and the incidents they belong to: DataFrame to DataFrame.
 
-Theory of operation. Rules and code are those of `aggregation.rebalances.rebalances`. A Python
-worker gets each group's events as one Arrow table and calls `explain_rebalances`: once
-(`group_rebalances`), or day by day for rollups (`explain_by_day`). A rebalance that is open at
-midnight waits for the next day (`GroupDays`), so a day costs only its own events. Periodic samples
-are most of the data and stay outside. They only give each agent's watermark (`agents_last_seen`).
+Theory of operation. Rules and code are those of `explain` (`aggregation.incidents.incidents`). A
+Python worker gets each group's events as one Arrow table and analyzes them: once
+(`group_rebalances`), or day by day for rollups (`explain_by_day`). What is open at midnight waits
+for the next day (`GroupDays`), so a day costs only its own events. Periodic samples are most of the
+data and stay outside. They only give each agent's watermark (`agents_last_seen`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from aggregation.incidents.incidents import Analysis
+from aggregation.incidents.model import Incident
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
@@ -29,10 +31,11 @@ from aggregation.spark.rollups.clock_offsets import (
 from aggregation.spark.rollups.daily_rebalances import (
     Carried,
     GroupDays,
+    analyze_records,
     day_after,
-    explain_records,
     last_seen_by,
 )
+from aggregation.spark.rollups.incident_rows import INCIDENT, incident_row, plan_of
 from aggregation.spark.session.workers import map_groups, map_pairs
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 
@@ -80,13 +83,17 @@ REBALANCES = T.StructType(
         T.StructField("offsets", T.ArrayType(_OFFSET)),
         T.StructField("partitions_moved", T.LongType()),
         T.StructField("lag", T.LongType()),
+        T.StructField("incident", T.StringType()),
+        T.StructField("incident_kind", T.StringType()),
+        T.StructField("plan", T.StringType()),
     ]
 )
 """``day`` is the day of the start, ``batch`` the day with which the rebalance was over.
 
 ``is_end``: the last members left, which is nobody's rebalance. ``partitions_moved`` and ``lag`` are
 known where members or inspection report them. ``offsets`` are the agents' clock offsets, measured
-at the ends of a generation (`clock_offsets`).
+at the ends of a generation (`clock_offsets`). ``incident`` is the id of the incident that it is
+part of, and ``plan`` says whether somebody wanted that: planned or unplanned.
 """
 
 CARRIED = T.StructType(
@@ -98,12 +105,17 @@ CARRIED = T.StructType(
 )
 """State that each day passes to the next day, one row per group."""
 
-_BOTH = T.StructType([*REBALANCES.fields, CARRIED["carried"]])
+INCIDENTS = T.StructType([REBALANCES["batch"], *INCIDENT.fields])
+"""``day`` is the day of the start, ``batch`` the day with which the incident was over."""
+_BOTH = T.StructType(
+    [*REBALANCES.fields, CARRIED["carried"], T.StructField("of_incident", INCIDENT)]
+)
 _COLUMNS = (
     *("id", "kind", "agent", "seq", "cluster", "app", "group", "group_type", "scope", "client_id"),
     *("member_id", "group_instance_id", "host", "from", "to", "reason", "generation", "episode"),
-    *("outcome", "joined_ts", "source", "gained", "lag"),
+    *("outcome", "joined_ts", "source", "gained", "lag", "subject", "field", "before", "after"),
 )
+_COUNTED = (SampleKind.TRANSITION, SampleKind.LOST, SampleKind.SIGNAL, SampleKind.CHANGE)
 
 
 def group_rebalances(records: DataFrame) -> DataFrame:
@@ -123,7 +135,8 @@ def _explain_all(last_seen: LastSeen, schema: pa.Schema) -> Callable[[pa.Table],
 
     def explain(events: pa.Table) -> pa.Table:
         samples = [sample for day in _by_day(events).values() for sample in day]
-        rows = rows_of(explain_records(samples, latest))
+        found = analyze_records(samples, latest)
+        rows = rows_of(found.rebalances, incidents_by_rebalance(found))
         return pa.Table.from_pylist(rows, schema=schema)
 
     return explain
@@ -141,7 +154,9 @@ def agents_last_seen(records: DataFrame) -> LastSeen:
 def explain_by_day(
     records: DataFrame, carried: DataFrame, days: Sequence[date], last_seen: LastSeen
 ) -> DataFrame:
-    """Return the rebalances of some days, and, in rows without ``id``, the state after each day.
+    """Return the rebalances of some days, incidents in rows with ``of_incident``, and the state.
+
+    Rows with neither have the state after each day.
 
     ``carried`` is the state of the day before the first one. A rebalance that is open at the last
     day's end is in both: in the state, and as a row of the batch after that day.
@@ -153,9 +168,10 @@ def explain_by_day(
 
 
 def _events(records: DataFrame) -> DataFrame:
-    kinds = (SampleKind.TRANSITION.value, SampleKind.LOST.value, SampleKind.SIGNAL.value)
+    kinds = [kind.value for kind in _COUNTED]
     scopes = (Scope.CONSUMER.value, Scope.STREAMS.value)
-    finding = (F.col("scope") == Scope.GROUP.value) & (F.col("kind") == SampleKind.SIGNAL.value)
+    notes = (SampleKind.SIGNAL.value, SampleKind.CHANGE.value)
+    finding = (F.col("scope") == Scope.GROUP.value) & F.col("kind").isin(*notes)
     known = F.col("outcome").isin([outcome.value for outcome in Outcome])
     return (
         records.where(F.col("kind").isin(*kinds) & (F.col("scope").isin(*scopes) | finding))
@@ -184,12 +200,26 @@ def _explain_days(
         rows: list[dict[str, Any]] = []
         for day in days:
             over = group.day(day, by_day.get(day, ()), told_by_day[day])
-            rows += [row | {"batch": day} for row in rows_of(over)]
+            rows += _rows_of_batch(day, over, group)
             rows.append(names | {"batch": day, "carried": group.carried.encode()})
-        rows += [row | {"batch": day_after(days[-1])} for row in rows_of(group.pending)]
+        open_ones = Analysis([*group.pending], [*group.pending_incidents])
+        rows += _rows_of_batch(day_after(days[-1]), open_ones, group)
         return pa.Table.from_pylist(rows, schema=schema)
 
     return explain
+
+
+def _rows_of_batch(batch: date, found: Analysis, group: GroupDays) -> list[dict[str, Any]]:
+    rows = rows_of(found.rebalances, group.incident_of)
+    rows += [
+        {"of_incident": incident_row(each, group.app, group.group_type)} for each in found.incidents
+    ]
+    return [row | {"batch": batch} for row in rows]
+
+
+def incidents_by_rebalance(found: Analysis) -> dict[str, Incident]:
+    """Return the incident of each rebalance, by its id."""
+    return {span.id: each for each in found.incidents for span in each.rebalances}
 
 
 def _by_day(events: pa.Table) -> dict[date, list[Sample]]:
@@ -201,13 +231,17 @@ def _by_day(events: pa.Table) -> dict[date, list[Sample]]:
     return found
 
 
-def rows_of(rebalances: Sequence[ExplainedRebalance]) -> list[dict[str, Any]]:
+def rows_of(
+    rebalances: Sequence[ExplainedRebalance], incidents: Mapping[str, Incident]
+) -> list[dict[str, Any]]:
     """Return explained rebalances as rows; steady clock offsets do not lengthen them."""
     offsets = steady_offsets(rebalance.round for rebalance in rebalances)
-    return [row_of(rebalance, offsets) for rebalance in rebalances]
+    return [row_of(each, incidents.get(each.round.id), offsets) for each in rebalances]
 
 
-def row_of(episode: ExplainedRebalance, offsets: Offsets = NO_OFFSETS) -> dict[str, Any]:
+def row_of(
+    episode: ExplainedRebalance, incident: Incident | None = None, offsets: Offsets = NO_OFFSETS
+) -> dict[str, Any]:
     """Return an explained rebalance as a row of `REBALANCES`, without its batch."""
     made, trigger, slow = episode.round, episode.trigger, episode.straggler
     start, end = span(made, offsets)
@@ -242,5 +276,8 @@ def row_of(episode: ExplainedRebalance, offsets: Offsets = NO_OFFSETS) -> dict[s
         "caused_by": episode.caused_by,
         "partitions_moved": episode.partitions_moved,
         "lag": episode.lag,
+        "incident": None if incident is None else incident.id,
+        "incident_kind": None if incident is None else incident.kind.value,
+        "plan": None if incident is None else plan_of(incident),
         "offsets": [{"agent": agent, "seconds": off} for agent, off in clock_offsets(made).items()],
     }

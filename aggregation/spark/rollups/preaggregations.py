@@ -25,7 +25,7 @@ FLAPPING = 3
 SEVERAL_DAYS = 0
 """The ``bucket`` of departures that are summed over several days."""
 ROWS = T.StructType([field for field in ROLLUPS if field.name != "batch"])
-_SUMS = ("times", "seconds", "member_seconds")
+_SUMS = ("times", "seconds", "member_seconds", "unread_seconds")
 
 
 class PreAggregation(StrEnum):
@@ -35,6 +35,8 @@ class PreAggregation(StrEnum):
     """Sums of all groups, by day."""
     GROUPS = "groups"
     """Sums of groups and members over all days."""
+    DAILY = "daily"
+    """Incidents by day and group, when each group was first and last observed, and changes."""
     WORST = "worst"
     """Each group's worst day, and the sum of all others."""
     FLAPPING = "flapping"
@@ -52,23 +54,26 @@ class PreAggregation(StrEnum):
 _OF_GROUP = ("cluster", "app", "group")
 _OF_MEMBER = (*_OF_GROUP, "client_id", "host")
 _OF_DAYS: Mapping[str, tuple[str, ...]] = {
-    "rebalance": ("code",),
+    "incident": ("kind", "code", "plan"),
+    "rebalance": ("code", "plan"),
     "observed": ("kind",),
-    "hour": ("bucket",),
+    "hour": ("bucket", "plan"),
     "quality": ("host", "kind"),
     "skew": ("host",),
 }
 _OF_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "rebalance": (*_OF_GROUP, "code"),
+    "incident": (*_OF_GROUP, "kind", "code", "plan"),
+    "rebalance": (*_OF_GROUP, "code", "plan"),
     "follow_up": (*_OF_GROUP, "code"),
     "status": (*_OF_GROUP, "scope", "code"),
     "duration": (*_OF_GROUP, "kind", "bucket"),
     "departure": (*_OF_GROUP, "kind"),
     "moved": _OF_GROUP,
-    "storm": (*_OF_GROUP, "last_at"),
+    "storm": (*_OF_GROUP, "last_at", "plan"),
     "straggler": _OF_MEMBER,
-    "trigger": (*_OF_MEMBER, "code"),
+    "trigger": (*_OF_MEMBER, "code", "plan"),
 }
+_DAILY: Mapping[str, tuple[str, ...]] = {"incident": (*_OF_GROUP, "kind", "plan")}
 
 
 def preaggregate(rows: DataFrame, month: date) -> DataFrame:
@@ -78,6 +83,11 @@ def preaggregate(rows: DataFrame, month: date) -> DataFrame:
         _as_preaggregation(_together(rows, F.col("day"), _OF_DAYS), PreAggregation.DAYS.value),
         _as_preaggregation(_together(rows, merged, _OF_GROUPS), PreAggregation.GROUPS.value),
         _as_preaggregation(_last_reasons(rows, merged), PreAggregation.GROUPS.value),
+        _as_preaggregation(_together(rows, F.col("day"), _DAILY), PreAggregation.DAILY.value),
+        _as_preaggregation(_first_and_last(rows), PreAggregation.DAILY.value),
+        _as_preaggregation(
+            rows.where("what IN ('change', 'annotation')"), PreAggregation.DAILY.value
+        ),
         *_of_days_that_count(rows, month),
     )
 
@@ -105,8 +115,15 @@ def _together(rows: DataFrame, day: Column, keys_of: Mapping[str, tuple[str, ...
     return (
         rows.where(what.isin(*keys_of))
         .groupBy("what", day.alias("day"), *keys)
-        .agg(*(F.sum(name).alias(name) for name in _SUMS))
+        .agg(*(F.sum(name).alias(name) for name in _SUMS), F.max("longest").alias("longest"))
     )
+
+
+def _first_and_last(rows: DataFrame) -> DataFrame:
+    """Return two rows for the time in which a group was observed."""
+    seen = rows.where("what = 'observed'").groupBy("what", *_OF_GROUP)
+    days = F.array_distinct(F.array(F.min("day"), F.max("day")))
+    return seen.agg(days.alias("days")).select("what", *_OF_GROUP, F.explode("days").alias("day"))
 
 
 def _last_reasons(rows: DataFrame, day: Column) -> DataFrame:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from aggregation.spark.rollups.closed_episodes import sum_episodes
 from aggregation.spark.rollups.group_rebalances import (
     CARRIED,
+    INCIDENTS,
     REBALANCES,
     agents_last_seen,
     explain_by_day,
@@ -20,8 +21,10 @@ from aggregation.spark.rollups.open_episodes import at_midnights, select_finishe
 from aggregation.spark.rollups.rollups import (
     fault_rows,
     in_shape,
+    incident_rows,
     length_rows,
     member_rows,
+    note_rows,
     observation_rows,
     rebalance_rows,
     seconds_by_code,
@@ -52,6 +55,7 @@ class RollupRows:
 
     rollups: DataFrame
     rebalances: DataFrame
+    incidents: DataFrame
     carried: DataFrame
     parts: DataFrame
 
@@ -76,12 +80,19 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     episodes = at_midnights(rest.unionByName(older), day_range.days, day_range.before).persist()
     singles = single(select_finished(episodes, day_range.days[-1]).where(wanted)).persist()
     rebalances = groups.where(F.col("id").isNotNull()).select(REBALANCES.fieldNames())
+    found = groups.where(F.col("of_incident").isNotNull())
+    incidents = found.select("batch", "of_incident.*").select(INCIDENTS.fieldNames())
     yield RollupRows(
         rollups=union(
-            member_rollups(sums, singles), rebalance_rows(rebalances), observation_rows(seen)
+            member_rollups(sums, singles),
+            rebalance_rows(rebalances),
+            incident_rows(incidents),
+            observation_rows(seen),
+            note_rows(day_range.transitions),
         ),
         rebalances=rebalances,
-        carried=groups.where(F.col("id").isNull()).select(CARRIED.fieldNames()),
+        incidents=incidents,
+        carried=groups.where(F.col("carried").isNotNull()).select(CARRIED.fieldNames()),
         parts=select_open(episodes),
     )
     for frame in (seen, groups, sums, episodes, singles):

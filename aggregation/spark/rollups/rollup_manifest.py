@@ -25,12 +25,16 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     carried_in: str = ""
     carries: str = ""
     since: date | None = None
+    layout: int = 0
+    """Version of the rows; a batch of an older one is computed again, unless it is final."""
     is_final: bool = False
     """A part of its source is gone (`aggregation.spark.rollups.final_days`)."""
     late: int = 0
     """Records in the tables that a final batch does not count."""
 
 
+LAYOUT = 1
+"""Since 1 there are incidents, and planned and unplanned rebalances are apart."""
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
 """A batch in work, or the rebalances that were open on the last day."""

@@ -6,9 +6,9 @@ affected. A day's manifest entry is written after its rows, so a killed run coun
 Days with a missing source keep their rollups (`aggregation.spark.rollups.final_days`). Only
 computed days are read, so a day costs the same with a year before it.
 
-Under ``--tables``: ``rollups`` (`aggregation.spark.rollups.rollups`), ``rebalances`` (one row
-each), ``_carry`` and ``_months`` (`aggregation.spark.rollups.months`), all partitioned by
-``batch``.
+Under ``--tables``: ``rollups`` (`aggregation.spark.rollups.rollups`), ``rebalances`` and
+``incidents`` (one row each), ``_carry`` and ``_months`` (`aggregation.spark.rollups.months`), all
+partitioned by ``batch``.
 """
 
 import shutil
@@ -30,12 +30,18 @@ from aggregation.spark.rollups.final_days import (
     find_changed_days,
     report_late,
 )
-from aggregation.spark.rollups.group_rebalances import CARRIED, REBALANCES
+from aggregation.spark.rollups.group_rebalances import CARRIED, INCIDENTS, REBALANCES
 from aggregation.spark.rollups.months import ORDER, Months, missing
 from aggregation.spark.rollups.open_episodes import CARRIED_PARTS
 from aggregation.spark.rollups.preaggregations import By, PreAggregation
 from aggregation.spark.rollups.rollup_job import DayRange, compute
-from aggregation.spark.rollups.rollup_manifest import NOTHING, PENDING, Manifest, RollupBatch
+from aggregation.spark.rollups.rollup_manifest import (
+    LAYOUT,
+    NOTHING,
+    PENDING,
+    Manifest,
+    RollupBatch,
+)
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.retention import retention_horizon
@@ -104,7 +110,8 @@ def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list
         batch = known.get(day, NOTHING)
         if batch.is_final and not span:
             continue
-        fits = batch.files == files.get(day, batch.files)
+        is_new = day in files and batch.layout != LAYOUT and not batch.is_final
+        fits = batch.files == files.get(day, batch.files) and not is_new
         if not span and fits and batch.carried_in == known.get(before, NOTHING).carries:
             continue
         if len(span) == RANGE_DAYS or (span and fits) or batch.is_final or day not in files:
@@ -144,6 +151,10 @@ class RollupStore:
     def rebalances(self) -> DataFrame:
         """Return all rebalances of groups, one row each."""
         return self._read("rebalances", REBALANCES)
+
+    def incidents(self) -> DataFrame:
+        """Return all incidents of groups, one row each."""
+        return self._read("incidents", INCIDENTS)
 
     def update(self, notify: Notify) -> list[date]:
         """Compute missing and stale batches and return their days."""
@@ -191,15 +202,23 @@ class RollupStore:
             self._append("_carry/groups", found.carried)
             self._append("_carry/members", found.parts)
             self._append("rebalances", found.rebalances)
+            self._append("incidents", found.incidents)
             carries = self._digests(found.carried, found.parts)
-            began = found.rebalances.groupBy("batch").agg(F.min("day").alias("day")).collect()
+            starts = found.rebalances.select("batch", "day").unionAll(
+                found.incidents.select("batch", "day")
+            )
+            began = starts.groupBy("batch").agg(F.min("day").alias("day")).collect()
             rows = found.rollups.hint("rebalance", "batch")
             self._append("rollups", rows.sortWithinPartitions("batch", *ORDER))
         came, since = known.get(before, NOTHING).carries, {row.batch: row.day for row in began}
         for day in span:
             went = carries.get(day, "")
             made = RollupBatch(
-                files=files[day], carried_in=came, carries=went, since=since.get(day)
+                files=files[day],
+                carried_in=came,
+                carries=went,
+                since=since.get(day),
+                layout=LAYOUT,
             )
             self._manifest.mark(day, made)
             came = went
@@ -232,7 +251,7 @@ class RollupStore:
         """Remove all rows of batches that are recomputed now, and of batches that are obsolete."""
         for batch in {*batches, *over}:
             self._manifest.empty(batch)
-            for name in ("rebalances", "_carry/groups", "_carry/members"):
+            for name in ("rebalances", "incidents", "_carry/groups", "_carry/members"):
                 shutil.rmtree(self._tables / name / f"batch={batch}", ignore_errors=True)
         for batch in set(over) - set(batches):
             shutil.rmtree(self._manifest.of(batch))

@@ -1,25 +1,29 @@
 """The rollups: one table of additive rows, each day computed alone.
 
-Theory of operation. Every row counts something (``what``) of one day and of one group, member, code
-or bucket. ``times``, ``seconds`` and ``member_seconds`` add up over any rows, so weeks, periods,
-applications and percentiles (`bucket_of`) are sums. Rows are written by *batch*, the day with which
-something was over; ``day`` is the day of its beginning. Open episodes and rebalances are carried
-over midnight: partial sums of members' episodes, and groups' last records.
+Theory of operation. Every row counts something (``what``) of one day and of one group, member,
+code or bucket. ``times``, ``seconds``, ``member_seconds`` and ``unread_seconds`` add up over any
+rows, so weeks, periods, applications and percentiles (`bucket_of`) are sums. ``longest`` is a
+maximum. Rows are written by *batch*, the day with which something was over; ``day`` is the day of
+its beginning. Open episodes and rebalances are carried over midnight: partial sums of members'
+episodes, and groups' last records.
 
 | what | per | counts |
 |---|---|---|
 | member | member, code = its first, kind = state | members' episodes |
 | status | group, scope, code | seconds in each code, of whole episodes |
-| duration | group, bucket, kind = group or member | lengths |
-| rebalance | group, code = cause, kind = certainty | rebalances of groups, and what they cost |
-| trigger | member, code | rebalances that it began; the last one's time and reason |
+| duration | group, bucket, kind = group or member | lengths, and the longest of groups |
+| incident | group, kind, plan, code = status | incidents, their rebalances' cost and unread time |
+| rebalance | group, code = cause, kind = certainty, plan | rebalances of groups, and their cost |
+| trigger | member, code, plan | rebalances that it began; the last one's time and reason |
 | straggler | member | rebalances that it held up, and the seconds of waiting |
 | departure | member, kind | members that left or were removed |
 | follow_up | group, code | rebalances that another one caused |
 | moved | group | partitions that moved, of rebalances for which that is known |
-| hour | cluster, bucket = hour | rebalances by hour, UTC |
-| storm | group, ``last_at`` = start | rebalances that may have another one within ten minutes |
+| hour | cluster, bucket = hour, plan | rebalances by hour, UTC |
+| storm | group, plan, ``last_at`` = start | rebalances that may have another within ten minutes |
 | observed | group | seconds of its agents' presence on a day; kind = unknown: not known |
+| change | member, kind = field | attributes that changed; reason = before and after |
+| annotation | group, or none: all of them | markers that users or deploys posted; reason = text |
 | quality | host = agent, kind | records, and episodes that are not whole |
 | skew | host = agent | clock offsets, summed |
 """
@@ -57,13 +61,15 @@ ROLLUPS = T.StructType(
         T.StructField("day", T.DateType()),
         *(
             T.StructField(name, T.StringType())
-            for name in ("cluster", "app", "group", "scope", "client_id", "host", "kind")
+            for name in ("cluster", "app", "group", "scope", "client_id", "host", "kind", "plan")
         ),
         T.StructField("code", T.IntegerType()),
         T.StructField("bucket", T.IntegerType()),
         T.StructField("times", T.LongType()),
         T.StructField("seconds", T.DoubleType()),
         T.StructField("member_seconds", T.DoubleType()),
+        T.StructField("unread_seconds", T.DoubleType()),
+        T.StructField("longest", T.DoubleType()),
         T.StructField("last_at", T.TimestampType()),
         T.StructField("last_reason", T.StringType()),
     ]
@@ -131,53 +137,117 @@ def fault_rows(singles: DataFrame) -> DataFrame:
     )
 
 
-def rebalance_rows(rebalances: DataFrame) -> DataFrame:
+def rebalance_rows(rebalances: DataFrame, zone: str = "UTC") -> DataFrame:
     """Return all rollups of group rebalances (`group_rebalances.REBALANCES`).
 
-    Each rebalance becomes several facts, so that one aggregation counts them all.
+    Each rebalance becomes several facts, so that one aggregation counts them all. Hours are those
+    of ``zone``.
     """
     facts = F.concat(
-        F.array(*_facts()),
+        F.array(*_facts(zone)),
         F.transform("departures", _departure),
         F.transform("offsets", _offset),
     )
+    given = rebalances.columns
+    unknown = {name: F.lit(None) for name in ("plan", "incident_kind") if name not in given}
+    near = rebalances.withColumns(unknown | {"is_near": _has_neighbour()})
+    return _sum_facts(near.select("batch", "day", F.explode(facts).alias("fact")))
+
+
+def incident_rows(incidents: DataFrame) -> DataFrame:
+    """Return all rollups of incidents (`group_rebalances.INCIDENTS`)."""
+    length = F.unix_micros("ended_at") - F.unix_micros("started_at")
+    fact = _count_row(
+        "incident",
+        kind=F.col("kind"),
+        plan=F.col("plan"),
+        code=F.col("status"),
+        seconds=length / F.lit(MICROS),
+        unread_seconds=F.col("unread_partition_seconds"),
+    )
+    return _sum_facts(incidents.select("batch", "day", fact.alias("fact")))
+
+
+def note_rows(transitions: DataFrame) -> DataFrame:
+    """Return a row for each changed attribute and each annotation, from the table ``transitions``.
+
+    What a member owns changes with each rebalance and is no news.
+    """
+    kind = F.col("kind")
+    is_change = (kind == SampleKind.CHANGE.value) & ~F.col("field").isin(*_OF_REBALANCES)
+    is_marker = kind == SampleKind.ANNOTATION.value
+    unknown = F.lit("not known")
+    values = (F.coalesce("before", unknown), F.lit(CHANGED_TO), F.coalesce("after", unknown))
+    group = F.nullif("group", F.lit(""))
+    found = transitions.where(is_change | is_marker).withColumns(
+        {
+            "what": kind,
+            "batch": F.col("day"),
+            "group": F.when(is_marker, group).otherwise(F.col("group")),
+            "last_reason": F.when(is_marker, F.col("reason")).otherwise(F.concat(*values)),
+            "kind": F.when(is_change, F.col("field")),
+            "last_at": F.col("ts"),
+            "times": F.lit(1),
+            "source": F.lit(None),
+        }
+    )
+    return in_shape(found)
+
+
+_OF_REBALANCES = ("partitions", "leader", "generation", "member_id", "state")
+CHANGED_TO = " \N{RIGHTWARDS ARROW} "
+"""Between the values before and after a change."""
+
+
+def _sum_facts(facts: DataFrame) -> DataFrame:
     return (
-        rebalances.withColumn("is_near", _has_neighbour())
-        .select("batch", "day", F.explode(facts).alias("fact"))
-        .select("batch", "day", "fact.*")
+        facts.select("batch", "day", "fact.*")
         .where(F.col("what").isNotNull())
         .groupBy("batch", "day", *_KEYS)
-        .agg(*_sums("times", "seconds", "member_seconds"), F.max("last").alias("last"))
+        .agg(
+            *_sums("times", "seconds", "member_seconds", "unread_seconds"),
+            F.max("longest").alias("longest"),
+            F.max("last").alias("last"),
+        )
         .withColumn("last_at", F.coalesce("since", "last.at"))
         .withColumn("last_reason", F.col("last.reason"))
         .select(ROLLUPS.fieldNames())
     )
 
 
-_TEXTS = ("what", *_GROUP, "scope", "client_id", "host", "kind")
+_TEXTS = ("what", *_GROUP, "scope", "client_id", "host", "kind", "plan")
 _KEYS = (*_TEXTS, "code", "bucket", "since")
 _FACT = {
     **dict.fromkeys(_TEXTS, "string"),
     **dict.fromkeys(("code", "bucket"), "int"),
     "since": "timestamp",
     "times": "bigint",
-    **dict.fromkeys(("seconds", "member_seconds"), "double"),
+    **dict.fromkeys(("seconds", "member_seconds", "unread_seconds", "longest"), "double"),
     "last": "struct<at:timestamp,reason:string>",
 }
 
 
-def _facts() -> list[Column]:
+def _facts(zone: str) -> list[Column]:
     """Return the facts of every rebalance; ``what`` is null for a fact that does not apply."""
-    cause = F.col("cause")
+    cause, plan = F.col("cause"), F.col("plan")
     is_one = ~F.coalesce(F.col("is_end"), F.lit(False))
     known = is_one & F.col("client_id").isNotNull() & F.col("cause").isNotNull()
     last = F.struct(F.col("started_at").alias("at"), F.col("reason").alias("reason"))
     none = F.lit(None)
+    local = F.from_utc_timestamp("started_at", zone)
     return [
-        _count_row("rebalance", is_one, code=cause, kind=F.col("certainty")),
-        _count_row("duration", is_one, kind=F.lit("group"), bucket=bucket_of(F.col("seconds"))),
-        _count_row("hour", is_one, app=none, group=none, bucket=F.hour("started_at")),
-        _count_row("storm", is_one & F.col("is_near"), since=F.col("started_at")),
+        _count_row("rebalance", is_one, code=cause, kind=F.col("certainty"), plan=plan),
+        _count_row(
+            "duration",
+            is_one,
+            kind=F.lit("group"),
+            bucket=bucket_of(F.col("seconds")),
+            longest=F.col("seconds"),
+        ),
+        _count_row("hour", is_one, app=none, group=none, plan=plan, bucket=F.hour(local)),
+        _count_row(
+            "storm", is_one & F.col("is_near") & ~_is_deploy(), plan=plan, since=F.col("started_at")
+        ),
         _count_row(
             "moved",
             F.col("partitions_moved").isNotNull(),
@@ -190,6 +260,7 @@ def _facts() -> list[Column]:
             "trigger",
             known,
             code=cause,
+            plan=plan,
             client_id=F.col("client_id"),
             host=F.col("host"),
             last=last,
@@ -202,6 +273,13 @@ def _facts() -> list[Column]:
             seconds=F.col("waited_seconds"),
         ),
     ]
+
+
+def _is_deploy() -> Column:
+    """Return whether a rebalance is part of a wanted start, stop or rollout: of no storm."""
+    kinds = ("member_joined", "member_left", "restart", "rollout")
+    deploy = (F.col("plan") == "planned") & F.col("incident_kind").isin(*kinds)
+    return F.coalesce(deploy, F.lit(False))
 
 
 def _has_neighbour() -> Column:
@@ -260,9 +338,28 @@ def observation_rows(seen: DataFrame) -> DataFrame:
             "batch": F.col("day"),
         }
     )
-    agents = seen.groupBy("day", F.col("agent").alias("host")).agg(*_sums("times"))
+    agents = seen.groupBy("day", F.col("agent").alias("host")).agg(
+        *_sums("times"), F.bit_or("hours").alias("hours"), F.bool_or("is_sampled").alias("sampled")
+    )
     records = agents.withColumn("kind", F.lit("records")).withColumn("batch", F.col("day"))
-    return union(_label_rows(observed, "observed"), _label_rows(records, "quality"))
+    out = agents.where("sampled").withColumn("times", _hours_out()).where("times >= 2")
+    outages = out.withColumn("kind", F.lit("outage")).withColumn("batch", F.col("day"))
+    return union(
+        _label_rows(observed, "observed"),
+        _label_rows(records, "quality"),
+        _label_rows(outages, "quality"),
+    )
+
+
+def _hours_out() -> Column:
+    """Return the hours without a record between an agent's first and last one of a day.
+
+    An agent that writes fewer than every other hour is sparse, and not out.
+    """
+    hours = "filter(sequence(0, 23), h -> shiftright(hours, h) & 1 = 1)"
+    span = f"(array_max({hours}) - array_min({hours}) + 1)"
+    missing = f"({span} - bit_count(hours))"
+    return F.expr(f"CAST(CASE WHEN 2 * {missing} <= {span} THEN {missing} ELSE 0 END AS BIGINT)")
 
 
 def timestamps(records: DataFrame) -> DataFrame:
@@ -272,6 +369,7 @@ def timestamps(records: DataFrame) -> DataFrame:
         F.max("ts").alias("last_at"),
         F.count(F.lit(1)).alias("times"),
         F.bool_or(F.col("kind") == SampleKind.SAMPLE.value).alias("is_sampled"),
+        F.bit_or(F.expr("shiftleft(1, hour(ts))")).alias("hours"),
     )
 
 

@@ -24,7 +24,7 @@ def history(times: int, skew_s: float, slow_at: int | None = None) -> list[Sampl
 
 
 def seconds(records: list[Sample]) -> list[float]:
-    return [round(row["seconds"]) for row in rows_of(explain_rebalances(records))]
+    return [round(row["seconds"]) for row in rows_of(explain_rebalances(records), {})]
 
 
 def test_steady_offset_lengthens_no_rebalance() -> None:
@@ -41,6 +41,6 @@ def test_two_rebalances_show_no_offset() -> None:
 
 
 def test_offsets_stay_in_the_rows() -> None:
-    (*_, row) = rows_of(explain_rebalances(history(3, skew_s=3.5)))
+    (*_, row) = rows_of(explain_rebalances(history(3, skew_s=3.5)), {})
     offsets = {offset["agent"]: round(offset["seconds"], 1) for offset in row["offsets"]}
     assert offsets == {"agent-1": 0.0, "skewed": 3.5}

@@ -1,5 +1,6 @@
 """A group's rebalances day by day are those of its whole history."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from itertools import groupby, product
@@ -44,14 +45,18 @@ def _one_group(
     group = GroupDays(Carried())
     for day in days:
         group = GroupDays(Carried.decode(group.carried.encode()))
-        yield from group.day(
-            day, [r for r in records if day_of(r) == day], last_seen_by(day, heard)
-        )
+        over = group.day(day, [r for r in records if day_of(r) == day], last_seen_by(day, heard))
+        yield from over.rebalances
     yield from group.pending
 
 
 def whole(records: Iterable[Sample]) -> list[ExplainedRebalance]:
-    return in_order(explain_rebalances(sorted(records, key=lambda record: (record.ts, record.id))))
+    """Explain each group's records together: an open rebalance lasts until the last of them."""
+    ordered = sorted(records, key=lambda record: (record.ts, record.seq, record.id))
+    groups: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for record in ordered:
+        groups[record.cluster, record.group].append(record)
+    return in_order(each for group in groups.values() for each in explain_rebalances(group))
 
 
 def seen(episode: ExplainedRebalance) -> tuple[object, ...]:
@@ -158,8 +163,8 @@ def test_rebalance_over_midnight_is_one_of_the_day_on_which_it_ended() -> None:
     first = group.day(date(2025, 11, 24), [r for r in records if day_of(r).day == 24], {})
     second = group.day(date(2025, 11, 25), [r for r in records if day_of(r).day == 25], {})
 
-    assert not first
-    assert [each.seconds for each in second] == [5.0]
+    assert not first.rebalances
+    assert [each.seconds for each in second.rebalances] == [5.0]
 
 
 def test_what_is_open_is_pending_until_its_end_is_seen() -> None:
@@ -169,7 +174,7 @@ def test_what_is_open_is_pending_until_its_end_is_seen() -> None:
 
     found = group.day(date(2025, 11, 24), member.written, {})
 
-    assert not found
+    assert not found.rebalances
     assert [each.round.is_open for each in group.pending] == [True]
 
 

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aggregation.rebalances.rebalances import explain_rebalances
-from aggregation.spark.rollups.group_rebalances import group_rebalances, row_of
-from metrics.model.sample import Sample, SampleKind, parse_time
+from aggregation.incidents.incidents import analyze
+from aggregation.spark.rollups.group_rebalances import (
+    group_rebalances,
+    incidents_by_rebalance,
+    row_of,
+)
+from metrics.model.sample import Sample, SampleKind
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, fleet, rebalance
@@ -38,14 +42,13 @@ def in_spark(frame: Frame, records: list[Sample]) -> list[dict[str, Any]]:
 
 
 def in_python(records: list[Sample]) -> list[dict[str, Any]]:
-    """Return the rows of each group; without changes, which the tables' columns do not carry."""
-    in_order = sorted(records, key=lambda each: (each.cluster, each.group, each.ts, each.id))
+    """Return the rows of each group."""
+    in_order = sorted(records, key=lambda each: (each.cluster, each.group, each.ts, each.seq))
     rows = []
     for _, group in groupby(in_order, key=lambda each: (each.cluster, each.group)):
-        events = list(group)
-        now = parse_time(events[-1].ts)  # an open rebalance lasts until its group's last record
-        known = [each for each in events if each.kind is not SampleKind.CHANGE]
-        rows += [row_of(rebalance) for rebalance in explain_rebalances(known, None, now)]
+        found = analyze(group)
+        incidents = incidents_by_rebalance(found)
+        rows += [row_of(each, incidents.get(each.round.id)) for each in found.rebalances]
     return rows
 
 
@@ -53,7 +56,9 @@ def test_invented_days_and_recordings_equal_plain_python(frame: Frame) -> None:
     week = fleet(3, days=3, sampled_every_s=86_400)
     first = min(record.ts for record in recorded())
     assert first > "2026"  # the two do not share a day
-    records = week.samples + [replace(r, cluster="recorded") for r in recorded()]
+    records = week.samples + [
+        replace(r, cluster="recorded", seq=n) for n, r in enumerate(recorded())
+    ]
     events = [record for record in records if record.kind is not SampleKind.SAMPLE]
 
     rows = in_spark(frame, records)

@@ -1,0 +1,150 @@
+"""A group's incidents day by day are those of its whole history."""
+
+from collections.abc import Sequence
+from datetime import date
+
+import msgspec
+import pytest
+
+from aggregation.incidents.incidents import analyze
+from aggregation.incidents.model import Incident, IncidentKind
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, last_seen_by
+from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
+from metrics.model.status import RebalanceStatus as S
+from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
+from tests.aggregation.spark.recorded import recorded
+from tests.aggregation.spark.rollups.test_daily_rebalances import shifted
+
+
+def day_of(record: Sample) -> date:
+    return date.fromisoformat(record.ts[:10])
+
+
+def by_days(records: Sequence[Sample]) -> list[Incident]:
+    """Analyze all groups a day at a time, each time from what was written down."""
+    days = sorted(set(map(day_of, records)))
+    heard: dict[str, list[tuple[date, str]]] = {}
+    for record in sorted(records, key=lambda record: record.ts):
+        heard.setdefault(record.agent, []).append((day_of(record), record.ts))
+    found: list[Incident] = []
+    for ref in {GroupRef(record.cluster, record.group) for record in records}:
+        own = [r for r in records if (r.cluster, r.group) == ref]
+        events = [r for r in own if r.kind is not SampleKind.SAMPLE]
+        group = GroupDays(Carried())
+        for day in days:
+            group = GroupDays(Carried.decode(group.carried.encode()))
+            of_day = [r for r in events if day_of(r) == day]
+            found += group.day(day, of_day, last_seen_by(day, heard)).incidents
+        found += group.pending_incidents
+    return sorted(found, key=lambda each: (each.started_at, each.ref))
+
+
+def outline(incident: Incident) -> tuple[object, ...]:
+    return (
+        incident.id,
+        incident.kind,
+        incident.members,
+        [span.id for span in incident.rebalances],
+        incident.cost,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hour", [0, 7, 23.95])
+def test_recordings_have_the_same_incidents_wherever_midnight_falls(hour: float) -> None:
+    first = min(record.ts for record in recorded())
+    apart = [
+        msgspec.structs.replace(record, cluster=record.agent, seq=n)
+        for n, record in enumerate(recorded())
+    ]
+    records = shifted(apart, START_AT + hour * 3600 - parse_time(first))
+    groups = {(record.cluster, record.group) for record in records}
+    whole = [
+        incident
+        for group in sorted(groups)
+        for incident in analyze([r for r in records if (r.cluster, r.group) == group]).incidents
+    ]
+    found = by_days(records)
+    assert sorted(map(str, map(outline, found))) == sorted(map(str, map(outline, whole)))
+
+
+def trio() -> list[Client]:
+    return [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(3)]
+
+
+def alive(members: Sequence[Client], days: int) -> list[Sample]:
+    for member in members:
+        for day in range(days):
+            member.sample(START_AT + (day + 1) * DAY_S - 1)
+    return [record for member in members for record in member.written]
+
+
+def test_rollout_over_midnight_is_one_incident() -> None:
+    members = trio()
+    for n, member in enumerate(members):
+        at = START_AT + DAY_S - 200 + 150 * n
+        others = [each for each in members if each is not member]
+        rebalance([member, *others], at, S.USER_REQUESTED, 3.0)
+        rebalance([member, *others], at + 30, S.NEW_MEMBER, 3.0)
+    (found,) = by_days(alive(members, 3))
+    assert found.kind is IncidentKind.ROLLOUT
+    assert len(found.rebalances) == 6
+    assert format_time(found.started_at).startswith("2025-11-24")
+
+
+def test_member_that_comes_back_after_midnight_is_in_its_incident() -> None:
+    members = trio()
+    stuck, *others = members
+    rebalance(members, START_AT + 100, S.SUBSCRIPTION_CHANGED, 3.0)
+    stuck.move(START_AT + DAY_S - 1_000, S.DROPPED_GROUP, "consumer poll timeout has expired")
+    for at in (START_AT + DAY_S - 999, START_AT + DAY_S + 800):
+        for member in others:
+            member.move(at, S.COORDINATOR_REQUESTED)
+            member.settle(at + 2)
+    stuck.generation = others[0].generation - 1
+    stuck.settle(START_AT + DAY_S + 802)
+    found = by_days(alive(members, 2))
+    assert [each.kind for each in found][-1] is IncidentKind.POLL_TIMEOUT
+    assert len(found[-1].rebalances) == 2
+    assert not found[-1].is_ongoing
+
+
+def test_incident_without_an_end_is_counted_once_and_keeps_few_records() -> None:
+    members = trio()
+    stuck, *others = members
+    rebalance(members, START_AT + 100, S.SUBSCRIPTION_CHANGED, 3.0)
+    stuck.move(START_AT + 50_000, S.DROPPED_GROUP, "consumer poll timeout has expired")
+    for member in others:
+        member.move(START_AT + 50_001, S.COORDINATOR_REQUESTED)
+        member.settle(START_AT + 50_003)
+    found = by_days(alive(members, 6))
+    timeouts = [each for each in found if each.kind is IncidentKind.POLL_TIMEOUT]
+    assert [each.is_ongoing for each in timeouts] == [True]
+
+
+def owned(member: Client, at: float, partitions: str) -> None:
+    member.record(
+        at,
+        kind=SampleKind.CHANGE,
+        subject="member",
+        field="partitions",
+        after=partitions,
+        episode=None,
+    )
+
+
+def test_partitions_of_weeks_ago_cost_when_their_owner_leaves() -> None:
+    stays, leaves = (Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(2))
+    rebalance([stays, leaves], START_AT + 100, S.SUBSCRIPTION_CHANGED, 3.0)
+    owned(stays, START_AT + 103, "t:0")
+    owned(leaves, START_AT + 103, "t:1")
+    at = START_AT + 20 * DAY_S + 5_000
+    leaves.move(at, S.USER_REQUESTED, "the consumer is being closed")
+    leaves.settle(at, Outcome.LEFT)
+    stays.move(at + 1, S.COORDINATOR_REQUESTED)
+    stays.settle(at + 9)
+    owned(stays, at + 9, "t:0-1")
+    found = by_days(alive([stays], 22) + leaves.written)
+    assert format_time(at) == format_time(found[-1].started_at)
+    assert found[-1].cost.unread_partition_seconds == pytest.approx(9.0)
