@@ -1,0 +1,78 @@
+"""Change points: silence where it is noise, a date where it is none. Simulated."""
+
+from collections.abc import Callable
+from math import exp
+from random import Random
+
+import pytest
+
+from aggregation.spark.report.change_points import find_changes, latest_change
+
+SERIES = 100
+
+
+def poisson(rng: Random, mean: float) -> int:
+    """Draw a number of events."""
+    limit, drawn, product = exp(-mean), 0, rng.random()
+    while product > limit:
+        drawn, product = drawn + 1, product * rng.random()
+    return drawn
+
+
+def days(rng: Random, *rates: tuple[int, float]) -> list[int]:
+    return [poisson(rng, rate) for count, rate in rates for _ in range(count)]
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 2.0, 10.0, 40.0])
+@pytest.mark.parametrize("length", [7, 28, 63])
+def test_constant_rate_is_no_news(rate: float, length: int) -> None:
+    rng = Random(length)
+    found = sum(latest_change(days(rng, (length, rate))) is not None for _ in range(SERIES))
+    assert found / SERIES <= 0.05
+
+
+@pytest.mark.parametrize(("rate", "share"), [(5.0, 0.85), (10.0, 0.95), (20.0, 0.95)])
+def test_doubled_rate_is_found_within_a_week_and_dated_to_two_days(
+    rate: float, share: float
+) -> None:
+    rng = Random(5)
+    found = [latest_change(days(rng, (56, rate), (7, 2 * rate))) for _ in range(SERIES)]
+    in_time = [each for each in found if each is not None]
+    near = [each for each in in_time if abs(each.at - 56) <= 2]
+    assert len(in_time) >= share * SERIES
+    assert len(near) >= share * len(in_time)
+    assert sum(each.after > each.before for each in in_time) >= 0.98 * len(in_time)
+
+
+def test_rise_and_fall_are_two_changes() -> None:
+    found = find_changes(days(Random(1), (21, 3.0), (14, 12.0), (21, 3.0)))
+    assert [abs(each.at - day) <= 2 for each, day in zip(found, (21, 35), strict=True)] == [
+        True
+    ] * 2
+    assert found[0].after == found[1].before
+
+
+def weekdays(rng: Random, n: int) -> int:
+    return 0 if n % 7 in {5, 6} else poisson(rng, 6.0)
+
+
+def deploys(rng: Random, n: int) -> int:
+    return 20 * (rng.random() < 0.05) + poisson(rng, 0.2) + 0 * n
+
+
+@pytest.mark.parametrize("day", [weekdays, deploys])
+def test_weekends_and_bursts_are_no_news(day: Callable[[Random, int], int]) -> None:
+    rng = Random(3)
+    series = [[day(rng, n) for n in range(63)] for _ in range(60)]
+    assert sum(latest_change(counts) is not None for counts in series) <= 0.05 * len(series)
+
+
+def test_change_from_nothing_has_no_ratio() -> None:
+    change = latest_change([0] * 20 + [3, 4, 2, 5])
+    assert change is not None
+    assert (change.at, change.before, change.change) == (20, 0.0, None)
+
+
+@pytest.mark.parametrize("counts", [[], [5], [0] * 30, [3, 2]])
+def test_too_little_to_know_is_no_news(counts: list[int]) -> None:
+    assert find_changes(counts) == []
