@@ -1,6 +1,7 @@
 """Two periods, side by side."""
 
-from aggregation.spark.report.section import Section, no_chart
+from aggregation.spark.report.section import Rows, Section, no_chart
+from aggregation.spark.report.significance import is_change
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
@@ -8,6 +9,8 @@ WITH sums AS (
   SELECT $keys,
          sum(CASE WHEN $period THEN times ELSE 0 END) AS rebalances,
          sum(CASE WHEN $before THEN times ELSE 0 END) AS rebalances_before,
+         sum(CASE WHEN $period AND plan = 'unplanned' THEN times ELSE 0 END) AS unplanned,
+         sum(CASE WHEN $before AND plan = 'unplanned' THEN times ELSE 0 END) AS unplanned_before,
          sum(CASE WHEN $period THEN member_seconds ELSE 0D END) AS lost_s,
          sum(CASE WHEN $before THEN member_seconds ELSE 0D END) AS lost_before_s
   FROM rollups
@@ -16,17 +19,29 @@ WITH sums AS (
 )
 SELECT $keys, rebalances, rebalances_before,
        CASE WHEN rebalances_before > 0 THEN rebalances / rebalances_before - 1 END AS change,
+       unplanned, unplanned_before, CAST(NULL AS BOOLEAN) AS is_significant,
        lost_s, lost_before_s,
        CASE WHEN lost_before_s > 0 THEN lost_s / lost_before_s - 1 END AS lost_change
 FROM sums
 ORDER BY abs(lost_s - lost_before_s) DESC, $keys
 """
 
+
+def mark_significant(rows: Rows, days: int, days_before: int) -> Rows:
+    """Return the rows with the test's result: whether unplanned rebalances a day differ."""
+    weeks = days_before / days
+    return [
+        row | {"is_significant": is_change(row["unplanned"], row["unplanned_before"], weeks)}
+        for row in rows
+    ]
+
+
 SECTION = Section(
     name="compare",
     title="Against the other period",
     note="The same counts in the period that this one is compared with; the largest differences "
-    "first. Periods of unequal length are compared as they are.",
+    "first. Significant is a difference of unplanned rebalances a day that an exact test finds to "
+    "be more than noise, whatever the lengths of the periods.",
     empty="There was no rebalance in either period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

@@ -1,7 +1,7 @@
 """The context of the report's sections: the rollups and the requested period."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from string import Template
@@ -10,12 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.errors import SparkJobError
+from aggregation.spark.report.daily import HISTORY_DAYS
 from aggregation.spark.report.section import Section
+from aggregation.spark.rollups.group_rebalances import INCIDENTS
 from aggregation.spark.rollups.preaggregations import FLAPPING, By, PreAggregation
 from aggregation.spark.rollups.rollup_store import RollupStore
+from aggregation.spark.rollups.rollups import incident_rows, rebalance_rows, union
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.period import Period
-from aggregation.spark.tables.schema import LATE, QUARANTINE, Table, read_table
+from aggregation.spark.tables.schema import LATE, QUARANTINE, Table, empty, read_table
 from metrics.model.status import RebalanceStatus
 
 STORM = 5
@@ -30,20 +33,30 @@ class ReportRequest:
 
     first: date | None = None
     last: date | None = None
+    length: int | None = None
+    """Number of days up to the last one, in place of the first."""
     by: By = "group"
     compared: Period | bool = False
     """Another period to compare with; True means as many days directly before."""
+    zone: str = "UTC"
+    """Time zone of the days and hours of rebalances and incidents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportContext:
-    """The data of the views ``rollups``, ``quarantine`` and ``codes`` that sections query."""
+    """The data of the views that sections query.
+
+    These are ``rollups``, ``incidents``, ``quarantine`` and ``codes``.
+    """
 
     spark: SparkSession
     rollups: Mapping[PreAggregation, DataFrame]
     period: Period
     by: By
     compared: Period | None = None
+    days: Sequence[date] = ()
+    """All days that the tables hold."""
+    zone: str = "UTC"
     quarantined: str = "true"
     """Condition on days of the quarantine: a malformed line has the day of its file."""
 
@@ -88,12 +101,45 @@ def load_context(
     days = past_days(store.days(), datetime.now(UTC).date(), notify)
     period = _period(days, request)
     other = _comparison(period, request)
+    history = Period(period.first - timedelta(HISTORY_DAYS), period.first - timedelta(1))
     rollups = store.rollups_of(request.by, period, *([] if other is None else [other]))
+    rollups = {**rollups, **_with_history(store, request.by, period, history)}
+    if request.zone != "UTC":
+        rollups = dict.fromkeys(PreAggregation, rollups_in_zone(store, request.zone))
     quarantine = read_table(spark, tables, Table.QUARANTINE)
     late = store.late_records()
     if late:
         quarantine = quarantine.unionByName(_late_rows(spark, late))
-    return build_context(spark, rollups, quarantine, request, period)
+    incidents = incidents_in_zone(store.incidents(), request.zone)
+    context = build_context(rollups, quarantine, request, period, incidents)
+    return replace(context, days=tuple(days))
+
+
+def _with_history(
+    store: RollupStore, by: By, period: Period, history: Period
+) -> Mapping[PreAggregation, DataFrame]:
+    """Return the daily rows, which reach back before the period."""
+    daily = PreAggregation.DAILY
+    return {daily: store.rollups_of(by, period, history)[daily]}
+
+
+def rollups_in_zone(store: RollupStore, zone: str) -> DataFrame:
+    """Return rollups in which rebalances and incidents have days and hours of a time zone.
+
+    Members' episodes, observation and quality stay with their UTC day.
+    """
+    rebalances, incidents = store.rebalances(), incidents_in_zone(store.incidents(), zone)
+    local = rebalances.withColumn("day", F.to_date(F.from_utc_timestamp("started_at", zone)))
+    made_of_rows = ("rebalance", "hour", "storm", "moved", "follow_up", "trigger", "straggler")
+    replaced = (*made_of_rows, "departure", "skew", "incident")
+    of_groups = (F.col("what") == "duration") & (F.col("kind") == "group")
+    kept = store.rollups().where(~F.col("what").isin(*replaced) & ~of_groups)
+    return union(kept, rebalance_rows(local, zone), incident_rows(incidents))
+
+
+def incidents_in_zone(incidents: DataFrame, zone: str) -> DataFrame:
+    """Return incidents with days of a time zone."""
+    return incidents.withColumn("day", F.to_date(F.from_utc_timestamp("started_at", zone)))
 
 
 def _late_rows(spark: SparkSession, records: Mapping[date, int]) -> DataFrame:
@@ -111,28 +157,37 @@ def _late_rows(spark: SparkSession, records: Mapping[date, int]) -> DataFrame:
     )
 
 
-def context_of(rollups: DataFrame, quarantine: DataFrame, request: ReportRequest) -> ReportContext:
-    """Register rollups and quarantine as views.
+def context_of(
+    rollups: DataFrame,
+    quarantine: DataFrame,
+    request: ReportRequest,
+    incidents: DataFrame | None = None,
+) -> ReportContext:
+    """Register rollups, incidents and quarantine as views.
 
     Raises:
         SparkJobError: there is nothing in the period.
 
     """
     seen = rollups.where(F.col("what") == "observed").select("day").distinct()
-    period = _period([row.day for row in seen.collect()], request)
-    return build_context(
-        rollups.sparkSession, dict.fromkeys(PreAggregation, rollups), quarantine, request, period
-    )
+    days = [row.day for row in seen.collect()]
+    period, spark = _period(days, request), rollups.sparkSession
+    cuts = dict.fromkeys(PreAggregation, rollups)
+    found = empty(spark, INCIDENTS) if incidents is None else incidents
+    context = build_context(cuts, quarantine, request, period, found)
+    return replace(context, days=tuple(sorted(days)))
 
 
 def build_context(
-    spark: SparkSession,
     rollups: Mapping[PreAggregation, DataFrame],
     quarantine: DataFrame,
     request: ReportRequest,
     period: Period,
+    incidents: DataFrame,
 ) -> ReportContext:
     """Register the views of a period; each section uses one of the pre-aggregations."""
+    spark = quarantine.sparkSession
+    incidents.createOrReplaceTempView("incidents")
     quarantine.createOrReplaceTempView("quarantine")
     names = ", ".join(f"({status.value}, '{status.label}')" for status in RebalanceStatus)
     spark.sql(f"VALUES {names} AS (code, name)").createOrReplaceTempView("codes")
@@ -143,7 +198,8 @@ def build_context(
         period=period,
         by=request.by,
         compared=other,
-        quarantined=_quarantine_days(request),
+        zone=request.zone,
+        quarantined=_quarantine_days(request, period),
     )
 
 
@@ -151,9 +207,10 @@ def _between(period: Period) -> str:
     return f"day BETWEEN DATE '{period.first}' AND DATE '{period.last}'"
 
 
-def _quarantine_days(request: ReportRequest) -> str:
+def _quarantine_days(request: ReportRequest, period: Period) -> str:
     """Leave an end open that was not given: files may be written on days without records."""
-    first = [] if request.first is None else [f"day >= DATE '{request.first}'"]
+    since = request.first if request.length is None else period.first
+    first = [] if since is None else [f"day >= DATE '{since}'"]
     last = [] if request.last is None else [f"day <= DATE '{request.last}'"]
     return " AND ".join(first + last) or "true"
 
@@ -172,7 +229,11 @@ def _period(seen: Sequence[date], request: ReportRequest) -> Period:
     days = sorted(seen)
     if not days:
         raise SparkJobError("the tables are empty: there is nothing to report")
-    period = Period(request.first or days[0], request.last or days[-1])
+    last = request.last or days[-1]
+    first = request.first or days[0]
+    if request.length is not None:
+        first = last - timedelta(days=request.length - 1)
+    period = Period(first, last)
     if not any(period.first <= day <= period.last for day in days):
         raise SparkJobError(
             f"no records on the asked days: the tables hold {days[0]} to {days[-1]} (UTC)"

@@ -8,7 +8,7 @@ _SHARES = ("p50_s", "p95_s", "p99_s")
 
 QUERY = """
 WITH buckets AS (
-  SELECT $keys, kind, bucket, sum(times) AS times
+  SELECT $keys, kind, bucket, sum(times) AS times, max(longest) AS longest
   FROM rollups
   WHERE what = 'duration' AND $period
   GROUP BY $keys, kind, bucket
@@ -23,7 +23,7 @@ SELECT $keys,
        min(CASE WHEN kind = 'group' AND up_to >= 0.50 * total THEN middle_s END) AS p50_s,
        min(CASE WHEN kind = 'group' AND up_to >= 0.95 * total THEN middle_s END) AS p95_s,
        min(CASE WHEN kind = 'group' AND up_to >= 0.99 * total THEN middle_s END) AS p99_s,
-       max(CASE WHEN kind = 'group' THEN middle_s END) AS max_s,
+       max(CASE WHEN kind = 'group' THEN coalesce(longest, middle_s) END) AS max_s,
        max(CASE WHEN kind = 'member' THEN total END) AS member_rebalances,
        min(CASE WHEN kind = 'member' AND up_to >= 0.50 * total THEN middle_s END) AS member_p50_s,
        min(CASE WHEN kind = 'member' AND up_to >= 0.95 * total THEN middle_s END) AS member_p95_s,
@@ -57,8 +57,8 @@ SECTION = Section(
     name="durations",
     title="How long they took",
     note="From the first member's start to the last member's end, in seconds; the member columns "
-    "are single members' episodes. Lengths are kept in buckets that grow by 9 %, and the middle of "
-    "one is shown. What has no start or end has no length here.",
+    "are single members' episodes. The longest is exact. Other lengths are in buckets that "
+    "grow by 9 %, and the middle of one is shown. What has no start or end has no length here.",
     empty="No rebalance began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

@@ -1,6 +1,7 @@
-"""Groups by the time that their members lose."""
+"""Groups by what their incidents cost."""
 
-from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, time_axis
+from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
+from aggregation.spark.report.plot import TOP, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
@@ -8,42 +9,60 @@ QUERY = """
 WITH totals AS (
   SELECT $keys, sum(CASE WHEN what = 'rebalance' THEN times END) AS rebalances,
          sum(CASE WHEN what = 'rebalance' THEN seconds END) AS rebalancing_s,
+         sum(CASE WHEN what = 'incident' THEN times END) AS incidents,
+         sum(CASE WHEN what = 'incident' AND plan = 'unplanned' THEN times END) AS unplanned,
+         sum(CASE WHEN what = 'incident' THEN unread_seconds END) AS unread_s,
+         sum(CASE WHEN what = 'incident' AND plan = 'unplanned' THEN unread_seconds END)
+           AS unplanned_unread_s,
          sum(CASE WHEN what = 'rebalance' THEN member_seconds END) AS lost_s,
+         sum(CASE WHEN what = 'rebalance' AND plan = 'unplanned' THEN member_seconds END)
+           AS unplanned_lost_s,
          coalesce(sum(CASE WHEN what = 'status' THEN seconds END), 0D) AS out_of_group_s,
          sum(CASE WHEN what = 'moved' THEN times END) AS partitions_moved
   FROM rollups
-  WHERE (what IN ('rebalance', 'moved')
+  WHERE (what IN ('rebalance', 'moved', 'incident')
          OR what = 'status' AND scope = 'consumer' AND code = 5) AND $period
   GROUP BY $keys
 )
-SELECT $keys, rebalances, rebalancing_s, lost_s,
+SELECT $keys, coalesce(incidents, 0) AS incidents, coalesce(unplanned, 0) AS unplanned,
+       unread_s, unplanned_unread_s, coalesce(rebalances, 0) AS rebalances,
+       coalesce(rebalancing_s, 0D) AS rebalancing_s, coalesce(lost_s, 0D) AS lost_s,
+       coalesce(unplanned_lost_s, 0D) AS unplanned_lost_s,
        lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost, out_of_group_s,
        partitions_moved
 FROM totals
-WHERE rebalances > 0
-ORDER BY lost_s DESC, $keys
+WHERE rebalances > 0 OR incidents > 0
+ORDER BY coalesce(unread_s, 0) DESC, coalesce(lost_s, 0) DESC, $keys
 """
 
 
 def chart(rows: Rows) -> Chart | None:
-    """Draw the time that the members of each group lost."""
-    shown = [row for row in rows[:TOP] if row["lost_s"] > 0]
+    """Draw the time that the members of each group lost, unplanned and in all."""
+    by_lost = sorted(rows, key=lambda row: -row["lost_s"])
+    shown = [row for row in by_lost[:TOP] if row["lost_s"] > 0]
     if not shown:
         return None
     figure, axes = bars([subject(row) for row in shown])
-    axes.barh(range(len(shown)), [r["lost_s"] for r in shown], 0.66, color=ACCENT, alpha=0.85)
+    lost = [row["lost_s"] for row in shown]
+    unplanned = [min(row["unplanned_lost_s"], row["lost_s"]) for row in shown]
+    axes.barh(range(len(shown)), unplanned, 0.66, color=PLAN_COLOURS["unplanned"])
+    planned = [all_of - part for all_of, part in zip(lost, unplanned, strict=True)]
+    axes.barh(range(len(shown)), planned, 0.66, unplanned, color=PLAN_COLOURS["planned"])
     time_axis(axes, shown[0]["lost_s"])
     most = format_seconds(shown[0]["lost_s"])
-    return Chart(figure, f"Time lost by group; {subject(shown[0])} lost the most, {most}.")
+    alt = f"Time lost by group; {subject(shown[0])} lost the most, {most}."
+    return Chart(figure, alt, plan_keys())
 
 
 SECTION = Section(
     name="groups",
-    title="Who loses the most time",
-    note="Lost is the time of members within rebalances: ten members that wait a minute lose ten "
-    "minutes. Out of group is the time at DroppedGroup (5), in which a member is in no rebalance. "
-    "Partitions moved are of the rebalances for which members or inspection report them.",
-    empty="No rebalance began in this period.",
+    title="Groups by cost",
+    note="The costliest first, by unread partition seconds where a source shows assignments, else "
+    "by the time lost. Lost is the time of members within rebalances: ten members that wait a "
+    "minute lose ten minutes. Out of group is the time at DroppedGroup (5), in which a member is "
+    "in no rebalance. Partitions moved are of the rebalances for which members or inspection "
+    "report them.",
+    empty="No incident began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,
     chart=chart,

@@ -1,24 +1,28 @@
-"""The headline of the report: its result in a few sentences and figures."""
+"""The headline of the report: the verdict, then results in a few sentences and figures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from aggregation.spark.report.causes import by_cause
+from aggregation.spark.report.news import FELL, ROSE, News
 from aggregation.spark.report.plot import format_seconds, readable
-from aggregation.spark.report.section import Rows, subject
+from aggregation.spark.report.section import Row, Rows, subject
 from aggregation.spark.report.share import format_share
-from aggregation.spark.report.significance import is_change
 from aggregation.spark.tables.period import Period
-from metrics.model.status import RebalanceStatus
 
 Tables = Mapping[str, Rows]
 """The rows of each section by its name."""
-_NOTABLE = 0.005
-"""A smaller change counts as none."""
-_WEEKS = 8
-"""Weeks before the last one that a change is measured against."""
-_BLAMED = 0.1
-"""The title does not name a group with a smaller share of the lost time."""
+WORST = 3
+"""Groups on the first screen."""
+
+
+class Direction(StrEnum):
+    """The answer of a report: is it better or worse?"""
+
+    WORSE = "worse"
+    BETTER = "better"
+    SAME = "same"
+    QUIET = "quiet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,63 +34,61 @@ class Figure:
     section: str
 
 
-def title(tables: Tables, period: Period, by: str) -> str:
-    """Return the result of the report in one sentence."""
-    news, rows = change_of(tables), tables["groups"]
-    if not rows:
-        return f"No rebalance {format_days(period)}; {count(len(tables['share']), by)} observed."
-    if news is None:
-        total = count(_total(tables), "rebalance")
-        return f"{total} in {count(len(rows), by)} {format_days(period)}."
-    return f"Rebalances {news.text}{_blame(rows)}."
+def verdict(tables: Tables, news: Sequence[News]) -> Direction:
+    """Return whether unplanned incidents became more or fewer, by more than noise."""
+    first = _first_change(news)
+    if first is not None:
+        return Direction.WORSE if first.what == ROSE else Direction.BETTER
+    return Direction.SAME if count_incidents(tables) else Direction.QUIET
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """A change of the last week's rebalances that is more than noise."""
-
-    share: float
-    weeks_before: int
-
-    @property
-    def text(self) -> str:
-        """The change in words."""
-        weeks = self.weeks_before
-        base = "the week before" if weeks == 1 else f"the mean of the {weeks} weeks before"
-        return f"{_describe_change(self.share)} against {base}"
-
-
-def change_of(tables: Tables) -> Trend | None:
-    """Return the last week's change against up to eight weeks with as many observed days."""
-    if not tables["trend"]:
-        return None
-    last, *earlier = tables["trend"]
-    before = [w["rebalances"] for w in earlier[:_WEEKS] if w["days"] == last["days"]]
-    if not before and last["rebalances_before"] is not None:
-        before = [last["rebalances_before"]]
-    if not before or not sum(before) or not is_change(last["rebalances"], sum(before), len(before)):
-        return None
-    return Trend(last["rebalances"] * len(before) / sum(before) - 1, len(before))
+def title(tables: Tables, period: Period, by: str, news: Sequence[News]) -> str:
+    """Return the verdict in one sentence."""
+    first = _first_change(news)
+    if first is not None:
+        return _describe(first)
+    unplanned, all_of = count_incidents(tables, "unplanned"), count_incidents(tables)
+    groups = count(sum(1 for row in tables["groups"] if row["incidents"]), by)
+    if not all_of:
+        return f"No incident {format_days(period)}; {count(len(tables['share']), by)} observed."
+    if not unplanned:
+        return f"Nothing unplanned {format_days(period)}; {all_of:,} planned in {groups}."
+    before = "As before: " if len(tables["trend"]) > 1 else ""
+    found = f"{count(unplanned, 'unplanned incident')} and {all_of - unplanned:,} planned"
+    return f"{before}{found} in {groups} {format_days(period)}."
 
 
-def _describe_change(change: float) -> str:
-    if abs(change) < _NOTABLE:
-        return "stayed the same"
-    return f"{'rose' if change > 0 else 'fell'} {100 * abs(change):,.0f} %"
+def _first_change(news: Sequence[News]) -> News | None:
+    return next(
+        (each for each in news if each.what in {ROSE, FELL} and each.plan == "unplanned"), None
+    )
 
 
-def _blame(rows: Rows) -> str:
-    top = rows[0]
-    if len(rows) == 1 or (top["share_of_lost"] or 0.0) < _BLAMED:
-        return ""
-    share = format_share(top["share_of_lost"])
-    return f"; {readable(subject(top))} alone causes {share} of the lost time"
+def _describe(news: News) -> str:
+    """Write a change of a rate: who, since when, from what to what."""
+    who = "" if news.name is None else f" in {readable(subject_of(news))}"
+    what = "unplanned incidents" if news.kind is None else news.kind
+    word = "Worse" if news.what == ROSE else "Better"
+    return (
+        f"{word} since {news.since.day} {news.since:%B}{who}: "
+        f"{_rate(news.after)} {what} a day, {_rate(news.before)} before."
+    )
 
 
-def sentences(tables: Tables, period: Period, by: str) -> list[str]:
+def subject_of(news: News) -> str:
+    """Name the group or application of a change, with its cluster if it has one."""
+    return "/".join(part for part in (news.cluster, news.name) if part) or "(no name)"
+
+
+def _rate(value: float | None) -> str:
+    return "0" if not value else f"{value:.2g}" if value < 100 else f"{value:,.0f}"
+
+
+def sentences(tables: Tables, period: Period, news: Sequence[News]) -> list[str]:
     """Return the most important results as sentences; empty results are left out."""
     candidates = [
-        _what_was(tables, period, by),
+        _totals(tables, period, news),
+        *_other_changes(news),
         _causes(tables),
         _durations(tables),
         _share(tables),
@@ -97,16 +99,31 @@ def sentences(tables: Tables, period: Period, by: str) -> list[str]:
     return [sentence for sentence in candidates if sentence]
 
 
+def worst_groups(tables: Tables) -> Rows:
+    """Return the groups that cost most."""
+    return [row for row in tables["groups"] if row["incidents"] or row["rebalances"]][:WORST]
+
+
+def cost_of(row: Row) -> str:
+    """Write what a group's incidents cost: unread time where that is known, else members' time."""
+    if row["unread_s"] is not None:
+        return f"{format_seconds(row['unread_s'])} unread"
+    return f"{format_seconds(row['lost_s'])} lost by members"
+
+
 def figures(tables: Tables) -> list[Figure]:
     """Return the figures on top of the page."""
     top = next((row["share"] for row in tables["share"] if row["share"] is not None), 0.0)
     lost = sum(row["lost_s"] for row in tables["groups"])
     longest = max((row["max_s"] or 0.0 for row in tables["durations"]), default=0.0)
-    seen = sum(row["triggered"] for row in tables["triggers"])
+    unread = [row["unread_s"] for row in tables["groups"] if row["unread_s"] is not None]
+    unplanned = count_incidents(tables, "unplanned")
     return [
+        Figure(f"{unplanned:,}", "unplanned incidents", "incidents"),
+        Figure(f"{count_incidents(tables) - unplanned:,}", "planned ones", "incidents"),
         Figure(f"{_total(tables):,}", "rebalances", "groups"),
+        *([Figure(format_seconds(sum(unread)), "partitions unread", "groups")] if unread else []),
         Figure(format_seconds(lost), "lost by members", "groups"),
-        Figure(f"{seen:,}", "with a known trigger", "triggers"),
         Figure(format_seconds(longest), "the longest", "durations"),
         Figure(format_share(top), "most time rebalancing", "share"),
         Figure(f"{len(tables['storms']):,}", "storms", "storms"),
@@ -119,10 +136,10 @@ def format_days(period: Period) -> str:
     first, last = period.first, period.last
     end = f"{last.day} {last:%B %Y}"
     if first == last:
-        return f"on {end} (UTC)"
+        return f"on {end}"
     if (first.year, first.month) == (last.year, last.month):
-        return f"from {first.day} to {end} (UTC)"
-    return f"from {first.day} {first:%B %Y} to {end} (UTC)"
+        return f"from {first.day} to {end}"
+    return f"from {first.day} {first:%B %Y} to {end}"
 
 
 def count(number: int, noun: str) -> str:
@@ -130,8 +147,13 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def count_incidents(tables: Tables, plan: str | None = None) -> int:
+    """Return the number of incidents, all or of one plan."""
+    return sum(row["incidents"] for row in tables["kinds"] if plan in {None, row["plan"]})
+
+
 def faults(tables: Tables) -> int:
-    """Return the number of gaps and quarantined lines."""
+    """Return the number of gaps, quarantined lines and outages."""
     return sum(row["gaps"] + row["quarantined_lines"] for row in tables["quality"])
 
 
@@ -139,28 +161,33 @@ def _total(tables: Tables) -> int:
     return sum(row["rebalances"] for row in tables["groups"])
 
 
-def _what_was(tables: Tables, period: Period, by: str) -> str | None:
-    if change_of(tables) is None:
-        return None
+def _totals(tables: Tables, period: Period, news: Sequence[News]) -> str | None:
     rows = tables["groups"]
-    found = f"{count(_total(tables), 'rebalance')} in {count(len(rows), by)}"
+    if not rows:
+        return None
+    unplanned = count_incidents(tables, "unplanned")
+    counts = "" if _first_change(news) is None else f"{count(unplanned, 'unplanned incident')} and "
     lost = format_seconds(sum(row["lost_s"] for row in rows))
-    return f"{found} {format_days(period)} cost their members {lost}."
+    total = count(_total(tables), "rebalance")
+    return f"{counts}{total} {format_days(period)} cost members {lost}."
+
+
+def _other_changes(news: Sequence[News]) -> list[str]:
+    """Return up to two more changes in words, and how many groups came and went."""
+    changes = [each for each in news if each.what in {ROSE, FELL} and each.plan == "unplanned"]
+    found = [_describe(each) for each in changes[1:3]]
+    if changes and changes[0].then:
+        found.insert(0, f"Changed at that time: {'; '.join(changes[0].then)}.")
+    return found
 
 
 def _causes(tables: Tables) -> str | None:
-    totals = by_cause(tables["causes"])
-    unseen, total = totals.pop(None, 0), _total(tables)
-    causes = {code: times for code, times in totals.items() if code is not None}
-    if not causes:
-        return f"No agent saw what caused {'it' if unseen == 1 else 'them'}." if unseen else None
-    code, times = max(causes.items(), key=lambda item: (item[1], item[0]))
-    status = RebalanceStatus(code)
-    hidden = f"; {unseen:,} had a cause that nobody knows" if unseen else ""
-    return (
-        f"The most frequent cause was {status.label} ({times:,} of {total:,}): "
-        f"{status.help}{hidden}."
-    )
+    rows = [row for row in tables["kinds"] if row["plan"] == "unplanned"]
+    if not rows:
+        return None
+    row = rows[0]
+    of_all = count_incidents(tables, "unplanned")
+    return f"The costliest unplanned cause was {row['kind']} ({row['incidents']:,} of {of_all:,})."
 
 
 def _durations(tables: Tables) -> str | None:
@@ -169,8 +196,9 @@ def _durations(tables: Tables) -> str | None:
         return None
     slow = max(rows, key=lambda row: row["max_s"])
     return (
-        f"The longest took {format_seconds(slow['max_s'])}, in {readable(subject(slow))}, "
-        f"where half of them took {format_seconds(slow['p50_s'])} or less."
+        f"The longest rebalance took {format_seconds(slow['max_s'])}, in "
+        f"{readable(subject(slow))}, where half of them took "
+        f"{format_seconds(slow['p50_s'])} or less."
     )
 
 
@@ -201,15 +229,17 @@ def _comparison(tables: Tables) -> str | None:
         return None
     now = sum(row["rebalances"] for row in rows)
     before = sum(row["rebalances_before"] for row in rows)
-    is_news = before and is_change(now, before, 1)
-    moved = f": they {_describe_change(now / before - 1)}" if is_news else ""
-    return f"The other period had {count(before, 'rebalance')}, this one {now:,}{moved}."
+    groups = sum(1 for row in rows if row["is_significant"])
+    news = f"; {count(groups, 'group')} differ by more than noise" if groups else ""
+    return f"The other period had {count(before, 'rebalance')}, this one {now:,}{news}."
 
 
 def _faults(tables: Tables) -> str | None:
     gaps = sum(row["gaps"] for row in tables["quality"])
     lines = sum(row["quarantined_lines"] for row in tables["quality"])
-    if not gaps and not lines:
+    hours = sum(row["outage_h"] or 0 for row in tables["quality"])
+    out = f", and agents were out for {hours:,} h" if hours else ""
+    if not gaps and not lines and not out:
         return None
     found = f"{count(gaps, 'gap')} and {count(lines, 'quarantined line')}"
-    return f"The data has {found}; see Data quality."
+    return f"The data has {found}{out}; see Data quality."

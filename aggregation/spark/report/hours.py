@@ -12,7 +12,9 @@ _HOURS = 24
 
 QUERY = """
 SELECT weekday(day) AS weekday, date_format(day, 'E') AS weekday_label, bucket AS hour,
-       sum(times) AS rebalances, sum(member_seconds) AS lost_s
+       sum(times) AS rebalances,
+       sum(CASE WHEN plan = 'planned' THEN 0 ELSE times END) AS unplanned,
+       sum(member_seconds) AS lost_s
 FROM rollups
 WHERE what = 'hour' AND $period
 GROUP BY 1, 2, 3
@@ -26,27 +28,30 @@ def chart(rows: Rows) -> Chart | None:
         return None
     counts = [[0] * _HOURS for _ in _DAYS]
     for row in rows:
-        counts[row["weekday"]][row["hour"]] = row["rebalances"]
-    most = max(rows, key=lambda row: row["rebalances"])
+        counts[row["weekday"]][row["hour"]] = row["unplanned"]
+    most = max(rows, key=lambda row: row["unplanned"])
+    if not most["unplanned"]:
+        return None
     shades = LinearSegmentedColormap.from_list("hours", AMOUNTS)
     figure, axes = canvas(2.7)
     for day, hours in enumerate(counts):
         for hour, count in enumerate(hours):
             if count:
-                share = count / most["rebalances"]
+                share = count / most["unplanned"]
                 axes.barh(day, 0.92, 0.86, hour + 0.04, color=shades(share))
     axes.set_yticks(range(len(_DAYS)), _DAYS)
     axes.set_ylim(len(_DAYS) - 0.4, -0.6)
     axes.set_xlim(0, _HOURS)
     axes.set_xticks(range(0, _HOURS + 1, 3), [f"{hour}:00" for hour in range(0, _HOURS + 1, 3)])
     at = f"{_DAYS[most['weekday']]} {most['hour']}:00"
-    return Chart(figure, f"Rebalances by hour of the week; most on {at}: {most['rebalances']:,}.")
+    return Chart(figure, f"Unplanned rebalances by hour; most on {at}: {most['unplanned']:,}.")
 
 
 SECTION = Section(
     name="hours",
     title="Hours of the week",
-    note="Rebalances by the hour (UTC) and weekday of their start: the darker, the more.",
+    note="The figure shows unplanned rebalances by the hour and weekday of their start, in the "
+    "report's time zone: the darker, the more.",
     empty="No rebalance began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

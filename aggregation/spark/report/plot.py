@@ -83,6 +83,15 @@ def canvas(height_in: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+def canvas_of_two(height_in: float) -> tuple[Figure, tuple[Axes, Axes]]:
+    """Return an empty figure with two axes above each other, which share the lower one's x axis."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    above = figure.add_subplot(2, 1, 1)
+    below = figure.add_subplot(2, 1, 2, sharex=above)
+    above.tick_params(labelbottom=False)
+    return figure, (above, below)
+
+
 def bars(labels: Sequence[str]) -> tuple[Figure, Axes]:
     """Return a figure for horizontal bars, the first on top, and a grid along the values."""
     figure, axes = canvas(0.75 + ROW_IN * len(labels))

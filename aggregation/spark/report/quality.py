@@ -13,6 +13,7 @@ WITH agents AS (
          sum(CASE WHEN kind = 'headless' THEN times ELSE 0 END) AS starts_not_seen,
          sum(CASE WHEN kind = 'open' THEN times ELSE 0 END) AS ends_not_seen,
          sum(CASE WHEN kind = 'lost' THEN times ELSE 0 END) AS dropped_as_stale,
+         sum(CASE WHEN kind = 'outage' THEN times ELSE 0 END) AS outage_h,
          CAST(0 AS BIGINT) AS quarantined_lines,
          sum(CASE WHEN what = 'skew' THEN seconds END)
            / sum(CASE WHEN what = 'skew' THEN times END) AS clock_offset_s
@@ -25,12 +26,12 @@ WITH agents AS (
   SELECT CASE WHEN reason LIKE 'late: %' THEN '(late)'
               WHEN reason LIKE 'future: %' THEN '(future)'
               ELSE '(quarantine)' END AS agent,
-         0, 0, 0, 0, 0, sum(lines), NULL
+         0, 0, 0, 0, 0, 0, sum(lines), NULL
   FROM faults
   GROUP BY 1
 )
 SELECT * FROM agents UNION ALL SELECT * FROM lines
-ORDER BY gaps + starts_not_seen + quarantined_lines DESC, agent
+ORDER BY gaps + starts_not_seen + outage_h + quarantined_lines DESC, agent
 """
 
 SECTION = Section(
@@ -40,8 +41,10 @@ SECTION = Section(
     "records make durations fewer, never longer. Ends not seen are also what is still going on. "
     "Quarantined lines count on the day of their file, or all where no first or last day was asked "
     "for. Late lines are records of days with removed records: the sums of such a day stay as they "
-    "are. Future lines are records from more than a day after their arrival. The clock's offset is "
-    "how much earlier or later an agent sees rebalances end that others see.",
+    "are. Outage is in hours without a record between the agent's first and last one of a day, two "
+    "or more: what happened in them was not seen. Future lines are records from more than a day "
+    "after their arrival. The clock's offset is how much earlier or later an agent sees rebalances "
+    "end that others see.",
     empty="",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

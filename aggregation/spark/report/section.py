@@ -1,8 +1,8 @@
 """A section of the report: its query, its texts and its chart."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 
@@ -11,6 +11,10 @@ from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import ON_LIGHT, UNKNOWN
 from metrics.model.status import RebalanceStatus
 
+if TYPE_CHECKING:
+    from aggregation.spark.report.timeline import Mark
+
+ROWS_SHOWN = 15
 _PART_CHARS = (LABEL_MAX_CHARS - 3) // 2
 Row = dict[str, Any]
 Rows = list[Row]
@@ -31,6 +35,8 @@ class Chart:
     figure: Figure
     alt: str
     legend: tuple[Key, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Texts below it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,10 @@ class Section:
     preaggregation: PreAggregation
     """The pre-aggregation that the query needs."""
     chart: Callable[[Rows], Chart | None]
+    marked_chart: "Callable[[Rows, Sequence[Mark]], Chart | None] | None" = None
+    """The same chart with marks on its time axis, where it has one."""
+    rows_shown: int = ROWS_SHOWN
+    """Rows on the page; 0: it has no place there, only files."""
 
 
 def no_chart(rows: Rows) -> Chart | None:

@@ -10,6 +10,8 @@ QUERY = """
 WITH days AS (
   SELECT $keys, day,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN seconds END), 0D) AS rebalancing_s,
+         coalesce(sum(CASE WHEN what = 'rebalance' AND plan = 'planned' THEN seconds END), 0D)
+           AS planned_s,
          sum(CASE WHEN what = 'observed' THEN seconds END) AS observed_s
   FROM rollups
   WHERE what IN ('rebalance', 'observed') AND $period
@@ -19,6 +21,7 @@ WITH days AS (
   FROM days
 )
 SELECT $keys, sum(CASE WHEN observed_s > 0 THEN rebalancing_s END) AS rebalancing_s,
+       sum(CASE WHEN observed_s > 0 THEN planned_s END) AS planned_s,
        sum(observed_s) AS observed_s,
        CASE WHEN sum(observed_s) > 0
             THEN least(sum(CASE WHEN observed_s > 0 THEN rebalancing_s END) / sum(observed_s), 1D)

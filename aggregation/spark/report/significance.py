@@ -11,8 +11,11 @@ LEVEL = 0.02
 """A constant rate gives news in fewer than this share of reports."""
 
 
-def is_change(count: int, before: int, weeks_before: int) -> bool:
-    """Return whether a week's count differs from the weeks before by more than noise."""
+def is_change(count: int, before: int, weeks_before: float) -> bool:
+    """Return whether a week's count differs from the weeks before by more than noise.
+
+    Instead of a week it can be any period, which is then the unit of the time before.
+    """
     total = count + before
     return total > 0 and binomial_p(count, total, 1 / (1 + weeks_before)) < LEVEL
 

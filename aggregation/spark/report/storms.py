@@ -37,7 +37,8 @@ SECTION = Section(
     name="storms",
     title="Storms",
     note="Five rebalances or more of one group that began within ten minutes, at any time of the "
-    "clock; since and until are the starts of the first and the last one of the storm.",
+    "clock, rollouts, starts and stops aside; since and until are the starts of the first and the "
+    "last one of the storm.",
     empty="There was no storm in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

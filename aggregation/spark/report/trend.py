@@ -8,16 +8,21 @@ QUERY = """
 WITH weeks AS (
   SELECT date_sub($last, 7 * CAST(floor(datediff($last, day) / 7) AS INT) + 6) AS week,
          count(DISTINCT CASE WHEN what = 'observed' THEN day END) AS days,
+         coalesce(sum(CASE WHEN what = 'incident' AND plan = 'unplanned' THEN times END), 0)
+           AS unplanned,
+         coalesce(sum(CASE WHEN what = 'incident' AND plan = 'planned' THEN times END), 0)
+           AS planned,
+         sum(CASE WHEN what = 'incident' THEN unread_seconds END) AS unread_s,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN times END), 0) AS rebalances,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN member_seconds END), 0D) AS lost_s,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN seconds END), 0D) AS rebalancing_s,
          CASE WHEN count_if(what = 'observed' AND kind = 'unknown') = 0
               THEN sum(CASE WHEN what = 'observed' THEN seconds END) END AS observed_s
   FROM rollups
-  WHERE what IN ('rebalance', 'observed') AND day BETWEEN date_sub($first, 7) AND $last
+  WHERE what IN ('incident', 'rebalance', 'observed') AND day BETWEEN date_sub($first, 7) AND $last
   GROUP BY 1
 ), changes AS (
-  SELECT week, days, rebalances,
+  SELECT week, days, unplanned, planned, unread_s, rebalances,
          CASE WHEN lag(days) OVER w = days THEN lag(rebalances) OVER w END AS rebalances_before,
          CASE WHEN lag(days) OVER w = days AND lag(rebalances) OVER w > 0
               THEN rebalances / lag(rebalances) OVER w - 1 END AS change,
@@ -53,8 +58,8 @@ SECTION = Section(
     name="trend",
     title="Week by week",
     note="The last week first; weeks are counted back from the last day. A change is against the "
-    "week before, and only where both have data on as many days. The title names a change only "
-    "where an exact test against up to eight weeks before finds more than noise. Lost is the time "
+    "week before, and only where both have data on as many days. Incidents stand apart "
+    "as unplanned and planned. Lost is the time "
     "of all members that were not at 0.",
     empty="Nothing was observed in this period.",
     query=QUERY,

@@ -15,11 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.errors import SparkJobError
-from aggregation.spark.report import SECTIONS, headline, quality
+from aggregation.spark.report import SECTIONS, quality
 from aggregation.spark.report.context import ReportRequest, context_of
-from aggregation.spark.report.render import ROWS_SHOWN, write_report
+from aggregation.spark.report.render import write_report
+from aggregation.spark.report.report import build_report
+from aggregation.spark.report.section import ROWS_SHOWN
 from aggregation.spark.rollups.rollup_store import RollupStore
-from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.schema import QUARANTINE, Table, read_table
 from metrics.model.sample import Sample, SampleKind, format_time
 from metrics.model.status import RebalanceStatus as S
@@ -80,8 +81,10 @@ class Reports:
         other = Reports(self.spark, self.tables.parent)
         other.output = self.tables.parent / output
         quarantine = read_table(self.spark, self.tables, Table.QUARANTINE)
-        facts = context_of(RollupStore(self.spark, self.tables).rollups(), quarantine, asked)
-        other.page = write_report(facts, other.output, lambda _: None).read_text()
+        store = RollupStore(self.spark, self.tables)
+        context = context_of(store.rollups(), quarantine, asked, store.incidents())
+        report = build_report(context, lambda _: None)
+        other.page = write_report(report, other.output).read_text()
         return other
 
     def rows(self, name: str) -> list[dict[str, str]]:
@@ -167,31 +170,39 @@ def test_percentiles_are_right_to_a_bucket(week_report: Reports, week: Fleet) ->
         assert float(row[f"member_p{percent}_s"]) == pytest.approx(exact, rel=0.05)
 
 
-def test_headline_says_it_in_words(week_report: Reports) -> None:
+def test_headline_has_the_verdict_in_words(week_report: Reports) -> None:
     total = sum(int(row["rebalances"]) for row in week_report.rows("groups"))
-    assert f"{total} rebalances in 8 groups from 24 to 27 November 2025 (UTC)." in week_report.page
+    kinds = week_report.rows("kinds")
+    counts = {
+        plan: sum(int(row["incidents"]) for row in kinds if row["plan"] == plan)
+        for plan in ("unplanned", "planned")
+    }
+    assert len(week_report.rows("incidents")) == sum(counts.values())
+    assert (
+        f"{counts['unplanned']} unplanned incidents and {counts['planned']} planned in 8 groups "
+        "from 24 to 27 November 2025." in week_report.page
+    )
+    assert f"{total} rebalances from 24 to 27 November 2025 cost members" in week_report.page
     assert "The data has 1 gap and 0 quarantined lines" in week_report.page
 
 
-def test_week_against_the_week_before_is_the_headline() -> None:
-    rows: headline.Tables = {
-        "trend": [{"days": 7, "rebalances": 62, "rebalances_before": 100}],
-        "groups": [GROUP | {"share_of_lost": 0.612}, GROUP],
+def test_each_rebalance_is_in_an_incident_of_the_tables(week_report: Reports) -> None:
+    found = {
+        name: ds.dataset(week_report.tables / name, partitioning="hive").to_table().to_pylist()
+        for name in ("rebalances", "incidents")
     }
-    said = headline.title(rows, Period(date(2025, 11, 1), date(2025, 11, 14)), "group")
-    assert said == (
-        "Rebalances fell 38 % against the week before; payments alone causes 61 % of the lost time."
-    )
-
-
-GROUP = {"cluster": "", "group": "payments", "rebalances": 3, "lost_s": 60.0, "share_of_lost": 0.4}
+    episodes = [episode for row in found["incidents"] for episode in row["episodes"]]
+    assert sorted(episodes) == sorted(row["id"] for row in found["rebalances"])
+    ids = {row["id"] for row in found["incidents"]}
+    assert {row["incident"] for row in found["rebalances"]} <= ids
 
 
 def test_every_section_has_its_files_its_query_and_its_place(week_report: Reports) -> None:
     for section in SECTIONS:
         table = pq.read_table(week_report.output / f"{section.name}.parquet")
         assert table.num_rows == len(week_report.rows(section.name))
-        assert f'id="{section.name}"' in week_report.page
+        if section.rows_shown:
+            assert f'id="{section.name}"' in week_report.page
         assert f'id="query-{section.name}"' in week_report.page
     assert "FROM rollups" in week_report.page
     assert Tags(week_report.page).names.count("svg") >= 8
@@ -250,7 +261,7 @@ def _rebalances(week: Fleet) -> list[dict[str, int]]:
 
 def test_quiet_period_is_reported_as_such(reports: Reports) -> None:
     report = reports.write(ReportRequest(first=date(2025, 11, 30)), "quiet")
-    assert "No rebalance on 30 November 2025 (UTC); 1 group observed." in report.page
+    assert "No incident on 30 November 2025; 1 group observed." in report.page
     assert "No rebalance began in this period." in report.page
 
 
@@ -291,10 +302,10 @@ def test_page_stays_within_bounds(reports: Reports, tmp_path: Path, groups: int)
     fleet_of = many.drop("number").unionByName(rollups.where("group IS NULL")).persist()
     quarantine = read_table(reports.spark, reports.tables, Table.QUARANTINE)
     facts = context_of(fleet_of, quarantine, ReportRequest(first=date(2025, 11, 27), compared=True))
-    page = write_report(facts, tmp_path, lambda _: None).read_text()
+    page = write_report(build_report(facts, lambda _: None), tmp_path).read_text()
     fleet_of.unpersist()
     with (tmp_path / "groups.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == groups
     assert len(page) < PAGE_MAX_CHARS
-    assert page.count("<tr>") <= (len(SECTIONS) + 1) * (ROWS_SHOWN + 1)
+    assert page.count("<tr") <= (len(SECTIONS) + 2) * (ROWS_SHOWN + 1) + 20
     assert sideways(page, tmp_path) == []

@@ -1,0 +1,60 @@
+"""Causes by cost: incidents by their kind."""
+
+from aggregation.spark.report.plot import GAP, TOP, bars, format_seconds, time_axis
+from aggregation.spark.report.section import Chart, Key, Rows, Section
+from aggregation.spark.rollups.preaggregations import PreAggregation
+from metrics.model.palette import ON_LIGHT
+from metrics.model.status import RebalanceStatus as Status
+
+QUERY = """
+WITH totals AS (
+  SELECT kind, plan, sum(times) AS incidents, sum(unread_seconds) AS unread_s,
+         sum(member_seconds) AS lost_s
+  FROM rollups
+  WHERE what = 'incident' AND $period
+  GROUP BY kind, plan
+)
+SELECT kind, plan, incidents, unread_s, lost_s,
+       lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost
+FROM totals
+ORDER BY coalesce(unread_s, 0) DESC, lost_s DESC, kind, plan
+"""
+
+PLAN_COLOURS = {
+    "unplanned": ON_LIGHT[Status.DROPPED_GROUP],
+    "planned": ON_LIGHT[Status.NONE],
+}
+
+
+def plan_keys() -> tuple[Key, ...]:
+    """Return the legend of planned and unplanned."""
+    return tuple(Key(colour, plan) for plan, colour in PLAN_COLOURS.items())
+
+
+def chart(rows: Rows) -> Chart | None:
+    """Draw the time that each kind cost."""
+    by_cost = sorted(rows, key=lambda row: -(row["lost_s"] or 0.0))
+    shown = [row for row in by_cost[:TOP] if row["lost_s"]]
+    if not shown:
+        return None
+    figure, axes = bars([f"{row['kind']} ({row['incidents']:,})" for row in shown])
+    colours = [PLAN_COLOURS[row["plan"]] for row in shown]
+    lost = [row["lost_s"] for row in shown]
+    axes.barh(range(len(shown)), lost, 0.66, color=colours, edgecolor=GAP, linewidth=0.7)
+    time_axis(axes, lost[0])
+    alt = f"Time lost by kind of incident; {shown[0]['kind']} cost most, {format_seconds(lost[0])}."
+    return Chart(figure, alt, plan_keys())
+
+
+SECTION = Section(
+    name="kinds",
+    title="Causes by cost",
+    note="An incident is everything that follows from one thing that happened: a rollout of twelve "
+    "members is one. Unread is the time of partitions that nobody could read, where a source shows "
+    "assignments; lost is the time of members that were not at 0. Starts, stops, deploys and "
+    "changed topics are planned.",
+    empty="No incident began in this period.",
+    query=QUERY,
+    preaggregation=PreAggregation.DAYS,
+    chart=chart,
+)

@@ -1,0 +1,210 @@
+"""News: since when which group is better or worse, which groups came and went, what changed then.
+
+Pure. Theory of operation. Incidents of each group and kind are a series of days. Change points are
+searched in the sum of all unplanned ones, then in every series; the level is divided by the number
+of series. A day without any record is no day of the series. Attributes that changed, annotations
+and rollouts of the same group from two days before to one day after stand beside a change.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from aggregation.spark.report.change_points import LEVEL, ChangePoint, latest_change
+from aggregation.spark.report.section import Row, Rows
+from aggregation.spark.tables.period import Period
+
+ROSE, FELL, NEW, VANISHED = "rose", "fell", "new group", "vanished group"
+_BEFORE, _AFTER = timedelta(days=2), timedelta(days=1)
+_CHANGES_SHOWN = 3
+_MIN_VANISHED = timedelta(days=2)
+"""A group without a record on the last day alone may only be quiet."""
+_Subject = tuple[str, str]
+"""Cluster, and group or application."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """One change. Rates are incidents a day; times are seconds a day."""
+
+    what: str
+    cluster: str | None
+    name: str | None
+    """Group or application; None: all of them."""
+    kind: str | None
+    """Kind of incident; None: all unplanned ones."""
+    plan: str
+    since: date
+    before: float | None = None
+    after: float | None = None
+    lost_before_s: float | None = None
+    lost_after_s: float | None = None
+    p_value: float | None = None
+    then: tuple[str, ...] = ()
+    """What else changed at that time."""
+
+    @property
+    def weight(self) -> float:
+        """How much the cost moved."""
+        return abs((self.lost_after_s or 0.0) - (self.lost_before_s or 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    days: Sequence[date]
+    counts: Mapping[date, int]
+    lost_s: Mapping[date, float]
+
+    def change(self, level: float) -> ChangePoint | None:
+        return latest_change([self.counts.get(day, 0) for day in self.days], level)
+
+    def lost_a_day(self, days: Sequence[date]) -> float:
+        return sum(self.lost_s.get(day, 0.0) for day in days) / len(days) if days else 0.0
+
+
+def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list[News]:
+    """Return what is new in a period, the overall change first, then by the cost that moved.
+
+    ``rows`` are those of the section `daily`; ``days`` all that the tables hold.
+    """
+    known = sorted(day for day in days if day <= period.last)
+    seen = _extents(rows, by)
+    series = _series(rows, known, seen, by)
+    of_groups = {key: value for key, value in series.items() if key[0] is not None}
+    found = []
+    for key, value in series.items():
+        change = value.change(LEVEL if key[0] is None else LEVEL / len(of_groups))
+        if change is not None and value.days[change.at] >= period.first:
+            found.append(_news(key, value, change, rows, by))
+    explained = {(each.cluster, each.name) for each in found if each.kind is not None}
+    found = [
+        each
+        for each in found
+        if each.name is None or each.kind is not None or (each.cluster, each.name) not in explained
+    ]
+    found.sort(key=lambda each: (each.name is not None, each.plan != "unplanned", -each.weight))
+    return [*found, *_comings_and_goings(seen, known, period)]
+
+
+_Key = tuple[_Subject | None, str | None, str]
+
+
+def _series(
+    rows: Rows, known: Sequence[date], seen: Mapping[_Subject, tuple[date, date]], by: str
+) -> dict[_Key, _Series]:
+    """Return the series of all groups together, of each group, and of each group and kind."""
+    counts: dict[_Key, Counter[date]] = defaultdict(Counter)
+    lost: dict[_Key, dict[date, float]] = defaultdict(lambda: defaultdict(float))
+    for row in rows:
+        if row["what"] != "incident":
+            continue
+        own, kind, plan = _subject(row, by), row["kind"], row["plan"] or "unplanned"
+        keys: list[_Key] = [(own, kind, plan)]
+        if plan == "unplanned":
+            keys += [(own, None, plan), (None, None, plan)]
+        for key in keys:
+            counts[key][row["day"]] += row["times"]
+            lost[key][row["day"]] += row["lost_s"] or 0.0
+    first = min((day for day, _ in seen.values()), default=None)
+    oldest = min((row["day"] for row in rows), default=date.max)
+    found = {}
+    for key, by_day in counts.items():
+        since = first if key[0] is None else seen.get(key[0], (None, None))[0]
+        # a group of several months is known by each month's first and last day alone
+        days = [day for day in known if since is None or day >= min(since, *by_day)]
+        found[key] = _Series([day for day in days if day >= oldest], by_day, lost[key])
+    return found
+
+
+def _news(key: _Key, series: _Series, change: ChangePoint, rows: Rows, by: str) -> News:
+    own, kind, plan = key
+    since = series.days[change.at]
+    before, after = series.days[: change.at], series.days[change.at :]
+    return News(
+        what=ROSE if change.after > change.before else FELL,
+        cluster=None if own is None else own[0],
+        name=None if own is None else own[1],
+        kind=kind,
+        plan=plan,
+        since=since,
+        before=change.before,
+        after=change.after,
+        lost_before_s=series.lost_a_day(before),
+        lost_after_s=series.lost_a_day(after),
+        p_value=change.p_value,
+        then=tuple(what_changed(rows, since, own, by)),
+    )
+
+
+def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list[str]:
+    """Return what changed around a day, the most frequent first: settings, deploys, markers."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        is_near = since - _BEFORE <= row["day"] <= since + _AFTER
+        is_own = own is None or row[by] is None or _subject(row, by) == own
+        text = _note(row)
+        if is_near and is_own and text is not None:
+            found[text] += row["times"]
+    return [
+        f"{text} ({times} times)" if times > 1 else text
+        for text, times in found.most_common(_CHANGES_SHOWN)
+    ]
+
+
+def _note(row: Row) -> str | None:
+    match row["what"]:
+        case "change":
+            return f"{row['kind']} {row['last_reason']}"
+        case "annotation":
+            return row["last_reason"] or "an annotation"
+        case "incident" if row["kind"] == "rollout":
+            return "a rollout"
+    return None
+
+
+def _extents(rows: Rows, by: str) -> dict[_Subject, tuple[date, date]]:
+    """Return the first and the last day on which each group was observed."""
+    found: dict[_Subject, tuple[date, date]] = {}
+    for row in rows:
+        if row["what"] == "observed":
+            first, last = found.get(_subject(row, by), (row["day"], row["day"]))
+            found[_subject(row, by)] = (min(first, row["day"]), max(last, row["day"]))
+    return found
+
+
+def _comings_and_goings(
+    seen: Mapping[_Subject, tuple[date, date]], known: Sequence[date], period: Period
+) -> Iterable[News]:
+    for (cluster, name), (first, last) in sorted(seen.items(), key=str):
+        given: dict[str, Any] = {"cluster": cluster, "name": name, "kind": None, "plan": ""}
+        if first >= period.first and any(day < first for day in known):
+            yield News(what=NEW, since=first, **given)
+        if last >= period.first and period.last - last >= _MIN_VANISHED:
+            yield News(what=VANISHED, since=last, **given)
+
+
+def _subject(row: Row, by: str) -> _Subject:
+    return row["cluster"] or "", row[by] or ""
+
+
+def news_rows(news: Sequence[News], by: str) -> Rows:
+    """Return news as rows of a table."""
+    return [
+        {
+            "what": each.what,
+            "since": each.since,
+            "cluster": each.cluster,
+            by: each.name,
+            "kind": each.kind,
+            "plan": each.plan or None,
+            "before_a_day": each.before,
+            "after_a_day": each.after,
+            "lost_before_s": each.lost_before_s,
+            "lost_after_s": each.lost_after_s,
+            "p_value": each.p_value,
+            "changed_then": "; ".join(each.then) or None,
+        }
+        for each in news
+    ]

@@ -1,0 +1,71 @@
+"""Service level objectives of groups: a target, a budget, and whether both were kept. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregation.spark.report.section import Row, Rows
+from aggregation.spark.tables.period import Period
+
+BUDGET_DAYS = 30
+"""A budget is given for as many days; a report of other days gets its share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What some groups shall keep."""
+
+    groups: re.Pattern[str]
+    target: float | None = None
+    """Share of the observed time in which a group does not rebalance."""
+    budget_s: float | None = None
+    """Partition seconds that nobody reads, in `BUDGET_DAYS`."""
+
+    def matches(self, name: str) -> bool:
+        """Check whether a group, or an application, has this objective."""
+        return self.groups.fullmatch(name) is not None
+
+
+def objective_rows(
+    objectives: Sequence[Objective], tables: Mapping[str, Rows], period: Period, by: str
+) -> Rows:
+    """Return each group that has an objective: the first one that matches; missed ones first.
+
+    ``tables`` holds the rows of `share` and `groups`.
+    """
+    costs = {(row["cluster"], row[by]): row for row in tables["groups"]}
+    found = []
+    for row in tables["share"]:
+        name = row[by] or ""
+        objective = next((each for each in objectives if each.matches(name)), None)
+        if objective is not None:
+            cost = costs.get((row["cluster"], row[by]), {})
+            found.append(_row(objective, row, cost, period, by))
+    return sorted(found, key=lambda row: (row["met"] is not False, -(row["budget_used"] or 0.0)))
+
+
+def _row(objective: Objective, share: Row, cost: Row, period: Period, by: str) -> Row:
+    rebalancing = share["share"]
+    level = None if rebalancing is None else 1 - rebalancing
+    spent = cost.get("unread_s")
+    budget = None
+    if objective.budget_s is not None:
+        budget = objective.budget_s * period.days / BUDGET_DAYS
+    kept = [
+        *(
+            [level >= objective.target]
+            if objective.target is not None and level is not None
+            else []
+        ),
+        *([spent <= budget] if budget is not None and spent is not None else []),
+    ]
+    return {
+        "cluster": share["cluster"],
+        by: share[by],
+        "target": objective.target,
+        "level": level,
+        "budget_s": budget,
+        "unread_s": spent,
+        "budget_used": spent / budget if budget and spent is not None else None,
+        "met": all(kept) if kept else None,
+    }

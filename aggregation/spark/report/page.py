@@ -1,0 +1,267 @@
+"""The report as one HTML page; its first screen has verdict, groups, changes and objectives.
+
+All text comes from clients in the end: Jinja2 escapes it, and control characters are replaced.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from aggregation.spark.report.headline import cost_of, format_days
+from aggregation.spark.report.plot import format_seconds, plain, readable, style, svg
+from aggregation.spark.report.report import Report
+from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
+from aggregation.spark.report.share import format_share
+from metrics.model.status import BY_LABEL
+
+_CELL_MAX_CHARS = 60
+_DASH = "\N{EN DASH}"
+_EXACT_TO = 1000.0
+"""A number from here on is shown without decimals; the files have them."""
+_GROUP_COLUMNS = ("group", "app")
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    heading: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    text: str
+    kind: str = ""
+    title: str = ""
+    colour: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _TableRow:
+    cells: Sequence[_Cell]
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """A section as the page shows it."""
+
+    name: str
+    title: str
+    note: str
+    empty: str
+    figure: Markup
+    columns: Sequence[_Column]
+    rows: Sequence[_TableRow]
+    more: str
+
+
+def html_page(report: Report) -> str:
+    """Return the whole page."""
+    shown = [section for section in report.sections if section.rows_shown]
+    return _template().render(
+        report=report,
+        days=f"{format_days(report.period)} ({report.zone})",
+        lead=plain(" ".join(report.sentences)),
+        worst=[_worst(row) for row in report.worst],
+        slo=[_objective(row) for row in report.tables["slo"]],
+        news=_news(report),
+        parts=[_part(section, report) for section in shown],
+        queries=[(s.name, s.title, report.queries[s.name]) for s in report.sections],
+    )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("aggregation.spark.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+    )
+    environment.filters["seconds"] = format_seconds
+    return environment.get_template("page.html")
+
+
+def _finalize(value: Any) -> Any:
+    """Replace what no page should hold in every text that comes from outside."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def anchor(row: Row) -> str:
+    """Return the id of a group's place on the page."""
+    return sha256(subject(row).encode(errors="replace")).hexdigest()[:12]
+
+
+def _worst(row: Row) -> dict[str, str]:
+    return {
+        "anchor": anchor(row),
+        "name": readable(subject(row)),
+        "cost": cost_of(row),
+        "unplanned": f"{row['unplanned']:,}",
+        "planned": f"{row['incidents'] - row['unplanned']:,}",
+    }
+
+
+def _objective(row: Row) -> dict[str, str]:
+    def percent(value: float | None) -> str:
+        return _DASH if value is None else f"{100 * value:.4g} %"
+
+    def length(value: float | None) -> str:
+        return _DASH if value is None else format_seconds(value)
+
+    return {
+        "name": readable(subject(row)),
+        "level": percent(row["level"]),
+        "target": percent(row["target"]),
+        "unread": length(row["unread_s"]),
+        "budget": length(row["budget_s"]),
+        "met": {True: "met", False: "missed", None: "not known"}[row["met"]],
+        "state": {True: "kept", False: "missed", None: "none"}[row["met"]],
+    }
+
+
+def _news(report: Report) -> _Part:
+    rows = report.tables["news"]
+    limit = 20
+    return _Part(
+        name="news",
+        title="What changed",
+        note="",
+        empty="",
+        figure=Markup(),
+        columns=_columns(rows[:limit]),
+        rows=[_row(row) for row in rows[:limit]],
+        more=_more(limit, len(rows)),
+    )
+
+
+def _part(section: Section, report: Report) -> _Part:
+    rows = report.tables[section.name]
+    shown = rows[: section.rows_shown]
+    places: set[str] = set()
+    return _Part(
+        name=section.name,
+        title=section.title,
+        note=section.note,
+        empty=section.empty,
+        figure=_figure(section, rows, report),
+        columns=_columns(shown),
+        rows=[_row(row, _place(section, row, places)) for row in shown],
+        more=_more(section.rows_shown, len(rows)),
+    )
+
+
+def _place(section: Section, row: Row, places: set[str]) -> str:
+    """Return the anchor of a group's row: worst groups and incidents link to them."""
+    if section.name != "groups" or anchor(row) in places:
+        return f"incident-{row['id']}" if section.name == "incidents" else ""
+    places.add(anchor(row))
+    return f"of-{anchor(row)}"
+
+
+def _figure(section: Section, rows: Rows, report: Report) -> Markup:
+    if not rows:
+        return Markup()
+    with style(section.name):
+        draw = section.marked_chart
+        chart = section.chart(rows) if draw is None else draw(rows, report.marks)
+        if chart is None:
+            return Markup()
+        drawing = Markup(svg(chart.figure, section.name, plain(chart.alt)))  # noqa: S704 - own SVG
+    legend = Markup().join(_swatch(key) for key in chart.legend)
+    notes = Markup().join(Markup("<li>{}</li>").format(readable(note, 120)) for note in chart.notes)
+    marks = Markup('<ol class="marks">{}</ol>').format(notes) if chart.notes else Markup()
+    return Markup('<figure>{}<ul class="legend">{}</ul>{}</figure>').format(drawing, legend, marks)
+
+
+def _swatch(key: Key) -> Markup:
+    return Markup('<li><i style="background:{}"></i>{}</li>').format(key.colour, key.label)
+
+
+def _visible_columns(row: Row) -> Row:
+    """Return the visible part of a row: one name for cluster and group, words for codes."""
+    named = next((name for name in _GROUP_COLUMNS if name in row and "cluster" in row), None)
+    unnamed = {name for name in row if not {f"{name}_name", f"{name}_label"} & set(row)}
+    own = row
+    if named is not None:
+        own = row | {named: subject(row) if row[named] is not None else None}
+    left_out = set() if named is None else {"cluster"}
+    return {name: value for name, value in own.items() if name in unnamed - left_out}
+
+
+def _columns(rows: Rows) -> list[_Column]:
+    visible = [_visible_columns(row) for row in rows]
+    return [
+        _Column(_heading(name), any(_is_number(row[name]) for row in visible))
+        for name in (visible[0] if visible else ())
+    ]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _heading(column: str) -> str:
+    """Name a column in words, with its unit in brackets."""
+    name = column.removesuffix("_name").removesuffix("_label").removeprefix("is_")
+    return re.sub(r" (s|h)$", r" (\1)", name.replace("_", " "))
+
+
+def _row(row: Row, place: str = "") -> _TableRow:
+    own = anchor(row) if any(row.get(name) for name in _GROUP_COLUMNS) else ""
+    link = "" if not own or place.startswith("of-") else f"#of-{own}"
+    return _TableRow(
+        [_cell(name, value, link) for name, value in _visible_columns(row).items()], place
+    )
+
+
+def _cell(name: str, value: Any, link: str) -> _Cell:
+    if name.endswith("_name"):
+        key = cause_key(BY_LABEL.get(value))
+        return _Cell(key.label, "code", colour=key.colour)
+    match value:
+        case None:
+            return _Cell(_DASH, "none")
+        case bool():
+            return _Cell("yes" if value else "no")
+        case str():
+            to = link if name in _GROUP_COLUMNS else ""
+            return _Cell(readable(value, _CELL_MAX_CHARS), title=plain(value), link=to)
+    kind = "when" if isinstance(value, date) else "number"
+    return _Cell(_format_value(name, value), kind)
+
+
+def _format_value(name: str, value: float | date) -> str:
+    match value:
+        case float() if name.startswith("share") or name == "target":
+            return format_share(value)
+        case float() if name.endswith("change"):
+            return f"{100 * value:+,.0f} %"
+        case int():
+            return f"{value:,}"
+        case float():
+            return format_number(value)
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%S}"
+        case date():
+            return str(value)
+
+
+def format_number(value: float) -> str:
+    """Write a number with three significant digits, or as a whole one from a thousand on."""
+    if abs(value) >= _EXACT_TO:
+        return f"{value:,.0f}"
+    text = f"{value:.3g}"
+    return text if "e" not in text else f"{value:.1g}"
+
+
+def _more(limit: int, rows: int) -> str:
+    return f"{limit} of {rows:,} rows; all of them: " if rows > limit else ""

@@ -1,0 +1,52 @@
+"""Rules by which a pipeline fails: a figure of the report against a number. Pure."""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+_RULE = re.compile(r"\s*([a-z_]+)\s*(?:(>=|<=|>|<|=)\s*([0-9]+(?:\.[0-9]+)?))?\s*")
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+FIGURES = (
+    *("incidents", "unplanned", "planned", "rebalances", "unread_s", "unplanned_unread_s"),
+    *("lost_s", "storms", "faults", "worse", "slo_missed"),
+)
+"""Names of the report's own figures; kinds of incidents are figures too."""
+
+
+class FailureRule(NamedTuple):
+    """A rule such as ``poll_timeout>3``; a name alone means more than 0."""
+
+    figure: str
+    sign: str
+    limit: float
+
+    def is_broken(self, figures: Mapping[str, float]) -> bool:
+        """Check the rule; a kind of incident that did not happen is 0."""
+        return _COMPARE[self.sign](figures.get(self.figure, 0), self.limit)
+
+    def __str__(self) -> str:
+        """Write the rule as it was given."""
+        return f"{self.figure}{self.sign}{self.limit:g}"
+
+
+def parse_rule(text: str, known: frozenset[str]) -> FailureRule:
+    """Parse a rule over figures and kinds of incidents.
+
+    Raises:
+        ValueError: it is none; the text names what is wrong.
+
+    """
+    found = _RULE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no rule such as 'unplanned>10' or 'slo_missed'")
+    name, sign, limit = found.groups()
+    if name not in known:
+        raise ValueError(f"{name!r} is none of {', '.join(sorted(known))}")
+    return FailureRule(name, sign or ">", float(limit or 0))

@@ -1,0 +1,148 @@
+"""The report as Markdown, as JSON, and as a mail that is ready to send."""
+
+import re
+from datetime import date, datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+from aggregation.spark.report.headline import cost_of, format_days
+from aggregation.spark.report.page import format_number
+from aggregation.spark.report.plot import format_seconds, plain, readable
+from aggregation.spark.report.proposals import Proposal
+from aggregation.spark.report.report import Report
+from aggregation.spark.report.section import ROWS_SHOWN, Row, Rows, subject
+from metrics.model.sample import format_time
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_CELL_MAX_CHARS = 60
+_SUBJECT_MAX_CHARS = 150
+_LINE_MAX_CHARS = 200
+"""A subject is one line: mail readers show a folded one with a space in front."""
+
+
+def markdown(report: Report) -> str:
+    """Return the report as Markdown: the first screen, and a table a section."""
+    parts = [f"# {_escape(report.title)}", _escape(" ".join(report.sentences)), *_first(report)]
+    titles = {section.name: section.title for section in report.sections if section.rows_shown}
+    for name, title in {"news": "What changed", **titles}.items():
+        rows = report.tables[name]
+        if rows:
+            parts += [f"## {title}", _table(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _first(report: Report) -> list[str]:
+    worst = [
+        f"{n}. {_escape(readable(subject(row)))}: {cost_of(row)}, {row['unplanned']:,} unplanned "
+        f"and {row['incidents'] - row['unplanned']:,} planned incidents"
+        for n, row in enumerate(report.worst, start=1)
+    ]
+    changes = [
+        f"{n}. {_escape(describe_proposal(each))}" for n, each in enumerate(report.proposals, 1)
+    ]
+    missed = [
+        f"- {_escape(readable(subject(row)))}: {'met' if row['met'] else 'missed'}"
+        for row in report.tables["slo"]
+        if row["met"] is not None
+    ]
+    return [
+        *(["## Groups that cost most", "\n".join(worst)] if worst else []),
+        *(["## Changes worth making", "\n".join(changes)] if changes else []),
+        *(["## Objectives", "\n".join(missed)] if missed else []),
+    ]
+
+
+def describe_proposal(change: Proposal) -> str:
+    """Write a proposed change in one sentence."""
+    unread = change.unread_avoided_s
+    saved = "" if unread is None else f" and {format_seconds(unread)} unread"
+    return (
+        f"{change.setting} of {change.group}: {change.now or 'not known'} to {change.proposed}. "
+        f"It avoids {change.rebalances_avoided} rebalances{saved}; the price: {change.price}."
+    )
+
+
+def _table(rows: Rows) -> str:
+    head = list(rows[0])
+    lines = [head, ["---"] * len(head)]
+    lines += [[_cell(row[name]) for name in head] for row in rows[:ROWS_SHOWN]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case float():
+            return format_number(value)
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%S}"
+    return _escape(readable(str(value), _CELL_MAX_CHARS))
+
+
+def _escape(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", plain(text))
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Return the report as data; its keys stay."""
+    return {
+        "title": report.title,
+        "verdict": report.verdict.value,
+        "sentences": report.sentences,
+        "first": str(report.period.first),
+        "last": str(report.period.last),
+        "timezone": report.zone,
+        "by": report.by,
+        "figures": report.figure_values(),
+        "worst": [_plain_row(row) for row in report.worst],
+        "proposals": [msgspec.to_builtins(each) for each in report.proposals],
+        "slo": [_plain_row(row) for row in report.tables["slo"]],
+        "news": [_plain_row(row) for row in report.tables["news"]],
+        "sections": {
+            section.name: [_plain_row(row) for row in report.tables[section.name]]
+            for section in report.sections
+        },
+    }
+
+
+def _plain_row(row: Row) -> Row:
+    return {name: _plain_value(value) for name, value in row.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return format_time(value.timestamp())
+    return str(value) if isinstance(value, date) else value
+
+
+def json_text(report: Report) -> str:
+    """Return the report as JSON."""
+    return msgspec.json.format(msgspec.json.encode(document(report)), indent=1).decode() + "\n"
+
+
+def mail(report: Report) -> bytes:
+    """Return a summary as a message with text and HTML; sender and recipients are yours to add."""
+    lines = [
+        report.title,
+        "",
+        *report.sentences,
+        "",
+        *(
+            f"{n}. {readable(subject(row))}: {cost_of(row)}, {row['unplanned']:,} unplanned"
+            for n, row in enumerate(report.worst, 1)
+        ),
+        *(describe_proposal(each) for each in report.proposals),
+        "",
+        f"Kafka consumer group rebalances {format_days(report.period)} ({report.zone})",
+    ]
+    message = EmailMessage(policy=SMTP.clone(max_line_length=_LINE_MAX_CHARS))
+    message["Subject"] = readable(report.title, _SUBJECT_MAX_CHARS)
+    message.set_content("\n".join(map(plain, lines)) + "\n")
+    paragraphs = Markup().join(Markup("<p>{}</p>").format(plain(line)) for line in lines if line)
+    message.add_alternative(f"<html><body>{paragraphs}</body></html>", subtype="html")
+    return message.as_bytes()

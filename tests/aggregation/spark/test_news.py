@@ -1,0 +1,138 @@
+"""News: since when, which group, what changed then; silence where nothing did. Without Spark."""
+
+from datetime import date, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from aggregation.spark.report.headline import title
+from aggregation.spark.report.news import find_news
+from aggregation.spark.tables.period import Period
+from tests.aggregation.spark.test_change_points import poisson
+
+FIRST = date(2026, 1, 1)
+DAYS = [FIRST + timedelta(days=n) for n in range(63)]
+LAST_WEEKS = Period(DAYS[35], DAYS[-1])
+
+
+def row(day: date, group: str | None, what: str = "incident", **fields: Any) -> dict[str, Any]:
+    given = {
+        "day": day,
+        "cluster": "eu",
+        "group": group,
+        "what": what,
+        "kind": "poll_timeout" if what == "incident" else None,
+        "plan": "unplanned" if what == "incident" else None,
+        "times": 1,
+        "unread_s": None,
+        "lost_s": 10.0,
+        "last_at": None,
+        "last_reason": None,
+    }
+    return given | fields
+
+
+def observed(group: str, first: date = FIRST, last: date = DAYS[-1]) -> list[dict[str, Any]]:
+    return [row(day, group, "observed") for day in {first, last}]
+
+
+def fleet(rng: Random, groups: int, rate: float) -> list[dict[str, Any]]:
+    rows = []
+    for n in range(groups):
+        rows += observed(f"g{n}")
+        rows += [row(day, f"g{n}", times=times) for day in DAYS if (times := poisson(rng, rate))]
+    return rows
+
+
+@pytest.mark.parametrize(("groups", "rate"), [(1, 6.0), (10, 0.5), (40, 0.2)])
+def test_constant_rate_gives_no_news_in_95_percent_of_titles(groups: int, rate: float) -> None:
+    rng = Random(groups)
+    titles = []
+    tables: dict[str, Any] = {
+        "trend": [{}, {}],
+        "share": [],
+        "groups": [GROUP],
+        "kinds": [KIND],
+    }
+    for _ in range(25):
+        news = find_news(fleet(rng, groups, rate), DAYS, LAST_WEEKS, "group")
+        titles.append(title(tables, LAST_WEEKS, "group", news))
+    assert sum("since" in text for text in titles) <= 1
+    assert titles[0].startswith("As before: 9 unplanned incidents and 0 planned in 1 group")
+
+
+def test_doubled_rate_is_in_the_title_within_a_week() -> None:
+    rng = Random(4)
+    found = 0
+    for _ in range(10):
+        rows = fleet(rng, 5, 1.0)
+        rows += [row(day, "g1", times=poisson(rng, 10.0)) for day in DAYS[56:]]
+        (first, *_) = find_news(rows, DAYS, LAST_WEEKS, "group")
+        found += abs((first.since - DAYS[56]).days) <= 2 and first.what == "rose"
+    assert found >= 9
+
+
+GROUP = {"cluster": "eu", "group": "g", "incidents": 9, "rebalances": 9}
+KIND = {"kind": "poll_timeout", "plan": "unplanned", "incidents": 9}
+
+
+def test_worse_group_is_named_with_its_date_and_what_changed_then() -> None:
+    rows = fleet(Random(2), 10, 1.0)
+    rows += [row(day, "g3", times=6) for day in DAYS[50:]]
+    for member in range(4):
+        rows.append(
+            row(
+                DAYS[49],
+                "g3",
+                "change",
+                kind="max.poll.interval.ms",
+                last_reason="300000 → 60000",
+                last_at=member,
+            )
+        )
+    rows.append(row(DAYS[50], None, "annotation", last_reason="release 7"))
+    rows.append(row(DAYS[20], "g3", "change", kind="assignor", last_reason="range → sticky"))
+    found = find_news(rows, DAYS, LAST_WEEKS, "group")
+    (own,) = [each for each in found if each.name == "g3"]
+    assert (own.what, own.kind, own.since) == ("rose", "poll_timeout", DAYS[50])
+    assert own.then == ("max.poll.interval.ms 300000 → 60000 (4 times)", "release 7")
+    assert found[0].name is None
+    assert {each.name for each in found} == {None, "g3"}
+
+
+def test_change_before_the_period_is_no_news() -> None:
+    rows = [*observed("g"), *(row(day, "g", times=9) for day in DAYS[20:])]
+    assert find_news(rows, DAYS, LAST_WEEKS, "group") == []
+
+
+def test_groups_that_came_and_went_are_news() -> None:
+    rows = [
+        *observed("stays"),
+        *observed("new", first=DAYS[45]),
+        *observed("gone", last=DAYS[50]),
+        *observed("quiet today", last=DAYS[-2]),
+    ]
+    found = {
+        each.name: (each.what, each.since) for each in find_news(rows, DAYS, LAST_WEEKS, "group")
+    }
+    assert found == {"new": ("new group", DAYS[45]), "gone": ("vanished group", DAYS[50])}
+
+
+def test_day_without_records_is_no_day_of_a_series() -> None:
+    there = [day for n, day in enumerate(DAYS) if not 40 <= n < 50]
+    rows = [*observed("g"), *(row(day, "g", times=5) for day in there)]
+    assert find_news(rows, there, LAST_WEEKS, "group") == []
+
+
+def test_planned_incidents_stand_apart() -> None:
+    rows = [
+        *observed("g"),
+        *(row(day, "g", kind="rollout", plan="planned", times=8) for day in DAYS[50:]),
+    ]
+    (found,) = find_news(rows, DAYS, LAST_WEEKS, "group")
+    assert (found.kind, found.plan) == ("rollout", "planned")
+
+
+def test_nothing_is_no_news() -> None:
+    assert find_news([], [], LAST_WEEKS, "group") == []

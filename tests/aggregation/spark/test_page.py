@@ -1,0 +1,200 @@
+"""The page, Markdown, JSON, mail and index of a report: without Spark."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from email import message_from_bytes
+from email.policy import default
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from aggregation.spark.report import SECTIONS
+from aggregation.spark.report.headline import Direction
+from aggregation.spark.report.history import dated_folder, write_index
+from aggregation.spark.report.news import News
+from aggregation.spark.report.page import format_number, html_page
+from aggregation.spark.report.proposals import Proposal
+from aggregation.spark.report.render import MAIL, Format, write_report
+from aggregation.spark.report.report import Report
+from aggregation.spark.report.texts import json_text, mail, markdown
+from aggregation.spark.tables.period import Period
+
+EVIL = "=1+1</td><script>alert(1)</script>\x1b[31m\u202e| *x* {{ 7 * 7 }}"
+GROUP: dict[str, Any] = {
+    "cluster": "eu",
+    "group": "payments",
+    "incidents": 9,
+    "unplanned": 4,
+    "unread_s": 5400.0,
+    "unplanned_unread_s": 5000.0,
+    "rebalances": 20,
+    "rebalancing_s": 100.0,
+    "lost_s": 600.0,
+    "unplanned_lost_s": 500.0,
+    "share_of_lost": 0.6,
+    "out_of_group_s": 0.0,
+    "partitions_moved": None,
+}
+KINDS: list[dict[str, Any]] = [
+    {"kind": "poll_timeout", "plan": "unplanned", "incidents": 4, "unread_s": 1.0, "lost_s": 5.0},
+    {"kind": "rollout", "plan": "planned", "incidents": 5, "unread_s": 1.0, "lost_s": 5.0},
+]
+QUALITY = {"gaps": 0, "quarantined_lines": 0, "outage_h": 0}
+WORSE = News(
+    what="rose",
+    cluster="eu",
+    name="payments",
+    kind="poll_timeout",
+    plan="unplanned",
+    since=date(2026, 3, 12),
+    before=0.3,
+    after=2.0,
+    then=("max.poll.interval.ms 300000 → 60000",),
+)
+
+
+def report(*, empty: bool = False, **fields: Any) -> Report:
+    tables: dict[str, list[dict[str, Any]]] = {section.name: [] for section in SECTIONS}
+    tables |= {"news": [], "slo": []}
+    if not empty:
+        incident = {
+            "cluster": "eu",
+            "group": "payments",
+            "id": "ab12",
+            "kind": "poll_timeout",
+            "started_at": datetime(2026, 3, 12, 10, tzinfo=UTC),
+            "is_ongoing": False,
+            "reason": EVIL,
+        }
+        tables |= {
+            "groups": [GROUP, GROUP | {"group": EVIL, "unread_s": None}],
+            "kinds": [row | {"share_of_lost": 0.5} for row in KINDS],
+            "quality": [QUALITY | {"agent": "a"}],
+            "incidents": [incident],
+        }
+    given: dict[str, Any] = {
+        "period": Period(date(2026, 3, 1), date(2026, 3, 31)),
+        "by": "group",
+        "zone": "UTC",
+        "sections": SECTIONS,
+        "tables": tables,
+        "schemas": {"news": pa.schema([]), "slo": pa.schema([])},
+        "queries": {section.name: "SELECT 1 < 2" for section in SECTIONS},
+        "news": [],
+        "proposals": [],
+    }
+    return Report(**(given | fields))
+
+
+def test_verdict_is_first_and_names_group_kind_and_date() -> None:
+    found = report(news=[WORSE])
+    assert found.verdict is Direction.WORSE
+    assert found.title == ("Worse since 12 March in eu/payments: 2 poll_timeout a day, 0.3 before.")
+    assert "Changed at that time: max.poll.interval.ms 300000 → 60000." in found.sentences
+    page = html_page(found)
+    assert page.index("Worse since") < page.index('id="worst"') < page.index('id="timeline"')
+
+
+def test_planned_change_is_no_verdict() -> None:
+    found = report(news=[replace(WORSE, plan="planned", kind="rollout")])
+    assert found.verdict is Direction.SAME
+    assert found.title.startswith("4 unplanned incidents and 5 planned in 2 groups from 1 to 31")
+
+
+def test_costliest_groups_link_to_their_rows() -> None:
+    page = html_page(report())
+    place = page.split('href="#of-')[1].split('"')[0]
+    assert f'<tr id="of-{place}">' in page
+    assert "90 min unread, 4 unplanned and 5 planned incidents" in page
+
+
+def test_sections_without_rows_are_one_line() -> None:
+    page = html_page(report(empty=True))
+    assert "No incident from 1 to 31 March 2026" in page
+    assert page.count('class="short"') == len([s for s in SECTIONS if s.rows_shown]) + 1
+
+
+def test_text_of_clients_is_never_markup(tmp_path: Path) -> None:
+    page = html_page(report())
+    assert "<script" not in page
+    assert not set("\x1b\u202e") & set(page)
+    assert "{{ 7 * 7 }}" in page
+    text = markdown(report())
+    assert r"\<script\>" in text
+    assert r"\| \*x\*" in text
+    write_report(report(), tmp_path, Format.HTML)
+    message = message_from_bytes((tmp_path / MAIL).read_bytes(), policy=default)
+    body = message.get_body(("html",))
+    assert body is not None
+    assert "<script" not in body.get_content()
+
+
+def test_proposals_have_their_place_in_each_format() -> None:
+    proposal = Proposal(
+        cluster="eu",
+        group="payments",
+        setting="max.poll.interval.ms",
+        now="60000",
+        proposed="300000",
+        because="4 polls took 61 to 70 s",
+        price="a stuck member is noticed 4 min later",
+        rebalances_avoided=8,
+        unread_avoided_s=2400.0,
+        confidence="high",
+        lines=(("Java", "max.poll.interval.ms=300000"),),
+    )
+    found = report(proposals=[proposal])
+    for text in (html_page(found), markdown(found).replace("\\", ""), mail(found).decode()):
+        assert "max.poll.interval.ms" in text
+        assert "8 rebalances and 40 min unread" in text.replace("=\r\n", "")
+    assert msgspec.json.decode(json_text(found))["proposals"][0]["rebalances_avoided"] == 8
+
+
+def test_objective_that_is_missed_is_on_the_first_screen() -> None:
+    row = {"cluster": "eu", "group": "payments", "target": 0.999, "level": 0.99, "budget_s": 60.0}
+    given = report()
+    tables = {**given.tables, "slo": [row | {"unread_s": 90.0, "budget_used": 1.5, "met": False}]}
+    page = html_page(replace(given, tables=tables))
+    assert '<td class="missed">missed</td>' in page
+    assert replace(given, tables=tables).figure_values()["slo_missed"] == 1
+
+
+def test_json_has_every_section_and_figure() -> None:
+    found = msgspec.json.decode(json_text(report(news=[WORSE])))
+    assert set(found["sections"]) == {section.name for section in SECTIONS}
+    assert (found["verdict"], found["figures"]["poll_timeout"]) == ("worse", 4)
+    assert found["sections"]["incidents"][0]["started_at"] == "2026-03-12T10:00:00.000000Z"
+
+
+def test_mail_is_complete_but_for_its_people() -> None:
+    message = message_from_bytes(mail(report(news=[WORSE])), policy=default)
+    assert message["Subject"].startswith("Worse since 12 March")
+    assert [part.get_content_type() for part in message.walk()] == [
+        "multipart/alternative",
+        "text/plain",
+        "text/html",
+    ]
+
+
+def test_index_lists_reports_the_latest_first(tmp_path: Path) -> None:
+    march = report(news=[WORSE])
+    april = replace(report(), period=Period(date(2026, 4, 1), date(2026, 4, 1)))
+    for each in (april, march, march):
+        page = write_report(each, dated_folder(tmp_path, each))
+        index = write_index(tmp_path, each, page)
+    text = index.read_text()
+    assert text.index("2026-04-01/report.html") < text.index("2026-03-01_2026-03-31/report.html")
+    assert text.count("<a ") == 2
+    (tmp_path / "2026-04-01" / "summary.json").write_text("{")
+    assert "2026-04-01/report.html" not in write_index(tmp_path, march, page).read_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.01234, "0.0123"), (12.345, "12.3"), (999.0, "999"), (12345.6, "12,346")],
+)
+def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
+    assert format_number(value) == text
