@@ -1,8 +1,8 @@
-"""Authorisation of ``/-/reload``, the one request that makes the agent act; all others only read.
+"""Authorisation of requests that change something: ``/-/reload``, and annotations; others read.
 
 Pushes and events have tokens of their own (`agent.hub.push_receiver`,
-`agent.sources.http_events.source`). A reload needs a user of ``web.config_file``, or the token of
-``web.token_file``.
+`agent.sources.http_events.source`). A reload and an annotation need a user of ``web.config_file``,
+or the token of ``web.token_file``.
 """
 
 import hmac
@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 RELOAD = "/-/reload"
+ANNOTATIONS = "/api/v1/annotations"
 USER = "rebalance_agent.user"
 """Key of the request's scope: a user of the web configuration is authenticated."""
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
@@ -21,20 +22,21 @@ _MAX_TOKEN_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReloadPolicy:
-    """The rule for ``/-/reload``."""
+    """The rule for ``/-/reload`` and annotations."""
 
     token_file: Path | None = None
 
     def has_own_token(self, path: str) -> bool:
         """Whether a path requires the token, and no user."""
-        return path == RELOAD and self.token_file is not None
+        return path in {RELOAD, ANNOTATIONS} and self.token_file is not None
 
     def refusal(self, request: Request) -> Response | None:
         """Return the response to an unauthorised request, else None."""
         if self.token_file is None:
             if request.scope.get(USER):
                 return None
-            wanted = "wanted SIGHUP, or web.token_file or users in the configuration"
+            signal = "SIGHUP, or " if request.url.path == RELOAD else ""
+            wanted = f"wanted {signal}web.token_file or users in the configuration"
             return PlainTextResponse(f"reading only: {wanted}\n", 403)
         try:
             with self.token_file.open("rb") as file:  # each time: it may have changed

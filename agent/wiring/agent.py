@@ -33,7 +33,7 @@ from agent.runtime.source_stats import SourceStatsCollector
 from agent.runtime.supervisor import supervise
 from agent.sources.base import GroupInspector, Source, SupportsReload
 from agent.sources.http_events.source import HttpSource
-from agent.web import events_api
+from agent.web import annotations_api, events_api
 from agent.web.reload_auth import ReloadPolicy
 from agent.web.server import ServerDependencies, listen, make_app
 from agent.wiring.agent_config import AgentConfig, Role
@@ -152,7 +152,15 @@ class Agent:
             sources_not_ready=self.sources_not_ready,
             reload=self.reload,
             recent=self._recent,
-            routes=[*self._hub.routes(self._pipeline), *events_api.routes(self._http_source)],
+            routes=[
+                *self._hub.routes(self._pipeline),
+                *events_api.routes(self._http_source),
+                *annotations_api.routes(
+                    self._pipeline.record,
+                    lambda: self._config.cluster.name,
+                    ReloadPolicy(config.web.token_file).refusal,
+                ),
+            ],
             members=config.shows_members,
         )
         web = make_app(config.web, config.limits.series, dependencies)
