@@ -15,8 +15,7 @@ from aggregation.spark.report.headline import Direction, Figure
 from aggregation.spark.report.news import News, find_news, news_rows
 from aggregation.spark.report.objectives import Objective, objective_rows
 from aggregation.spark.report.proposals import SHOWN, Proposal, Propose
-from aggregation.spark.report.section import Row, Rows, Section
-from aggregation.spark.report.timeline import Mark
+from aggregation.spark.report.section import Mark, Row, Rows, Section
 from aggregation.spark.session.session import small_queries
 from aggregation.spark.tables.period import Period
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import date
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -10,9 +11,6 @@ from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
 from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import ON_LIGHT, UNKNOWN
 from metrics.model.status import RebalanceStatus
-
-if TYPE_CHECKING:
-    from aggregation.spark.report.timeline import Mark
 
 ROWS_SHOWN = 15
 _PART_CHARS = (LABEL_MAX_CHARS - 3) // 2
@@ -39,6 +37,14 @@ class Chart:
     """Texts below it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened on a day: a change of a rate or of a setting, an annotation."""
+
+    day: date
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """One part of the report: a table, written as CSV and Parquet by its name, and a plot of it."""
@@ -54,7 +60,7 @@ class Section:
     preaggregation: PreAggregation
     """The pre-aggregation that the query needs."""
     chart: Callable[[Rows], Chart | None]
-    marked_chart: "Callable[[Rows, Sequence[Mark]], Chart | None] | None" = None
+    marked_chart: Callable[[Rows, Sequence[Mark]], Chart | None] | None = None
     """The same chart with marks on its time axis, where it has one."""
     rows_shown: int = ROWS_SHOWN
     """Rows on the page; 0: it has no place there, only files."""

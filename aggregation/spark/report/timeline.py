@@ -1,14 +1,13 @@
 """Incidents over time, planned and unplanned on axes of their own, with marks of what changed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 
 from matplotlib.axes import Axes
 
 from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
 from aggregation.spark.report.plot import FAINT, INK, canvas_of_two, count_axis
-from aggregation.spark.report.section import Chart, Row, Rows, Section
+from aggregation.spark.report.section import Chart, Mark, Row, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 _SLOTS = 12
@@ -29,14 +28,6 @@ WHERE what IN ('incident', 'rebalance') AND plan IS NOT NULL AND $period
 GROUP BY since, plan
 ORDER BY since DESC, plan
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened on a day: a change of a rate or of a setting, an annotation."""
-
-    day: date
-    text: str
 
 
 def chart(rows: Rows, marks: Sequence[Mark] = ()) -> Chart | None:
