@@ -65,7 +65,7 @@ class Commands(click.Group):
             _refuse_undecodable(args[0] if args else kwargs.get("args"))
             return super().main(*args, **kwargs)
         except RebalanceAgentError as error:
-            from metrics.exporters.points import printable  # noqa: PLC0415 - for an error's sake
+            from metrics.model.names import printable  # noqa: PLC0415 - for an error's sake
 
             click.echo("\n".join(map(printable, f"Error: {error}".split("\n"))), err=True)
             sys.exit(_EXIT_USAGE if isinstance(error, _OPERATORS) else _EXIT_FAULT)

@@ -23,7 +23,7 @@ from aggregation.explain.explanation import (
 from aggregation.explain.explanation import explain as explained
 from aggregation.explain.incident_words import lines as incident_lines
 from aggregation.incidents.incidents import analyze, latest_time, recent
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 from metrics.model.sample import SampleKind, parse_time
 
 _ADVICE_MAX = 3

@@ -10,7 +10,7 @@ import click
 
 from agent.config.addresses import parse_address
 from agent.errors import ConfigError, RebalanceAgentError
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 
 if TYPE_CHECKING:
     from agent.inspection.client import Access
@@ -210,7 +210,6 @@ def describe(  # noqa: PLR0913 - an argument an option
         from agent.inspection import client as asking  # noqa: PLC0415 - an extra
         from agent.inspection.model import Failure, parse_type  # noqa: PLC0415
         from agent.inspection.name_patterns import is_pattern  # noqa: PLC0415
-        from agent.inspection.observed_generation import add_generations  # noqa: PLC0415
         from agent.inspection.output import (  # noqa: PLC0415
             Details,
             OutputFormat,
@@ -238,6 +237,8 @@ def describe(  # noqa: PLR0913 - an argument an option
         )
     )
     if place is not None:
+        from agent.inspection.observed_generation import add_generations  # noqa: PLC0415
+
         try:
             answers = add_generations(answers, place)
         except RebalanceAgentError as error:

@@ -15,7 +15,7 @@ from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.logs.config import LogConfig
 from agent.wiring.agent_config import AgentConfig, load
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 from metrics.model.sample import SampleKind, encode
 from metrics.model.signals import Signal
 from metrics.tracking.status_track import StatusConfig

@@ -13,7 +13,7 @@ from agent.runtime.clock_alignment import align_clocks
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.registry import REGISTRY
 from agent.sources.source_type import ReplayOptions, ReplayStream
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 
 _PROGRESS_AFTER_S = 2.0
 LOGS_AND_PCAP = "logs,pcap"

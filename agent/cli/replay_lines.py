@@ -7,7 +7,7 @@ import click
 
 from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.recordings import STDIN, Recording
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 from metrics.model.sample import format_time
 
 _NO_RULE = "no rule"

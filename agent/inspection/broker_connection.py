@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Self
 
@@ -106,6 +106,11 @@ class Connection:
         """Whether the connection can take another request."""
         ended = self._writer.is_closing() or self._reader.at_eof()
         return not ended and time.monotonic() < self._expires_s
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The oldest and newest version that the broker offers, by API key."""
+        return self._versions
 
     def version(self, api: Api) -> int | None:
         """Return the newest common version of an API, or None if there is none."""

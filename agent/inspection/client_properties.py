@@ -7,7 +7,6 @@ import os
 import re
 import ssl
 import tempfile
-import urllib.request
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
@@ -162,7 +161,9 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str], wher
         return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=make)
     scheme, _, path = url.partition(":")
     if scheme == "file":
-        file = Path(urllib.request.url2pathname(re.sub("^//[^/]*", "", path)))
+        from urllib.request import url2pathname  # noqa: PLC0415 - not for other logins
+
+        file = Path(url2pathname(re.sub("^//[^/]*", "", path)))
         return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=partial(_text, file))
     if scheme not in ("http", "https"):
         raise ConfigError(f"{where}: {key}: found {url!r}, wanted file:, http: or https:")

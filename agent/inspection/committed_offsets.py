@@ -107,3 +107,20 @@ def _read_partitions(
         array("i", [each.get(epoch, -1) for each in known]),
         array("q", [each["lag"] for each in known] if has_lag else [_NO_LAG] * len(known)),
     )
+
+
+def has_lags(offsets: TopicOffsets) -> bool:
+    """Return whether the broker reports lags itself."""
+    return any(lag >= 0 for lag in offsets.lags)
+
+
+def partition_lags(offsets: TopicOffsets, ends: Mapping[int, int]) -> dict[int, int]:
+    """Return the lag of each partition with a known end."""
+    if has_lags(offsets):
+        lags = zip(offsets.partitions, offsets.lags, strict=True)
+        return {number: lag for number, lag in lags if lag >= 0}
+    return {
+        number: max(0, ends[number] - offset)
+        for number, offset in zip(offsets.partitions, offsets.offsets, strict=True)
+        if number in ends and offset >= 0
+    }

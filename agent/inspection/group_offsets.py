@@ -5,10 +5,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.committed_offsets import CommittedOffsets, GroupOffsets, TopicOffsets
+from agent.inspection.committed_offsets import (
+    CommittedOffsets,
+    GroupOffsets,
+    TopicOffsets,
+    partition_lags,
+)
 from agent.inspection.describe_groups import DescribeResult
 from agent.inspection.end_offsets import EARLIEST, EndOffsets, Ends
-from agent.inspection.lag import partition_lags
 from agent.inspection.model import (
     Description,
     Failure,

@@ -6,7 +6,13 @@ A share group's lag comes from its coordinator (KIP-1226), since its records are
 from collections.abc import Iterable, Mapping
 
 from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.committed_offsets import CommittedOffsets, GroupOffsets, TopicOffsets
+from agent.inspection.committed_offsets import (
+    CommittedOffsets,
+    GroupOffsets,
+    TopicOffsets,
+    has_lags,
+    partition_lags,
+)
 from agent.inspection.coordinator_lookup import Coordinators
 from agent.inspection.end_offsets import EndOffsets, Ends
 from agent.inspection.model import Failure, GroupType
@@ -73,22 +79,6 @@ def _partitions_of(groups: Iterable[GroupOffsets | Failure]) -> dict[str, set[in
     for group in groups:
         if not isinstance(group, Failure):
             for topic, offsets in group.items():
-                if not _has_lags(offsets):
+                if not has_lags(offsets):
                     wanted.setdefault(topic, set()).update(offsets.partitions)
     return wanted
-
-
-def _has_lags(offsets: TopicOffsets) -> bool:
-    return any(lag >= 0 for lag in offsets.lags)
-
-
-def partition_lags(offsets: TopicOffsets, ends: Mapping[int, int]) -> dict[int, int]:
-    """Return the lag of each partition with a known end."""
-    if _has_lags(offsets):
-        lags = zip(offsets.partitions, offsets.lags, strict=True)
-        return {number: lag for number, lag in lags if lag >= 0}
-    return {
-        number: max(0, ends[number] - offset)
-        for number, offset in zip(offsets.partitions, offsets.offsets, strict=True)
-        if number in ends and offset >= 0
-    }

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any, Self
 
 import msgspec
-import yaml
 
 from agent.errors import ConfigError
 from agent.inspection.model import (
@@ -21,7 +20,7 @@ from agent.inspection.model import (
     MemberDescription,
     PartitionOffset,
 )
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 
 _Row = tuple[str, ...]
 _Table = tuple[_Row, Sequence[_Row]]
@@ -323,6 +322,8 @@ def _document(
     }
     if output is OutputFormat.JSON:
         return json.dumps(document, indent=2) + "\n"
+    import yaml  # noqa: PLC0415 - not for a table
+
     return yaml.safe_dump(document, sort_keys=False)
 
 

@@ -2,9 +2,7 @@
 
 import json
 import ssl
-import urllib.error
 import urllib.parse
-import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -134,6 +132,9 @@ def exchange_assertion(url: str, assertion: str, scope: str | None = None) -> st
 
 
 def _request_token(url: str, form: Mapping[str, str], headers: dict[str, str], subject: str) -> str:
+    import urllib.error  # noqa: PLC0415 - not for other logins
+    import urllib.request  # noqa: PLC0415
+
     request = urllib.request.Request(  # noqa: S310 - checked below
         url, urllib.parse.urlencode(form).encode(), headers
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from agent.sources.base import TICK_S, Tick
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 from metrics.model.sample import Sample, SampleKind, Scope, digest, format_time
 from metrics.model.signals import Signal
 from metrics.tracking.merge import PLACEHOLDER_S

@@ -29,7 +29,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from metrics.exporters import catalog
 from metrics.exporters.catalog import MetricType
 from metrics.exporters.exposition import Exposition
-from metrics.exporters.points import Example, HistogramValue, Labels, Point, families, printable
+from metrics.exporters.points import Example, HistogramValue, Labels, Point, families
+from metrics.model.names import printable
 from metrics.model.snapshot import DURATION_BUCKETS_S
 
 SCOPE = "kafka-rebalance-agent"

@@ -103,16 +103,6 @@ def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> li
     return [(metric, points) for metric, points in agents + bounded if points]
 
 
-def printable(text: str) -> str:
-    """Escape characters that are invisible or change the direction of text.
-
-    Other programs display the labels, and UTF-8 cannot encode a lone surrogate.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _sort_by_labels(rows: Iterable[_Row], labels: Callable[[_Row], Labels]) -> _Labelled[_Row]:
     return sorted(((labels(row), row) for row in rows), key=itemgetter(0))
 

@@ -16,7 +16,8 @@ from prometheus_client.utils import floatToGoString
 
 from metrics.exporters.catalog import Metric, MetricType
 from metrics.exporters.exposition import Exposition
-from metrics.exporters.points import Example, HistogramValue, Labels, Point, families, printable
+from metrics.exporters.points import Example, HistogramValue, Labels, Point, families
+from metrics.model.names import printable
 from metrics.model.snapshot import DURATION_BUCKETS_S
 
 _go: Callable[[float], str] = floatToGoString

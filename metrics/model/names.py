@@ -19,3 +19,13 @@ def clip_name(text: str) -> str:
     # a name may hold lone surrogates: UTF-8 has no bytes for them
     whole = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_CHARS]
     return text[: NAME_MAX_CHARS - _DIGEST_CHARS - len(_MARK)] + _MARK + whole
+
+
+def printable(text: str) -> str:
+    """Escape characters that are invisible or change the direction of text.
+
+    Other programs display the labels, and UTF-8 cannot encode a lone surrogate.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -30,6 +30,12 @@ from tests.system.inspected import (
 )
 from tests.system.zoo import Zoo
 
+_USUAL_FLAGS = (
+    *("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+    *("-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),
+)
+"""With which Kafka's scripts start the tools; the lab's own flags make a lighter JVM."""
 ROUNDS = 3
 """Each command's best of several times: the machine does other work, too."""
 _READING = ("classic", "consumer", "streams")
@@ -144,7 +150,11 @@ def render(rows: Sequence[Row], codes: Sequence[ExitCode]) -> str:
 
 
 def _theirs(zoo: Zoo, case: Case) -> list[str]:
-    return [*map(str, zoo.tools.command(case.main)), *case.theirs]
+    """Return the tool's command, started as Kafka's scripts start it."""
+    command = list(map(str, zoo.tools.command(case.main)))
+    classes, main = command[command.index("-cp") + 1], command.index(case.main)
+    log = [each for each in command if each.startswith(("-Dlog4j2.", "-Ddriver.log"))]
+    return [command[0], *_USUAL_FLAGS, *log, "-cp", classes, *command[main:], *case.theirs]
 
 
 def _ours(zoo: Zoo, arguments: Sequence[str]) -> list[str]:

@@ -55,6 +55,14 @@ class Observer:
         """The address of its pages."""
         return self._url
 
+    def codes_of_group(self, group: str) -> dict[str, list[int]]:
+        """Return the codes that the spool has of a group's consumers, by client id."""
+        found: dict[str, list[int]] = {}
+        for row in self._rows():
+            if (row["kind"], row["scope"], row["group"]) == ("transition", CONSUMER, group):
+                found.setdefault(row["client_id"], []).append(row["to"])
+        return found
+
     def changes(self, group: str) -> list[tuple[str, str, str]]:
         """Return the changed attributes of a group that the spool has: field, before, after."""
         return [

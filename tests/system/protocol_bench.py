@@ -83,8 +83,9 @@ class Timeline:
 
     def render(self) -> str:
         return "".join(
-            f"{second:4} s  {look.state or '-':19} {shown(look.members):>2} members  "
-            f"{'  '.join(f'{client} {code}' for client, code in look.status)}\n"
+            f"{second:4} s  {look.state or '-':19}  {shown(look.members)} members  "
+            + "  ".join(f"{c.removeprefix(f'{self._group}-')} {code}" for c, code in look.status)
+            + "\n"
             for second, look in self.changes()
         )
 
@@ -139,6 +140,7 @@ class Bench:
         scene = Scene(self, name, self._folder / name)
         try:
             scene.settle(3)
+            scene.before = self.agent.codes_of_group(name)
             with scene.timeline:
                 yield scene
         finally:
@@ -152,6 +154,8 @@ class Scene:
 
     def __init__(self, bench: Bench, group: str, folder: Path) -> None:
         self.bench, self.group = bench, group
+        self.before: dict[str, list[int]] = {}
+        """The codes of each member before the scene."""
         self._folder = folder
         folder.mkdir()
         self.timeline = Timeline(bench.agent.url, group)

@@ -17,7 +17,7 @@ from aggregation.rebalances.counter import UNKNOWN
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.segments import MemberRef, Segment, Step
 from metrics.exporters.otel import ATTRIBUTES, SCOPE, trace_of
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 from metrics.model.sample import digest
 
 _SCOPE = InstrumentationScope(SCOPE)

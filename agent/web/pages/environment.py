@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 from metrics.model.palette import css_variables
 from metrics.model.sample import format_time, parse_time
 from metrics.model.status import RebalanceStatus

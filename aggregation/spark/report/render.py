@@ -20,7 +20,7 @@ from aggregation.spark.report.page import html_page
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import Rows
 from aggregation.spark.report.texts import json_text, mail, markdown
-from metrics.exporters.points import printable
+from metrics.model.names import printable
 
 PAGE = "report.html"
 MAIL = "summary.eml"

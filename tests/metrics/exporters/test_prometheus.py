@@ -33,8 +33,9 @@ from metrics.exporters.exposition import (
     OutputStats,
     SourceStats,
 )
-from metrics.exporters.points import HistogramValue, Point, families, printable
+from metrics.exporters.points import HistogramValue, Point, families
 from metrics.exporters.prometheus import PageWriter, render
+from metrics.model.names import printable
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
