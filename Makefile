@@ -8,7 +8,7 @@ EXTRAS := wire,kafka,otel,spark,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus dashboards pictures docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -120,6 +120,9 @@ collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one
 corpus: $(READY) ## record the golden logs again from real clients of all versions (long; needs Go)
 	$(BIN)/python -m tests.system.corpus $(DIALECTS)
 	$(BIN)/pytest --quiet tests/agent/sources/logs/test_dialect_golden.py --update-golden
+
+versions: $(READY) ## name the releases of clients and brokers that are newer than dialects and recordings
+	$(BIN)/python -m tools.check_versions
 
 dashboards: $(READY) ## write Grafana's dashboards, which are code, as JSON
 	$(BIN)/python -m dashboards

@@ -94,7 +94,12 @@ def inject(  # noqa: PLR0913 - click passes options by name
             path.write_text(yaml.safe_dump({"sources": sources}, sort_keys=False), encoding="utf-8")
             where = "--logs"
         sidecar = read_sidecar(path, variables, where, **chosen)
-    click.echo(inject_into(_read(manifest), sidecar, containers, manifest.name), nl=False)
+    text = inject_into(_read(manifest), sidecar, containers, manifest.name, _warn)
+    click.echo(text, nl=False)
+
+
+def _warn(note: str) -> None:
+    click.echo(f"Warning: {note}", err=True)
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 The additions of an earlier run are removed first, so that other options replace them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, cast
 
@@ -39,7 +39,21 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def inject(text: str, sidecar: Sidecar, containers: tuple[str, ...] = (), where: str = "-") -> str:
+OnNote = Callable[[str], None]
+"""Takes what a user must know of a pod."""
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def inject(
+    text: str,
+    sidecar: Sidecar,
+    containers: tuple[str, ...] = (),
+    where: str = "-",
+    on_note: OnNote = _ignore,
+) -> str:
     """Return the manifests with the sidecar in every pod; comments are lost.
 
     Args:
@@ -47,6 +61,7 @@ def inject(text: str, sidecar: Sidecar, containers: tuple[str, ...] = (), where:
         sidecar: The sidecar to add.
         containers: Writers of the logs; by default the one with a volume there, or the only one.
         where: The text's name in errors.
+        on_note: Takes a note on each pod without a volume where the logs are to be.
 
     Raises:
         ConfigError: no manifest, no pod, or a pod in which the logs cannot be shared.
@@ -57,7 +72,7 @@ def inject(text: str, sidecar: Sidecar, containers: tuple[str, ...] = (), where:
     for number, document in enumerate(documents, 1):
         place = where if len(documents) == 1 else f"{where}: document {number}"
         for kind, pod in _pods(document, place):
-            _add(pod, sidecar, containers, f"{place}: {kind}")
+            _add(pod, sidecar, containers, f"{place}: {kind}", on_note)
             count += 1
     if not count:
         found = ", ".join(sorted({str(document.get("kind")) for document in documents})) or "none"
@@ -120,7 +135,9 @@ def _section(parent: Mapping, key: str, where: str) -> Mapping:
     return found
 
 
-def _add(pod: Mapping, sidecar: Sidecar, containers: tuple[str, ...], where: str) -> None:
+def _add(
+    pod: Mapping, sidecar: Sidecar, containers: tuple[str, ...], where: str, on_note: OnNote
+) -> None:
     spec, metadata = _section(pod, "spec", where), _section(pod, "metadata", where)
     _remove(spec, where)
     apps = _mappings(spec, "containers", where)
@@ -135,6 +152,12 @@ def _add(pod: Mapping, sidecar: Sidecar, containers: tuple[str, ...], where: str
             volumes.append({"name": mount["name"], "emptyDir": {}})
             for app in _writers(apps, containers, f"{where}: {folder.path}"):
                 _items(app, "volumeMounts", where).append(dict(mount))
+                on_note(
+                    f"{where}: container {app.get('name', '')} has no volume at {folder.path}, so "
+                    "an empty one is added; where the application logs to stdout, the sidecar has "
+                    f"nothing to read: let it write files to {folder.path} too, or read its stdout "
+                    "from the node's /var/log/pods"
+                )
         add = {"readOnly": True} if folder.is_read_only else {}
         container["volumeMounts"].append(mount | add)
     _items(spec, "initContainers" if sidecar.is_native else "containers", where).append(container)

@@ -54,6 +54,17 @@ def test_a_pod_gets_a_sidecar_that_starts_first_and_ends_last() -> None:
     assert sidecar(spec)["restartPolicy"] == "Always"
 
 
+def test_pod_without_a_volume_for_its_logs_is_warned_of() -> None:
+    """Most such applications log to stdout, where the sidecar has nothing to read."""
+    mounted = yaml.safe_load(POD)
+    mounted["spec"]["containers"][0]["volumeMounts"] = [{"name": "l", "mountPath": "/var/log/app"}]
+    mounted["spec"]["volumes"] = [{"name": "l", "emptyDir": {}}]
+
+    assert "container app has no volume at /var/log/app" in call().stderr
+    assert "stdout" in call().stderr
+    assert call(manifest=yaml.safe_dump(mounted)).stderr == ""
+
+
 def test_the_configuration_is_in_the_pod_itself() -> None:
     pod = injected("--logs", "/srv/log/*.log", "--logs", "/srv/log/*.out")
 
