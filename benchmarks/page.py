@@ -23,6 +23,7 @@ TITLES = {
     "capture": "Capture",
     "proxy": "Proxy, beside HAProxy",
     "scrape": "Scrape",
+    "pages": "Pages",
     "inspection": "Inspection",
     "hub": "Hub",
     "ingest": "Ingest",

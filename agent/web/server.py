@@ -110,9 +110,12 @@ class _Handlers:
         build = self._pages[request.url.path]
         snapshot, stats = self._dependencies.snapshot()
         seen = Seen(snapshot=snapshot, stats=stats, telemetry_path=self._config.telemetry_path)
-        made = await asyncio.get_running_loop().run_in_executor(
-            self._renderer, lambda: build(seen, request.query_params)
-        )
+
+        def write_page() -> "HtmlPage":
+            with _without_gc():
+                return build(seen, request.query_params)
+
+        made = await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
         return HTMLResponse(made.html, made.status_code, headers=_PAGE_HEADERS)
 
     @cached_property

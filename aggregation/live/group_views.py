@@ -32,16 +32,17 @@ class GroupView:
     @property
     def is_stable(self) -> bool:
         """Whether neither the members nor the coordinator report a rebalance."""
-        return not self.status and self.state not in _UNSTABLE_STATES
+        return not self.status and self.state not in UNSTABLE_STATES
 
 
-_UNSTABLE_STATES = {
+UNSTABLE_STATES = {
     "PreparingRebalance",
     "CompletingRebalance",
     "Assigning",
     "Reconciling",
     "NotReady",
 }
+"""States of a coordinator in which a group rebalances."""
 
 
 def group_views(live: Live) -> list[GroupView]:

@@ -102,7 +102,7 @@ def group_content(query: GroupQuery, history: RecentRecords, shown: Snapshot) ->
         UnknownGroupError: nobody knows the group.
 
     """
-    records = _records(query.group, query.cluster, history)
+    shown, records = _only(query.group, shown), _records(query.group, query.cluster, history)
     view = _view(query, shown, records)
     analysis = history.analyze(records, shown.at)
     answers = explanations(analysis.rebalances, LAST, None, analysis.incidents)
@@ -132,7 +132,7 @@ def incident_content(
         UnknownGroupError: the records show no such incident, or no longer.
 
     """
-    records = _records(group, cluster, history)
+    shown, records = _only(group, shown), _records(group, cluster, history)
     analysis = history.analyze(records, shown.at)
     incident = next((each for each in analysis.incidents if each.id == id_), None)
     if incident is None:
@@ -157,6 +157,17 @@ def incident_content(
         drawing=_draw(records, [answer], shown, window, "", 1, view),
         evidence=evidence[:MAX_EVIDENCE],
         left_out=max(0, len(evidence) - MAX_EVIDENCE),
+    )
+
+
+def _only(group: str, shown: Snapshot) -> Snapshot:
+    """Return the state of one group: a cluster may have thousands."""
+    return Snapshot(
+        at=shown.at,
+        consumers=tuple(row for row in shown.consumers if row.group == group),
+        instances=tuple(row for row in shown.instances if row.group == group),
+        groups=tuple(key for key in shown.groups if key.group == group),
+        inspected=tuple(each for each in shown.inspected if each.group == group),
     )
 
 
@@ -201,7 +212,7 @@ def _draw(  # noqa: PLR0913 - what is drawn, and which part of it
             (Scope.STREAMS, shown.instances),
         )
         for row in of_scope
-        if row.group == view.group and row.cluster in {view.cluster, ""}
+        if row.cluster in {view.cluster, ""}
     ]
     lanes = find_lanes(records, rows, window, shown.at)
     wanted = member.casefold()

@@ -1,13 +1,15 @@
 """The first page: what goes on, what went on, and the groups, what is not stable first. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aggregation.incidents.answers import IncidentAnswer, answer_of
 from aggregation.incidents.model import Incident
 from aggregation.live.group_search import contains
-from aggregation.live.group_views import GroupView
+from aggregation.live.group_views import UNSTABLE_STATES
 from aggregation.rebalances.grouping import GroupRef
+from metrics.model.snapshot import MemberRow, Snapshot
+from metrics.model.status import RebalanceStatus
 
 RECENT_S, DAY_S = 600.0, 86_400.0
 BARS = 24
@@ -51,34 +53,44 @@ class OverviewQuery:
         return bool(self.text or self.show or self.group_type or self.state or self.cluster)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class GroupLine:
-    """One group of the list. ``bars`` are unread seconds by hour, the present hour last."""
+    """One group of the list: what search, filters and orders look at, for each of thousands."""
 
-    view: GroupView
-    incidents: Sequence[Incident]
-    now: float
+    cluster: str
+    group: str
+    group_type: str
+    status: RebalanceStatus | None = None
+    state: str = ""
+    members: int = 0
+    incidents: Sequence[Incident] = ()
     ongoing: bool = False
     recent: int = 0
     day: int = 0
     unread: float = 0.0
     last_at: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Sum up the incidents: lists are sorted by these values."""
-        for incident in self.incidents:
-            end_at = self.now if incident.ended_at is None else incident.ended_at
+    def add(self, row: MemberRow) -> None:
+        """Add a member, or a Streams instance."""
+        if self.status is None or row.status > self.status:
+            self.status = row.status
+
+    def sum_up(self, incidents: Sequence[Incident], now: float) -> None:
+        """Take the group's incidents."""
+        self.incidents = incidents
+        for incident in incidents:
+            end_at = now if incident.ended_at is None else incident.ended_at
             self.ongoing |= incident.is_ongoing
             self.last_at = max(self.last_at, incident.started_at)
-            self.recent += end_at >= self.now - RECENT_S
-            if end_at >= self.now - DAY_S:
+            self.recent += end_at >= now - RECENT_S
+            if end_at >= now - DAY_S:
                 self.day += 1
                 self.unread += incident.cost.unread_partition_seconds or 0.0
 
     @property
     def is_unstable(self) -> bool:
         """Whether something goes on: an incident, a status, or a state between two."""
-        return self.ongoing or not self.view.is_stable
+        return self.ongoing or bool(self.status) or self.state in UNSTABLE_STATES
 
     @property
     def last(self) -> IncidentAnswer | None:
@@ -91,16 +103,6 @@ class GroupLine:
         """Whether a source shows assignments, so that unread time is known."""
         return any(each.cost.unread_partition_seconds is not None for each in self.incidents)
 
-    @property
-    def sparkline(self) -> str:
-        """SVG path of the unread time by hour; empty without any."""
-        bars = unread_by_hour(self.incidents, self.now)
-        most = max(bars)
-        if not most:
-            return ""
-        heights = [max(2, round(20 * bar / most)) if bar else 0 for bar in bars]
-        return "".join(f"M{4 * n} 20v-{h}h3v{h}z" for n, h in enumerate(heights) if h)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
@@ -109,6 +111,7 @@ class Overview:
     ongoing: Sequence[IncidentAnswer]
     ended: Sequence[IncidentAnswer]
     """Ended within the last ten minutes, the latest first."""
+    now: float
     lines: Sequence[GroupLine]
     """Those on this page."""
     found: int
@@ -119,21 +122,24 @@ class Overview:
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Values that the filters offer."""
 
+    def sparkline(self, line: GroupLine) -> str:
+        """Return the SVG path of a group's unread time by hour; empty without any."""
+        bars = unread_by_hour(line.incidents, self.now)
+        most = max(bars)
+        if not most:
+            return ""
+        heights = [max(2, round(20 * bar / most)) if bar else 0 for bar in bars]
+        return "".join(f"M{4 * n} 20v-{h}h3v{h}z" for n, h in enumerate(heights) if h)
+
 
 def overview(
-    views: Iterable[GroupView],
-    incidents: Mapping[GroupRef, Sequence[Incident]],
-    query: OverviewQuery,
-    now: float,
+    shown: Snapshot, incidents: Mapping[GroupRef, Sequence[Incident]], query: OverviewQuery
 ) -> Overview:
-    """Return the content of the first page; ``now`` is Unix seconds."""
-    lines = [
-        GroupLine(
-            view=view, incidents=incidents.get(GroupRef(view.cluster, view.group), ()), now=now
-        )
-        for view in _with_unseen(views, incidents)
-    ]
+    """Return the content of the first page."""
+    now, lines = shown.at, find_lines(shown, incidents)
     found = [line for line in lines if _matches(line, query)]
+    if query.text:
+        found = _search(found, query.text, shown)
     found.sort(key=_ORDERS[query.sort])
     pages = max(1, -(-len(found) // PAGE_ROWS))
     page = min(max(1, query.page), pages)
@@ -144,6 +150,7 @@ def overview(
         key=lambda i: -(i.ended_at or 0.0),
     )
     return Overview(
+        now=now,
         ongoing=[answer_of(each) for each in ongoing],
         ended=[answer_of(each) for each in ended],
         lines=found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
@@ -153,9 +160,9 @@ def overview(
         page=page,
         query=query,
         options={
-            "group_type": sorted({line.view.group_type for line in lines}),
-            "state": sorted({line.view.state for line in lines if line.view.state}),
-            "cluster": sorted({line.view.cluster for line in lines if line.view.cluster}),
+            "group_type": sorted({line.group_type for line in lines} - {""}),
+            "state": sorted({line.state for line in lines} - {""}),
+            "cluster": sorted({line.cluster for line in lines} - {""}),
         },
     )
 
@@ -182,39 +189,75 @@ def unread_by_hour(incidents: Iterable[Incident], now: float) -> list[float]:
     return bars
 
 
-def _ref(view: GroupView) -> GroupRef:
-    return GroupRef(view.cluster, view.group)
+def find_lines(
+    shown: Snapshot, incidents: Mapping[GroupRef, Sequence[Incident]]
+) -> list[GroupLine]:
+    """Return a line for each group that members, a coordinator or records name.
+
+    As `group_views`, but in one pass: the page shows few of many.
+    """
+    lines = {(key.cluster, key.group): GroupLine(key.cluster, key.group, key.group_type)
+             for key in shown.groups}  # fmt: skip
+    for row in (*shown.consumers, *shown.instances):
+        _line(lines, row.cluster, row.group, row.group_type).add(row)
+    for row in shown.consumers:
+        lines[row.cluster, row.group].members += 1
+    for line in lines.values():
+        line.status = line.status or RebalanceStatus.NONE
+    for each in shown.inspected:
+        # a row without a cluster belongs to the inspected one
+        cluster = "" if ("", each.group) in lines else each.cluster
+        line = _line(lines, cluster, each.group, each.group_type)
+        line.state, line.group_type = each.state, each.group_type
+        line.members = line.members if each.members is None else each.members
+    for ref, found in incidents.items():
+        _line(lines, *ref, "").sum_up(found, shown.at)
+    return list(lines.values())
 
 
-def _with_unseen(
-    views: Iterable[GroupView], incidents: Mapping[GroupRef, Sequence[Incident]]
-) -> list[GroupView]:
-    """Add groups that only records name: their members are gone."""
-    found = list(views)
-    known = {_ref(view) for view in found}
-    gone = [ref for ref in incidents if ref not in known]
-    return found + [GroupView(cluster=ref.cluster, group=ref.group, group_type="") for ref in gone]
+def _line(
+    lines: dict[tuple[str, str], GroupLine], cluster: str, group: str, group_type: str
+) -> GroupLine:
+    line = lines.get((cluster, group))
+    if line is None:
+        line = lines[cluster, group] = GroupLine(cluster, group, group_type)
+    return line
 
 
 def _matches(line: GroupLine, query: OverviewQuery) -> bool:
-    view = line.view
     return (
-        (not query.group_type or view.group_type == query.group_type)
-        and (not query.state or view.state == query.state)
-        and (not query.cluster or view.cluster == query.cluster)
+        (not query.group_type or line.group_type == query.group_type)
+        and (not query.state or line.state == query.state)
+        and (not query.cluster or line.cluster == query.cluster)
         and _SHOWN[query.show](line)
-        and (not query.text or any(contains(query.text, text) for text in _texts(view)))
     )
 
 
-def _texts(view: GroupView) -> Iterator[str]:
-    """Yield what the search looks at: names, type, state, members, hosts."""
-    status = "" if view.status is None else view.status.label
-    yield from (view.group, view.cluster, view.group_type, view.state or "", status)
-    for row in view.observed_members:
-        yield from (row.client_id, row.host, row.app, row.group_instance_id or "")
-    for each in view.inspected_members:
-        yield from (each.client_id, each.host, each.instance_id or "")
+def _search(lines: Iterable[GroupLine], wanted: str, shown: Snapshot) -> list[GroupLine]:
+    """Return the groups with a text in a name, type, state, member or host."""
+    by_member = {
+        (row.cluster, row.group)
+        for row in (*shown.consumers, *shown.instances)
+        if _has(wanted, row.client_id, row.host, row.app, row.group_instance_id)
+    } | {
+        (group.cluster, group.group)
+        for group in shown.inspected
+        if any(_has(wanted, each.client_id, each.host) for each in group.who)
+    }
+    return [
+        line
+        for line in lines
+        if (line.cluster, line.group) in by_member
+        or _has(wanted, line.group, line.cluster, line.group_type, line.state, _label(line))
+    ]
+
+
+def _has(wanted: str, *texts: str | None) -> bool:
+    return any(text and contains(wanted, text) for text in texts)
+
+
+def _label(line: GroupLine) -> str:
+    return "" if line.status is None else line.status.label
 
 
 _SHOWN: dict[str, Callable[[GroupLine], bool]] = {
@@ -231,18 +274,18 @@ def _by_trouble(line: GroupLine) -> _Order:
     return (
         not line.ongoing,
         not line.is_unstable,
-        -(line.view.status or 0),
+        -(line.status or 0),
         -line.last_at,
-        line.view.group,
-        line.view.cluster,
+        line.group,
+        line.cluster,
     )
 
 
 _ORDERS: dict[str, Callable[[GroupLine], _Order]] = {
     "unstable": _by_trouble,
-    "last": lambda line: (-line.last_at, line.view.group, line.view.cluster),
-    "unread": lambda line: (-line.unread, line.view.group, line.view.cluster),
-    "incidents": lambda line: (-line.day, line.view.group, line.view.cluster),
-    "members": lambda line: (-line.view.members, line.view.group, line.view.cluster),
-    "name": lambda line: (line.view.group, line.view.cluster),
+    "last": lambda line: (-line.last_at, line.group, line.cluster),
+    "unread": lambda line: (-line.unread, line.group, line.cluster),
+    "incidents": lambda line: (-line.day, line.group, line.cluster),
+    "members": lambda line: (-line.members, line.group, line.cluster),
+    "name": lambda line: (line.group, line.cluster),
 }

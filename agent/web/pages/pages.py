@@ -25,8 +25,6 @@ from agent.web.pages.group import (
 from agent.web.pages.overview import MAX_CARDS, MAX_ENDED, SHOWS, SORTS, OverviewQuery, overview
 from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import IncidentAnswer
-from aggregation.live.group_views import group_views
-from aggregation.live.live import live
 from metrics.exporters.exposition import AgentStats, FileStats, SourceStats
 from metrics.model.sample import Sample, SampleKind, format_time, parse_time
 from metrics.model.snapshot import Snapshot
@@ -71,9 +69,7 @@ class Pages:
         """Return the first page."""
         snapshot, sources = seen.snapshot, seen.stats.sources
         query = _overview_query(given)
-        content = overview(
-            group_views(live(snapshot)), self._incidents.read(snapshot.at), query, snapshot.at
-        )
+        content = overview(snapshot, self._incidents.read(snapshot.at), query)
         filters = (
             ("state", "State", query.state),
             ("group_type", "Type", query.group_type),

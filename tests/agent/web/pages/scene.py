@@ -113,22 +113,26 @@ def scene(now: float = NOW, more: int = 0) -> Scene:
 def served(shown: Scene) -> Iterator[str]:
     """Serve the pages from a thread and yield their address."""
     sockets = listen(("127.0.0.1:0",))
-    loop = asyncio.new_event_loop()
     app = make_app(WebConfig(), 10**6, shown.dependencies)
-    serving = loop.create_task(serve(app, sockets))
+    started, stopping = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
 
-    def run() -> None:
+    async def run() -> None:
+        loops.append(asyncio.get_running_loop())
+        serving = asyncio.create_task(serve(app, sockets))
+        started.set()
+        await stopping.wait()
+        serving.cancel()
         with suppress(asyncio.CancelledError):
-            loop.run_until_complete(serving)
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+            await serving
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
+    started.wait()
     try:
         yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     finally:
-        loop.call_soon_threadsafe(serving.cancel)
+        loops[0].call_soon_threadsafe(stopping.set)
         thread.join()
 
 

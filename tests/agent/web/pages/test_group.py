@@ -57,8 +57,8 @@ def test_incidents_are_listed_the_latest_first_with_what_to_change() -> None:
     text = at_scene("group", group=BUSY)
 
     listed = re.findall(r'<span class="what"><a[^>]*>(.*?)</a>', text)
-    assert listed[0] == "m5, m7 left, 2 rebalances"
-    assert listed[-1] == "m1 joined"
+    assert listed[0].startswith("m5, m7 left")
+    assert listed[-1].startswith("m1 joined")
     assert 'id="advice"' in text
 
 

@@ -4,30 +4,36 @@ from dataclasses import replace
 import pytest
 
 from agent.hub.recent_incidents import RecentIncidents
+from agent.hub.recent_records import RecentRecords
 from agent.web.pages.overview import (
     DAY_S,
     PAGE_ROWS,
+    RECENT_S,
     SHOWS,
     SORTS,
     Overview,
     OverviewQuery,
+    find_lines,
     overview,
     unread_by_hour,
 )
 from aggregation.live.group_views import group_views
 from aggregation.live.live import live
-from tests.agent.web.pages.scene import BUSY, NOW, QUIET, STUCK, WAITING, scene
+from metrics.model.sample import parse_time
+from metrics.model.snapshot import Snapshot
+from tests.agent.web.pages.scene import BUSY, NOW, QUIET, STUCK, WAITING, recorded, scene
+from tests.aggregation.live.test_live import INSPECTED
 
 
 def look(now: float = NOW, more: int = 0, **query: str | int) -> Overview:
     shown = scene(NOW, more)
     snapshot = replace(shown.look(), at=now)
     incidents = RecentIncidents(shown.history).read(now)
-    return overview(group_views(live(snapshot)), incidents, OverviewQuery(**query), now)  # type: ignore[arg-type]
+    return overview(snapshot, incidents, OverviewQuery(**query))  # type: ignore[arg-type]
 
 
 def names(found: Overview) -> Sequence[str]:
-    return [line.view.group for line in found.lines]
+    return [line.group for line in found.lines]
 
 
 def test_what_goes_on_is_first() -> None:
@@ -46,8 +52,8 @@ def test_what_ended_is_named_for_ten_minutes() -> None:
 
 
 def test_counts_are_of_ten_minutes_and_of_a_day() -> None:
-    (line,) = [line for line in look(text=BUSY).lines if line.view.group == BUSY]
-    (later,) = [line for line in look(NOW + 3600, text=BUSY).lines if line.view.group == BUSY]
+    (line,) = [line for line in look(text=BUSY).lines if line.group == BUSY]
+    (later,) = [line for line in look(NOW + 3600, text=BUSY).lines if line.group == BUSY]
 
     assert line.recent == line.day == len(line.incidents)
     assert (later.recent, later.day) == (0, line.day)
@@ -97,3 +103,53 @@ def test_many_groups_are_pages() -> None:
 
     assert (first.found, first.pages, len(first.lines)) == (PAGE_ROWS + 4, 2, PAGE_ROWS)
     assert (last.page, len(last.lines)) == (2, 4)
+
+
+def test_lines_are_the_views_that_the_api_has() -> None:
+    shown = scene(more=20).look()
+    told = replace(INSPECTED, group="told", state="Assigning")
+    shown = replace(shown, inspected=(*shown.inspected, told, replace(INSPECTED, group=STUCK)))
+
+    lines = find_lines(shown, {})
+
+    views = group_views(live(shown))
+    assert {
+        (each.cluster, each.group, each.group_type, each.status, each.state or None, each.members)
+        for each in lines
+    } == {
+        (each.cluster, each.group, each.group_type, each.status, each.state, each.members)
+        for each in views
+    }
+    assert {each.group for each in lines if each.is_unstable} == {
+        each.group for each in views if not each.is_stable
+    }
+
+
+@pytest.mark.parametrize("folder", ["dropped-member-still-out", "kill-told-as-rollout"])
+def test_each_look_names_an_incident_from_its_second_second_to_ten_minutes_after(
+    folder: str,
+) -> None:
+    happened = [each for each in recorded(folder) if each.group]
+    starts_at, ends_at = (parse_time(happened[n].ts) for n in (0, -1))
+    history = RecentRecords()
+    kept, now, number = RecentIncidents(history), starts_at, 0
+    final = {
+        each.id: (each.started_at, each.ended_at)
+        for each in history.analyze(happened, ends_at).incidents
+    }
+    named: dict[str, set[float]] = {id_: set() for id_ in final}
+    looks: list[float] = []
+    while now <= ends_at:
+        while number < len(happened) and parse_time(happened[number].ts) <= now:
+            history.add([happened[number]], now)
+            number += 1
+        found = overview(Snapshot(at=now), kept.read(now), OverviewQuery())
+        looks.append(now)
+        for each in (*found.ongoing, *found.ended):
+            named.setdefault(each.id, set()).add(now)
+        now += 0.5
+
+    for id_, (start_at, end_at) in final.items():
+        until = (end_at or ends_at) + RECENT_S
+        missed = [at for at in looks if start_at + 2 <= at <= until and at not in named[id_]]
+        assert missed == [], id_
