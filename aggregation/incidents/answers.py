@@ -6,6 +6,7 @@ Source: incidents.md section 5.
 from dataclasses import dataclass
 
 from aggregation.incidents.model import Incident, MemberDeparture, RebalanceSpan, Wait
+from aggregation.incidents.recommendations import recommend
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import format_time
 
@@ -112,9 +113,7 @@ class IncidentAnswer:
     missing: tuple[str, ...]
 
 
-def answer_of(
-    incident: Incident, recommendations: tuple[RecommendationAnswer, ...] = ()
-) -> IncidentAnswer:
+def answer_of(incident: Incident) -> IncidentAnswer:
     """Return an incident as data."""
     ids, status = incident.member_ids, incident.kind.status
     return IncidentAnswer(
@@ -141,7 +140,7 @@ def answer_of(
             for each in incident.also
         ),
         cost=_cost(incident),
-        recommendations=recommendations,
+        recommendations=tuple(RecommendationAnswer(**r._asdict()) for r in recommend(incident)),
         sources=incident.sources,
         missing=incident.missing,
     )

@@ -66,6 +66,8 @@ _RETURNS = {
 _RESTARTS = {IncidentKind.RESTART, IncidentKind.ROLLOUT, IncidentKind.CRASH_LOOP}
 _MERGED = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
 """Several in a row are one incident while their rebalances overlap."""
+_ENDS = {DepartureMode.LEFT, DepartureMode.EXPIRED, DepartureMode.FENCED}
+"""Departures of members whose process may have ended: only these make a crash loop."""
 _DEPARTURES = {
     IncidentKind.MEMBER_LEFT,
     IncidentKind.POLL_TIMEOUT,
@@ -119,6 +121,8 @@ class GroupHistory:
         self._depart(rebalance, draft, causes, returns, {cause.member.key for cause in rejoins})
         for cause, away in returns.items():
             self._return(away, cause.member, cause.at)
+            if cause.kind is not IncidentKind.MEMBER_JOINED:  # the same process: it did not end
+                self._forget_step(away)
         self._bring_back_at_once(rebalance)
         self._note_surges(roots, draft)
         self._update(rebalance)
@@ -358,7 +362,7 @@ class GroupHistory:
     def _add_departure(self, draft: Draft, departure: MemberDeparture) -> None:
         draft.depart(departure)
         place = place_key(departure.member)
-        if place not in self.gone_places:
+        if place not in self.gone_places and departure.how in _ENDS:
             self.steps[place].append((departure.at, draft))
         self.gone_places.add(place)
         if departure.returned_at is None:
@@ -412,6 +416,11 @@ class GroupHistory:
         back = {place_key(d.member) for d in draft.departures.values() if d.returned_at is not None}
         if len(back) > 1 and draft.kind is IncidentKind.RESTART:
             draft.kind = IncidentKind.ROLLOUT
+
+    def _forget_step(self, away: _Away) -> None:
+        place = place_key(away.member)
+        self.steps[place] = [step for step in self.steps[place] if step[0] != away.at]
+        self.gone_places.discard(place)
 
     def _find_loop(self, member: MemberRef, at: float) -> None:
         """Merge what one place did into a crash loop, from the third time on."""

@@ -1,0 +1,149 @@
+"""Recommendations for an incident: a setting with its number now and the number proposed. Pure.
+
+The texts are data: ``recommendations.toml``, which is read at the first incident. A number is
+proposed only where the incident shows how much was needed.
+
+Source: incidents.md sections 5 and 6.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from string import Formatter
+from typing import NamedTuple
+
+import msgspec
+
+from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
+
+MAX = 3
+_MARGIN = 1.5
+"""The proposed time is this many times the time that was needed."""
+_SESSION_MAX_S = 300.0
+"""A longer silence is no pause that a session timeout should forgive."""
+_NAMES_MAX = 3
+_STATIC = "group.instance.id"
+
+
+class Recommendation(NamedTuple):
+    """One thing to change; None where it is not known."""
+
+    setting: str | None
+    now: str | None
+    proposed: str | None
+    because: str
+    price: str | None
+
+
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str
+    because: str
+    setting: str | None = None
+    price: str | None = None
+    error: str | None = None
+    """A pattern of the error that it is for."""
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    entry: tuple[_Entry, ...]
+
+
+class _Number(NamedTuple):
+    now: str | None = None
+    proposed: str | None = None
+
+
+def recommend(incident: Incident) -> tuple[Recommendation, ...]:
+    """Return what to change, the most useful first: `MAX` at most."""
+    values, found = _values(incident), list[Recommendation]()
+    for entry in _load():
+        if entry.kind in {incident.kind.value, "*"} and _is_apt(entry, incident, values):
+            number = _numbers(incident).get(entry.setting or "", _Number())
+            because = entry.because.format_map(values)
+            found.append(Recommendation(entry.setting, *number, because, entry.price))
+    return tuple(found[:MAX])
+
+
+@cache
+def _load() -> tuple[_Entry, ...]:
+    data = (files(__package__) / "recommendations.toml").read_bytes()
+    return msgspec.toml.decode(data, type=_Document).entry
+
+
+def _is_apt(entry: _Entry, incident: Incident, values: dict[str, str]) -> bool:
+    """Check that an incident has all that an entry speaks of, and calls for it."""
+    names = {name for _, name, _, _ in Formatter().parse(entry.because) if name}
+    if not names <= values.keys():
+        return False
+    if entry.error is not None and not re.search(entry.error, values.get("error", "")):
+        return False
+    is_static = any(member.group_instance_id for member in incident.members)
+    if entry.setting == _STATIC and incident.kind is not IncidentKind.FENCED and is_static:
+        return False
+    if entry.setting == "partition.assignment.strategy" and incident.kind in _MOVES:
+        return bool(incident.cost.unread_partition_seconds)
+    return True
+
+
+_MOVES = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
+
+
+def _values(incident: Incident) -> dict[str, str]:
+    """Return what an incident shows, by placeholder."""
+    detail, by = incident.detail, incident.detail.get("by")
+    error, number = detail.get("error"), next(iter(_numbers(incident).values()), _Number())
+    between, silence = detail.get("between_polls_ms"), _silence_s(incident)
+    shown = {
+        "members": _names([member.client_id for member in incident.members]),
+        "between": f"{between / 1000:.1f} s" if isinstance(between, int) else "",
+        "silence": "" if silence is None else f"{silence:.1f} s",
+        "now": "" if number.now is None else f"{int(number.now) / 1000:g} s",
+        "error": error if isinstance(error, str) else "",
+        "by": f"client {by.get('client_id')} on {by.get('host')}" if isinstance(by, dict) else "",
+        "waits": _names([w.member.client_id for w in incident.waiting_for]),
+        "missing": ", ".join(incident.missing),
+    }
+    return {name: text for name, text in shown.items() if text}
+
+
+def _names(client_ids: list[str]) -> str:
+    names = [name for name in dict.fromkeys(client_ids) if name]
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return ", ".join(names[:_NAMES_MAX]) + more
+
+
+def _numbers(incident: Incident) -> dict[str, _Number]:
+    """Return the numbers now and proposed, by setting."""
+    return dict(_find_numbers(incident))
+
+
+def _find_numbers(incident: Incident) -> Iterator[tuple[str, _Number]]:
+    detail = incident.detail
+    interval, between = detail.get("max_poll_interval_ms"), detail.get("between_polls_ms")
+    if isinstance(interval, int) and incident.kind is IncidentKind.POLL_TIMEOUT:
+        proposed = _round_up(between) if isinstance(between, int) else None
+        yield "max.poll.interval.ms", _Number(str(interval), proposed)
+    timeout, silence = detail.get("session_timeout_ms"), _silence_s(incident)
+    if isinstance(timeout, int) and silence is not None:
+        yield "session.timeout.ms", _Number(str(timeout), _round_up(1000 * silence))
+
+
+def _silence_s(incident: Incident) -> float | None:
+    """Return how long a member that came back itself was silent; None for one that is dead."""
+    timeout = incident.detail.get("session_timeout_ms")
+    gone = next((d for d in incident.departures if d.how is DepartureMode.EXPIRED), None)
+    if incident.kind is not IncidentKind.SESSION_EXPIRED or gone is None:
+        return None
+    if gone.returned_at is None or not isinstance(timeout, int):
+        return None
+    since = gone.at - timeout / 1000 if gone.is_silent else gone.at
+    silence = gone.returned_at - since
+    return silence if timeout / 1000 < silence <= _SESSION_MAX_S else None
+
+
+def _round_up(needed_ms: float) -> str:
+    """Return a round time with a margin: whole seconds, from a minute on tens of them."""
+    with_margin = _MARGIN * needed_ms
+    step = 1_000 if with_margin < 60_000 else 10_000
+    return str(int(-(-with_margin // step) * step))
