@@ -18,9 +18,9 @@ from aggregation.explain.explanation import (
     explanations,
     partitions,
     records,
-    span,
 )
 from aggregation.explain.explanation import explain as explained
+from aggregation.explain.incident_words import duration
 from aggregation.explain.incident_words import lines as incident_lines
 from aggregation.incidents.incidents import analyze, latest_time, recent
 from metrics.model.names import printable
@@ -52,7 +52,7 @@ Examples:
     "--last", type=click.IntRange(min=1), default=20, show_default=True, help="So many, at most."
 )
 @click.option("--at", "at", metavar="TIME", help="The one at that time, or the last before (ISO).")
-@click.option("--since", metavar="DURATION", help="Those of the last 30m, 2h or 7d, from files.")
+@click.option("--since", metavar="DURATION", help="Those of the last 30m, 2h or 7d.")
 @click.option("--verbose", is_flag=True, help="Every rebalance, not the incidents alone.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(  # noqa: PLR0913 - one argument an option
@@ -61,11 +61,17 @@ def explain(  # noqa: PLR0913 - one argument an option
     """Say who began the last rebalances of GROUP, why, who was slow, and what it cost."""
     until = None if at is None else _instant(at)
     faults = list[str]()
+    since_s = None if since is None else parse_duration(since, "--since")
     if place.startswith(("http://", "https://")):
-        answers = ask(place, "explain", list[Explanation], group=group, last=last, at=until)
+        query = {
+            "group": group,
+            "last": last,
+            "at": until,
+            "since_seconds": since_s and int(since_s),
+        }
+        answers = ask(place, "explain", list[Explanation], **query)
     else:
         found = read_records(place, group)
-        since_s = None if since is None else parse_duration(since, "--since")
         answers, faults = _explain_records(found, group, last, until, since_s), found.faults
     for answer in answers:
         if output == "json":
@@ -81,7 +87,7 @@ def as_text(answer: Explanation, *, verbose: bool = False) -> str:
     incidents = answer.incidents
     lines = [answer.answer]
     if incidents:
-        lines += ["", *incident_lines(incidents)]
+        lines += ["", *incident_lines(incidents, answer.incidents_total)]
     if answer.happened and (verbose or not incidents):
         lines += ["", "Timeline (UTC)", *(_line(each) for each in answer.happened)]
     shown = answer.advice if verbose else answer.advice[:_ADVICE_MAX]
@@ -119,7 +125,7 @@ def _line(happened: GroupRebalance) -> str:
         parts.append(f": {happened.reason}")
     if happened.straggler is not None:
         parts.append(f"; waited {happened.waited_seconds:.1f} s for {happened.straggler}")
-    parts.append(f"; cost {span(happened.member_seconds)} of its members' time")
+    parts.append(f"; cost {duration(happened.member_seconds)} of its members' time")
     if happened.partitions_moved is not None:
         parts.append(f", {partitions(happened.partitions_moved)} moved")
     if happened.lag is not None:

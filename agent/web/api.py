@@ -94,6 +94,7 @@ class _Query:
     group: str | None
     last: int
     at: float | None
+    since_s: float | None
     search: GroupSearch
     offset: int
     limit: int | None
@@ -133,12 +134,13 @@ def _parse_query(request: Request) -> _Query:
     last = given.get("last", str(_DEFAULT_LAST))
     if not _LAST.fullmatch(last) or not 1 <= int(last) <= MAX_LAST:
         raise _WrongQueryError(f"last: found {last[:20]!r}, wanted 1 to {MAX_LAST}")
-    at = given.get("at")
+    at, since = given.get("at"), given.get("since_seconds")
     limit = given.get("limit")
     return _Query(
         group=given.get("group"),
         last=int(last),
         at=None if at is None else _parse_instant(at),
+        since_s=None if since is None else _parse_number(since, "since_seconds"),
         search=GroupSearch(
             name=given.get("name", ""),
             types=_parse_words(given.getlist("type"), "type", _TYPES),
@@ -260,9 +262,12 @@ def _incidents(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
 def _explain(seen: _ApiView, query: _Query) -> list[Any]:
     # not at start-up
     from aggregation.explain.explanation import explain_unobserved, explanations  # noqa: PLC0415
+    from aggregation.incidents.incidents import recent  # noqa: PLC0415
 
     group, history, shown = query.group_or_error, seen.recent, seen.snapshot
     analysis = history.analyze(history.records(group), shown.at)
+    if query.since_s is not None:
+        analysis = recent(analysis, shown.at - query.since_s)
     found = explanations(analysis.rebalances, query.last, query.at, analysis.incidents)
     quiet = [] if found else explain_unobserved(group, shown)
     if not found and not quiet:

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from textwrap import shorten
 
-from aggregation.explain.incident_words import headline
+from aggregation.explain.incident_words import costliest, count_by_member, duration, headline
 from aggregation.explain.recommendations import load_recommendations
-from aggregation.incidents.answers import IncidentAnswer, answer_of
+from aggregation.incidents.answers import IncidentAnswer, RecommendationAnswer, answer_of
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty, Trigger
 from aggregation.rebalances.segments import MemberRef
-from metrics.model.sample import format_time
+from metrics.model.sample import format_time, parse_time
 from metrics.model.snapshot import InspectedGroup, Snapshot
 from metrics.model.status import RebalanceStatus
 
@@ -63,28 +63,33 @@ class Explanation:
     happened: tuple[GroupRebalance, ...]
     advice: tuple[str, ...]
     incidents: tuple[IncidentAnswer, ...] = ()
+    incidents_total: int = 0
+    """Number of all incidents that were seen; `incidents` are the last of them."""
 
 
-def explain(
+def explain(  # noqa: PLR0913 - a group, and what is shown of it
     cluster: str,
     group: str,
     episodes: Sequence[ExplainedRebalance],
     until: float | None = None,
     incidents: Sequence[Incident] = (),
+    incidents_total: int = 0,
 ) -> Explanation:
     """Explain a group's rebalances, given by their start: all, or the one up to an instant."""
     found = tuple(answer_of(each) for each in incidents)
+    total = max(incidents_total, len(found))
     return Explanation(
         cluster=cluster,
         group=group,
-        answer=_answer(group, episodes, until, found),
+        answer=_answer(group, episodes, until, found, total),
         rebalances=len(episodes),
         seconds=sum(each.seconds for each in episodes),
         member_seconds=round(sum(each.member_seconds for each in episodes), 6),
         partitions_moved=_sum_moved(episodes),
         happened=tuple(_summarize(each) for each in episodes),
-        advice=_advice(episodes),
+        advice=_advise(found) if found else _advice(episodes),
         incidents=found,
+        incidents_total=total,
     )
 
 
@@ -125,6 +130,7 @@ def explanations(
             choose(of_group[ref], last, until),
             until,
             choose_incidents(incidents_of[ref], last, until),
+            0 if until is not None else len(incidents_of[ref]),
         )
         for ref in sorted(of_group.keys() | incidents_of.keys())
     ]
@@ -150,23 +156,56 @@ def _answer(
     episodes: Sequence[ExplainedRebalance],
     until: float | None,
     incidents: Sequence[IncidentAnswer],
+    total: int,
 ) -> str:
     """Return the incidents in words, then the totals; without incidents, the rebalances."""
-    parts = [headline(group, incidents)] if incidents else []
+    if incidents:
+        return f"{headline(group, incidents)} {_totals(incidents, total)}"
     if episodes:
-        parts.append(_totals(group, episodes, with_cause=not incidents))
-    if parts:
-        return " ".join(parts)
+        parts = [_how_often(group, episodes), _who(episodes), _how_long(episodes), _cost(episodes)]
+        return "; ".join(part for part in parts if part) + "."
     if until is not None:
         return f"{group} had not rebalanced by {_clock(until)}, as far as was seen."
     return f"{group} did not rebalance, as far as was seen."
 
 
-def _totals(group: str, episodes: Sequence[ExplainedRebalance], *, with_cause: bool) -> str:
-    """Return number, time and cost; the cause only where no incident names it."""
-    cause = _who(episodes) if with_cause else ""
-    parts = [_how_often(group, episodes), cause, _how_long(episodes), _cost(episodes)]
-    return "; ".join(part for part in parts if part) + "."
+def _totals(incidents: Sequence[IncidentAnswer], total: int) -> str:
+    """Return numbers, members and cost of all incidents shown."""
+    shown = len(incidents)
+    rebalances = sum(len(each.rebalances) for each in incidents)
+    first = parse_time(incidents[0].started_at)
+    last = max(parse_time(each.ended_at or each.started_at) for each in incidents)
+    number = (
+        f"The last {shown} of {total} incidents" if total > shown else _counted(shown, "incident")
+    )
+    within = f" in {duration(last - first)}" if shown > 1 else ""
+    parts = [f"{number} with {_counted(rebalances, 'rebalance')}{within}"]
+    if by_member := count_by_member(incidents):
+        parts.append(f"rebalances by member: {by_member}")
+    if most := costliest(incidents):
+        parts.append(f"the costliest: {most}")
+    return "; ".join([*parts, *_costs(incidents)]) + "."
+
+
+def _costs(incidents: Sequence[IncidentAnswer]) -> list[str]:
+    """Return what all incidents cost together, as far as it is known."""
+    costs = [each.cost for each in incidents]
+    unread = [c.unread_partition_seconds for c in costs if c.unread_partition_seconds is not None]
+    moved = [cost.partitions_moved for cost in costs if cost.partitions_moved is not None]
+    lags = [cost.lag for cost in costs if cost.lag is not None]
+    seconds = sum(cost.member_seconds for cost in costs)
+    parts = [f"they cost {duration(seconds)} of the members' time"]
+    if unread:
+        parts[0] += f" and {sum(unread):.1f} partition-seconds unread"
+    if moved:
+        parts.append(f"{partitions(sum(moved))} moved")
+    if max(lags, default=0):
+        parts.append(f"{records(max(lags))} waited at worst")
+    return parts if len(incidents) > 1 else parts[1:]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _how_often(group: str, episodes: Sequence[ExplainedRebalance]) -> str:
@@ -174,7 +213,7 @@ def _how_often(group: str, episodes: Sequence[ExplainedRebalance]) -> str:
     if len(episodes) == 1:
         now = ", and still does" if episodes[0].round.is_open else ""
         return f"{group} rebalanced once, at {_clock(first)}{now}"
-    return f"{group} rebalanced {len(episodes)} times in {span(last - first)}"
+    return f"{group} rebalanced {len(episodes)} times in {duration(last - first)}"
 
 
 def _who(episodes: Sequence[ExplainedRebalance]) -> str:
@@ -198,7 +237,7 @@ def _how_long(episodes: Sequence[ExplainedRebalance]) -> str:
     for each in episodes:
         if each.straggler is not None:
             waits[each.straggler.member] += each.straggler.waited_s
-    text = f"the group was rebalancing for {span(total)} in total"
+    text = f"the group was rebalancing for {duration(total)} in total"
     if waits:
         member = max(waits, key=waits.__getitem__)
         text += f", and waited mostly for {_person(member)}"
@@ -209,7 +248,7 @@ def _cost(episodes: Sequence[ExplainedRebalance]) -> str:
     seconds = sum(each.member_seconds for each in episodes)
     if not seconds:
         return ""
-    text, moved = f"it cost {span(seconds)} of its members' time", _sum_moved(episodes)
+    text, moved = f"it cost {duration(seconds)} of its members' time", _sum_moved(episodes)
     text += "" if moved is None else f", and {partitions(moved)} moved"
     lag = max((each.lag for each in episodes if each.lag is not None), default=None)
     worst = "" if len(episodes) == 1 else " at worst"
@@ -256,6 +295,30 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
     )
 
 
+def _advise(incidents: Sequence[IncidentAnswer]) -> tuple[str, ...]:
+    """Return what to change, by incident: of the costliest first, each of them once."""
+    ranked = sorted(incidents, key=_price, reverse=True)
+    rows = zip_longest(*(each.recommendations for each in ranked))
+    found = [each for row in rows for each in row if each is not None]
+    unique = {(each.setting or "", each.because): each for each in found}
+    return tuple(_sentence(each) for each in unique.values())
+
+
+def _price(incident: IncidentAnswer) -> tuple[float, float]:
+    return incident.cost.unread_partition_seconds or 0.0, incident.cost.member_seconds
+
+
+def _sentence(each: RecommendationAnswer) -> str:
+    """Return a recommendation as one sentence: setting, numbers, reason and price."""
+    setting = each.setting or ""
+    if each.now is not None:
+        setting += f" {each.now}"
+    if each.proposed is not None:
+        setting += f" to {each.proposed}"
+    text = f"{setting}: {each.because}" if setting else each.because
+    return text if each.price is None else f"{text.removesuffix('.')}; the price: {each.price}."
+
+
 def _advice(episodes: Sequence[ExplainedRebalance]) -> tuple[str, ...]:
     """Return what to change: the first advice on each cause, by its cost, then the rest."""
     cost: dict[RebalanceStatus, float] = defaultdict(float)
@@ -287,14 +350,3 @@ def _cause(trigger: Trigger) -> str:
 
 def _clock(at: float) -> str:
     return f"{format_time(at)[:19].replace('T', ' ')} UTC"
-
-
-def span(seconds: float) -> str:
-    """Return a time as people say it."""
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

@@ -3,11 +3,16 @@
 Source: incidents.md section 6.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from textwrap import shorten
 
 from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, WaitAnswer
+from metrics.model.sample import parse_time
 
 _NAMES_MAX = 3
+_REASON_CHARS = 100
+_SEVERAL = 2
 _WORDS = {
     "member_joined": "joined",
     "member_left": "left",
@@ -37,17 +42,65 @@ def headline(group: str, incidents: Sequence[IncidentAnswer]) -> str:
     going = [incident for incident in incidents if incident.ongoing]
     if going:
         last = going[-1]
-        missing = f"; not joined yet: {waiting(last.waiting_for)}" if last.waiting_for else ""
-        return f"{group}: ongoing since {_clock(last.started_at)}: {summarize(last)}{missing}."
+        text = f"{group}: ongoing since {_clock(last.started_at)}: {summarize(last)}"
+        text += _so_far(last) + _unread(last)
+        if last.waiting_for:
+            text += f"; not joined yet: {waiting(last.waiting_for)}"
+        return text + (f"; {len(going) - 1} more ongoing." if len(going) > 1 else ".")
     if not incidents:
         return f"{group}: nothing happened, as far as was seen."
     last = incidents[-1]
-    return f"{group}: nothing is ongoing; last, {_clock(last.started_at)}: {summarize(last)}."
+    what = f"{summarize(last)}, {_length(last)}{_unread(last)}"
+    return f"{group}: nothing is ongoing; last, {_clock(last.started_at)}: {what}."
 
 
-def lines(incidents: Sequence[IncidentAnswer]) -> list[str]:
-    """Return one line an incident, the latest first."""
-    return ["Incidents (UTC)", *(f"  {_line(each)}" for each in reversed(incidents))]
+def _so_far(incident: IncidentAnswer) -> str:
+    """Return how long an incident lasts whose rebalance is open."""
+    ends = [
+        parse_time(each.started_at) + each.seconds
+        for each in incident.rebalances
+        if each.ended_at is None
+    ]
+    return f", {duration(max(ends) - parse_time(incident.started_at))} so far" if ends else ""
+
+
+def count_by_member(incidents: Sequence[IncidentAnswer]) -> str:
+    """Return how many rebalances each member began, the most first: equal numbers are ties."""
+    counts: Counter[str] = Counter()
+    for incident in incidents:
+        for name in dict.fromkeys(_name(incident.members, m) for m in incident.members):
+            counts[name] += len(incident.rebalances)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ranked = [(name, count) for name, count in ranked if count]
+    shown = ", ".join(f"{name} {count}" for name, count in ranked[:_NAMES_MAX])
+    more = len(ranked) - _NAMES_MAX
+    return shown + (f" and {more} more members" if more > 0 else "")
+
+
+def costliest(incidents: Sequence[IncidentAnswer]) -> str:
+    """Return the incident that cost most; nothing where one alone has a cost."""
+    priced = [each for each in incidents if _price(each) > (0.0, 0.0)]
+    if len(priced) < _SEVERAL:
+        return ""
+    first = max(priced, key=_price)
+    unread = first.cost.unread_partition_seconds
+    cost = (
+        f"{unread:.1f} partition-seconds unread"
+        if unread
+        else f"{duration(first.cost.member_seconds)} of its members' time"
+    )
+    who = f"{names(first.members)} {_WORDS[first.kind]}".strip()
+    return f"{who}, {_clock(first.started_at)} ({cost})"
+
+
+def _price(incident: IncidentAnswer) -> tuple[float, float]:
+    return incident.cost.unread_partition_seconds or 0.0, incident.cost.member_seconds
+
+
+def lines(incidents: Sequence[IncidentAnswer], total: int = 0) -> list[str]:
+    """Return one line an incident, the latest first; ``total`` is the number of all."""
+    part = f", the last {len(incidents)} of {total}" if total > len(incidents) else ""
+    return [f"Incidents (UTC){part}", *(f"  {_line(each)}" for each in reversed(incidents))]
 
 
 def _line(incident: IncidentAnswer) -> str:
@@ -55,12 +108,13 @@ def _line(incident: IncidentAnswer) -> str:
     if incident.certainty == "inferred":
         parts.append("inferred")
     if incident.waiting_for:
-        parts.append(f"waited for {waiting(incident.waiting_for)}")
+        verb = "waits" if incident.ongoing else "waited"
+        parts.append(f"{verb} for {waiting(incident.waiting_for)}")
     unread = incident.cost.unread_partition_seconds
     if unread:
         parts.append(f"{unread:.1f} partition-seconds unread")
-    if incident.reason:
-        parts.append(f'"{incident.reason}"')
+    if incident.reason and incident.kind not in _WITHOUT_REASON:
+        parts.append(f'"{shorten(incident.reason, _REASON_CHARS, placeholder=" …")}"')
     if incident.kind == "unknown" and incident.missing:
         parts.append(f"would show it: {', '.join(incident.missing)}")
     return "; ".join(parts)
@@ -71,7 +125,103 @@ def summarize(incident: IncidentAnswer) -> str:
     who, words = names(incident.members), _WORDS[incident.kind]
     count = len(incident.rebalances)
     rebalances = f", {count} rebalances" if count > 1 else ""
-    return f"{who} {words}{rebalances}".strip()
+    return f"{who} {words}{_detail(incident)}{rebalances}".strip()
+
+
+def _detail(incident: IncidentAnswer) -> str:
+    """Return what an incident's detail adds to its kind."""
+    read = _DETAILS.get(incident.kind)
+    return "" if read is None else read(incident)
+
+
+def _polls(incident: IncidentAnswer) -> str:
+    between, interval = (
+        incident.detail.get(key) for key in ("between_polls_ms", "max_poll_interval_ms")
+    )
+    if not isinstance(interval, int):
+        return ""
+    if not isinstance(between, int):
+        return f" of {duration(interval / 1000)}"
+    return f" ({duration(between / 1000)} between two polls, {duration(interval / 1000)} allowed)"
+
+
+def _words_of_the_caller(incident: IncidentAnswer) -> str:
+    return f': "{incident.reason}"' if incident.reason else ""
+
+
+def _subscription(incident: IncidentAnswer) -> str:
+    detail = incident.detail
+    parts = [
+        f"{word} {', '.join(topics)}"
+        for word, key in (("added", "added"), ("removed", "removed"), ("to", "topics"))
+        if isinstance(topics := detail.get(key), list) and topics
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _topics(incident: IncidentAnswer) -> str:
+    rows = incident.detail.get("topics")
+    changes = (
+        [_topic(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    )
+    return f": {', '.join(changes)}" if changes else ""
+
+
+def _topic(row: dict[str, object]) -> str:
+    name, before, after = row["topic"], row["before"], row["after"]
+    if before is None:
+        return f"{name} came with {after}"
+    return f"{name} went" if after is None else f"{name} from {before} to {after} partitions"
+
+
+def _remover(incident: IncidentAnswer) -> str:
+    by = incident.detail.get("by")
+    return f" ({by['client_id']} on {by['host']})" if isinstance(by, dict) else ""
+
+
+def _changed_field(incident: IncidentAnswer) -> str:
+    detail = incident.detail
+    return (
+        f" ({detail['field']}: {detail['before']} to {detail['after']})"
+        if "field" in detail
+        else ""
+    )
+
+
+def _error(incident: IncidentAnswer) -> str:
+    error = incident.detail.get("error")
+    return f" ({error})" if error else ""
+
+
+_DETAILS: dict[str, Callable[[IncidentAnswer], str]] = {
+    "poll_timeout": _polls,
+    "enforced": _words_of_the_caller,
+    "subscription_changed": _subscription,
+    "metadata_changed": _topics,
+    "removed_by_admin": _remover,
+    "restart": _changed_field,
+    "rollout": _changed_field,
+    "join_failed": _error,
+    "fenced": _error,
+}
+_WITHOUT_REASON = {"enforced", "member_joined", "subscription_changed", "metadata_changed"}
+"""Kinds of which the words of the cause are in the summary, or are the same for all."""
+
+
+def _unread(incident: IncidentAnswer) -> str:
+    unread = incident.cost.unread_partition_seconds
+    return f"; {unread:.1f} partition-seconds unread" if unread else ""
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people write it."""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def names(members: Sequence[MemberAnswer]) -> str:
@@ -91,7 +241,10 @@ def _name(members: Sequence[MemberAnswer], member: MemberAnswer) -> str:
 def waiting(waits: Sequence[WaitAnswer]) -> str:
     """Return who is waited for, the longest first."""
     longest = sorted(waits, key=lambda wait: -wait.seconds)[:_NAMES_MAX]
-    return ", ".join(f"{wait.client_id} ({wait.seconds:.1f} s)" for wait in longest)
+    text = ", ".join(f"{wait.client_id} ({wait.seconds:.1f} s)" for wait in longest)
+    text += f" and {len(waits) - _NAMES_MAX} more" if len(waits) > _NAMES_MAX else ""
+    is_one = len(waits) > 1 and all(wait.certainty == "inferred" for wait in waits)
+    return f"one of {text}" if is_one else text
 
 
 def _length(incident: IncidentAnswer) -> str:

@@ -114,7 +114,8 @@ class GroupHistory:
         causes = [cause for cause in causes if cause not in rejoins]
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
-        draft = self._find_draft(roots, returns) or self._begin(rebalance, roots)
+        known = None if rebalance.is_after_failure else self._find_draft(roots, returns)
+        draft = known or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
         draft.sources |= {segment.source for segment in rebalance.round.segments} - {""}
         draft.waits += find_waits(rebalance, self.present.values())
@@ -231,7 +232,11 @@ class GroupHistory:
         return draft
 
     def _draft_of(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
-        at = rebalance.round.started_at
+        at, trigger = rebalance.round.started_at, rebalance.trigger
+        if rebalance.is_after_failure and trigger.member is not None:
+            draft = Draft(IncidentKind.JOIN_FAILED, at, Certainty.SEEN, trigger.reason)
+            draft.add_members([trigger.member])
+            return draft
         if not roots:
             return self._draft_without_cause(rebalance)
         root = roots[0]

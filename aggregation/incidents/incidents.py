@@ -17,6 +17,7 @@ from aggregation.incidents.detection import RESTART_S, GroupHistory
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.refusals import find_refusals
+from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_unified
@@ -30,6 +31,16 @@ class Analysis(NamedTuple):
 
     rebalances: list[ExplainedRebalance]
     incidents: list[Incident]
+
+
+def _absorb_rejoins(refused: Draft, drafts: list[Draft]) -> None:
+    """Take the rebalances that a member's join after its failure began into the failure's own."""
+    for draft in list(drafts):
+        is_own = not draft.members.keys().isdisjoint(refused.members)
+        is_near = refused.started_at <= draft.started_at <= refused.until + AGAIN_S
+        if draft.kind is IncidentKind.JOIN_FAILED and is_own and is_near:
+            refused.absorb(draft)
+            drafts.remove(draft)
 
 
 class _Group(NamedTuple):
@@ -80,6 +91,8 @@ def find_incidents(
     for ref, history in histories.items():
         drafts[ref] += history.drafts
     for ref, refused in find_refusals(records, now).items():
+        for draft in refused:
+            _absorb_rejoins(draft, drafts[ref])
         drafts[ref] += refused
     attributes, ids = read_attributes(records), _read_member_ids(records)
     found = [

@@ -82,8 +82,9 @@ def _is_apt(entry: _Entry, incident: Incident, values: dict[str, str]) -> bool:
     if entry.setting == _STATIC and incident.kind is not IncidentKind.FENCED and is_static:
         return False
     if entry.setting == "partition.assignment.strategy" and incident.kind in _MOVES:
-        return bool(incident.cost.unread_partition_seconds)
-    return True
+        return incident.cost.unread_partition_seconds != 0.0
+    is_delay = entry.setting == "group.initial.rebalance.delay.ms"
+    return not is_delay or len(incident.members) > 1
 
 
 _MOVES = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}

@@ -3,7 +3,8 @@
 Not every source knows the cluster, and a member's host may be learned late: the wire shows the
 peer's address, the log that is found later the machine's name. A record without a cluster joins the
 only known one of its group. Records that share a member id or an episode are one member's, and
-have the host of the latest. An admin that removes a static member names its instance alone.
+have the host of the latest; inspection, which sees the peer's address, comes last. An admin that
+removes a static member names its instance alone.
 
 Source: incidents.md 1a.13 and 1a.14.
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from metrics.model.sample import Sample
+from metrics.model.signals import SourceKind
 
 _Label = tuple[str, str, str]
 """Group, client id, host."""
@@ -56,19 +58,20 @@ def _unify_clusters(records: list[Sample]) -> list[Sample]:
 def _unify_hosts(records: list[Sample]) -> list[Sample]:
     parents: dict[_Label, _Label] = {}
     owners: dict[tuple[str, str, str], _Label] = {}
-    latest: dict[_Label, str] = {}
+    latest: dict[_Label, tuple[bool, str]] = {}
     for record in records:
         label = _label(record)
         parents.setdefault(label, label)
-        latest[label] = max(record.ts, latest.get(label, ""))
+        rank = record.source != SourceKind.ADMIN, record.ts
+        latest[label] = max(rank, latest.get(label, (False, "")))
         for name in (record.member_id, record.episode):
             if name:
                 owner = owners.setdefault((record.group, label[1], name), label)
                 parents[_root(parents, label)] = _root(parents, owner)
-    hosts: dict[_Label, tuple[str, str]] = {}
-    for label, ts in latest.items():
+    hosts: dict[_Label, tuple[tuple[bool, str], str]] = {}
+    for label, rank in latest.items():
         root = _root(parents, label)
-        hosts[root] = max(hosts.get(root, ("", "")), (ts, label[2]))
+        hosts[root] = max(hosts.get(root, ((False, ""), "")), (rank, label[2]))
     if len(hosts) == len(latest):
         return records
     return [_at_host(record, hosts[_root(parents, _label(record))][1]) for record in records]

@@ -20,6 +20,7 @@ from aggregation.rebalances.departures import (
     classify,
     departures,
 )
+from aggregation.rebalances.failures import Failures, find_rejoin, read_failures
 from aggregation.rebalances.grouping import (
     GroupRef,
     RebalanceSegments,
@@ -82,6 +83,8 @@ class ExplainedRebalance:
     """The last members left, and nobody is there who could rebalance because of it."""
     caused_by: str | None = None
     """The id of the rebalance that this one follows from."""
+    is_after_failure: bool = False
+    """The trigger's member joined again, as its join or sync had failed."""
     findings: tuple[Finding, ...] = ()
     """What inspection found at its polls."""
 
@@ -142,6 +145,7 @@ class _Group:
     last: str | None = None
     generation: int = -1
     """The highest that was synced."""
+    failures: Failures = field(default_factory=dict)
 
 
 def explain_rebalances(
@@ -164,6 +168,8 @@ def explain_unified(
     if watermark is not None:
         heard = {agent: max(at, watermark(agent)) for agent, at in heard.items()}
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
+    for ref, failures in read_failures(records).items():
+        groups[ref].failures = failures
     now = max(heard.values(), default=0.0) if now is None else now
     found = [_explain(made, groups[made.ref], heard) for made in group_segments(records, now)]
     rebalances = [each for each in found if each.is_rebalance]
@@ -200,11 +206,16 @@ def _explain(
 ) -> ExplainedRebalance:
     is_rebalance, is_end = _is_rebalance(made, group), _is_end_of_group(made, group)
     absent = _find_absent(made, group, heard) if is_rebalance else []
-    trigger = find_seen_trigger(made) or infer_root_cause(
-        made,
-        absent,
-        frozenset(group.present),
-        is_next=min(made.generations, default=0) in {1, group.generation + 1},
+    rejoin = find_rejoin(made, group.failures) if group.failures else None
+    trigger = (
+        find_seen_trigger(made)
+        or rejoin
+        or infer_root_cause(
+            made,
+            absent,
+            frozenset(group.present),
+            is_next=min(made.generations, default=0) in {1, group.generation + 1},
+        )
     )
     went = [d for d in departures(made, absent) if not _is_told(d, group)]
     episode = ExplainedRebalance(
@@ -217,6 +228,7 @@ def _explain(
         is_rebalance=is_rebalance,
         is_end=is_end,
         caused_by=_find_origin(trigger, group),
+        is_after_failure=trigger is rejoin is not None,
     )
     _remember(episode, group)
     if episode.departures:

@@ -54,8 +54,8 @@ def test_answer_timeline_and_advice(spool: Path) -> None:
     assert found.exit_code == 0
     answer, _, title, _, _, timeline, line, _, advice, *_ = found.stdout.splitlines()
     assert answer.startswith("g: nothing is ongoing; last, ")
-    assert " g rebalanced once" in answer
-    assert title == "Incidents (UTC)"
+    assert "The last 1 of 2 incidents with 1 rebalance" in answer
+    assert title == "Incidents (UTC), the last 1 of 2"
     assert (timeline, line.strip(), advice) == ("Timeline (UTC)", LAST, "What to do")
 
 
@@ -198,7 +198,7 @@ def test_json_holds_the_same(spool: Path) -> None:
 def test_at_names_the_one_that_ran(spool: Path) -> None:
     found = explain("g", "--from", str(spool), "--at", "1970-01-01T00:00:30Z")
 
-    assert "rebalanced once, at 1970-01-01 00:00:00 UTC" in found.stdout
+    assert "last, 1970-01-01 00:00:00: a, b, c joined, 0.5 s. 1 incident with" in found.stdout
 
 
 def test_at_before_the_first_one_says_so(spool: Path) -> None:

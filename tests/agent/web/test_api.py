@@ -165,9 +165,19 @@ def test_incidents_are_shown_latest_first(running: Running) -> None:
 def test_explain_answers_in_words(running: Running) -> None:
     (told,) = running.get("explain?group=g&at=150")
 
-    assert told["answer"].startswith("g: nothing is ongoing; last, 1970-01-01 00:01:40: a left.")
-    assert " g rebalanced once, at 1970-01-01 00:01:40 UTC; " in told["answer"]
+    assert told["answer"].startswith(
+        "g: nothing is ongoing; last, 1970-01-01 00:01:40: a left, 1.5 s. 1 incident with"
+    )
     assert told["advice"]
+
+
+def test_explain_since_leaves_out_what_is_older(running: Running) -> None:
+    (all_of_it,) = running.get("explain?group=g")
+    (told,) = running.get("explain?group=g&since_seconds=100000000")
+
+    assert told["incidents"] == all_of_it["incidents"]
+    (now,) = running.get("explain?group=g&since_seconds=0")
+    assert [each["ongoing"] for each in now["incidents"]] == [True]
 
 
 def test_quiet_group_is_explained_too(running: Running) -> None:

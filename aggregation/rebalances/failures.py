@@ -1,0 +1,61 @@
+"""Joins and syncs that failed by an error: evidence for the join that follows. Pure.
+
+A failed sync ends a member's episode and sets no code. Its next join is no new member's, whatever
+its member id, and needs no other cause.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from aggregation.rebalances.grouping import GroupRef, RebalanceSegments
+from aggregation.rebalances.root_cause import Certainty, Trigger
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.sample import Outcome, Sample, Scope, parse_time
+from metrics.tracking.source_traits import BROKER_SOURCES
+
+AGAIN_S = 10.0
+"""A client joins again after its retry.backoff.ms, which is far shorter, or its session's end."""
+_ERROR = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b|\w+Exception")
+
+
+class Failure(NamedTuple):
+    """One failed join or sync. ``at`` is Unix seconds."""
+
+    at: float
+    reason: str
+
+
+Failures = dict[tuple[str, ...], list[Failure]]
+"""By member."""
+
+
+def read_failures(records: Iterable[Sample]) -> dict[GroupRef, Failures]:
+    """Return the failed joins and syncs of each group."""
+    found: dict[GroupRef, Failures] = defaultdict(lambda: defaultdict(list))
+    for each in records:
+        is_own = each.scope is Scope.CONSUMER and each.source not in BROKER_SOURCES
+        if each.outcome is Outcome.FAILED and is_own and each.reason:
+            member = MemberRef(each.client_id or "", each.host, each.group_instance_id)
+            failure = Failure(parse_time(each.ts), each.reason)
+            found[GroupRef(each.cluster, each.group)][member.key].append(failure)
+    return found
+
+
+def find_rejoin(made: RebalanceSegments, failures: Failures) -> Trigger | None:
+    """Return the join after a failure that began a rebalance of which no cause was seen."""
+    for segment in sorted(made.consumers, key=lambda segment: segment.started_at):
+        if segment.is_exit:
+            continue
+        for failure in failures.get(segment.member.key, ()):
+            if 0.0 <= segment.started_at - failure.at <= AGAIN_S:
+                error = _ERROR.search(failure.reason)
+                name = failure.reason if error is None else error[0]
+                return Trigger(
+                    certainty=Certainty.INFERRED,
+                    at=made.started_at,
+                    member=segment.member,
+                    reason=f"its join or sync failed ({name}) and it joined again",
+                )
+    return None
