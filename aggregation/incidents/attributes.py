@@ -28,7 +28,7 @@ class Ownership(NamedTuple):
     owned: frozenset[str]
 
 
-class _Value(NamedTuple):
+class _LabelValue(NamedTuple):
     at: float
     text: str
 
@@ -41,7 +41,7 @@ class Attributes:
     session_timeout_s: dict[_Key, float] = field(default_factory=dict)
     max_poll_interval_s: dict[_Key, float] = field(default_factory=dict)
     removed_by: dict[_Key, str] = field(default_factory=dict)
-    labels: dict[str, list[_Value]] = field(default_factory=lambda: defaultdict(list))
+    labels: dict[str, list[_LabelValue]] = field(default_factory=lambda: defaultdict(list))
     """Values of the assignor and of the group's type, each with its time."""
 
     def add(self, record: Sample) -> None:
@@ -65,7 +65,7 @@ class Attributes:
     def _add_label(self, name: str, record: Sample, text: str) -> None:
         values = self.labels[name]
         if not values or values[-1].text != text:
-            values.append(_Value(parse_time(record.ts), text))
+            values.append(_LabelValue(parse_time(record.ts), text))
 
     def change_of(self, name: str, since: float, until: float) -> tuple[str, str] | None:
         """Return a label before and after a span (Unix seconds); None where it is the same."""

@@ -43,7 +43,7 @@ def _absorb_rejoins(refused: Draft, drafts: list[Draft]) -> None:
             drafts.remove(draft)
 
 
-class _Group(NamedTuple):
+class _KnownGroup(NamedTuple):
     """What is known of a group apart from its incidents; ``now`` is Unix seconds."""
 
     ref: GroupRef
@@ -98,14 +98,14 @@ def find_incidents(
     found = [
         _incident(group, draft, unread.get(draft))
         for ref, of_group in drafts.items()
-        for group in [_Group(ref, now, attributes[ref], ids[ref])]
+        for group in [_KnownGroup(ref, now, attributes[ref], ids[ref])]
         for unread in [count_unread(of_group, group.attributes, now)]
         for draft in of_group
     ]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
 
 
-def _incident(group: _Group, draft: Draft, unread: float | None) -> Incident:
+def _incident(group: _KnownGroup, draft: Draft, unread: float | None) -> Incident:
     ref, now = group.ref, group.now
     ongoing = draft.is_ongoing
     departures = tuple(draft.all_departures)

@@ -26,7 +26,7 @@ _NAMES_MAX = 3
 _STATIC = "group.instance.id"
 
 
-class Recommendation(NamedTuple):
+class SettingAdvice(NamedTuple):
     """One thing to change; None where it is not known."""
 
     setting: str | None
@@ -36,7 +36,7 @@ class Recommendation(NamedTuple):
     price: str | None
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _AdviceText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
     because: str
     setting: str | None = None
@@ -45,33 +45,33 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A pattern of the error that it is for."""
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    entry: tuple[_Entry, ...]
+class _AdviceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    entry: tuple[_AdviceText, ...]
 
 
-class _Number(NamedTuple):
+class _SettingNumber(NamedTuple):
     now: str | None = None
     proposed: str | None = None
 
 
-def recommend(incident: Incident) -> tuple[Recommendation, ...]:
+def recommend(incident: Incident) -> tuple[SettingAdvice, ...]:
     """Return what to change, the most useful first: `MAX` at most."""
-    values, found = _values(incident), list[Recommendation]()
+    values, found = _values(incident), list[SettingAdvice]()
     for entry in _load():
         if entry.kind in {incident.kind.value, "*"} and _is_apt(entry, incident, values):
-            number = _numbers(incident).get(entry.setting or "", _Number())
+            number = _numbers(incident).get(entry.setting or "", _SettingNumber())
             because = entry.because.format_map(values)
-            found.append(Recommendation(entry.setting, *number, because, entry.price))
+            found.append(SettingAdvice(entry.setting, *number, because, entry.price))
     return tuple(found[:MAX])
 
 
 @cache
-def _load() -> tuple[_Entry, ...]:
+def _load() -> tuple[_AdviceText, ...]:
     data = (files(__package__) / "recommendations.toml").read_bytes()
-    return msgspec.toml.decode(data, type=_Document).entry
+    return msgspec.toml.decode(data, type=_AdviceDocument).entry
 
 
-def _is_apt(entry: _Entry, incident: Incident, values: dict[str, str]) -> bool:
+def _is_apt(entry: _AdviceText, incident: Incident, values: dict[str, str]) -> bool:
     """Check that an incident has all that an entry speaks of, and calls for it."""
     names = {name for _, name, _, _ in Formatter().parse(entry.because) if name}
     if not names <= values.keys():
@@ -93,7 +93,7 @@ _MOVES = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
 def _values(incident: Incident) -> dict[str, str]:
     """Return what an incident shows, by placeholder."""
     detail, by = incident.detail, incident.detail.get("by")
-    error, number = detail.get("error"), next(iter(_numbers(incident).values()), _Number())
+    error, number = detail.get("error"), next(iter(_numbers(incident).values()), _SettingNumber())
     between, silence = detail.get("between_polls_ms"), _silence_s(incident)
     shown = {
         "members": _names([member.client_id for member in incident.members]),
@@ -114,20 +114,20 @@ def _names(client_ids: list[str]) -> str:
     return ", ".join(names[:_NAMES_MAX]) + more
 
 
-def _numbers(incident: Incident) -> dict[str, _Number]:
+def _numbers(incident: Incident) -> dict[str, _SettingNumber]:
     """Return the numbers now and proposed, by setting."""
     return dict(_find_numbers(incident))
 
 
-def _find_numbers(incident: Incident) -> Iterator[tuple[str, _Number]]:
+def _find_numbers(incident: Incident) -> Iterator[tuple[str, _SettingNumber]]:
     detail = incident.detail
     interval, between = detail.get("max_poll_interval_ms"), detail.get("between_polls_ms")
     if isinstance(interval, int) and incident.kind is IncidentKind.POLL_TIMEOUT:
         proposed = _round_up(between) if isinstance(between, int) else None
-        yield "max.poll.interval.ms", _Number(str(interval), proposed)
+        yield "max.poll.interval.ms", _SettingNumber(str(interval), proposed)
     timeout, silence = detail.get("session_timeout_ms"), _silence_s(incident)
     if isinstance(timeout, int) and silence is not None:
-        yield "session.timeout.ms", _Number(str(timeout), _round_up(1000 * silence))
+        yield "session.timeout.ms", _SettingNumber(str(timeout), _round_up(1000 * silence))
 
 
 def _silence_s(incident: Incident) -> float | None:

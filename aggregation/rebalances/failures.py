@@ -20,14 +20,14 @@ AGAIN_S = 10.0
 _ERROR = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b|\w+Exception")
 
 
-class Failure(NamedTuple):
+class JoinFailure(NamedTuple):
     """One failed join or sync. ``at`` is Unix seconds."""
 
     at: float
     reason: str
 
 
-Failures = dict[tuple[str, ...], list[Failure]]
+Failures = dict[tuple[str, ...], list[JoinFailure]]
 """By member."""
 
 
@@ -38,7 +38,7 @@ def read_failures(records: Iterable[Sample]) -> dict[GroupRef, Failures]:
         is_own = each.scope is Scope.CONSUMER and each.source not in BROKER_SOURCES
         if each.outcome is Outcome.FAILED and is_own and each.reason:
             member = MemberRef(each.client_id or "", each.host, each.group_instance_id)
-            failure = Failure(parse_time(each.ts), each.reason)
+            failure = JoinFailure(parse_time(each.ts), each.reason)
             found[GroupRef(each.cluster, each.group)][member.key].append(failure)
     return found
 
