@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from agent import VERSION as RELEASE
 from agent.errors import OutputError
 from agent.hub.recent_records import RecentRecords
@@ -57,6 +59,8 @@ class Pipeline:
         self._failing = self._uncommitted = self._unsaved = False
         self._save_after = self._look_after = 0.0
         self._saved: Positions = {}
+        self._cluster = ""
+        """The label that inspection has learned, which all sources' members have then."""
         self._waiters: list[asyncio.Future[bool]] = []
         self._sampled_at = clock()
 
@@ -74,9 +78,12 @@ class Pipeline:
         self._interval_s = interval_s
 
     def emit(self, signals: Sequence[Signal]) -> None:
-        """Apply signals in read order."""
+        """Apply signals in read order; a member of no known cluster is of the inspected one."""
         for signal in signals:
             if self._is_watched(signal.member.group):
+                if self._cluster and not signal.member.cluster:
+                    member = replace(signal.member, cluster=self._cluster)
+                    signal = replace(signal, member=member)  # noqa: PLW2901 - the same signal
                 self.record(self.tracker.apply(signal))
 
     def detach(self, stream: str, at: float) -> None:
@@ -94,6 +101,7 @@ class Pipeline:
         self.record(self.tracker.advance(read_to))
         for source in self._sources:
             if isinstance(source, GroupInspector):
+                self._learn_cluster(source.cluster)
                 self.record(source.findings())
         deadline = read_to // self._interval_s * self._interval_s
         if deadline > self._sampled_at:
@@ -101,6 +109,13 @@ class Pipeline:
             self.record(self.tracker.sample(deadline, self._interval_s))
         if self.commit():
             self._try_write(lambda: self.spool.tick(now))
+
+    def _learn_cluster(self, cluster: str) -> None:
+        """Give members that were seen before the first poll their cluster, once it is known."""
+        if not cluster or cluster == self._cluster:
+            return
+        self._cluster = cluster
+        self.record(self.tracker.name_cluster(cluster))
 
     def shrink_buffers(self) -> None:
         """Freeze the stores' sizes, as memory is short, and release half-read input."""

@@ -48,6 +48,10 @@ class SourceHealth:
 class GroupInspector(Protocol):
     """A source that knows groups as their coordinators describe them."""
 
+    @property
+    def cluster(self) -> str:
+        """Return the cluster's label: its name, or its id; empty before the first poll."""
+
     def group_states(self) -> tuple[InspectedGroup, ...]:
         """Return the state of every group that it knows now."""
 

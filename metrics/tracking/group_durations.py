@@ -41,6 +41,15 @@ class GroupDurations:
         entry.buckets[bisect_left(DURATION_BUCKETS_S, duration_s)] += 1
         entry.sum_s += duration_s
 
+    def name_cluster(self, cluster: str) -> None:
+        """Move the groups of no known cluster to this one."""
+        for key in [key for key in self._entries if not key.cluster]:
+            entry = self._entries.pop(key)
+            named = self.touch(key._replace(cluster=cluster))
+            named.sum_s += entry.sum_s
+            for at, count in enumerate(entry.buckets):
+                named.buckets[at] += count
+
     @property
     def entries(self) -> list[GroupEntry]:
         """All entries, the oldest last signal first."""

@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from metrics.model.sample import Sample, SampleKind, Scope
-from metrics.model.signals import Signal
+from metrics.model.signals import Signal, SignalKind
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
@@ -99,6 +101,23 @@ class Tracker:
                 out += self._transitions.expire(consumer, now)
             if self._is_gone(consumer, now):
                 self._forget(consumer, now)
+        return out
+
+    def name_cluster(self, cluster: str) -> list[Sample]:
+        """Give members and groups of no known cluster this one: the only one that is observed."""
+        signals = [
+            Signal(
+                kind=SignalKind.SEEN,
+                at=consumer.track.last_at,
+                member=replace(view.member, cluster=cluster),
+                source=view.source,
+            )
+            for consumer in self._members
+            for view in consumer.views
+            if not view.member.cluster
+        ]
+        out = [sample for signal in signals for sample in self.apply(signal)]
+        self._durations.name_cluster(cluster)
         return out
 
     def flush(self) -> list[Sample]:

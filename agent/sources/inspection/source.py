@@ -97,7 +97,7 @@ class GroupsSource:
         """Return every group as of the last poll that could describe it."""
         return tuple(
             InspectedGroup(
-                cluster=self._label,
+                cluster=self.cluster,
                 group=each.snapshot.group,
                 group_type=each.snapshot.type.lower(),
                 state=each.snapshot.state.value,
@@ -145,10 +145,10 @@ class GroupsSource:
         who = _only_member(change)
         joined = who is not None and who in change.joined
         return Sample(
-            id=digest(Scope.GROUP, self._label, group, SampleKind.SIGNAL, ts),
+            id=digest(Scope.GROUP, self.cluster, group, SampleKind.SIGNAL, ts),
             kind=SampleKind.SIGNAL,
             ts=ts,
-            cluster=self._label,
+            cluster=self.cluster,
             app=self._app_of(group),
             group=group,
             group_type=change.group_type,
@@ -169,12 +169,12 @@ class GroupsSource:
         """Return a record for each changed attribute of a group."""
         ts = format_time(at)
         for each in change.attributes:
-            key = (self._label, change.group, SampleKind.CHANGE, each.field, ts)
+            key = (self.cluster, change.group, SampleKind.CHANGE, each.field, ts)
             yield Sample(
                 id=digest(Scope.GROUP, *key),
                 kind=SampleKind.CHANGE,
                 ts=ts,
-                cluster=self._label,
+                cluster=self.cluster,
                 app=self._app_of(change.group),
                 group=change.group,
                 group_type=change.group_type,
@@ -193,7 +193,8 @@ class GroupsSource:
         return interval_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
 
     @property
-    def _label(self) -> str:
+    def cluster(self) -> str:
+        """Return the label: the configured name, else the id of the last poll."""
         return self._cluster or self._cluster_id
 
     def _update(self, polled: PollResult) -> list[MembershipChange]:

@@ -119,6 +119,7 @@ class Inspector(ScriptedSource):
 
     def __init__(self) -> None:
         super().__init__()
+        self.cluster = ""
         self.found = run(Tracker(StatusConfig()), raised(Status.NEW_MEMBER, 1000.0))
 
     def group_states(self) -> tuple[InspectedGroup, ...]:
@@ -136,6 +137,36 @@ def test_what_a_source_finds_in_groups_is_recorded(bench: Bench) -> None:
     bench.tick(1002.0)
 
     assert [record.to for record in bench.on_disk()] == [2]
+
+
+def test_the_inspected_cluster_is_every_source_s(bench: Bench) -> None:
+    inspector = Inspector()
+    inspector.found = []
+    bench.attach(inspector)
+    bench.pipeline.emit([raised(Status.NEW_MEMBER, 1000.0), synced(1000.5)])
+    bench.tick(1001.0)
+    inspector.cluster = "id-of-cluster"
+
+    bench.tick(1002.0)
+    bench.pipeline.emit([raised(Status.METADATA_CHANGED, 1003.0)])
+    bench.pipeline.emit([raised(Status.NEW_MEMBER, 1003.0, member(client_id="late"))])
+    other = msgspec.structs.replace(member(client_id="x"), cluster="other")
+    bench.pipeline.emit([raised(Status.NEW_MEMBER, 1003.0, other)])
+    bench.tick(1004.0)
+
+    rows = bench.pipeline.tracker.snapshot(1004.0).consumers
+    assert sorted((row.client_id, row.cluster) for row in rows) == [
+        ("c1", "id-of-cluster"),
+        ("late", "id-of-cluster"),
+        ("x", "other"),
+    ]
+    assert [(r.from_, r.to, r.cluster) for r in bench.on_disk()][-3:] == [
+        (0, 7, "id-of-cluster"),
+        (0, 2, "id-of-cluster"),
+        (0, 2, "other"),
+    ]
+    groups = bench.pipeline.tracker.snapshot(1004.0).groups
+    assert {key.cluster for key in groups} == {"id-of-cluster", "other"}
 
 
 def test_positions_that_moved_without_a_sample_are_saved_every_few_seconds(bench: Bench) -> None:

@@ -942,3 +942,21 @@ class TestJoinedAt:
 
     def test_of_a_leave_is_none(self, tracker: Tracker) -> None:
         assert [e.joined_ts for e in run(tracker, joined(9.0), left(10.0))] == [None, None]
+
+
+def test_members_and_groups_of_no_known_cluster_take_the_only_one(tracker: Tracker) -> None:
+    nameless = replace(C1, cluster="")
+    tracker.apply(raised(2, 10.0, nameless))
+    tracker.apply(signal(SignalKind.SYNC, 12.0, nameless, generation=3))
+    tracker.apply(raised(2, 10.0, C2))
+    tracker.apply(signal(SignalKind.SYNC, 11.0, C2, generation=3))
+
+    assert tracker.name_cluster("k") == []
+
+    shown = tracker.snapshot(13.0)
+    names = {(row.client_id, row.cluster) for row in shown.consumers}
+    assert (len(shown.consumers), names) == (2, {("c1", "k"), ("c2", "k")})
+    assert [row.counts.rebalances for row in shown.consumers] == [{2: 1}, {2: 1}]
+    (found,) = shown.durations.items()
+    assert (found[0].cluster, sum(found[1].buckets), found[1].sum_s) == ("k", 2, 3.0)
+    assert [key.cluster for key in shown.groups] == ["k"]
