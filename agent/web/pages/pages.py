@@ -24,7 +24,7 @@ from agent.web.pages.group import (
 )
 from agent.web.pages.overview import MAX_CARDS, MAX_ENDED, SHOWS, SORTS, OverviewQuery, overview
 from aggregation.explain.incident_words import summarize
-from aggregation.incidents.answers import IncidentAnswer
+from aggregation.incidents.answers import IncidentAnswer, WaitAnswer
 from metrics.exporters.exposition import AgentStats, FileStats, SourceStats
 from metrics.model.sample import Sample, SampleKind, format_time, parse_time
 from metrics.model.snapshot import Snapshot
@@ -143,6 +143,7 @@ def _frame(seen: Seen) -> dict[str, Any]:
         "parse": parse_time,
         "summarize": summarize,
         "took": _took,
+        "longest_waits": _longest_waits,
         "length": _length,
         "status_of": _status_of,
         "describe": timeline.describe,
@@ -197,6 +198,14 @@ def _status_of(incident: IncidentAnswer) -> RebalanceStatus | None:
 def _took(incident: IncidentAnswer) -> float:
     """Return the time of an incident's rebalances, as `explain` shows it."""
     return sum(each.seconds for each in incident.rebalances)
+
+
+def _longest_waits(incident: IncidentAnswer) -> list[WaitAnswer]:
+    """Return each member that is waited for once, the longest first."""
+    longest: dict[tuple[str, str], WaitAnswer] = {}
+    for wait in sorted(incident.waiting_for, key=lambda each: -each.seconds):
+        longest.setdefault((wait.client_id, wait.host), wait)
+    return list(longest.values())
 
 
 def _length(incident: IncidentAnswer) -> float:

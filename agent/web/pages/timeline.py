@@ -22,7 +22,7 @@ WINDOWS_MIN = (5, 15, 60, 360, 1440)
 DEFAULT_MIN = 15
 MAX_BARS = 1_200
 """Bars of one page; shorter ones of a busy lane are drawn as one."""
-BRACKET_ROWS = 6
+BRACKET_ROWS = 10
 _LEAST = 0.15
 """Least width of a bar, in percent: it must be seen."""
 _LETTER, _PADDING = 0.7, 1.5
@@ -94,6 +94,8 @@ class Bracket(NamedTuple):
     end_at: float
     is_late: bool
     """Its label ends with it, as there is no room to the right."""
+    has_label: bool
+    """Of too many at once, the last ones have none."""
 
 
 class TimeMark(NamedTuple):
@@ -146,11 +148,12 @@ def find_brackets(incidents: Iterable[IncidentAnswer], window: Window, now: floa
         is_late = left + room > 100
         span = (min(left, right - room), right) if is_late else (left, max(right, left + room))
         row = next((n for n, spans in enumerate(taken) if _is_free(spans, span)), len(taken))
-        if row < BRACKET_ROWS:
-            taken[row:] = taken[row:] or [[]]
-            taken[row].append(span)
+        has_label = row < BRACKET_ROWS
+        if row == len(taken) and has_label:
+            taken.append([])
         row = min(row, BRACKET_ROWS - 1)
-        brackets.append(Bracket(incident, row, start_at, end_at, is_late))
+        taken[row].append(span)
+        brackets.append(Bracket(incident, row, start_at, end_at, is_late, has_label))
     return brackets
 
 
