@@ -100,7 +100,8 @@ truth: $(READY) ## replay recorded rebalances, wire and logs, and compare with t
 	    || exit 1; done
 
 faults: $(READY) ## 100 kill -9 a source, 1,000 rotations a method, and the other faults (half an hour)
-	FAULT_ROUNDS=100 FAULT_ROTATIONS=1000 $(BIN)/pytest tests/faults
+	FAULT_ROUNDS=100 FAULT_ROTATIONS=1000 FAULT_CHANGES=100 FAULT_HUB_ROUNDS=2000 FAULT_PODS=1000 FAULT_FILES=20000 \
+	  $(BIN)/pytest tests/faults
 
 CHURN_IDS ?= 1000000
 churn: $(READY) ## a million client ids and 10,000 groups through each source, at default limits (an hour)

@@ -21,8 +21,8 @@ AGENT = (sys.executable, "-P", "-m", "agent")
 Row = dict[str, Any]
 
 
-def until(fact: Callable[[], bool], wanted: str) -> None:
-    deadline_s = time.monotonic() + DEADLINE_S
+def until(fact: Callable[[], bool], wanted: str, within_s: float = DEADLINE_S) -> None:
+    deadline_s = time.monotonic() + within_s
     while not fact():
         assert time.monotonic() < deadline_s, f"not in time: {wanted}"
         time.sleep(0.02)
@@ -54,7 +54,12 @@ class AgentProcess:
             f"samples: {{spool: {{dir: {self.spool}, roll: 1s}}}}\n"
             f'web: {{listen: ["{self.address}"]}}\n{config}'
         )
-        self._command = [*wrapper, *program, "run", "-c", str(self.config)]
+        self._wrapper = wrapper
+        self.upgrade(program)
+
+    def upgrade(self, program: Sequence[str]) -> None:
+        """Run another release from the next start on."""
+        self._command = [*self._wrapper, *program, "run", "-c", str(self.config)]
 
     def start(self) -> None:
         with self.log.open("ab") as log:

@@ -1,6 +1,7 @@
 """A log under load: consumers that rebalance without end, written by a thread in any pieces."""
 
 import random
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
@@ -24,12 +25,12 @@ _ROUND = (
 _INTERNALS = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
 
 
-def a_round(client: str, generation: int, at: datetime | None = None) -> bytes:
+def a_round(client: str, generation: int, at: datetime | None = None, group: str = "g") -> bytes:
     """Return a rebalance, of now or another time: two transitions."""
     at = at or datetime.now().astimezone()
     stamp = f"{at:%Y-%m-%d %H:%M:%S,%f}"[:-3]
     return "".join(
-        f"[{stamp}] INFO [Consumer clientId={client}, groupId=g]"
+        f"[{stamp}] INFO [Consumer clientId={client}, groupId={group}]"
         f" {text.format(client=client, generation=generation)} ({_INTERNALS})\n"
         for text in _ROUND
     ).encode()
@@ -38,10 +39,15 @@ def a_round(client: str, generation: int, at: datetime | None = None) -> bytes:
 class LoadedLog:
     """Fifty rebalances a second until it is left; what was begun is written to its end."""
 
-    def __init__(self, path: Path, seed: int = 12472) -> None:
-        self.path, self.rounds = path, 0
+    def __init__(self, path: Path, seed: int = 12472, group: str = "g") -> None:
+        self.path, self.rounds, self.group = path, 0, group
         self._chance, self._over = random.Random(seed), Event()
         self._thread = Thread(target=self._write, daemon=True)
+
+    def transitions(self) -> Counter[tuple[str, int]]:
+        """Return what was written: a rise and an end for each round, by client and status."""
+        clients = [f"c{number % _CLIENTS}" for number in range(self.rounds)]
+        return Counter((client, status) for client in clients for status in (2, 0))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -61,7 +67,7 @@ class LoadedLog:
         with self.path.open("ab", buffering=0) as file:
             while not self._over.wait(_PAUSE_S):
                 client, generation = f"c{self.rounds % _CLIENTS}", self.rounds // _CLIENTS + 1
-                waiting += a_round(client, generation)
+                waiting += a_round(client, generation, group=self.group)
                 self.rounds += 1
                 size = self._chance.randrange(_PIECE_BYTES_MAX)
                 file.write(waiting[:size])

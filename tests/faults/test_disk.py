@@ -2,18 +2,12 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.faults.agent_process import AgentProcess, replayed, spooled, transitions, until
+from tests.faults.full_disk import fill, in_small_disk, needs_mounts
 from tests.faults.loaded_log import LoadedLog, a_round
 
-_DISK = "8m"
-_OWN_FOLDER = ["unshare", "--mount", "--propagation", "private"]
-_AS_ROOT = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-_UNSHARE = [*_OWN_FOLDER, *_AS_ROOT]
 _NO_RIGHTS = (
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else list[str]()
 )
@@ -21,43 +15,22 @@ _NO_RIGHTS = (
 _ERRORS = "rebalance_agent_sink_errors_total"
 
 
-def _needs_mounts() -> None:
-    command = [*_UNSHARE, "mount", "-t", "tmpfs", "none", "/mnt"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"a full disk cannot be made: {done.stderr}")
-        pytest.skip(f"no mount namespace: {done.stderr}")
-
-
 def _logs(log: Path) -> str:
     return f"sources: [{{type: logs, paths: [{log}]}}]\n"
 
 
-def _fill(path: Path) -> None:
-    with path.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:  # full
-            return
-
-
 def test_full_disk(tmp_path: Path) -> None:
-    _needs_mounts()
+    needs_mounts()
     log = tmp_path / "app.log"
     disk = tmp_path / "agent" / "state"
-    mounted = f'mount -t tmpfs -o size={_DISK} disk {disk} && exec "$@"'
-    with AgentProcess(
-        tmp_path / "agent", _logs(log), [*_UNSHARE, "sh", "-c", mounted, "sh"]
-    ) as agent:
+    with AgentProcess(tmp_path / "agent", _logs(log), in_small_disk(disk)) as agent:
         disk.mkdir()
         agent.start_ready()
         seen = Path(f"/proc/{agent.process.pid}/root")
         with LoadedLog(log) as load:
             until(lambda: load.rounds > 20, "some rebalances")
             filler = seen / disk.relative_to("/") / "filler"
-            _fill(filler)
+            fill(filler)
             until(lambda: agent.total(_ERRORS) > 1, "a refusal that is counted")
             assert agent.told("samples_not_durable")
             rounds = load.rounds

@@ -1,0 +1,174 @@
+"""A hub's full disk, a hub from an older backup, an agent without its state, releases apart.
+
+The truth is what the test wrote: each rebalance is in the hub's spool, and none twice.
+"""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.faults.agent_process import AGENT, AgentProcess, Row, until
+from tests.faults.full_disk import fill, in_small_disk, needs_mounts
+from tests.faults.loaded_log import LoadedLog, a_round
+
+_ROUNDS = int(os.environ.get("FAULT_HUB_ROUNDS", "20"))
+_LAST_RELEASE = "f36c958"
+
+pytestmark = pytest.mark.timeout(300 + _ROUNDS)
+
+
+def _agent(folder: Path, hub: AgentProcess, program: Sequence[str] = AGENT) -> AgentProcess:
+    sources = f"sources: [{{type: logs, paths: [{folder}/app.log]}}]\n"
+    push = f"hub: {{push_to: ['http://{hub.address}'], interval: 200ms}}\n"
+    return AgentProcess(folder / "agent", sources + push, program=program)
+
+
+def _found(rows: Sequence[Row]) -> Counter[str]:
+    """Count transitions by their ids."""
+    return Counter(row["id"] for row in rows if row["kind"] == "transition")
+
+
+def _moves(rows: Sequence[Row]) -> Counter[tuple[str, int]]:
+    return Counter((row["client_id"], row["to"]) for row in rows if row["kind"] == "transition")
+
+
+def _write(log: Path, begin: int, end: int) -> None:
+    with log.open("ab") as file:
+        for number in range(begin, end):
+            file.write(a_round("c1", number + 1))
+
+
+def test_full_disk_of_a_hub(tmp_path: Path) -> None:
+    needs_mounts()
+    disk = tmp_path / "hub" / "state"
+    hub = AgentProcess(tmp_path / "hub", "role: hub\n", in_small_disk(disk))
+    disk.mkdir()
+    with hub, _agent(tmp_path, hub) as agent:
+        hub.start_ready()
+        agent.start_ready()
+        seen = Path(f"/proc/{hub.process.pid}/root")
+        with LoadedLog(tmp_path / "app.log") as load:
+            until(lambda: load.rounds > _ROUNDS, "some rebalances")
+            filler = seen / disk.relative_to("/") / "filler"
+            fill(filler)
+            until(lambda: hub.told("samples_not_durable"), "a hub whose disk refuses")
+            until(lambda: agent.told("hub_unreachable"), "a refusal that the agent sees")
+            filler.unlink()
+            until(lambda: hub.told("samples_durable_again"), "a disk that takes samples again")
+        truth = load.transitions()
+        until(lambda: _moves(hub.on_disk(seen)).total() >= truth.total(), "every record")
+
+        assert _moves(hub.on_disk(seen)) == truth
+        assert hub.total("rebalance_agent_samples_dropped_total") == 0
+        assert (agent.drain(), hub.drain()) == (0, 0)
+
+
+def test_a_hub_from_an_older_backup_gets_what_it_lacks_once(tmp_path: Path) -> None:
+    log, hub = tmp_path / "app.log", AgentProcess(tmp_path / "hub", "role: hub\n")
+    state, backup = hub.spool.parent, tmp_path / "backup"
+    with hub, _agent(tmp_path, hub) as agent:
+        hub.start_ready()
+        agent.start_ready()
+        _write(log, 0, _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 2 * _ROUNDS, "the first records")
+        assert hub.drain() == 0
+        shutil.copytree(state, backup)
+        hub.start_ready()
+        _write(log, _ROUNDS, 2 * _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 4 * _ROUNDS, "records after the backup")
+        hub.kill()
+        shutil.rmtree(state)
+        shutil.copytree(backup, state)
+        hub.start_ready()
+        _write(log, 2 * _ROUNDS, 3 * _ROUNDS)
+        until(lambda: _found(hub.on_disk()).total() >= 6 * _ROUNDS, "every record at the hub")
+        assert (agent.drain(), hub.drain()) == (0, 0)
+
+    assert _found(hub.published()) == _found(agent.published())
+    assert _moves(hub.published()) == {("c1", 2): 3 * _ROUNDS, ("c1", 0): 3 * _ROUNDS}
+
+
+@pytest.mark.parametrize("lost", ["state", "checkpoint", "spool"])
+def test_an_agent_without_its_state_reads_again_with_the_same_ids(
+    tmp_path: Path, lost: str
+) -> None:
+    log, hub = tmp_path / "app.log", AgentProcess(tmp_path / "hub", "role: hub\n")
+    with hub, _agent(tmp_path, hub) as agent:
+        hub.start_ready()
+        agent.start_ready()
+        _write(log, 0, _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 2 * _ROUNDS, "the first records")
+        agent.kill()
+        state = agent.spool.parent
+        if lost == "checkpoint":
+            (state / "checkpoint.json").unlink(missing_ok=True)
+        else:
+            shutil.rmtree(state if lost == "state" else agent.spool)
+        _write(log, _ROUNDS, 2 * _ROUNDS)
+        agent.start_ready()
+        until(lambda: len(_found(hub.on_disk())) == 4 * _ROUNDS, "every record at the hub")
+        assert (agent.drain(), hub.drain()) == (0, 0)
+
+    # what came twice has one id, of which ingest keeps one
+    assert len(_found(hub.published())) == 4 * _ROUNDS
+    own = _found(agent.published())
+    assert max(own.values()) == 1
+    assert len(own) >= (2 if lost == "spool" else 4) * _ROUNDS
+
+
+@pytest.mark.parametrize("old", ["agent", "hub"])
+def test_releases_apart(tmp_path: Path, old: str) -> None:
+    released = _unpack_release(tmp_path / "released")
+    program = ("env", f"PYTHONPATH={released}", *AGENT)
+    log = tmp_path / "app.log"
+    hub = AgentProcess(tmp_path / "hub", "role: hub\n", program=program if old == "hub" else AGENT)
+    agent = _agent(tmp_path, hub, program if old == "agent" else AGENT)
+    with hub, agent:
+        hub.start_ready()
+        agent.start_ready()
+        _write(log, 0, _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 2 * _ROUNDS, "the first records")
+        agent.kill()
+        hub.kill()
+        _write(log, _ROUNDS, 2 * _ROUNDS)
+        hub.start_ready()
+        agent.start_ready()
+        until(lambda: len(_found(hub.on_disk())) == 4 * _ROUNDS, "every record at the hub")
+        upgraded, later = (agent, hub) if old == "agent" else (hub, agent)
+        assert upgraded.drain() == 0
+        upgraded.upgrade(AGENT)
+        upgraded.start_ready()
+        _write(log, 2 * _ROUNDS, 3 * _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 6 * _ROUNDS, "records after the upgrade")
+        assert (later.drain(), upgraded.drain()) == (0, 0)
+
+    assert _found(hub.published()) == _found(agent.published())
+    assert _moves(hub.published()) == {("c1", 2): 3 * _ROUNDS, ("c1", 0): 3 * _ROUNDS}
+
+
+def _unpack_release(folder: Path) -> Path:
+    """Unpack the last release's sources from the history."""
+    command = ["git", "archive", _LAST_RELEASE, "agent", "aggregation", "metrics"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"the history does not reach back to {_LAST_RELEASE}")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    shown = subprocess.run(
+        [sys.executable, "-P", "-c", "import agent; print(agent.__file__)"],
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(shown.stdout.strip()).is_relative_to(folder)
+    return folder
