@@ -3,32 +3,34 @@
 For hub and standalone alone: two sidecars would count the same incident twice.
 
 Theory of operation. Only groups with new records, or with an incident that time alone may end, are
-analysed, in a thread. The pause after it grows with its duration, so that the watch takes no more
-than a twentieth of one core however many records there are.
+analysed, in a thread. The pause after it grows with the CPU time that it took, so that the watch
+takes no more than a twentieth of one core however many records there are. On a busy machine its
+duration says nothing: what ended would be shown as ongoing for many seconds.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from agent.hub.recorder_io import RecorderIO
 from aggregation.incidents.counter import IncidentCounts
-from aggregation.incidents.incidents import analyze
+from aggregation.incidents.incidents import Analysis, analyze
 from aggregation.incidents.records import make_record
 from aggregation.rebalances.counter import SETTLE_S
+from metrics.model.sample import Sample, parse_time
 from metrics.model.snapshot import IncidentTotals
 
 _CHECK_S = 1.0
 _PAUSE_SHARE = 19.0
-"""Pause after an analysis, in units of its duration."""
+"""Pause after an analysis, in units of its CPU time."""
 
 
 class IncidentRecorder:
     """Counts and records the incidents in the recent records."""
 
-    def __init__(self, io: RecorderIO, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, io: RecorderIO, cpu_clock: Callable[[], float] = time.thread_time) -> None:
         """What is spooled as an incident is not counted again."""
-        self._io, self._monotonic = io, monotonic
+        self._io, self._cpu_clock = io, cpu_clock
         self._read = 0
         self._changed_at: dict[str, tuple[float, float]] = {}
         self._counts = IncidentCounts(io.limit)
@@ -37,26 +39,35 @@ class IncidentRecorder:
     async def run(self) -> None:
         """Run until cancelled."""
         while True:
-            started = self._monotonic()
-            await self.check()
-            await asyncio.sleep(max(_CHECK_S, _PAUSE_SHARE * (self._monotonic() - started)))
+            cpu_s = await self.check()
+            await asyncio.sleep(max(_CHECK_S, _PAUSE_SHARE * cpu_s))
 
-    async def check(self) -> None:
-        """Analyse the groups that changed or are due; count and record what is final by now."""
+    async def check(self) -> float:
+        """Analyse the groups that changed or are due; count and record what is final by now.
+
+        Returns the CPU seconds of the analysis.
+        """
         io, now = self._io, self._io.clock()
         changed = io.history.groups_since(self._read)
         self._read = io.history.added
         names = changed | self._counts.due(now)
         unsettled = self._find_unsettled(changed, now)
         if not names:
-            return
+            return 0.0
         records = [record for record in io.history.records() if record.group in names]
-        analysis = await asyncio.to_thread(analyze, records, io.agents.watermark, now)
+        analysis, cpu_s = await asyncio.to_thread(self._analyze, records, now)
         ends = [(i.ref.group, i.ended_at) for i in analysis.incidents if i.is_final and i.ended_at]
         awaited = unsettled | io.find_awaited(ends, records)
         latest = {record.group: record for record in records}
-        new = self._counts.update(names, analysis, now, awaited)
+        new = self._counts.update(names, analysis, now, awaited, _find_oldest(records))
         io.take([make_record(each, latest[each.ref.group]) for each in new])
+        return cpu_s
+
+    def _analyze(self, records: Sequence[Sample], now: float) -> tuple[Analysis, float]:
+        """Return the analysis, and the CPU seconds that this thread took for it."""
+        started = self._cpu_clock()
+        analysis = analyze(records, self._io.agents.watermark, now)
+        return analysis, self._cpu_clock() - started
 
     def _find_unsettled(self, changed: Iterable[str], now: float) -> set[str]:
         """Return the groups of which more records are likely: a source may read old ones.
@@ -76,3 +87,11 @@ class IncidentRecorder:
     def totals(self) -> IncidentTotals:
         """Return what exporters show."""
         return self._counts.totals()
+
+
+def _find_oldest(records: Iterable[Sample]) -> dict[str, float]:
+    """Return the time of each group's oldest record (Unix seconds)."""
+    oldest: dict[str, str] = {}
+    for record in records:
+        oldest[record.group] = min(record.ts, oldest.get(record.group, record.ts))
+    return {group: parse_time(ts) for group, ts in oldest.items()}

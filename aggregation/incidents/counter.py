@@ -8,10 +8,11 @@ failed joins count from the first look on (`aggregation.incidents.amounts`).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from aggregation.incidents.amounts import Contribution, GrowingTotals
@@ -90,6 +91,12 @@ class _Group:
         if at is not None:
             self.last_end = at if self.last_end is None else max(at, self.last_end)
 
+    def add_up(self, found: Iterable[Incident], now: float, oldest: float) -> None:
+        """Take what incidents cost so far, but for those that an earlier run has recorded."""
+        own = [incident for incident in found if not self.is_of_earlier_run(incident)]
+        self.amounts.update({i.id: _contribution(i, self.label) for i in own}, now, oldest)
+        self.due_at = min(self.due_at, self.amounts.due_at)
+
     def label(self, error: str) -> str:
         """Return the label of an error: its name, as long as there are few."""
         if len(self.errors) < MAX_ERRORS:
@@ -121,11 +128,13 @@ class IncidentCounts:
         analysis: Analysis,
         now: float,
         awaited: Collection[str] = (),
+        oldest: Mapping[str, float] = MappingProxyType({}),
     ) -> list[Incident]:
         """Take all incidents of the named groups, count the final ones, and return the new ones.
 
-        No incident is final in ``awaited`` groups: their records may be on their way. ``now`` is
-        Unix seconds.
+        No incident is final in ``awaited`` groups: their records may be on their way. ``oldest``
+        has the time of each group's oldest record, as older ones are evicted. Instants are Unix
+        seconds.
         """
         by_ref = defaultdict[GroupRef, list[Incident]](list)
         for incident in analysis.incidents:
@@ -137,7 +146,9 @@ class IncidentCounts:
         ends = _last_ends(analysis.rebalances)
         for ref, found in by_ref.items():
             new += self._update(ref, found, now, is_awaited=ref.group in awaited)
-            self._group(ref).end(ends.get(ref))
+            group = self._group(ref)
+            group.end(ends.get(ref))
+            group.add_up(found, now, oldest.get(ref.group, float("-inf")))
         return new
 
     def due(self, now: float) -> set[str]:
@@ -178,8 +189,6 @@ class IncidentCounts:
         group.totals.update(incident.kind.value for incident in new)
         group.ongoing = _recount(group.ongoing, (each for each in found if each.is_ongoing))
         group.recent = _recount(group.recent, (each for each in found if not each.is_final))
-        own = [incident for incident in found if not group.is_of_earlier_run(incident)]
-        group.amounts.update({each.id: _contribution(each, group.label) for each in own}, now)
         group.mark = max([group.mark, *map(_end, new)])
         group.counted = (group.counted | {i.id for i in new}) & {i.id for i in found}
         if not is_awaited:

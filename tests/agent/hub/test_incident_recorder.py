@@ -193,3 +193,12 @@ def test_record_of_a_later_version_is_a_record_without_its_own_fields() -> None:
     sample = decode_any(msgspec.json.encode(data))
 
     assert (type(sample), sample.kind) == (Sample, SampleKind.INCIDENT)
+
+
+def test_pause_goes_by_cpu_time_not_by_the_machines_load() -> None:
+    watch, clock = Watch(), iter([5.0, 5.25])
+    watch.recorder._cpu_clock = lambda: next(clock)
+    watch.read(1_000.0)
+
+    assert asyncio.run(watch.recorder.check()) == 0.25
+    assert asyncio.run(watch.recorder.check()) == 0.0

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from aggregation.incidents.amounts import Contribution, GrowingTotals
+from aggregation.incidents.amounts import LATE_S, Contribution, GrowingTotals
 from aggregation.incidents.counter import MAX_ERRORS, OTHER_ERROR, REFRESH_S, IncidentCounts
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.records import IncidentRecord, make_record
@@ -37,8 +37,10 @@ DONE = [
 
 
 def look(counts: IncidentCounts, now: float, *signals: Signal) -> IncidentTotals:
-    analysis = analyze(records(*START, *signals), None, now)
-    counts.update({each.ref.group for each in analysis.incidents}, analysis, now)
+    """Look twice, so long apart that what is read late has come, and return what is shown."""
+    for at in (now, now + LATE_S):
+        analysis = analyze(records(*START, *signals), None, now)
+        counts.update({each.ref.group for each in analysis.incidents}, analysis, at)
     return counts.totals()
 
 
@@ -46,8 +48,8 @@ def test_unread_time_grows_while_nobody_reads_and_then_stops() -> None:
     counts = IncidentCounts(10)
 
     assert look(counts, 103.0, *READS, *STUCK).unread_s == {G: 2 * 3.0}
-    assert look(counts, 105.0, *READS, *STUCK).unread_s == {G: 2 * 5.0}
-    assert look(counts, 111.0, *READS, *STUCK, *DONE).unread_s == {G: 2 * 10.5}
+    assert look(counts, 109.0, *READS, *STUCK).unread_s == {G: 2 * 9.0}
+    assert look(counts, 120.0, *READS, *STUCK, *DONE).unread_s == {G: 2 * 10.5}
     assert look(counts, 9_000.0, *READS, *STUCK, *DONE).unread_s == {G: 2 * 10.5}
 
 
@@ -78,11 +80,12 @@ def test_group_without_assignments_has_no_unread_time_but_members_time() -> None
 def test_ongoing_incident_is_due_soon_while_it_is_young() -> None:
     counts = IncidentCounts(10)
     look(counts, 103.0, *STUCK)
+    at = 103.0 + LATE_S
 
-    assert counts.due(103.9) == set()
-    assert counts.due(104.0) == {"g"}
+    assert counts.due(at + 0.9) == set()
+    assert counts.due(at + 1.0) == {"g"}
     look(counts, 9_000.0, *STUCK)
-    assert counts.due(9_000.0 + REFRESH_S) == {"g"}
+    assert counts.due(9_000.0 + LATE_S + REFRESH_S) == {"g"}
 
 
 def test_what_an_earlier_run_recorded_is_not_counted_again() -> None:
@@ -155,26 +158,54 @@ def test_groups_are_bounded_the_longest_quiet_goes() -> None:
 class TestGrowingTotals:
     def test_an_incident_whose_records_are_evicted_stays_counted(self) -> None:
         totals = GrowingTotals[str]()
-        totals.update({"a": _adds(1.0, 5.0), "b": _adds(2.0, 2.0)}, 10.0)
-        totals.update({"b": _adds(2.0, 3.0)}, 20.0)
+        _update(totals, 10.0, a=_adds(1.0, 5.0), b=_adds(2.0, 2.0))
+        _update(totals, 20.0, oldest=1.5, b=_adds(2.0, 3.0))
 
         assert totals.totals == {"x": 8.0}
 
     def test_the_rest_of_a_half_evicted_incident_is_not_counted_twice(self) -> None:
         totals = GrowingTotals[str]()
-        totals.update({"a": _adds(1.0, 5.0)}, 10.0)
-        totals.update({"rest": _adds(4.0, 2.0)}, 11.0)
+        _update(totals, 10.0, a=_adds(1.0, 5.0))
+        _update(totals, 20.0, oldest=3.0, rest=_adds(4.0, 2.0))
         assert totals.totals == {"x": 5.0}
 
-        totals.update({"rest": _adds(4.0, 3.0)}, 12.0)
+        _update(totals, 30.0, oldest=3.0, rest=_adds(4.0, 3.0))
         assert totals.totals == {"x": 6.0}
 
     def test_a_correction_never_lets_a_counter_fall(self) -> None:
         totals = GrowingTotals[str]()
-        totals.update({"a": _adds(1.0, 5.0)}, 10.0)
-        totals.update({"a": _adds(1.0, 4.0)}, 11.0)
+        _update(totals, 10.0, a=_adds(1.0, 5.0))
+        _update(totals, 20.0, a=_adds(1.0, 4.0))
 
         assert totals.totals == {"x": 5.0}
+
+    def test_what_is_corrected_at_once_was_never_shown(self) -> None:
+        totals = GrowingTotals[str]()
+        totals.update({"guess": _adds(1.0, 50.0)}, 10.0)
+        totals.update({"right": _adds(2.0, 1.0)}, 10.0 + LATE_S / 2)
+        assert totals.totals == {"x": 0.0}
+
+        totals.update({"right": _adds(2.0, 1.0)}, 10.0 + LATE_S)
+        assert totals.totals == {"x": 1.0}
+
+    def test_is_due_as_long_as_more_is_to_be_shown(self) -> None:
+        totals = GrowingTotals[str]()
+        totals.update({"a": _adds(1.0, 5.0)}, 10.0)
+        assert totals.due_at == 10.0 + LATE_S
+
+        totals.update({"a": _adds(1.0, 5.0)}, 10.0 + LATE_S)
+        assert totals.due_at == float("inf")
+
+
+def _update(
+    totals: GrowingTotals[str],
+    now: float,
+    *,
+    oldest: float = float("-inf"),
+    **found: Contribution[str],
+) -> None:
+    for at in (now, now + LATE_S):
+        totals.update(found, at, oldest)
 
 
 def _adds(started_at: float, amount: float) -> Contribution[str]:
