@@ -20,7 +20,7 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
     out: list[Sample] = []
     if signal.assigned is not None:
         out = _record_partitions(track, signal, signal.assigned)
-    elif signal.kind is SignalKind.LEAVE and track.assigned:
+    elif signal.kind is SignalKind.LEAVE and track.assigned and not _is_overtaken(track, signal):
         out = _replace_partitions(track, (), signal.at)
     if signal.joins and track.status is not RebalanceStatus.NONE:
         track.joined_at = signal.at
@@ -70,13 +70,20 @@ def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) 
     by = track.assigned_by
     if by is not None and TRAITS[by].priority < TRAITS[signal.source].priority:
         return []
+    if _is_overtaken(track, signal):
+        return []
     track.assigned_by = signal.source
     now = tuple(sorted(filter(is_partition, assigned)))
     return [] if now == track.assigned else _replace_partitions(track, now, signal.at)
 
 
+def _is_overtaken(track: Track, signal: Signal) -> bool:
+    """Check that another source has reported later partitions: its report was read earlier."""
+    return signal.source is not track.assigned_by and signal.at < track.assigned_at
+
+
 def _replace_partitions(track: Track, now: tuple[str, ...], at: float) -> list[Sample]:
-    before, track.assigned = track.assigned, now
+    before, track.assigned, track.assigned_at = track.assigned, now, at
     texts = None if before is None else format_partitions(before), format_partitions(now)
     return [track.record_change("partitions", *texts, at)]
 

@@ -171,6 +171,17 @@ class Consumer(
                 self.member_ids = [*self.member_ids[1 - _IDS :], member.member_id]
         self.track.member = self.merge_views()
 
+    def detach(self, origin: str, *, is_silent: bool) -> None:
+        """Note that an origin has ended.
+
+        The log of a silent member whose connections have ended is what a dead process left.
+        """
+        ended = [view for view in self.views if view.attached and view.member.origin == origin]
+        is_dead = is_silent and any(TRAITS[view.source].ends_with_process for view in ended)
+        for view in self.views:
+            if view in ended or (is_dead and TRAITS[view.source].outlives_process):
+                view.attached = False
+
     def record_progress(self, signal: Signal) -> None:
         """Record the position of a signal's source in the rebalance."""
         if signal.kind in NEUTRAL_KINDS:

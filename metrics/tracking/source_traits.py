@@ -25,15 +25,21 @@ class SourceTraits(NamedTuple):
     """It reports an admin's LeaveGroup, with the admin's reason."""
     notes_gaps: bool = False
     """Its notes are gaps in a client's reports: the client may not have polled."""
+    ends_with_process: bool = False
+    """It ends soon after its client's process."""
+    outlives_process: bool = False
+    """It is there when its client's process has long ended: a file."""
 
 
 TRAITS: dict[SourceKind, SourceTraits] = {
     # the client's own text, in full
-    SourceKind.LOGS: SourceTraits(0, shows_follow_ups=True),
+    SourceKind.LOGS: SourceTraits(0, shows_follow_ups=True, outlives_process=True),
     SourceKind.HTTP: SourceTraits(1),
     SourceKind.STATS: SourceTraits(2, clock_slack_s=10.0, notes_gaps=True),
     # the client's reason in short, or the coordinator's error
-    SourceKind.WIRE: SourceTraits(3, shows_follow_ups=True, sees_admin_requests=True),
+    SourceKind.WIRE: SourceTraits(
+        3, shows_follow_ups=True, sees_admin_requests=True, ends_with_process=True
+    ),
     SourceKind.BROKER_LOG: SourceTraits(4, is_broker=True, sees_admin_requests=True),
     SourceKind.ADMIN: SourceTraits(5),
 }

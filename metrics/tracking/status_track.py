@@ -100,6 +100,8 @@ class Track(
     assigned: tuple[str, ...] | None = None
     """Partitions that it reads, sorted, by the best source that reports them."""
     assigned_by: SourceKind | None = None
+    assigned_at: float = 0.0
+    """Time of the report that changed them."""
     session_timeout_s: float | None = None
     assignors: tuple[str, ...] | None = None
     """The last one that was recorded."""

@@ -34,6 +34,9 @@ from metrics.tracking.transitions import Transitions
 
 NONE = RebalanceStatus.NONE
 
+_SILENT_S = 60.0
+"""A member without connections that nobody reported for as long is dead."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackerState:
@@ -132,8 +135,7 @@ class Tracker:
         """Drop members that only this origin reports: its file is gone, its connection closed."""
         out: list[Sample] = []
         for consumer in self._members.of_origin(origin):
-            for view in consumer.views:
-                view.attached = view.attached and view.member.origin != origin
+            consumer.detach(origin, is_silent=consumer.track.confirmed_at < at - _SILENT_S)
             if consumer.is_attached:
                 continue
             if consumer.pending:

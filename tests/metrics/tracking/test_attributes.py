@@ -46,6 +46,21 @@ def test_the_best_source_reports_the_partitions(tracker: Tracker) -> None:
     assert changes(run(tracker, assigned(1.1, "t-9", source=SourceKind.WIRE))) == []
 
 
+def test_a_leave_that_another_source_reads_late_takes_no_new_partitions(tracker: Tracker) -> None:
+    """The wire shows a restart before the log's leave is read."""
+    gone, wire = left(2.0, ADDRESS), SourceKind.WIRE
+    run(
+        tracker,
+        seen(0.5, LOG),
+        assigned(1.0, "t-0", source=wire),
+        replace(gone, source=wire, assigned=()),
+        raised(2, 3.0, ADDRESS, source=wire),
+        assigned(4.0, "t-0", source=wire),
+    )
+
+    assert changes(run(tracker, left(2.0, LOG))) == []
+
+
 def test_a_join_within_a_rebalance_is_recorded(tracker: Tracker) -> None:
     joining = msgspec.structs.replace(seen(2.0, LOG), joins=True)
 
@@ -78,3 +93,42 @@ def test_a_member_of_another_source_too_stays(tracker: Tracker) -> None:
 
     assert tracker.remove_origin(LOG.origin, 2.0) == []
     assert len(tracker.snapshot(3.0).consumers) == 1
+
+
+class TestDeadProcess:
+    """The file of a dead process stays: only its connections show that it has ended."""
+
+    def test_ends_with_its_connections(self, tracker: Tracker) -> None:
+        run(tracker, synced(1.0, LOG), seen(1.0, ADDRESS, SourceKind.WIRE))
+
+        tracker.detach(ADDRESS.origin, 100.0)
+
+        assert tracker.snapshot(101.0).consumers == ()
+
+    def test_is_not_dead_if_its_log_has_gone_on(self, tracker: Tracker) -> None:
+        run(tracker, synced(1.0, LOG), seen(1.0, ADDRESS, SourceKind.WIRE), synced(90.0, LOG))
+
+        tracker.detach(ADDRESS.origin, 100.0)
+
+        assert len(tracker.snapshot(101.0).consumers) == 1
+
+    def test_is_not_dead_if_statistics_report_it(self, tracker: Tracker) -> None:
+        statistics = replace(LOG, origin="stats")
+        run(
+            tracker,
+            seen(1.0, LOG),
+            seen(1.0, ADDRESS, SourceKind.WIRE),
+            seen(1.0, statistics, SourceKind.STATS),
+        )
+
+        tracker.detach(ADDRESS.origin, 100.0)
+
+        assert len(tracker.snapshot(101.0).consumers) == 1
+
+    def test_that_is_dropped_is_lost(self, tracker: Tracker) -> None:
+        run(tracker, raised(5, 1.0, LOG), seen(1.0, ADDRESS, SourceKind.WIRE))
+
+        (lost,) = tracker.detach(ADDRESS.origin, 100.0)
+
+        assert (lost.kind, lost.reason) == (SampleKind.LOST, "its source has ended")
+        assert tracker.snapshot(101.0).consumers == ()
