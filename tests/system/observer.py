@@ -20,6 +20,7 @@ CONSUMER, STREAMS = "consumer", "streams"
 _T = TypeVar("_T")
 
 _CONFIG = """\
+role: {role}
 sources:
   - {source}
 samples: {{spool: {{dir: "{spool}", roll: 1s}}}}
@@ -30,7 +31,9 @@ web: {{listen: ["127.0.0.1:{port}"]}}
 class Observer:
     """Runs the agent over a folder of client logs, or over another source."""
 
-    def __init__(self, logs: Path, folder: Path, source: str | None = None) -> None:
+    def __init__(
+        self, logs: Path, folder: Path, source: str | None = None, role: str = "sidecar"
+    ) -> None:
         source = source or f'{{type: logs, paths: ["{logs}/*.log"]}}'
         logs.mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True)
@@ -38,7 +41,8 @@ class Observer:
         port = free_port()
         self._url = f"http://127.0.0.1:{port}"
         config = folder / "agent.yaml"
-        config.write_text(_CONFIG.format(source=source, spool=self._spool, port=port))
+        text = _CONFIG.format(source=source, spool=self._spool, port=port, role=role)
+        config.write_text(text)
         self._log = folder / "agent.log"
         self._agent = Child(
             "agent",

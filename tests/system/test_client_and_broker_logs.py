@@ -46,7 +46,7 @@ class Scene:
         end_s, seen = time.monotonic() + _WITHIN_S, list[str]()
         while seen != wanted and time.monotonic() < end_s:
             time.sleep(0.1)
-            url = f"{self.both._url}/api/v1/members?group={group}"
+            url = f"{self.both.url}/api/v1/members?group={group}"
             with urllib.request.urlopen(url, timeout=_WITHIN_S) as answer:
                 seen = sorted(row["client_id"] for row in json.load(answer))
         assert seen == wanted

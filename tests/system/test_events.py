@@ -96,9 +96,9 @@ def _aiokafka(events: ModuleType, lab: Lab, url: str) -> None:
 def test_a_consumer_tells_its_end_and_who_it_is(agent: Observer, lab: Lab, play: Play) -> None:
     events, name = load(), play.__name__.removeprefix("_")
 
-    play(events, lab, agent._url)
+    play(events, lab, agent.url)
 
-    reporter = events.reporter(agent._url)
+    reporter = events.reporter(agent.url)
     assert reporter.flush(_WITHIN_S)
     assert (reporter.dropped, reporter.refused, reporter.last_error) == (0, 0, None)
     assert agent.codes(name, [6, 0]) == [6, 0]

@@ -1,0 +1,76 @@
+"""One librdkafka consumer in a process of its own: it obeys commands and reports its events.
+
+``librdkafka_member.py TOPIC KEY=VALUE ...``. Commands come from stdin, one a line: ``stall S``
+(does not poll), ``block S`` (its next revoke callback takes so long), ``close``. Events go to
+stdout, one a line: what, when (Unix seconds), which partitions.
+"""
+
+import os
+import sys
+import time
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from confluent_kafka import Consumer, TopicPartition
+
+_POLL_S = 0.1
+
+
+class Member:
+    """Polls until it is closed."""
+
+    def __init__(self, topic: str, settings: list[str]) -> None:
+        self._commands: SimpleQueue[str] = SimpleQueue()
+        self._block_s = 0.0
+        self._consumer = Consumer(dict(text.split("=", 1) for text in settings))
+        self._consumer.subscribe(
+            [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def run(self) -> None:
+        Thread(target=self._listen, daemon=True).start()
+        while True:
+            self._consumer.poll(_POLL_S)
+            try:
+                command, _, argument = self._commands.get_nowait().partition(" ")
+            except Empty:
+                continue
+            if command == "close":
+                self._consumer.close()
+                report("closed")
+                return
+            if command == "block":
+                self._block_s = float(argument)
+            if command == "stall":
+                report("stalled")
+                time.sleep(float(argument))
+                report("polls")
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self._commands.put(line.strip())
+        os._exit(0)  # its parent is gone
+
+    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        report("assigned", partitions)
+
+    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        report("revoked", partitions)
+        if self._block_s:
+            report("blocks")
+            time.sleep(self._block_s)
+            self._block_s = 0.0
+            report("unblocks")
+
+    def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        report("lost", partitions)
+
+
+def report(event: str, partitions: list[TopicPartition] | None = None) -> None:
+    names = ",".join(str(each.partition) for each in partitions or ())
+    sys.stdout.write(f"{event} {time.time():.6f} {names}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    Member(sys.argv[1], sys.argv[2:]).run()

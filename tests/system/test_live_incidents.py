@@ -1,0 +1,260 @@
+"""What all views say, second by second, while something happens to a group of real consumers."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from agent.client.api_client import ask
+from agent.lab.clients import Clients
+from agent.lab.lab import Lab
+from agent.processes.ports import HOST, free_port
+from tests.system.live_scene import (
+    NOTHING,
+    LiveGroup,
+    Looker,
+    Phase,
+    check,
+    check_cost,
+    going,
+    unread_seconds,
+    until,
+)
+from tests.system.observer import Observer
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
+
+PARTITIONS = 6
+UNREAD_OFF_S, UNREAD_OFF_SHARE = 1.5, 0.05
+"""Wire and callbacks may differ by this, and by this share."""
+_numbers = count(1)
+
+
+@contextmanager
+def live_group(lab: Lab, folder: Path) -> Iterator[tuple[LiveGroup, str]]:
+    """Give a group behind a standalone agent's proxy, and the agent's address."""
+    number = next(_numbers)
+    topic, bootstrap = f"live-{number}", f"{HOST}:{free_port()}"
+    lab.admin.do(f"create-topic {topic} {PARTITIONS}")
+    logs = folder / "clients"
+    proxy = f'{{type: proxy, listen: "{bootstrap}", upstream: ["{lab.cluster.bootstrap}"]}}'
+    sources = f'{proxy}\n  - {{type: logs, paths: ["{logs}/*.log"]}}'
+    with (
+        Observer(logs, folder / "agent", sources, "standalone") as agent,
+        ExitStack() as stack,
+    ):
+        agent.wait_ready()
+        yield LiveGroup(stack, logs, bootstrap, f"live-{number}", topic), agent.url
+
+
+def test_stuck_member(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        with Looker(url, group.group) as looker:
+            members["m2"].send("stall 12")
+            stalled = group.wait("stalled", "m2", begun).at
+            dropped = stalled + 4.0
+            others = group.settle(["m1", "m3"], PARTITIONS)
+            polls = group.wait("polls", "m2", others).at
+            back = group.settle(members, PARTITIONS)
+            looker.wait_past(back + 8.0)
+        phases = [
+            Phase(name="before the drop", start=begun, end=dropped, ongoing=NOTHING, status=0),
+            Phase(
+                name="out",
+                start=others,
+                end=polls,
+                ongoing=going("poll_timeout", "m2"),
+                status=5,
+                waiting=frozenset(),
+            ),
+            Phase(name="back", start=back, end=back + 5.0, ongoing=NOTHING, status=0),
+        ]
+    _assert_true(group, looker, phases, {"m2": stalled})
+
+
+@pytest.mark.field
+def test_revoke_callback_that_blocks(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        patient = {"max_poll_interval_ms": "60000"}
+        members = {name: group.start(name, **patient) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        with Looker(url, group.group) as looker:
+            looker.wait_past(begun + 4.0)
+            members["m2"].send("block 10")
+            started = time.time()
+            group.start("m4", **patient)
+            blocks = group.wait("blocks", "m2", begun).at
+            free = group.wait("unblocks", "m2", blocks).at
+            whole = group.settle([*members, "m4"], PARTITIONS)
+            looker.wait_past(whole + 8.0)
+        joined = going("member_joined", "m4")
+        phases = [
+            Phase(name="before", start=begun, end=started, ongoing=NOTHING, status=0),
+            Phase(
+                name="blocked",
+                start=blocks,
+                end=free,
+                ongoing=joined,
+                status=2,
+                waiting=frozenset({"m2"}),
+            ),
+            Phase(
+                name="after",
+                start=whole,
+                end=whole + 5.0,
+                ongoing=NOTHING,
+                status=0,
+                last=("member_joined", frozenset({"m4"})),
+            ),
+        ]
+    # on the wire a revocation is seen with the join that follows it (incidents.md 1a.8)
+    group.happened[:] = [
+        event._replace(at=free) if event.member == "m2" and started < event.at < free else event
+        for event in group.happened
+    ]
+    _assert_true(group, looker, phases, {})
+    (incident, *_) = looker.looks[-1].incidents
+    (wait,) = incident.waiting_for
+    assert wait.client_id == "m2"
+    assert wait.seconds == pytest.approx(10.0, abs=1.5)
+
+
+@pytest.mark.field
+def test_killed_member(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        with Looker(url, group.group) as looker:
+            looker.wait_past(begun + 4.0)
+            killed = members.pop("m3").kill()
+            noticed = group.wait("revoked", "m1", killed).at
+            whole = group.settle(members, PARTITIONS)
+            looker.wait_past(whole + 8.0)
+        phases = [
+            Phase(name="before", start=begun, end=killed, ongoing=NOTHING, status=0),
+            Phase(name="silent", start=killed, end=noticed - 0.5, ongoing=NOTHING, status=0),
+            Phase(
+                name="after",
+                start=whole,
+                end=whole + 8.0,
+                ongoing=NOTHING,
+                status=0,
+                last=("session_expired", frozenset({"m3"})),
+            ),
+        ]
+        until(lambda: names_of(url, group) == {"m1", "m2"} or None, "end of the dead member")
+    _assert_true(group, looker, phases, {"m3": killed})
+    (incident, *_) = looker.looks[-1].incidents
+    assert [each.client_id for each in incident.members_out] == ["m3"]
+
+
+@pytest.mark.field
+def test_rolling_restart_of_six(lab: Lab, tmp_path: Path) -> None:
+    names = [f"m{number}" for number in range(1, 7)]
+    phases: list[Phase] = []
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in names}
+        group.settle(members, PARTITIONS)
+        with Looker(url, group.group) as looker:
+            for number, name in enumerate(names, 1):
+                members[name].close()
+                members[name] = group.start(name)
+                whole = group.settle(members, PARTITIONS)
+                looker.wait_past(whole + 8.0)
+                phases.append(
+                    Phase(
+                        name=f"after {name}",
+                        start=whole,
+                        end=whole + 5.0,
+                        ongoing=NOTHING,
+                        status=0,
+                        last=("restart" if number == 1 else "rollout", frozenset(names[:number])),
+                    )
+                )
+    _assert_true(group, looker, phases, {})
+    assert [each.kind for each in looker.looks[-1].incidents] == ["rollout", "member_joined"]
+
+
+@pytest.mark.field
+def test_added_partition(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        with Looker(url, group.group) as looker:
+            looker.wait_past(begun + 4.0)
+            added = time.time()
+            lab.admin.do(f"set-partitions {group.topic} {PARTITIONS + 1}")
+            whole = group.settle(members, PARTITIONS + 1)
+            looker.wait_past(whole + 8.0)
+        phases = [
+            Phase(name="before", start=begun, end=added, ongoing=NOTHING, status=0),
+            Phase(
+                name="after",
+                start=whole,
+                end=whole + 5.0,
+                ongoing=NOTHING,
+                status=0,
+                last=("metadata_changed", frozenset()),
+            ),
+        ]
+    _assert_true(group, looker, phases, {})
+
+
+@pytest.mark.field
+def test_removal_by_an_admin(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url), ExitStack() as stack:
+        clients = stack.enter_context(Clients(group.bootstrap, tmp_path / "admin", lab.cache))
+        admin = clients.admin()
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        with Looker(url, group.group) as looker:
+            looker.wait_past(begun + 4.0)
+            begun_at = time.time()
+            admin.do(f"remove-members {group.group}")
+            removed = time.time()
+            group.wait("lost", "m1", begun_at)
+            whole = group.settle(members, PARTITIONS)
+            looker.wait_past(whole + 8.0)
+        phases = [
+            Phase(name="before", start=begun, end=begun_at, ongoing=NOTHING, status=0),
+            Phase(
+                name="after",
+                start=whole,
+                end=whole + 5.0,
+                ongoing=NOTHING,
+                status=0,
+                last=("removed_by_admin", frozenset(members)),
+            ),
+        ]
+    between = (removed - begun_at) * PARTITIONS
+    _assert_true(group, looker, phases, dict.fromkeys(members, removed), between)
+    assert len(looker.looks[-1].incidents) == 2
+
+
+def names_of(url: str, group: LiveGroup) -> set[str]:
+    """Return the client ids that the agent shows."""
+    return {row["client_id"] for row in ask(url, "members", group=group.group)}
+
+
+def _assert_true(
+    group: LiveGroup,
+    looker: Looker,
+    phases: list[Phase],
+    stops: dict[str, float],
+    off: float = 0.0,
+) -> None:
+    """Check all views at every second, and what it cost.
+
+    ``stops`` is as in `unread_seconds`, ``off`` its error.
+    """
+    assert looker.faults == []
+    wrong = check(looker.looks, phases)
+    unread = unread_seconds(group.happened, stops, phases[0].start)
+    off += UNREAD_OFF_S + UNREAD_OFF_SHARE * unread
+    wrong += check_cost(looker.looks[-1], unread, off)
+    assert not wrong, "\n".join(wrong)
