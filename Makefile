@@ -22,7 +22,7 @@ $(READY): pyproject.toml
 	@touch $(READY)
 
 demo: $(READY) ## real consumers rebalance; gauges, samples, Spark and a report, in about two minutes
-	$(BIN)/rebalance-agent demo
+	$(BIN)/rebalance-agent demo --report
 
 demo-kafka: $(READY) ## the same with a real broker and Java and Streams clients from Maven Central
 	$(BIN)/rebalance-agent demo --broker kafka

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import click
 
+from agent.cli.explain import as_text, wrap
+from agent.demo.outcome import explain_worst
 from agent.demo.show import DemoFolders, perform
 from agent.demo.spark import Spark
 from agent.demo.stages import STAGES, require_stage
 from agent.errors import ConfigError
+from aggregation.incidents.incidents import Analysis
 
 _WANTED_CODES = 6
 """Codes that a demo must show; fewer is an error."""
@@ -22,8 +25,16 @@ _WANTED_CODES = 6
 _EPILOG = """\b
 Examples:
   rebalance-agent demo
-  rebalance-agent demo --no-report --seconds 30
-  rebalance-agent demo --broker kafka --output demo
+  rebalance-agent demo --keep-running
+  rebalance-agent demo --report --output demo
+  rebalance-agent demo --broker kafka
+"""
+
+_NEXT = """\
+Next, for your own cluster (quick-start in the documentation has more):
+  rebalance-agent replay --source logs --signals app.log | rebalance-agent explain GROUP --from -
+  rebalance-agent groups list --bootstrap-server HOST:9092
+  rebalance-agent run --config.file agent.yaml
 """
 
 
@@ -49,23 +60,36 @@ Examples:
     help="A new or empty folder for report, tables and spool. Default: a temporary one.",
 )
 @click.option("--keep", is_flag=True, help="Keep the clients' logs and the broker's data too.")
-@click.option("--no-report", is_flag=True, help="Leave Spark out: no tables, no report.")
-def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report: bool) -> None:
-    """Run real consumers that rebalance, an agent that shows why, Spark and the report.
+@click.option("--keep-running", is_flag=True, help="Keep all running after the play, until Ctrl-C.")
+@click.option(
+    "--report/--no-report",
+    default=False,
+    show_default=True,
+    help="Put samples into tables and write the report, with Spark (a minute more).",
+)
+def demo(  # noqa: PLR0913 - one argument an option
+    broker: str, seconds: float, output: Path | None, keep: bool, keep_running: bool, report: bool
+) -> None:
+    """Run real consumers that rebalance, and an agent that shows why, on its page and here.
 
-    Uses loopback only. Ctrl-C ends every process that it started.
+    At the end it explains the worst incident. Uses loopback only. Ctrl-C ends every process that it
+    started.
     """
     require_stage(broker)
     places = DemoFolders(output=_folder(output))
-    say = partial(click.echo, err=True)
-    say(f"starting the {broker} cluster and an agent")
+    progress = partial(click.echo, err=True)
+    progress(f"starting the {broker} cluster and an agent")
     try:
-        with _end_on_signals(), nullcontext() if no_report else _spark(places) as spark:
-            outcome, url = perform(STAGES[broker], places, seconds, sys.stdout)
+        with _end_on_signals(), _spark(places) if report else nullcontext() as spark:
+            performance = perform(
+                STAGES[broker], places, seconds, sys.stdout, keep_running=keep_running
+            )
+            outcome = performance.outcome
             click.echo(f"\n{outcome.rebalances} rebalances of {outcome.members} members, by cause:")
             click.echo("\n".join(outcome.table()) + "\n")
+            _echo_worst(performance.analysis)
             if spark is not None:
-                spark.write_report(say)
+                spark.write_report(progress)
     except KeyboardInterrupt:
         if output is None and not keep:  # the user does not know the folder's name
             shutil.rmtree(places.output, ignore_errors=True)
@@ -74,11 +98,18 @@ def demo(broker: str, seconds: float, output: Path | None, keep: bool, no_report
         if not keep:
             for folder in places.scratch:
                 shutil.rmtree(folder, ignore_errors=True)
-    click.echo(f"metrics: were at {url}")
     for name, path in _results(places):
         click.echo(f"{name + ':':<8} {path}")
+    click.echo(f"\n{_NEXT}", nl=False)
     if len(outcome.codes) < _WANTED_CODES:
         raise click.ClickException(f"found {len(outcome.codes)} causes, wanted {_WANTED_CODES}")
+
+
+def _echo_worst(analysis: Analysis) -> None:
+    worst = explain_worst(analysis)
+    if worst is not None:
+        click.echo(f"The incident with the highest cost, of {len(analysis.incidents)}:\n")
+        click.echo(wrap(as_text(worst)) + "\n")
 
 
 def _spark(places: DemoFolders) -> Spark:

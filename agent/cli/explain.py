@@ -77,7 +77,7 @@ def explain(  # noqa: PLR0913 - one argument an option
         if output == "json":
             click.echo(msgspec.json.encode(answer))
         else:
-            click.echo(_wrap(as_text(answer, verbose=verbose)))
+            click.echo(wrap(as_text(answer, verbose=verbose)))
     if faults:
         raise RecordsError("\n".join(faults))
 
@@ -98,7 +98,7 @@ def as_text(answer: Explanation, *, verbose: bool = False) -> str:
     return "\n".join(map(printable, lines))
 
 
-def _wrap(text: str) -> str:
+def wrap(text: str) -> str:
     """Return lines that fit the terminal; of any length where the output is no terminal."""
     columns = shutil.get_terminal_size((0, 0)).columns  # COLUMNS, else the terminal's
     if columns < _COLUMNS_MIN:

@@ -70,11 +70,14 @@ def _is_ready(observer: Observer) -> bool:
 
 
 def _configuration(folder: Path, upstreams: Sequence[str], observer: Observer) -> dict[str, object]:
-    sources = [
+    sources: list[dict[str, object]] = [
         {"type": "proxy", "listen": listen, "upstream": upstream.split(",")}
         for listen, upstream in zip(observer.proxies, upstreams, strict=True)
     ]
+    # a consumer that is stuck leaves by itself: the wire shows a leave, its log the reason
+    sources.append({"type": "logs", "paths": [str(folder / "logs" / "*.log")]})
     return {
+        "role": "standalone",
         "cluster": {"name": "demo"},
         "state_dir": str(folder / "state"),
         "apps": {"shop": ["orders", "payments", "returns"]},

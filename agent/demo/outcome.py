@@ -1,4 +1,4 @@
-"""The demo's result: a spool's records, counted by cause, without knowledge of the script."""
+"""The demo's result: what a spool's records show, without knowledge of the script."""
 
 import gzip
 from collections import Counter
@@ -8,6 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from aggregation.explain.explanation import Explanation, explanations
+from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.model import Incident
 from metrics.model.sample import Sample, SampleKind, Scope
 from metrics.model.status import CONSUMER_MAX, RebalanceStatus
 
@@ -36,7 +39,9 @@ class DemoOutcome:
 def read(spool: Path) -> DemoOutcome:
     """Count a spool's records."""
     entries, ended, members = Counter[RebalanceStatus](), 0, set[tuple[str, str | None]]()
-    for sample in _transitions(spool):
+    for sample in _records(spool):
+        if sample.kind is not SampleKind.TRANSITION:
+            continue
         to, consumer = RebalanceStatus(sample.to or 0), sample.scope is Scope.CONSUMER
         if consumer:
             members.add((sample.group, sample.client_id))
@@ -46,10 +51,28 @@ def read(spool: Path) -> DemoOutcome:
     return DemoOutcome(entries, ended, len(members))
 
 
-def _transitions(spool: Path) -> Iterator[Sample]:
+def analyze_spool(spool: Path) -> Analysis:
+    """Return the rebalances and incidents of a spool's records."""
+    return analyze(list(_records(spool)))
+
+
+def explain_worst(analysis: Analysis) -> Explanation | None:
+    """Explain the incident with the highest cost; None without any incident."""
+    if not analysis.incidents:
+        return None
+    worst = max(analysis.incidents, key=_cost)
+    ids = {span.id for span in worst.rebalances}
+    rebalances = [each for each in analysis.rebalances if each.round.id in ids]
+    return explanations(rebalances, len(rebalances), None, [worst])[0]
+
+
+def _cost(incident: Incident) -> tuple[float, float]:
+    return incident.cost.unread_partition_seconds or 0.0, incident.cost.member_seconds
+
+
+def _records(spool: Path) -> Iterator[Sample]:
     decoder = msgspec.json.Decoder(Sample)
     for path in sorted([*spool.glob("*.jsonl"), *spool.glob("*.jsonl.gz")]):
         data = path.read_bytes()
         lines = gzip.decompress(data) if path.suffix == ".gz" else data
-        samples = (decoder.decode(line) for line in lines.splitlines())
-        yield from (sample for sample in samples if sample.kind is SampleKind.TRANSITION)
+        yield from (decoder.decode(line) for line in lines.splitlines())

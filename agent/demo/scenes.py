@@ -46,8 +46,10 @@ class Play:
         self._cast: dict[str, Driver] = {}
         self._pass = 1
 
-    def acts(self, until: Callable[[], bool]) -> Iterator[str]:
+    def acts(self, until: Callable[[], bool], *, closes: bool = True) -> Iterator[str]:
         """Play all acts; then repeat the middle until ``until`` returns True.
+
+        Without ``closes`` the consumers still run after the last act.
 
         Raises:
             ProcessError: a consumer did not execute a command.
@@ -59,7 +61,8 @@ class Play:
                 break
             yield from act()
             self._settle()
-        yield from self._closing()
+        if closes:
+            yield from self._closing()
 
     def _opening(self) -> Iterator[str]:
         for topic in ("orders", "returns", "payments", "audit-1"):

@@ -22,12 +22,22 @@ class Stage:
     """(addresses of those proxies) -> the acts; no client outlives the context."""
 
 
-Setting = Callable[[Path, Callable[[], bool]], AbstractContextManager[Stage]]
-"""(folder for all files of the stage, whether to end) -> the stage."""
+@dataclass(frozen=True, slots=True)
+class PlayTerms:
+    """Conditions of a play."""
+
+    is_enough: Callable[[], bool]
+    """Whether to end, asked after each act of the second pass and later."""
+    leaves_running: bool = False
+    """Whether the clients still run after the last act."""
+
+
+Setting = Callable[[Path, PlayTerms], AbstractContextManager[Stage]]
+"""(folder for all files of the stage, terms of the play) -> the stage."""
 
 
 @contextmanager
-def mock(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
+def mock(folder: Path, terms: PlayTerms) -> Iterator[Stage]:
     """Play on the mock cluster with librdkafka consumers."""
     from agent.demo.consumers import Consumers  # noqa: PLC0415 - the extra is optional
     from agent.demo.mock_cluster import MockCluster  # noqa: PLC0415
@@ -38,19 +48,21 @@ def mock(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
         @contextmanager
         def play(proxies: Sequence[str]) -> Iterator[Acts]:
             with Consumers(proxies[0], folder / "logs") as consumers:
-                yield Play(cluster, consumers).acts(until)
+                yield Play(cluster, consumers).acts(
+                    terms.is_enough, closes=not terms.leaves_running
+                )
 
         yield Stage((cluster.bootstrap,), play)
 
 
 @contextmanager
-def kafka(folder: Path, until: Callable[[], bool]) -> Iterator[Stage]:
+def kafka(folder: Path, terms: PlayTerms) -> Iterator[Stage]:
     """Play once on a real broker with Java consumers and Streams applications.
 
     Raises:
         ProcessError: there is no Java, or an artifact cannot be fetched.
     """
-    del until
+    del terms  # it plays once, and its last act closes nobody
     from agent.lab.clients import Clients  # noqa: PLC0415 - only for this stage
     from agent.lab.lab import fetch_artifacts, open_lab  # noqa: PLC0415
     from agent.lab.scenes import play as acts  # noqa: PLC0415

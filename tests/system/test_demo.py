@@ -6,11 +6,14 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import psutil
 import pytest
 
+from agent.demo.outcome import analyze_spool
+from aggregation.incidents.model import DepartureMode, IncidentKind
 from kafka_rebalance_agent import PACKAGES
 
 _DEMO = [sys.executable, "-P", "-m", "kafka_rebalance_agent", "demo"]
@@ -49,16 +52,42 @@ def _run(output: Path, *options: str, environment: dict[str, str] | None = None)
     return done.stdout
 
 
+def assert_incidents_are_those_of_the_play(spool: Path) -> None:
+    """Compare with the script: who was stuck, who was frozen, who changed topics."""
+    incidents = analyze_spool(spool).incidents
+    by_kind = [
+        (incident.ref.group, incident.kind, member.client_id)
+        for incident in incidents
+        for member in incident.members
+    ]
+    expired = [
+        (incident.ref.group, departure.member.client_id)
+        for incident in incidents
+        for departure in incident.departures
+        if departure.how is DepartureMode.EXPIRED
+    ]
+    dropped = {row for row in by_kind if row[1] is IncidentKind.POLL_TIMEOUT}
+    assert dropped == {("payments", IncidentKind.POLL_TIMEOUT, "payments-1")}
+    assert ("orders", "orders-1") in expired
+    assert ("orders", IncidentKind.SUBSCRIPTION_CHANGED, "orders-2") in by_kind
+    assert ("audit", IncidentKind.SUBSCRIPTION_CHANGED, "audit-1") in by_kind
+    assert ("returns", IncidentKind.MEMBER_JOINED, "returns-1") in by_kind
+
+
 @pytest.mark.spark
 @pytest.mark.kafka
 def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environment["PATH"] = _path_without_java(tmp_path / "bin")
 
-    printed = _run(tmp_path / "out", environment=environment)
+    printed = _run(tmp_path / "out", "--report", environment=environment)
 
     assert len(_codes(printed)) >= 6
-    assert _sources(tmp_path / "out" / "spool") == {"wire"}
+    assert _sources(tmp_path / "out" / "spool") >= {"wire", "logs"}
+    assert_incidents_are_those_of_the_play(tmp_path / "out" / "spool")
+    assert re.search(r"^watch it: http://127\.0\.0\.1:\d+/$", printed, re.MULTILINE)
+    assert "The incident with the highest cost" in printed
+    assert "Next, for your own cluster" in printed
     assert "<svg" in (tmp_path / "out" / "report" / "report.html").read_text()
 
 
@@ -66,7 +95,7 @@ def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> 
 @pytest.mark.jvm
 @pytest.mark.usefixtures("cache")
 def test_with_a_real_broker_the_demo_shows_every_code(tmp_path: Path) -> None:
-    printed = _run(tmp_path / "out", "--broker", "kafka", "--no-report")
+    printed = _run(tmp_path / "out", "--broker", "kafka")
 
     assert _codes(printed) == set(range(1, 14))
 
@@ -91,3 +120,21 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     assert demo.returncode == 130
     assert psutil.wait_procs(children, timeout=5)[1] == []
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.kafka
+def test_a_demo_that_keeps_running_serves_its_pages_until_ctrl_c(tmp_path: Path) -> None:
+    command = [*_DEMO, "--output", tmp_path / "out", "--seconds", "0", "--keep-running"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+        try:
+            assert demo.stdout is not None
+            address = next(line.split()[3] for line in demo.stdout if "all still runs" in line)
+            with urllib.request.urlopen(f"{address}group?group=payments", timeout=30) as page:
+                served = page.read().decode()
+        finally:
+            demo.send_signal(signal.SIGINT)
+        printed, _ = demo.communicate(timeout=120)
+
+    assert "payments-1" in served
+    assert demo.returncode == 0
+    assert "The incident with the highest cost" in printed
