@@ -108,7 +108,7 @@ def demo(  # noqa: PLR0913 - one argument an option
 def _echo_worst(analysis: Analysis) -> None:
     worst = explain_worst(analysis)
     if worst is not None:
-        click.echo(f"The incident with the highest cost, of {len(analysis.incidents)}:\n")
+        click.echo(f"The worst of {len(analysis.incidents)} incidents:\n")
         click.echo(wrap(as_text(worst)) + "\n")
 
 

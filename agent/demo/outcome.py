@@ -11,6 +11,7 @@ import msgspec
 from aggregation.explain.explanation import Explanation, explanations
 from aggregation.incidents.incidents import Analysis, analyze
 from aggregation.incidents.model import Incident
+from aggregation.incidents.planning import is_planned
 from metrics.model.sample import Sample, SampleKind, Scope
 from metrics.model.status import CONSUMER_MAX, RebalanceStatus
 
@@ -57,7 +58,7 @@ def analyze_spool(spool: Path) -> Analysis:
 
 
 def explain_worst(analysis: Analysis) -> Explanation | None:
-    """Explain the incident with the highest cost; None without any incident."""
+    """Explain the unplanned incident with the highest cost; None without any incident."""
     if not analysis.incidents:
         return None
     worst = max(analysis.incidents, key=_cost)
@@ -66,8 +67,9 @@ def explain_worst(analysis: Analysis) -> Explanation | None:
     return explanations(rebalances, len(rebalances), None, [worst])[0]
 
 
-def _cost(incident: Incident) -> tuple[float, float]:
-    return incident.cost.unread_partition_seconds or 0.0, incident.cost.member_seconds
+def _cost(incident: Incident) -> tuple[bool, float, float]:
+    cost = incident.cost
+    return not is_planned(incident), cost.unread_partition_seconds or 0.0, cost.member_seconds
 
 
 def _records(spool: Path) -> Iterator[Sample]:
