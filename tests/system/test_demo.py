@@ -124,7 +124,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_a_demo_that_keeps_running_serves_its_pages_until_ctrl_c(tmp_path: Path) -> None:
-    command = [*_DEMO, "--output", tmp_path / "out", "--seconds", "0", "--keep-running"]
+    command = [*_DEMO, "--output", str(tmp_path / "out"), "--seconds", "0", "--keep-running"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
         try:
             assert demo.stdout is not None
