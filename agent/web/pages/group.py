@@ -10,6 +10,7 @@ from agent.web.pages.timeline import (
     Lane,
     TimeMark,
     Window,
+    choose_minutes,
     find_brackets,
     find_lanes,
     find_time_marks,
@@ -36,11 +37,14 @@ class UnknownGroupError(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupQuery:
-    """What the reader asked for. ``end_at`` is Unix seconds; None: now."""
+    """What the reader asked for. ``end_at`` is Unix seconds; None: now.
+
+    Without ``minutes`` the window holds the last incident.
+    """
 
     group: str
     cluster: str | None = None
-    minutes: int
+    minutes: int | None = None
     end_at: float | None = None
     member: str = ""
     page: int = 1
@@ -75,6 +79,8 @@ class GroupContent:
     advice: Sequence[str]
     drawing: Drawing
     query: GroupQuery
+    minutes: int
+    """Of the timeline's window."""
     oldest_at: float | None
     """Time of the oldest record."""
 
@@ -109,7 +115,9 @@ def group_content(query: GroupQuery, history: RecentRecords, shown: Snapshot) ->
     answers = answers or explain_unobserved(query.group, shown)
     incidents = [each for answer in answers for each in reversed(answer.incidents)]
     end_at = min(query.end_at or shown.at, shown.at)
-    window = Window(start_at=end_at - 60 * query.minutes, end_at=end_at)
+    last_at = max((parse_time(each.started_at) for each in incidents), default=None)
+    minutes = query.minutes or choose_minutes(last_at, end_at)
+    window = Window(start_at=end_at - 60 * minutes, end_at=end_at)
     return GroupContent(
         view=view,
         answers=[answer.answer for answer in answers],
@@ -119,6 +127,7 @@ def group_content(query: GroupQuery, history: RecentRecords, shown: Snapshot) ->
         advice=_advice(answers),
         drawing=_draw(records, incidents, shown, window, query.member, query.page, view),
         query=query,
+        minutes=minutes,
         oldest_at=min((parse_time(each.ts) for each in records), default=None),
     )
 

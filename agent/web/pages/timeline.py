@@ -20,6 +20,8 @@ from metrics.model.status import RebalanceStatus
 NONE = RebalanceStatus.NONE
 WINDOWS_MIN = (5, 15, 60, 360, 1440)
 DEFAULT_MIN = 15
+_USED_SHARE = 0.9
+"""Part of a window that must hold what is shown, so that it does not begin at the edge."""
 MAX_BARS = 1_200
 """Bars of one page; shorter ones of a busy lane are drawn as one."""
 BRACKET_ROWS = 10
@@ -105,9 +107,17 @@ class TimeMark(NamedTuple):
     share: float
 
 
-def parse_minutes(wanted: str) -> int:
-    """Return the requested window if it exists, else the default."""
-    return next((each for each in WINDOWS_MIN if str(each) == wanted), DEFAULT_MIN)
+def parse_minutes(wanted: str) -> int | None:
+    """Return the requested window if it exists."""
+    return next((each for each in WINDOWS_MIN if str(each) == wanted), None)
+
+
+def choose_minutes(last_at: float | None, now: float) -> int:
+    """Return the shortest window up to now with an instant in it; the default without one."""
+    if last_at is None:
+        return DEFAULT_MIN
+    age_min = (now - last_at) / 60 / _USED_SHARE
+    return next((each for each in WINDOWS_MIN if each >= age_min), DEFAULT_MIN)
 
 
 def find_lanes(

@@ -67,9 +67,9 @@ def test_an_incident_names_its_cost_its_member_and_its_evidence() -> None:
 
     text = at_scene("incident", group=STUCK, id=id_)
 
-    assert "<h1>m1 exceeded its poll interval</h1>" in text
+    assert "<h1>m1 exceeded its poll interval" in text
     assert re.search(r"<dt>Unread</dt><dd>[\d.]+ <small>partition-seconds", text)
-    assert "max.poll.interval.ms" in text.partition('id="advice"')[2].partition("</section>")[0]
+    assert "max.poll." in text.partition('id="advice"')[2].partition("</section>")[0]
     evidence = text.partition('id="evidence"')[2]
     assert "0 None → 5 DroppedGroup" in evidence
     assert "<td>logs</td>" in evidence

@@ -1,10 +1,13 @@
 from itertools import pairwise
 
+import pytest
+
 from agent.web.pages.timeline import (
     MAX_BARS,
     Lane,
     Piece,
     Window,
+    choose_minutes,
     find_brackets,
     find_lanes,
     find_time_marks,
@@ -114,6 +117,14 @@ def test_marks_of_time_are_round() -> None:
         assert 2 <= len(ticks) <= 8
         assert all(tick.at % 60 == 0 for tick in ticks)
         assert all(0 < tick.share < 100 for tick in ticks)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "minutes"),
+    [(None, 15), (0.0, 5), (269.0, 5), (271.0, 15), (3000.0, 60), (90_000.0, 15)],
+)
+def test_a_window_holds_the_last_incident(age_s: float | None, minutes: int) -> None:
+    assert choose_minutes(None if age_s is None else NOW - age_s, NOW) == minutes
 
 
 def test_ten_thousand_members_are_lanes_in_a_moment() -> None:
