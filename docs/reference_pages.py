@@ -12,6 +12,7 @@ import msgspec
 
 from agent.cli import main
 from aggregation.incidents.records import IncidentRecord
+from aggregation.spark.tables.dictionary import TABLES
 from docs.architecture_picture import architecture_picture
 from docs.configuration_page import attribute_docs, configuration, sentence
 from docs.man_page import man_page
@@ -67,6 +68,7 @@ def pages() -> dict[str, str]:
         "reference/configuration.md": configuration(),
         "reference/metrics.md": _metrics(),
         "reference/records.md": _records(),
+        "reference/tables.md": _tables(),
     }
     others = {
         "opentelemetry.md": _opentelemetry(),
@@ -74,6 +76,24 @@ def pages() -> dict[str, str]:
         "architecture.svg": architecture_picture(),
     }
     return {name: f"{_MADE}\n{text}" for name, text in made.items()} | others
+
+
+def _tables() -> str:
+    head = (
+        "# Tables\n\n"
+        "Every column of every table below `--tables`, with the type in Spark. Trino and Athena: "
+        "[DDL](../analysts.md#trino-and-athena). Source *agent* is what the agent that wrote the "
+        "record knows by itself."
+    )
+    parts = [head]
+    for name, columns in TABLES.items():
+        rows = [
+            (f"`{column}`", f"`{each.type}`", each.unit, each.text, each.source)
+            for column, each in columns.items()
+        ]
+        text = table(("column", "type", "unit", "content", "source"), rows)
+        parts.append(f"## {name}\n\n{text}")
+    return "\n\n".join(parts) + "\n"
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.errors import SparkSetupError
+from aggregation.spark.tables.dictionary import TABLES as DICTIONARY
 from aggregation.spark.tables.period import MICROS, days_between
 from aggregation.spark.tables.schema import (
     COLUMNS,
@@ -135,7 +136,7 @@ class Tables:
 
     def _write(self, rows: DataFrame, table: Table) -> None:
         if self.format is not TableFormat.PARQUET and table_format(self.folder, table) is None:
-            self._create(rows.limit(0), table)
+            self._create(with_comments(rows.limit(0), table), table)
         if self.format is TableFormat.ICEBERG:
             sort_for_write(rows).writeTo(self.name(rows.sparkSession, table)).append()
             return
@@ -152,6 +153,17 @@ class Tables:
         for key, value in _ICEBERG_PROPERTIES.items():
             creation = creation.tableProperty(key, value)
         creation.partitionedBy(F.col("day")).createOrReplace()
+
+
+def with_comments(rows: DataFrame, table: Table) -> DataFrame:
+    """Return rows with columns that carry their text of the data dictionary."""
+    described = DICTIONARY[table]
+    return rows.select(
+        *(
+            F.col(f"`{name}`").alias(name, metadata={"comment": described[name].comment})
+            for name in rows.columns
+        )
+    )
 
 
 def check_local(tables: Path) -> None:

@@ -35,6 +35,12 @@ def files(spark: SparkSession, tables: Tables) -> int:
     return len(tables.read(spark, TABLE).inputFiles())
 
 
+def comment(spark: SparkSession, tables: Tables) -> str | None:
+    """Return the comment of a column, from the table's own metadata."""
+    described = spark.sql(f"DESCRIBE TABLE {tables.name(spark, TABLE)}")
+    return described.where("col_name = 'ts'").first()["comment"]
+
+
 def main(kind: TableFormat, folder: Path) -> None:
     """Append small batches on two days, one of them twice; then keep the second day alone."""
     upkeep.MIN_FILES = SMALL_FILES
@@ -59,6 +65,7 @@ def main(kind: TableFormat, folder: Path) -> None:
             "files": [before, files(spark, tables)],
             "days": sorted({str(row.day) for row in kept}),
             "rows": len(kept),
+            "comment": comment(spark, tables),
         }
     print(json.dumps(told))  # noqa: T201 - its output
 

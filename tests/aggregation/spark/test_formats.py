@@ -43,4 +43,5 @@ def test_batches_that_come_twice_are_there_once_and_small_files_merged(
         "files": [1 + SMALL_FILES, 1],
         "days": ["2025-11-25"],
         "rows": 4 * SMALL_FILES,
+        "comment": "Time of the event (UTC)",
     }

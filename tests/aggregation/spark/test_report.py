@@ -1,12 +1,15 @@
 """The report as a reader gets it."""
 
 import csv
+import re
 from collections import Counter
 from datetime import date
 from html.parser import HTMLParser
 from math import ceil
 from pathlib import Path
 
+import duckdb
+import polars as pl
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -214,6 +217,36 @@ def test_another_engine_gives_the_same_numbers(week_report: Reports) -> None:
     rows = [row for row in rollups.to_pylist() if row["what"] == "rebalance"]
     total = sum(int(row["rebalances"]) for row in week_report.rows("groups"))
     assert sum(row["times"] for row in rows) == total
+
+
+def test_analysts_questions_run_in_duckdb(week_report: Reports) -> None:
+    views, questions = statements_of(Path("docs/analysts.md"))
+    with duckdb.connect() as engine:
+        for view in views:
+            place = f"{week_report.tables}/"
+            engine.execute(re.sub(r"read_parquet\('", f"read_parquet('{place}", view))
+        answers = [engine.execute(question).fetchall() for question in questions]
+        count = engine.execute("SELECT count(*) FROM incidents").fetchone()
+    assert len(answers) == 10
+    assert count == (len(week_report.rows("incidents")),)
+    assert sum(row[2] for row in answers[0]) == count[0]
+    assert sum(row[1] for row in answers[2]) == sum(
+        int(row["incidents"]) for row in week_report.rows("kinds") if row["plan"] == "unplanned"
+    )
+
+
+def statements_of(page: Path) -> tuple[list[str], list[str]]:
+    """Return the views and the questions of the analysts' page."""
+    code = re.findall(r"(?m)(?:^ {4,}\S.*\n?)+", page.read_text())
+    sql = [part.strip() for block in code for part in block.split(";\n") if part.strip()]
+    views = [each for each in sql if each.startswith("CREATE VIEW")]
+    return views, [each for each in sql if each.startswith("SELECT")]
+
+
+def test_tables_open_in_polars(week_report: Reports) -> None:
+    rows = pl.scan_parquet(week_report.tables / "incidents", hive_partitioning=True)
+    found = rows.group_by("plan").agg(pl.len()).collect()
+    assert found["len"].sum() == len(week_report.rows("incidents"))
 
 
 def test_text_of_clients_is_never_markup_nor_formula(week_report: Reports) -> None:

@@ -1,0 +1,56 @@
+"""The data dictionary has every column as it is; the DDL made of it parses."""
+
+from collections.abc import Callable
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from aggregation.spark.rollups.group_rebalances import INCIDENTS, REBALANCES
+from aggregation.spark.rollups.rollups import ROLLUPS
+from aggregation.spark.tables.ddl import athena, trino
+from aggregation.spark.tables.dictionary import TABLES
+from aggregation.spark.tables.schema import QUARANTINE, RECORD
+from docs.table_ddl import statements
+
+SCHEMAS = {
+    "transitions": RECORD,
+    "samples": RECORD,
+    "quarantine": QUARANTINE,
+    "rebalances": REBALANCES,
+    "incidents": INCIDENTS,
+    "rollups": ROLLUPS,
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_dictionary_has_the_columns_and_types_of_each_table(table: str) -> None:
+    wanted = {field.name: field.dataType.simpleString() for field in SCHEMAS[table]}
+    assert {name: column.type for name, column in TABLES[table].items()} == wanted
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_have_a_text_a_source_and_times_have_a_unit(table: str) -> None:
+    for name, column in TABLES[table].items():
+        assert column.text, name
+        assert column.source, name
+        if column.type in {"timestamp", "date"} or name.endswith("seconds"):
+            assert column.unit, name
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(("make", "dialect"), [(trino, "trino"), (athena, "athena")])
+def test_ddl_parses_and_has_every_column(
+    table: str, make: Callable[[str, str], str], dialect: str
+) -> None:
+    (parsed,) = sqlglot.parse(make(table, "s3://bucket/o'clock"), dialect=dialect)
+    assert isinstance(parsed, exp.Create)
+    assert not isinstance(parsed, exp.Command)
+    names = {column.name for column in parsed.find_all(exp.ColumnDef)}
+    assert names >= set(TABLES[table])
+
+
+@pytest.mark.parametrize("engine", ["trino", "athena"])
+def test_printed_statements_parse(engine: str) -> None:
+    text = ";\n".join(s for s in statements(engine, "s3://b/t") if s.startswith("CREATE"))
+    assert len(sqlglot.parse(text, dialect=engine)) == len(TABLES)
