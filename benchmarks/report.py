@@ -90,12 +90,14 @@ def generate(folder: Path, transitions: int, groups: int, members: int, days: in
 
 
 def ask_spark(tables: Path, out: Path) -> float:
+    from aggregation.spark.rollups.parquet_scan import files_of  # noqa: PLC0415
     from aggregation.spark.rollups.rollup_job import all_member_rollups  # noqa: PLC0415
     from aggregation.spark.tables.schema import Table, read_table  # noqa: PLC0415 - of the extra [spark]
 
     with _session() as spark:
         began = time.perf_counter()
-        rows = all_member_rollups(read_table(spark, tables, Table.TRANSITIONS))
+        files = files_of(tables, Table.TRANSITIONS)
+        rows = all_member_rollups(read_table(spark, tables, Table.TRANSITIONS), files)
         rows.write.mode("append").parquet(str(out))
         return time.perf_counter() - began
 

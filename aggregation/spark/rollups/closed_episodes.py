@@ -27,7 +27,7 @@ from aggregation.spark.rollups.member_episodes import (
     moves_without_episode,
     select_columns,
 )
-from aggregation.spark.rollups.parquet_scan import files_of, read_moves, shares
+from aggregation.spark.rollups.parquet_scan import read_moves, shares
 from aggregation.spark.rollups.rollups import BUCKETS_PER_DOUBLING, LEAST_S
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.period import MICROS
@@ -61,12 +61,12 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-def sum_episodes(records: DataFrame) -> DataFrame:
+def sum_episodes(records: DataFrame, files: Sequence[Path] | None = None) -> DataFrame:
     """Sum the table ``transitions``, or some days of it: rows of `SUMS`.
 
-    A key can have several rows, one from each task and chunk; they add up.
+    ``files`` are those of exactly these records (`parquet_scan.files_of`); they are read without
+    Spark's reader. A key can have several rows, one from each task and chunk; they add up.
     """
-    files = files_of(records)
     if files is None:
         return map_batches(select_columns(moves(records)), sum_moves, SUMS)
     dealt = shares(files)

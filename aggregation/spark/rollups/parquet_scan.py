@@ -1,49 +1,38 @@
 """A worker's scan of members' moves, straight from the Parquet files of a table.
 
 Theory of operation. Spark's reader turns files into rows and rows into Arrow, one string at a time.
-That costs ten times the computation. Arrow reads names as numbers with a dictionary. So if a frame
-is a whole table, or whole days of one, on a shared disk, its tasks get files. They select the same
-moves as `aggregation.spark.rollups.member_episodes`.
+That costs ten times the computation. Arrow reads names as numbers with a dictionary. So tasks get
+the files of whole days of a Parquet table, which is on a shared disk. They select the same moves as
+`aggregation.spark.rollups.member_episodes`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from aggregation.spark.rollups.member_episodes import KINDS, MEMBER, SCOPES
+from aggregation.spark.tables.schema import Table, TableFormat, table_format
 from metrics.model.sample import SampleKind
 
 _SHARE_BYTES = 32 << 20
-_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 _TEXTS = (*MEMBER, "agent", "kind", "episode")
 _DAY = "day="
 _COLUMNS = (*_TEXTS, "ts", "to", "from")
 
 
-def files_of(records: DataFrame) -> list[Path] | None:
-    """Return the files of a frame; None if it is not plain Parquet, or only a part of it."""
-    plan = records._jdf.queryExecution().analyzed()  # noqa: SLF001 - there is no public way
-    if plan.getClass().getSimpleName() != "LogicalRelation":
+def files_of(tables: Path, table: Table, days: Iterable[date] | None = None) -> list[Path] | None:
+    """Return the files of a table's days, by default of all; None if it is not plain Parquet."""
+    if table_format(tables, table) is not TableFormat.PARQUET:
         return None
-    relation = plan.relation()
-    if relation.getClass().getSimpleName() != "HadoopFsRelation":
-        return None
-    if relation.fileFormat().getClass().getName() != _PARQUET:
-        return None
-    urls = [urlsplit(url) for url in records.inputFiles()]
-    paths = [Path(unquote(url.path)) for url in urls]
-    ours = all(url.scheme == "file" for url in urls) and all(map(_is_of_a_day, paths))
-    return sorted(paths) if ours else None
-
-
-def _is_of_a_day(path: Path) -> bool:
-    return path.parent.name.startswith(_DAY)
+    folder = tables / table
+    names = folder.glob(f"{_DAY}*") if days is None else (folder / f"{_DAY}{day}" for day in days)
+    return sorted(
+        path for name in names for path in name.glob("*.parquet") if path.name[0] not in "._"
+    )
 
 
 def shares(files: Iterable[Path]) -> list[list[Path]]:

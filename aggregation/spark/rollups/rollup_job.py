@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
@@ -47,6 +48,8 @@ class DayRange:
     parts: DataFrame
     transitions: DataFrame
     samples: DataFrame
+    files: Sequence[Path] | None = None
+    """Files of the transitions, where they are plain Parquet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +77,7 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
         .where(wanted)
         .persist()
     )
-    sums = sum_episodes(day_range.transitions).persist()
+    sums = sum_episodes(day_range.transitions, day_range.files).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     older = day_range.parts.drop("batch").withColumn("day", F.lit(day_range.before))
     episodes = at_midnights(rest.unionByName(older), day_range.days, day_range.before).persist()
@@ -99,9 +102,9 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
         frame.unpersist()
 
 
-def all_member_rollups(transitions: DataFrame) -> DataFrame:
+def all_member_rollups(transitions: DataFrame, files: Sequence[Path] | None = None) -> DataFrame:
     """Return the rollups of the episodes of a whole history, each in the batch of its last day."""
-    sums = sum_episodes(transitions).persist()
+    sums = sum_episodes(transitions, files).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     labels = [F.max(name).alias(name) for name in (*MEMBER, "agent", "day") if name not in CHAIN]
     episodes = rest.groupBy(*CHAIN).agg(*labels, *merge_aggregates())

@@ -33,6 +33,7 @@ from aggregation.spark.rollups.final_days import (
 from aggregation.spark.rollups.group_rebalances import CARRIED, INCIDENTS, REBALANCES
 from aggregation.spark.rollups.months import ORDER, Months, missing
 from aggregation.spark.rollups.open_episodes import CARRIED_PARTS
+from aggregation.spark.rollups.parquet_scan import files_of
 from aggregation.spark.rollups.preaggregations import By, PreAggregation
 from aggregation.spark.rollups.rollup_job import DayRange, compute
 from aggregation.spark.rollups.rollup_manifest import (
@@ -193,6 +194,7 @@ class RollupStore:
             parts=self._of("_carry/members", CARRIED_PARTS, before),
             transitions=read_days(self._spark, self._tables, Table.TRANSITIONS, span),
             samples=read_days(self._spark, self._tables, Table.SAMPLES, span),
+            files=files_of(self._tables, Table.TRANSITIONS, span),
         )
         batches = [*span, day_after(span[-1])] if is_last else span
         # if days follow, the batch after the last day stays as it is

@@ -38,7 +38,9 @@ def files(spark: SparkSession, tables: Tables) -> int:
 def comment(spark: SparkSession, tables: Tables) -> str | None:
     """Return the comment of a column, from the table's own metadata."""
     described = spark.sql(f"DESCRIBE TABLE {tables.name(spark, TABLE)}")
-    return described.where("col_name = 'ts'").first()["comment"]
+    (row,) = described.where("col_name = 'ts'").collect()
+    text: str | None = row["comment"]
+    return text
 
 
 def main(kind: TableFormat, folder: Path) -> None:

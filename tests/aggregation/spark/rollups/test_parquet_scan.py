@@ -14,7 +14,7 @@ from aggregation.spark.rollups.member_episodes import moves_with_episode, select
 from aggregation.spark.rollups.parquet_scan import files_of, read_moves, shares
 from aggregation.spark.rollups.rollup_job import all_member_rollups
 from aggregation.spark.session.session import _gist
-from aggregation.spark.tables.schema import Table, read_days, read_table
+from aggregation.spark.tables.schema import Table, read_table
 from metrics.model.sample import SampleKind
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client
@@ -65,23 +65,28 @@ def test_files_hold_the_moves_that_spark_reads_and_they_add_up_to_the_same(
     spark: SparkSession, tables: Path
 ) -> None:
     table = read_table(spark, tables, Table.TRANSITIONS)
-    files = files_of(table)
+    files = files_of(tables, Table.TRANSITIONS)
     assert files
     assert moves_of(files, table) == moves_in(table)
-
-    by_spark = table.where("schema IS NULL OR schema IS NOT NULL")
-    assert files_of(by_spark) is None
-    assert added(all_member_rollups(table)) == added(all_member_rollups(by_spark))
+    assert added(all_member_rollups(table, files)) == added(all_member_rollups(table))
 
 
-def test_days_are_their_files_alone(spark: SparkSession, tables: Path) -> None:
-    files = files_of(read_table(spark, tables, Table.TRANSITIONS)) or []
+def test_days_are_their_files_alone(tables: Path) -> None:
+    files = files_of(tables, Table.TRANSITIONS) or []
     days = {file.parent.name for file in files}
     first = min(days)
     day = date.fromisoformat(first.removeprefix("day="))
-    found = files_of(read_days(spark, tables, Table.TRANSITIONS, [day]))
     assert len(days) > 1
-    assert found == [file for file in files if file.parent.name == first]
+    assert files_of(tables, Table.TRANSITIONS, [day]) == [
+        file for file in files if file.parent.name == first
+    ]
+
+
+def test_unfinished_files_are_none_of_a_table(tables: Path) -> None:
+    files = files_of(tables, Table.TRANSITIONS) or []
+    for name in ("_temporary.parquet", ".part.parquet"):
+        (files[0].parent / name).touch()
+    assert files_of(tables, Table.TRANSITIONS) == files
 
 
 def test_columns_that_an_older_file_lacks_are_null(spark: SparkSession, tables: Path) -> None:
@@ -89,11 +94,15 @@ def test_columns_that_an_older_file_lacks_are_null(spark: SparkSession, tables: 
     older = tables / "older" / "transitions"
     table.drop("host", "agent", "from").coalesce(1).write.partitionBy("day").parquet(str(older))
     table = read_table(spark, tables / "older", Table.TRANSITIONS)
-    assert moves_of(files_of(table) or [], table) == moves_in(table)
+    files = files_of(tables / "older", Table.TRANSITIONS) or []
+    assert moves_of(files, table) == moves_in(table)
 
 
-def test_rows_of_no_files_are_left_to_spark(frame: Frame) -> None:
-    assert files_of(frame([])) is None
+def test_tables_of_other_formats_are_left_to_spark(tmp_path: Path) -> None:
+    assert files_of(tmp_path, Table.TRANSITIONS) is None
+    (tmp_path / "transitions" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "transitions" / "_delta_log" / "0.json").touch()
+    assert files_of(tmp_path, Table.TRANSITIONS) is None
 
 
 def test_small_files_share_a_task(tmp_path: Path) -> None:
