@@ -26,6 +26,7 @@ TITLES = {
     "pages": "Pages",
     "inspection": "Inspection",
     "hub": "Hub",
+    "incidents": "Root causes and incidents",
     "ingest": "Ingest",
     "report": "Report",
     "report_year": "Report: a year",

@@ -56,7 +56,7 @@ _UNREAD, _MEMBERS = _Key(_Amount.UNREAD), _Key(_Amount.MEMBERS)
 
 
 @dataclass(slots=True)
-class _Group:
+class _GroupCount:
     """Counts of one group, by kind, and how far it is counted."""
 
     totals: Counter[str] = field(default_factory=Counter)
@@ -110,7 +110,7 @@ class IncidentCounts:
     def __init__(self, limit: int) -> None:
         """``limit`` groups are kept; the longest quiet goes first."""
         self._limit = limit
-        self._groups: dict[GroupRef, _Group] = {}
+        self._groups: dict[GroupRef, _GroupCount] = {}
 
     def skip(self, records: Iterable[Sample]) -> None:
         """Mark as counted what an earlier run has recorded."""
@@ -175,8 +175,8 @@ class IncidentCounts:
             },
         )
 
-    def _group(self, ref: GroupRef) -> _Group:
-        group = self._groups[ref] = self._groups.pop(ref, _Group())  # the newest is last
+    def _group(self, ref: GroupRef) -> _GroupCount:
+        group = self._groups[ref] = self._groups.pop(ref, _GroupCount())  # the newest is last
         while len(self._groups) > self._limit:
             del self._groups[next(iter(self._groups))]
         return group
@@ -244,7 +244,9 @@ def _by_kind(counts: Iterable[tuple[GroupName, Counter[str]]]) -> dict[IncidentK
     }
 
 
-def _amounts(groups: Iterable[tuple[GroupName, _Group]], wanted: _Key) -> dict[GroupName, float]:
+def _amounts(
+    groups: Iterable[tuple[GroupName, _GroupCount]], wanted: _Key
+) -> dict[GroupName, float]:
     return {
         name: group.amounts.totals[wanted]
         for name, group in groups

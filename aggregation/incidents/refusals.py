@@ -37,7 +37,7 @@ class Refusal(NamedTuple):
     """Length of the episode that it ended."""
 
 
-class _Member(NamedTuple):
+class _JoinHistory(NamedTuple):
     errors: list[Refusal]
     joins: list[tuple[float, str]]
     """Time and client id: two clients may share an instance id."""
@@ -45,8 +45,8 @@ class _Member(NamedTuple):
 
 def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[Draft]]:
     """Return the incidents of members that could not join, by group; ``now`` is Unix seconds."""
-    members: dict[GroupRef, dict[tuple[str, ...], _Member]] = defaultdict(
-        lambda: defaultdict(lambda: _Member([], []))
+    members: dict[GroupRef, dict[tuple[str, ...], _JoinHistory]] = defaultdict(
+        lambda: defaultdict(lambda: _JoinHistory([], []))
     )
     begun = _starts_of_refused(records)
     for record in records:
@@ -83,7 +83,7 @@ def _is_refusal(record: Sample) -> bool:
     return is_event and failed and bool(record.reason)
 
 
-def _drafts(member: _Member, now: float) -> Iterable[Draft]:
+def _drafts(member: _JoinHistory, now: float) -> Iterable[Draft]:
     errors, joins = sorted(member.errors), sorted(member.joins)
     while errors:
         first = errors[0].at

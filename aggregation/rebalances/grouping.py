@@ -15,11 +15,11 @@ Source: semantics.md section 6, incidents.md 1a.1.
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.segments import DROPPED_GROUP, JOINED, MemberRef, Segment, segments
@@ -59,21 +59,22 @@ class RebalanceSegments:
     segments: tuple[Segment, ...]
     consumers: tuple[Segment, ...] = field(init=False)
     """Segments of consumers, without the copies that Streams instances show, without notes."""
+    started_at: float = field(init=False)
+    """Unix seconds."""
+    ended_at: float = field(init=False)
+    """Unix seconds; of an open rebalance, the present."""
+    generations: tuple[int, ...] = field(init=False)
+    """Generations that were synced, in order."""
 
     def __post_init__(self) -> None:
-        """Select the consumers' segments once: everything asks for them."""
-        own = (s for s in self.segments if s.scope is Scope.CONSUMER and not s.is_note)
+        """Compute once what everything asks for."""
+        own = [s for s in self.segments if s.scope is Scope.CONSUMER and not s.is_note]
+        spans = own or self.segments
+        generations = sorted({each for s in self.segments for each in s.generations})
         object.__setattr__(self, "consumers", tuple(own))
-
-    @property
-    def started_at(self) -> float:
-        """Unix seconds."""
-        return min(s.started_at for s in self.consumers or self.segments)
-
-    @property
-    def ended_at(self) -> float:
-        """Unix seconds; of an open rebalance, the present."""
-        return max(s.ended_at for s in self.consumers or self.segments)
+        object.__setattr__(self, "started_at", min([s.started_at for s in spans]))
+        object.__setattr__(self, "ended_at", max([s.ended_at for s in spans]))
+        object.__setattr__(self, "generations", tuple(generations))
 
     @property
     def is_open(self) -> bool:
@@ -90,11 +91,6 @@ class RebalanceSegments:
         """Whether its one member only got the generation again that it had."""
         is_alone = len({segment.member for segment in self.consumers}) == 1
         return is_alone and all(segment.is_repeat for segment in self.consumers)
-
-    @property
-    def generations(self) -> tuple[int, ...]:
-        """Generations that were synced, in order."""
-        return tuple(sorted(frozenset().union(*(s.generations for s in self.segments))))
 
     @property
     def id(self) -> str:
@@ -249,7 +245,7 @@ def _as_drop(record: Sample, reason: str | None) -> Sample:
     if record.to != RebalanceStatus.USER_REQUESTED and record.outcome is not Outcome.LEFT:
         return record
     to = DROPPED_GROUP.value if record.to else record.to
-    return msgspec.structs.replace(record, to=to, outcome=None, reason=reason)
+    return replace(record, to=to, outcome=None, reason=reason)
 
 
 def _rebalances(records: list[Sample], now: float) -> list[RebalanceSegments]:
@@ -278,7 +274,8 @@ def _name(cut: list[Segment]) -> list[Segment]:
     return [
         segment
         if segment.scope is Scope.STREAMS
-        else replace(segment, member=names.get(segment.member_id or "", segment.member))
+        or (name := names.get(segment.member_id or "", segment.member)) is segment.member
+        else replace(segment, member=name)
         for segment in cut
     ]
 

@@ -7,8 +7,10 @@ went, which belongs to the rebalance of those who stay. An open episode lasts un
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
 from metrics.model.status import RebalanceStatus
@@ -35,8 +37,7 @@ class MemberRef(NamedTuple):
         return (self.client_id, self.host) if own is None else (own,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One cause that a member had. ``at`` is Unix seconds."""
 
     at: float
@@ -51,8 +52,7 @@ class Step:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One member's part in one rebalance of its group. Instants are Unix seconds."""
 
     member: MemberRef

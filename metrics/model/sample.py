@@ -167,6 +167,7 @@ def format_time(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+@lru_cache(maxsize=32)  # an episode's first and last record are asked for twice
 def parse_time(ts: str) -> float:
     """Read RFC 3339 as Unix seconds.
 

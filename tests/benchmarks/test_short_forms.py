@@ -101,3 +101,9 @@ def test_a_scrape_is_measured_beside_client_golang() -> None:
     text = printed("scrape.py")
 
     assert "time, ours / client_golang" in text
+
+
+def test_root_causes_of_a_deploy_and_of_a_day_long_loop_are_measured() -> None:
+    text = printed("incidents.py")
+
+    assert text.count(" us a transition (at most 40)") == 2
