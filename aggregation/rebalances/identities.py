@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from metrics.model.sample import Sample
-from metrics.model.signals import SourceKind
+from metrics.tracking.source_traits import POLL_SOURCES
 
 _Label = tuple[str, str, str]
 """Group, client id, host."""
@@ -62,7 +62,7 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
     for record in records:
         label = _label(record)
         parents.setdefault(label, label)
-        rank = record.source != SourceKind.ADMIN, record.ts
+        rank = record.source not in POLL_SOURCES, record.ts
         latest[label] = max(rank, latest.get(label, (False, "")))
         for name in (record.member_id, record.episode):
             if name:

@@ -25,6 +25,8 @@ class SourceTraits(NamedTuple):
     """It reports an admin's LeaveGroup, with the admin's reason."""
     notes_gaps: bool = False
     """Its notes are gaps in a client's reports: the client may not have polled."""
+    asks_coordinators: bool = False
+    """It describes groups by polls: its address of a member is the coordinator's."""
     ends_with_process: bool = False
     """It ends soon after its client's process."""
     outlives_process: bool = False
@@ -41,7 +43,7 @@ TRAITS: dict[SourceKind, SourceTraits] = {
         3, shows_follow_ups=True, sees_admin_requests=True, ends_with_process=True
     ),
     SourceKind.BROKER_LOG: SourceTraits(4, is_broker=True, sees_admin_requests=True),
-    SourceKind.ADMIN: SourceTraits(5),
+    SourceKind.ADMIN: SourceTraits(5, asks_coordinators=True),
 }
 
 # A sample's ``source`` is text: members of these sets compare equal to it.
@@ -51,3 +53,5 @@ ADMIN_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.sees
 """Their notes have an admin's reason for the removal of a member."""
 GAP_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.notes_gaps)
 """Their notes are gaps in a client's reports."""
+POLL_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.asks_coordinators)
+"""They show a member's address, not the host that its own sources name."""
