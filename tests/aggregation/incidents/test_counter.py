@@ -112,20 +112,20 @@ def test_recent_incident_has_its_kind_at_once_until_it_is_final() -> None:
 
 def test_failed_joins_are_counted_by_error_at_once() -> None:
     counts = IncidentCounts(10)
-    errors = _failures("INCONSISTENT_GROUP_PROTOCOL", 100.0, 105.0)
+    errors = failures("INCONSISTENT_GROUP_PROTOCOL", 100.0, 105.0)
 
     totals = look(counts, 106.0, *errors)
 
     assert {(*key,): n for key, n in totals.join_failures.items()} == {
         ("k", "g", "INCONSISTENT_GROUP_PROTOCOL"): 2
     }
-    more = _failures("INCONSISTENT_GROUP_PROTOCOL", 100.0, 105.0, 110.0)
+    more = failures("INCONSISTENT_GROUP_PROTOCOL", 100.0, 105.0, 110.0)
     assert list(look(counts, 111.0, *more).join_failures.values()) == [3]
 
 
 def test_names_of_errors_are_bounded() -> None:
     names = [f"ERROR_{chr(65 + number)}" for number in range(MAX_ERRORS + 3)]
-    errors = [each for at, name in enumerate(names) for each in _failures(name, 1_000.0 * (at + 1))]
+    errors = [each for at, name in enumerate(names) for each in failures(name, 1_000.0 * (at + 1))]
 
     totals = look(IncidentCounts(10), 99_000.0, *errors)
 
@@ -212,7 +212,7 @@ def _adds(started_at: float, amount: float) -> Contribution[str]:
     return Contribution(started_at, {"x": amount})
 
 
-def _failures(error: str, *times: float) -> list[Signal]:
+def failures(error: str, *times: float) -> list[Signal]:
     d = replace(A, client_id="d", origin="d", host="h-d")
     reason = f"JoinGroup answered {error}"
     return [signal(SignalKind.FAIL, at, d, reason=reason) for at in times]
