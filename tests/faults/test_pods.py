@@ -39,7 +39,7 @@ def _count_open(agent: AgentProcess) -> int:
 def _count_lines(agent: AgentProcess) -> int:
     """Count transitions on disk; a file that is published meanwhile may be missed."""
     count = 0
-    for path in agent.spool.iterdir():
+    for path in agent.spool.glob("*"):
         try:
             count += path.read_bytes().count(b'"kind":"transition"')
         except FileNotFoundError:

@@ -239,6 +239,23 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
         load(tmp_path / "nowhere.yaml")
 
 
+def test_a_file_that_grows_when_it_is_walked_is_refused(file: Path) -> None:
+    """Eight lists of ten aliases each are a hundred million values in 400 bytes."""
+    lists = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lists += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 8)]
+    file.write_text("\n".join([*lists, "host: *a7", ""]))
+
+    with pytest.raises(ConfigError, match="line 2, column 10: aliases are not taken"):
+        load(file)
+
+
+def test_a_deep_file_is_refused(file: Path) -> None:
+    file.write_text("host: " + "[" * 100_000)
+
+    with pytest.raises(ConfigError, match="no YAML: maximum recursion depth exceeded"):
+        load(file)
+
+
 def test_a_file_that_is_no_configuration_is_not_read_whole() -> None:
     with pytest.raises(ConfigError, match=r"/dev/zero: is larger than 1 MiB"):
         load(Path("/dev/zero"))

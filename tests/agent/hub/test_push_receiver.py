@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
+from agent.hub import push_receiver
 from agent.hub.push_receiver import MAX_BODY_BYTES, PushReceiver, routes
 from agent.outputs.hub_push.push import PATH
 from metrics.model.sample import Sample, Scope, encode
@@ -217,3 +218,16 @@ def test_records_that_cannot_be_read_are_passed_over_and_reported(hub: Hub) -> N
     assert hub.ask("POST", lines, X_After="3").json() == {"seq": 4, "unreadable": 3}
     assert hub.seqs == [4]
     assert hub.intake.health.unparsed == 6
+
+
+def test_spools_are_bounded_and_the_longest_silent_goes_first(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_receiver, "MAX_SPOOLS", 3)
+
+    for number in range(10):
+        hub.push(*RECORDS, X_Spool=f"spool{number}")
+
+    state = hub.intake.checkpoint()
+    assert list(state["seqs"]) == ["spool7", "spool8", "spool9"]
+    assert len(state["told"]) <= 3

@@ -5,12 +5,18 @@ import tracemalloc
 from collections import Counter
 
 import msgspec
+import pytest
+from kio.index import KioIndexError
+from msgspec import to_builtins
 
+from agent.wire.codec.apis import APIS, VERSION_MAX
 from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionDecoder, FrameBudget
 from agent.wire.members.group_decoder import GroupDecoder
+from agent.wire.members.member import WireMember
 from metrics.model.signals import Signal
 from tests.agent.wire.frames import JOIN_GROUP, request
+from tests.agent.wire.longest import TEXT_CHARS, longest_values
 from tests.agent.wire.talk import Wire
 
 LONG = 32_000
@@ -150,3 +156,31 @@ def test_partitions_of_all_members_are_bounded() -> None:
     kept = [member.count_partitions() for member in wire.interpreter.registry._by_key.values()]
     assert sum(kept) <= 1_000
     assert wire.interpreter.counts["partitions_forgotten"] == 10
+
+
+@pytest.mark.parametrize("api_key", sorted(APIS))
+def test_every_field_of_every_version_at_its_longest(api_key: int) -> None:
+    """A hostile client and a hostile broker: what they leave is names of 255 characters."""
+    wire, texts, messages = Wire(), list[int](), 0
+    talk = wire.connect("c" * TEXT_CHARS)
+    with_group = wire.connect("c" * TEXT_CHARS)
+    for version in range(VERSION_MAX + 1):
+        try:
+            asked = longest_values(api_key, version, is_request=True)
+            told = longest_values(api_key, version, is_request=False)
+        except KioIndexError:
+            continue
+        for each in (talk, with_group):
+            signals = each.ask(api_key, version, **asked) + each.tell(**told)
+            texts += [length for signal in signals for length in _lengths(to_builtins(signal))]
+            messages += 2
+
+    assert messages > 0
+    assert max(texts, default=0) <= 255
+    assert wire.counts["name_clipped"] > 0
+    held = [length for each in talk.members() for length in _held_lengths(each)]
+    assert max(held, default=0) <= 255
+
+
+def _held_lengths(member: WireMember) -> list[int]:
+    return _lengths(to_builtins(member.identity))

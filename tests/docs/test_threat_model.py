@@ -1,0 +1,55 @@
+"""The threat model's bounds: each interface has a row, and each row has tests that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+_SECTION = _PAGE.partition("## One hostile or broken peer")[2].partition("\n## ")[0]
+_ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in _SECTION.splitlines()
+    if line.startswith("| ") and not line.startswith("| interface")
+]
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+_INTERFACES = {
+    "log files",
+    "wire",
+    "proxy",
+    "hub",
+    "events",
+    "statistics",
+    "admin answers",
+    "web",
+    "spool",
+    "tables",
+    "configuration",
+}
+
+
+def test_each_interface_has_a_row_with_all_bounds() -> None:
+    assert {row[0] for row in _ROWS} >= _INTERFACES
+    assert {len(row) for row in _ROWS} == {5}
+    assert all(cell for row in _ROWS for cell in row)
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row[0]))
+def test_each_bound_has_tests_that_exist(row: list[str]) -> None:
+    named = _TEST.findall(row[4])
+
+    assert len(named) == row[4].count("`") // 2 > 0
+    assert [(path, name) for path, name in named if name not in _tests(ROOT / path)] == []
+
+
+def _tests(path: Path) -> set[str]:
+    """Return the names of a file's tests, without those that never run."""
+    found = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {node.name for node in found if isinstance(node, ast.FunctionDef) and _runs(node)}
+
+
+def _runs(function: ast.FunctionDef) -> bool:
+    marks = {ast.unparse(mark) for mark in function.decorator_list}
+    return function.name.startswith("test_") and not any("mark.skip(" in mark for mark in marks)
