@@ -18,10 +18,12 @@ from agent.web.pages.timeline import (
 )
 from aggregation.explain.explanation import Explanation, explain_unobserved, explanations
 from aggregation.incidents.answers import IncidentAnswer
+from aggregation.incidents.cost import SLACK_S
+from aggregation.incidents.model import Incident
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
 from aggregation.rebalances.identities import unify_identities
-from metrics.model.sample import Sample, Scope, parse_time
+from metrics.model.sample import Sample, SampleKind, Scope, parse_time
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 
@@ -156,9 +158,7 @@ def incident_content(
         start_at=incident.started_at - margin,
         end_at=shown.at if incident.ended_at is None else min(end_at + margin, shown.at),
     )
-    evidence = [
-        each for each in records if incident.started_at - 1 <= parse_time(each.ts) <= end_at + 1
-    ]
+    evidence = _find_evidence(incident, records, end_at)
     view = GroupView(cluster=incident.ref.cluster, group=group, group_type="")
     return IncidentContent(
         incident=answer,
@@ -167,6 +167,35 @@ def incident_content(
         evidence=evidence[:MAX_EVIDENCE],
         left_out=max(0, len(evidence) - MAX_EVIDENCE),
     )
+
+
+def _find_evidence(incident: Incident, records: Sequence[Sample], end_at: float) -> list[Sample]:
+    """Return the records of an incident: of its members, and of all in its rebalances.
+
+    A signal that the transition beside it repeats is left out.
+    """
+    named = (
+        *incident.members,
+        *(each.member for each in incident.departures),
+        *(each.member for each in incident.waiting_for),
+    )
+    members = {(each.client_id, each.host) for each in named}
+    spans = [(each.started_at, each.ended_at) for each in incident.rebalances]
+    found: list[Sample] = []
+    moved: set[tuple[str | None, str, str]] = set()
+    for record in records:
+        at = parse_time(record.ts)
+        if not incident.started_at - SLACK_S <= at <= end_at + SLACK_S:
+            continue
+        in_rebalance = any(a - SLACK_S <= at <= b + SLACK_S for a, b in spans)
+        if not in_rebalance and (record.client_id, record.host) not in members:
+            continue
+        key = (record.client_id, record.host, record.ts)
+        if record.kind is SampleKind.TRANSITION:
+            moved.add(key)
+        if record.kind is not SampleKind.SIGNAL or key not in moved:
+            found.append(record)
+    return found
 
 
 def _only(group: str, shown: Snapshot) -> Snapshot:
