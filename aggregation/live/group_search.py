@@ -38,7 +38,7 @@ class GroupSearch:
         is_unstable = UNSTABLE in self.states and not view.is_stable
         return is_unstable or (view.state or "").lower() in self.states
 
-    def _has_member(self, member: "_Member") -> bool:
+    def _has_member(self, member: "_NamedMember") -> bool:
         return any(contains(self.member, name) for name in member.names) and contains(
             self.host, member.host
         )
@@ -52,7 +52,7 @@ class GroupPage(NamedTuple):
     """The number of all that were found."""
 
 
-class _Member(NamedTuple):
+class _NamedMember(NamedTuple):
     names: tuple[str, ...]
     host: str
 
@@ -77,9 +77,9 @@ def contains(wanted: str, text: str) -> bool:
     return wanted in text
 
 
-def _members(view: GroupView) -> Iterator[_Member]:
+def _members(view: GroupView) -> Iterator[_NamedMember]:
     for row in view.observed_members:
         names = (row.client_id, row.member_id or "", row.group_instance_id or "")
-        yield _Member(names, row.host)
+        yield _NamedMember(names, row.host)
     for each in view.inspected_members:
-        yield _Member((each.client_id, each.member_id, each.instance_id or ""), each.host)
+        yield _NamedMember((each.client_id, each.member_id, each.instance_id or ""), each.host)
