@@ -47,14 +47,24 @@ class KafkaTools:
 
     def run(self, main: str, *arguments: str) -> str:
         """Return what a tool prints to stdout."""
+        return self._run([*self.command(main), *arguments])
+
+    def cluster_id(self) -> str:
+        """Return the id as kafka-cluster.sh prints it: its words stand before its options."""
+        main = "org.apache.kafka.tools.ClusterTool"
+        tool = command(main, self._log, self._cache, self._version)
+        printed = self._run([*tool, "cluster-id", "--bootstrap-server", self._bootstrap])
+        return printed.rpartition(" ")[2].strip()
+
+    def _run(self, words: list[str | Path]) -> str:
         done = subprocess.run(
-            [*self.command(main), *arguments],
+            words,
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
             check=False,
         )
-        assert done.returncode == 0, f"{main} {arguments}: {done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{words[-8:]}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def command(self, main: str) -> list[str | Path]:

@@ -67,6 +67,25 @@ class Observer:
                 found.setdefault(row["client_id"], []).append(row["to"])
         return found
 
+    def failed_joins(self, group: str) -> set[tuple[str, str | None]]:
+        """Return the client ids of refused joins, with the reasons."""
+        return {
+            (row["client_id"], row.get("reason"))
+            for row in self._rows()
+            if (row["kind"], row["group"], row.get("outcome")) == ("signal", group, "failed")
+        }
+
+    def clusters(self, *names: str) -> set[str]:
+        """Return the labels of the cluster that the series of these metrics have."""
+        with urllib.request.urlopen(f"{self._url}/metrics", timeout=DEADLINE_S) as answer:
+            lines = answer.read().decode().splitlines(keepends=True)
+        page = "".join(line for line in lines if line.startswith(names))
+        return {
+            sample.labels["kafka_cluster"]
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+        }
+
     def changes(self, group: str) -> list[tuple[str, str, str]]:
         """Return the changed attributes of a group that the spool has: field, before, after."""
         return [

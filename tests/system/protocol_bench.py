@@ -21,6 +21,7 @@ from agent.lab.broker import Broker, Cluster, NodePorts
 from agent.lab.clients import Clients
 from agent.processes.driver import Driver
 from tests.system.inspected import Group, groups_of, ours, until
+from tests.system.kafka_tools import KafkaTools
 from tests.system.observer import Observer
 
 VERSION = "4.3.0"
@@ -32,7 +33,7 @@ _SOURCES = """\
 {{type: logs, paths: ["{logs}/*.log"]}}
   - {{type: groups, interval: 1s}}
 role: standalone
-cluster: {{name: bench, bootstrap_servers: {bootstrap}}}
+cluster: {{bootstrap_servers: {bootstrap}}}
 """
 
 
@@ -128,6 +129,7 @@ class Bench:
         )
         self.clients = stack.enter_context(Clients(self.cluster.bootstrap, self._logs, cache))
         self.admin = self.clients.admin()
+        self.tools = KafkaTools(self.cluster.bootstrap, folder / "tools", cache)
         self.admin.do("create-topic orders 6", 60.0)
         bootstrap = json.dumps(self.cluster.bootstrap.split(","))
         source = _SOURCES.format(logs=self._logs, bootstrap=bootstrap).rstrip()

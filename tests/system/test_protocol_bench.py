@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.inspected import until
+from tests.system.inspected import CONSUMER_GROUPS, rows, until
 from tests.system.protocol_bench import Bench, Scene, Step
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
 
+MEMBER_INFO = "kafka_consumer_member_info"
+_CLIENTS = "org.apache.kafka.clients.consumer"
 _STATE = {
     Step.JOINING: "PreparingRebalance",
     Step.ASSIGNING: "CompletingRebalance",
@@ -84,7 +86,7 @@ def test_a_killed_leader_is_shown_until_the_others_are_stable_again(
 @pytest.mark.field
 def test_a_rolling_upgrade_of_the_strategy_ends_with_a_record(bench: Bench) -> None:
     with bench.group("upgrade") as scene:
-        both = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+        both = f"{_CLIENTS}.CooperativeStickyAssignor"
         for name in ("a", "b", "c"):
             scene.members[name].close()
             properties = scene.assignor(name)
@@ -117,6 +119,30 @@ def test_a_subscription_by_pattern_is_shown_when_it_matches_more(bench: Bench) -
         scene.settled(["a", "b", "c"])
         codes = {code for each in seen(scene).values() for code in each}
         assert codes & {7, 8}
+
+
+@pytest.mark.field
+def test_a_refused_join_is_recorded_and_the_group_stays_as_kafkas_tools_show_it(
+    bench: Bench,
+) -> None:
+    with bench.group("refused") as scene:
+        ranged = {"partition.assignment.strategy": f"{_CLIENTS}.RangeAssignor"}
+        scene.members["d"] = scene.start("d", ["orders"], ranged)
+
+        assert until(lambda: bool(bench.agent.failed_joins("refused")), wanted=True)
+        assert {client for client, _ in bench.agent.failed_joins("refused")} == {"refused-d"}
+        printed = bench.tools.run(CONSUMER_GROUPS, "--describe", "--group", "refused", "--members")
+        members = {row["CLIENT-ID"] for row in rows(printed)}
+        assert members == {f"refused-{name}" for name in ("a", "b", "c")}
+        assert scene.settled(["a", "b", "c"]).members == len(members)
+
+
+@pytest.mark.field
+def test_all_sources_have_the_label_that_kafkas_tool_prints(bench: Bench) -> None:
+    with bench.group("label"):
+        wanted = {bench.tools.cluster_id()}
+        series = ("kafka_group_state", "kafka_group_rebalance_status{", MEMBER_INFO)
+        assert until(lambda: bench.agent.clusters(*series), wanted) == wanted
 
 
 def test_a_leader_that_cannot_assign_fails_and_the_next_one_goes_on(
