@@ -363,7 +363,7 @@ def _is_caught_up(zoo: Zoo) -> bool:
 
 
 def main() -> int:
-    """Print the tables; end with 1 if a cell is missing, or a ratio or exit code is not as wanted."""
+    """Print the tables; end with 1 if a cell is missing or a figure is not as wanted."""
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         zoo = open_zoo(Path(folder), stack, default_cache())
         rows, codes = list(compare(zoo)), list(compare_exit_codes(zoo))
