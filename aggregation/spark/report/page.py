@@ -25,6 +25,8 @@ _CELL_MAX_CHARS = 60
 _DASH = "\N{EN DASH}"
 _EXACT_TO = 1000.0
 """A number from here on is shown without decimals; the files have them."""
+_OBJECTIVES_SHOWN = 5
+"""Those that are missed come first."""
 _GROUP_COLUMNS = ("group", "app")
 
 
@@ -71,7 +73,9 @@ def html_page(report: Report) -> str:
         days=f"{format_days(report.period)} ({report.zone})",
         lead=plain(" ".join(report.sentences)),
         worst=[_worst(row) for row in report.worst],
-        slo=[_objective(row) for row in report.tables["slo"]],
+        slo=[_objective(row) for row in report.tables["slo"][:_OBJECTIVES_SHOWN]],
+        kept=sum(row["met"] is True for row in report.tables["slo"]),
+        missed=sum(row["met"] is False for row in report.tables["slo"]),
         news=_news(report),
         parts=[_part(section, report) for section in shown],
         queries=[(s.name, s.title, report.queries[s.name]) for s in report.sections],
@@ -112,16 +116,16 @@ def _worst(row: Row) -> dict[str, str]:
 
 def _objective(row: Row) -> dict[str, str]:
     def percent(value: float | None) -> str:
-        return _DASH if value is None else f"{100 * value:.4g} %"
+        return "" if value is None else f"{100 * value:.4g} %"
 
     def length(value: float | None) -> str:
-        return _DASH if value is None else format_seconds(value)
+        return "" if value is None else format_seconds(value)
 
     return {
         "name": readable(subject(row)),
-        "level": percent(row["level"]),
+        "level": percent(row["level"]) or "not known",
         "target": percent(row["target"]),
-        "unread": length(row["unread_s"]),
+        "unread": length(row["unread_s"]) or "not known",
         "budget": length(row["budget_s"]),
         "met": {True: "met", False: "missed", None: "not known"}[row["met"]],
         "state": {True: "kept", False: "missed", None: "none"}[row["met"]],

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from matplotlib.axes import Axes
 
 from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
-from aggregation.spark.report.plot import FAINT, INK, canvas_of_two, count_axis
+from aggregation.spark.report.plot import ACCENT, INK, canvas_of_two, count_axis
 from aggregation.spark.report.section import Chart, Mark, Row, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
@@ -65,7 +65,7 @@ def _draw(axes: Axes, plan: str, days: Sequence[date], rows: Sequence[Row]) -> N
 
 def _draw_mark(panels: Sequence[Axes], at: float, label: str) -> None:
     for axes in panels:
-        axes.axvline(at, color=FAINT, linewidth=1.4, linestyle="--")
+        axes.axvline(at, color=ACCENT, linewidth=1.6, linestyle="--")
     top = panels[0]
     top.text(at, 1.02, label, transform=top.get_xaxis_transform(), ha="center", color=INK)
 

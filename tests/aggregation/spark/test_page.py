@@ -158,7 +158,8 @@ def test_objective_that_is_missed_is_on_the_first_screen() -> None:
     given = report()
     tables = {**given.tables, "slo": [row | {"unread_s": 90.0, "budget_used": 1.5, "met": False}]}
     page = html_page(replace(given, tables=tables))
-    assert '<td class="missed">missed</td>' in page
+    assert '<span class="missed">missed</span>, 99 % not rebalancing of 99.9 %' in page
+    assert "90 s unread of 60 s" in page
     assert replace(given, tables=tables).figure_values()["slo_missed"] == 1
 
 
