@@ -86,6 +86,8 @@ class CompletedRebalances:
         under_way = defaultdict[GroupRef, set[float]](set)
         for each in explain_rebalances(records, told_to or (lambda _: now)):
             made = each.round
+            if each.is_end:
+                continue  # the last member left: nobody rebalanced
             is_over = not made.is_open and made.ended_at + SETTLE_S <= now
             if made.ref in self._marks and not self._marks[made.ref].is_new(made):
                 continue

@@ -32,6 +32,16 @@ def test_counts_what_is_over_once() -> None:
     }
 
 
+def test_end_of_a_group_is_no_rebalance() -> None:
+    """The last member leaves, and nobody is there who could rebalance because of it."""
+    settled = CompletedRebalances(10)
+    ends = [left(at, member, "closed") for at, member in ((200.0, B), (300.0, C))]
+    told = records(*START, *LEAVE, ends[0], *round_of(3, 201.0, C), ends[1])
+
+    assert counted(settled, told, 1_000.0) == ["NewMember", "UserRequested", "UserRequested"]
+    assert counted(settled, told, 2_000.0) == []
+
+
 def test_waits_for_late_records() -> None:
     settled, told = CompletedRebalances(10), records(*START, *LEAVE)
 
