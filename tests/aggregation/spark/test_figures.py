@@ -9,8 +9,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.report import departures, groups, share, storms, trend, triggers
-from aggregation.spark.report.context import ReportContext, ReportRequest, context_of
+from aggregation.spark.report import departures, durations, groups, share, storms, trend, triggers
+from aggregation.spark.report.context import (
+    ReportContext,
+    ReportRequest,
+    context_of,
+    rollups_in_zone,
+)
 from aggregation.spark.report.section import Section
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.tables.schema import QUARANTINE, Table, empty
@@ -81,7 +86,7 @@ def found_by_inspection(polled: list[Client]) -> None:
 
 
 @pytest.fixture(scope="module")
-def context(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ReportContext:
+def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RollupStore:
     tables = tmp_path_factory.mktemp("figures")
     rows = table_of(spark, history()).coalesce(1)
     is_sample = F.col("kind") == SampleKind.SAMPLE.value
@@ -89,6 +94,11 @@ def context(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
         rows.where(chosen).write.partitionBy("day").parquet(str(Path(tables, table)))
     store = RollupStore(spark, tables)
     store.update(lambda _: None)
+    return store
+
+
+@pytest.fixture(scope="module")
+def context(spark: SparkSession, store: RollupStore) -> ReportContext:
     request = ReportRequest(first=date(2025, 11, 24), last=date(2025, 11, 25))
     return context_of(store.rollups(), empty(spark, QUARANTINE), request)
 
@@ -119,6 +129,24 @@ def test_storm_is_found_at_any_time_of_the_clock_and_over_midnight(
         "within": 5,
     }
     assert (rows["across"].until - rows["across"].since).total_seconds() == 490
+
+
+def test_days_and_hours_are_those_of_the_zone(store: RollupStore) -> None:
+    """Eight rebalances begin from 23:55 UTC on, and three of them after midnight."""
+    found = {}
+    for zone in ("UTC", "Europe/Berlin"):
+        rows = rollups_in_zone(store, zone).where("what = 'rebalance' AND group = 'midnight'")
+        found[zone] = {row.day.day: row.times for row in rows.collect()}
+    assert found == {"UTC": {24: 5, 25: 3}, "Europe/Berlin": {25: 8}}
+    hours = rollups_in_zone(store, "Asia/Kolkata").where("what = 'hour'").collect()
+    assert {row.bucket for row in hours} >= {5, 14, 19, 23}
+    kept = store.rollups().where("what = 'member'")
+    assert rollups_in_zone(store, "Asia/Kolkata").where("what = 'member'").count() == kept.count()
+
+
+def test_longest_rebalance_is_exact(context: ReportContext) -> None:
+    rows = by_group(context, durations.SECTION)
+    assert rows["quiet"].max_s == pytest.approx(3.001, abs=1e-9)
 
 
 def test_time_at_5_stands_beside_the_time_lost_in_rebalances(context: ReportContext) -> None:
