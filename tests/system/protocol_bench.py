@@ -32,7 +32,6 @@ _STALL_MS = 15_000
 _SOURCES = """\
 {{type: logs, paths: ["{logs}/*.log"]}}
   - {{type: groups, interval: 1s}}
-role: standalone
 cluster: {{bootstrap_servers: {bootstrap}}}
 """
 
@@ -133,7 +132,9 @@ class Bench:
         self.admin.do("create-topic orders 6", 60.0)
         bootstrap = json.dumps(self.cluster.bootstrap.split(","))
         source = _SOURCES.format(logs=self._logs, bootstrap=bootstrap).rstrip()
-        self.agent = stack.enter_context(Observer(self._logs, folder / "agent", source))
+        self.agent = stack.enter_context(
+            Observer(self._logs, folder / "agent", source, "standalone")
+        )
         self.agent.wait_ready()
 
     @contextmanager

@@ -31,7 +31,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
 
 _SOURCE = """\
 {{type: groups, interval: 1s}}
-role: standalone
 cluster: {{name: zoo, bootstrap_servers: {bootstrap}}}
 """
 
@@ -181,7 +180,7 @@ def test_an_agent_exports_what_coordinators_tell(zoo: Zoo, tmp_path: Path) -> No
     found = zoo.settle()
     source = _SOURCE.format(bootstrap=json.dumps(zoo.bootstrap.split(",")))
     with (
-        Observer(tmp_path / "none", tmp_path / "agent", source) as agent,
+        Observer(tmp_path / "none", tmp_path / "agent", source, "standalone") as agent,
         Clients(zoo.bootstrap, tmp_path / "clients", zoo.cache) as clients,
     ):
         agent.wait_ready()
