@@ -20,6 +20,8 @@ RESPONSE_TIMEOUT_S = 60.0
 """Scrapers give up sooner: 10 s by default."""
 GRACE_S = 0.5
 """A connection has so long to send its request before it may lose its place."""
+ENDLESS = "/live"
+"""Path of a response that ends with its connection only."""
 FLOOD = 2
 """Above so many times the limit, the grace ends."""
 
@@ -70,6 +72,12 @@ class HttpConnection(H11Protocol):
         self._cancel_deadline()
         self._cancel_response_deadline()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close once the response is complete; an endless one ends now."""
+        super().shutdown()
+        if self.activity == 2 and self.scope["path"] == ENDLESS:
+            self.transport.close()
 
     def _make_room(self) -> None:
         """Close old connections that do nothing, while there are too many."""

@@ -29,7 +29,7 @@ from agent.errors import RebalanceAgentError, SourceError
 from agent.hub.recent_records import RecentRecords
 from agent.web import api
 from agent.web.handshakes import TlsListener
-from agent.web.http_protocol import HttpConnection
+from agent.web.http_protocol import ENDLESS, HttpConnection
 from agent.web.rate_limit import BURST, INTERVAL_S, RateLimit, RateLimitMiddleware
 from agent.web.reload_auth import RELOAD, ReloadPolicy
 from aggregation.live.live import live
@@ -109,7 +109,12 @@ class _Handlers:
 
         build = self._pages[request.url.path]
         snapshot, stats = self._dependencies.snapshot()
-        seen = Seen(snapshot=snapshot, stats=stats, telemetry_path=self._config.telemetry_path)
+        seen = Seen(
+            snapshot=snapshot,
+            stats=stats,
+            telemetry_path=self._config.telemetry_path,
+            version=self._dependencies.recent.added,
+        )
 
         def write_page() -> "HtmlPage":
             with _without_gc():
@@ -140,8 +145,8 @@ class _Handlers:
 
         return LiveEvents(lambda: self._dependencies.recent.added)
 
-    async def live(self, _: Request) -> Response:
-        return self._live.respond()
+    async def live(self, request: Request) -> Response:
+        return self._live.respond(request.query_params.get("shown", ""))
 
     async def healthy(self, _: Request) -> Response:
         return PlainTextResponse("healthy\n")
@@ -211,7 +216,7 @@ def make_app(config: WebConfig, max_series: int, dependencies: ServerDependencie
             Route(RELOAD, handlers.reload, methods=["POST"]),
             *(Route(path, handlers.page) for path in ("/", "/group", "/incident")),
             Route("/static/{name}", handlers.static),
-            Route("/live", handlers.live),
+            Route(ENDLESS, handlers.live),
             *dependencies.routes,
             *api.routes(api.ApiDependencies(handlers.take_snapshot, dependencies.recent)),
         ],

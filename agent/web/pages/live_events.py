@@ -25,18 +25,25 @@ class LiveEvents:
         self._queues: set[asyncio.Queue[None]] = set()
         self._watching: asyncio.Task[None] | None = None
 
-    def respond(self) -> Response:
-        """Return a stream, or a refusal when there are too many."""
+    def respond(self, shown: str) -> Response:
+        """Return a stream, or a refusal when there are too many.
+
+        ``shown`` is the version that the reader has.
+        """
         if len(self._queues) >= MAX_READERS:
             return PlainTextResponse("too many live pages\n", 503, {"Retry-After": "60"})
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._stream(), media_type="text/event-stream", headers=headers)
+        stream = self._stream(shown)
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _stream(self) -> AsyncIterator[str]:
+    async def _stream(self, shown: str) -> AsyncIterator[str]:
         queue = asyncio.Queue[None](maxsize=1)
         self._queues.add(queue)
+        version = self._version()
         if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._watch(), name="live-pages")
+            self._watching = asyncio.create_task(self._watch(version), name="live-pages")
+        if shown != str(version):
+            queue.put_nowait(None)
         try:
             yield "retry: 3000\n\n"
             while True:
@@ -45,9 +52,9 @@ class LiveEvents:
         finally:
             self._queues.discard(queue)
 
-    async def _watch(self) -> None:
+    async def _watch(self, seen: object) -> None:
         """Wake all readers at each change, until there are none."""
-        seen, quiet_s = self._version(), 0.0
+        quiet_s = 0.0
         while self._queues:
             await asyncio.sleep(POLL_S)
             current, quiet_s = self._version(), quiet_s + POLL_S

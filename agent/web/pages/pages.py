@@ -41,6 +41,8 @@ class Seen:
     snapshot: Snapshot
     stats: AgentStats
     telemetry_path: str
+    version: int = 0
+    """Number of records so far: `/live` reports later ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def _frame(seen: Seen) -> dict[str, Any]:
         "version": seen.stats.version,
         "metrics_path": seen.telemetry_path.lstrip("/"),
         "live": True,
+        "version_shown": seen.version,
         "parse": parse_time,
         "summarize": summarize,
         "took": _took,

@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import re
 import socket
 import threading
@@ -458,6 +459,21 @@ def test_a_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
 
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_live_page_does_not_hold_up_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    async def follow() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            async with served(Fake()) as [(host, port)]:
+                reader, writer = await asyncio.open_connection(host, port)
+                stack.callback(writer.close)
+                writer.write(b"GET /live?shown=0 HTTP/1.1\r\nHost: h\r\n\r\n")
+                await asyncio.wait_for(reader.readuntil(b"retry: 3000"), DEADLINE_S)
+            await asyncio.wait_for(reader.read(), DEADLINE_S)
+
+    asyncio.run(follow())
+
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 def test_an_address_that_is_taken_is_named() -> None:
