@@ -52,6 +52,8 @@ class Carried(msgspec.Struct, frozen=True):
     counted_id: str = "~"  # sorts behind every id: older state had counted all of that instant
     incidents_to: float = float("-inf")
     """Start of the last counted incident; those that begin at once are counted at once."""
+    in_incidents: tuple[str, ...] = ()
+    """Ids of rebalances in ``records`` that belong to counted incidents."""
 
     def encode(self) -> bytes:
         """Encode the state."""
@@ -97,7 +99,14 @@ class GroupDays:
         over = list(takewhile(lambda each: _over_at(each) <= midnight, new))
         self.pending = new[len(over) :]
 
-        begun = [each for each in found if each.started_at > carried.incidents_to]
+        counted_ids = set(carried.in_incidents)
+        begun = [
+            each
+            for each in found
+            if each.started_at > carried.incidents_to
+            # without the records before it, the rest of a counted one looks like another
+            and counted_ids.isdisjoint(span.id for span in each.rebalances)
+        ]
         waiting = (each.started_at for each in begun if _incident_over_at(each) > midnight)
         first = next(waiting, float("inf"))
         past = [each for each in begun if each.started_at < first]
@@ -108,11 +117,18 @@ class GroupDays:
         starts += [each.started_at for each in self.pending_incidents[:1]]
         spans = [_Span(each.round.started_at, each.round.ended_at) for each in made]
         spans += [span for each in found if (span := _whole_span(each)) is not None]
-        kept = _retain(records, _cut(spans, min([midnight - RETURN_S, *starts])), midnight)
+        cut = _cut(spans, min([midnight - RETURN_S, *starts]))
+        kept = _retain(records, cut, midnight)
+        counted_ids |= {span.id for each in past for span in each.rebalances}
         self.carried = Carried(
             tuple(kept),
             *(_order(over[-1]) if over else counted),
             past[-1].started_at if past else carried.incidents_to,
+            tuple(
+                each.round.id
+                for each in made
+                if each.round.id in counted_ids and each.round.ended_at >= cut
+            ),
         )
         return Analysis(over, past)
 

@@ -123,6 +123,25 @@ def test_incident_without_an_end_is_counted_once_and_keeps_few_records() -> None
     assert [each.is_ongoing for each in timeouts] == [True]
 
 
+def test_return_of_a_counted_incident_is_no_new_one_on_the_next_day() -> None:
+    """The next day knows the last two rebalances, and not who was there before them."""
+    members = trio()
+    crashed, *others = members
+    rebalance(members, START_AT + 100, S.SUBSCRIPTION_CHANGED, 3.0)
+    at = START_AT + 50_000
+    for n, there in enumerate((others, members)):
+        for member in there:
+            member.generation = 3 + n
+            is_back = member is crashed
+            member.move(at + 80 * n, S.NEW_MEMBER if is_back else S.COORDINATOR_REQUESTED)
+            member.settle(at + 80 * n + 3)
+    found = by_days(alive(members, 3))
+    episodes = [span.id for incident in found for span in incident.rebalances]
+    assert len(episodes) == len(set(episodes))
+    assert [each.kind for each in found][1:] == [IncidentKind.SESSION_EXPIRED]
+    assert len(found[-1].rebalances) == 2
+
+
 def owned(member: Client, at: float, partitions: str) -> None:
     member.record(
         at,
