@@ -169,6 +169,11 @@ class Case(NamedTuple):
         """Match a coordinator's response to a request from before the leave."""
         return is_response_after_leave(self.consumer.track, self.signal)
 
+    def is_second_leave(self) -> bool:
+        """Match the leave of a member id that has left: the broker may delay the request."""
+        member_id = self.signal.member.member_id
+        return member_id is not None and member_id == self.consumer.track.member.member_id
+
     def is_end_expected_from_client(self) -> bool:
         """Match a broker's end that the member's own source will report as well."""
         return self.traits.is_broker and any(
@@ -219,6 +224,7 @@ RULES = (
     VerdictRow(_ANY_STATE, {SignalKind.LEAVE}, Case.is_ambiguous_leave, _HOLD),
     VerdictRow(_ANY_STATE, _SYNC, Case.is_ambiguous_end, _HOLD),
     VerdictRow(_ANY_STATE, _MOVING, Case.is_duplicate, Decision(Verdict.CONFIRM)),
+    VerdictRow({MemberState.LEFT}, {SignalKind.LEAVE}, Case.is_second_leave, _IGNORE),
     VerdictRow(_ANY_STATE, _MOVING - _RAISE, Case.is_late, _LATE_IGNORED),
     VerdictRow(_ANY_STATE, _RAISE, Case.is_late_without_end, _LATE_IGNORED),
     VerdictRow({MemberState.REBALANCING}, _RAISE, Case.is_late, _LATE_KEPT),
@@ -257,6 +263,7 @@ def judge(
     any                     LEAVE        no reason; a better source is attached    HOLD
     any                     SYNC         a broker's; another shows follow-ups      HOLD
     any                     moving       another source has reported the event     CONFIRM
+    LEFT                    LEAVE        the same member id has left               IGNORE
     any                     not RAISE    late                                      IGNORE, late
     any                     RAISE        late; no code or no end by another        IGNORE, late
     REBALANCING             RAISE        late                                      NOTE, late

@@ -28,6 +28,7 @@ NEW_AT_BROKER = replace(AT_BROKER, client_id="c9", member_id="c9-u")
 
 LOG_SEEN = seen(1.0, LOG)
 WIRE_LEFT = signal(SignalKind.LEAVE, 10.0, ADDRESS, source=WIRE)
+SECOND_LEAVE = signal(SignalKind.LEAVE, 15.0, AT_BROKER, source=BROKER, reason="closed")
 AWAITED = [seen(1.0, C2), signal(SignalKind.JOIN, 9.0, NEW_AT_BROKER, source=BROKER)]
 NOT_HELD = frozenset({Verdict.HOLD, Verdict.RELEASE})
 
@@ -51,6 +52,7 @@ HISTORIES: list[tuple[list[Signal], Signal, Container[Verdict]]] = [
     ([LOG_SEEN], WIRE_LEFT, ()),
     ([LOG_SEEN], end(12.0, 5, BROKER), ()),
     ([LOG_SEEN, wire_raised(10.0)], raised(1, 10.1, LOG), ()),
+    ([left(10.0, LOG, "closed")], SECOND_LEAVE, ()),
     ([LOG_SEEN, wire_raised(10.0)], failed(9.0, LOG), ()),
     ([LOG_SEEN, end(12.0, 5)], raised(0, 11.0, LOG, layer=demand(10, 11.0)), ()),
     ([LOG_SEEN, wire_raised(10.0), end(12.0, 5), wire_raised(13.0)], raised(3, 11.0, LOG), ()),

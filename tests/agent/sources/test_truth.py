@@ -1,0 +1,48 @@
+"""Recorded logs of real clients and brokers, and what each member did."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agent.cli import main
+
+TRUTH = Path(__file__).parents[2] / "golden" / "truth"
+CASES: dict[str, tuple[list[str], dict[str, list[int]]]] = {
+    "broker-coordinator-move": (
+        ["broker_log:server-1.log", "broker_log:server-2.log"],
+        {"m1": [2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 6, 0], "m2": [2, 0, 1, 0, 1, 0, 6, 0]},
+    ),
+    "cooperative-2.5": (["logs:m1.log"], {"m1": [2, 0, 1, 10, 0, 1, 10, 0, 1, 0]}),
+    "java-2.6-rebalance-failed": (["logs:m1.log"], {"m1": [9, 0, 9, 0, 9, 0, 1, 0, 6, 0]}),
+    "kafka-python-2.0": (["logs:app.log"], {"": [1, 0, 5, 0, 6, 0]}),
+    "kafkajs": (["logs:m1.log"], {"m1": [*(1, 0) * 6, 6, 0]}),
+    "leave-while-joining": (["logs:m2.log", "broker_log:server.log"], {"m2": [2, 0, 1, 6, 0]}),
+    "maxpoll-default-level": (["logs:m1.log"], {"app": [5]}),
+    "re2j": (["logs:m1.log"], {"m1": [2, 0, 1, 0, 1, 10, 0, 1, 0, 8, 10, 0, 1, 0, 6, 0]}),
+    "share-late-subscription": (
+        ["logs:m1.log"],
+        {"m1": [2, 0, 1, 0, 1, 10, 0, 1, 0, 1, 0, 6, 0]},
+    ),
+    "streams-4.4-app-server": (["logs:s2.log"], {"s2": [10, 0]}),
+}
+"""Logs, and the sequence of each member that is compared; traffic has its own tests."""
+
+
+def test_every_case_is_compared() -> None:
+    assert {folder.name for folder in TRUTH.iterdir()} == set(CASES)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_members_of_a_recorded_log_did_what_they_did(case: str) -> None:
+    inputs, wanted = CASES[case]
+    paths = [f"{kind}:{TRUTH / case / name}" for kind, name in (i.split(":") for i in inputs)]
+
+    done = CliRunner().invoke(main, ["replay", "--timezone", "UTC", *paths])
+
+    found: dict[str, list[int]] = {}
+    for row in map(json.loads, done.stdout.splitlines()):
+        if row["kind"] in {"transition", "lost"}:
+            found.setdefault(row["client_id"], []).append(row["to"])
+    assert {member: found[member] for member in wanted} == wanted
