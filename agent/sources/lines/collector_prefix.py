@@ -14,6 +14,7 @@ _MONTH_DAY = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
 _LEVEL = r"(?i:trace|debug|info|notice|warn(?:ing)?|err(?:or)?|fatal|severe|critical)"
 _TAG = r"(?P<tag>[\w.@/-]{1,128})"
 _POD = r"(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
+_POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs": (
@@ -42,6 +43,13 @@ _PATTERNS = {
     "RFC 3164 without a tag": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}): (?=\{{)",
     ),
+    "pm2 logs": (r"\d{1,5}\|(?P<name>[\w.@-]{1,253})\s{0,64}\| ",),
+    "tilt": (r"\s{0,64}(?P<name>[\w.@/-]{1,253}) \u2502 ",),
+    "grep over several files, with numbers of lines or without": (
+        r"(?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?):(?:\d{1,9}:)?(?=\S)",
+    ),
+    "a quotation": (r"(?:> ){1,4}(?=\S)",),
+    "kubetail": (rf"\[(?P<pod>{_POD_OF_SET})(?: (?P<container>[a-z\d-]{{1,63}}))?\] ",),
     "a time alone, of docker logs -t and of viewers": (
         rf"(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d)",
         r"(?:\s{1,8}\| |\s{1,8}(?=\{\"))",
@@ -50,6 +58,7 @@ _PATTERNS = {
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
 _DATED = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d \d\d:\d\d:\d\d[.,]\d+ (?![|\s{])")
 """The most frequent begin of a line, and no collector's."""
+_BRACKETS = re.compile(rf"\[(?:pod/|{_POD_OF_SET}[\] ])")
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
 
@@ -70,7 +79,7 @@ def is_bare(text: str) -> bool:
     """Return whether a line certainly has no prefix; cheap, as most lines have none."""
     first = text[:1]
     if first == "[":
-        return not text.startswith("[pod/")
+        return text[1:2].isdigit() or _BRACKETS.match(text) is None
     return first.isdigit() and _DATED.match(text) is not None
 
 
@@ -92,7 +101,12 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
         or found.get("host")
         or next((labels[key] for key in (*_POD_LABELS, *_OTHER_LABELS) if key in labels), "")
     )
-    within = found.get("container") or labels.get("container") or found.get("tag", "")
+    within = (
+        found.get("container")
+        or found.get("file")
+        or labels.get("container")
+        or found.get("tag", "")
+    )
     pid = found.get("pid", "")
     if pid and not pid.isdigit() and pid != "-":  # a dyno of Heroku: app[web.1]
         within, host, pid = pid, host or pid, ""

@@ -1,25 +1,37 @@
-"""Exports of log stores as lines in the order of time: arrays of JSON, and newest-first text.
+"""Exports of log stores as lines in the order of time: documents, and newest-first text.
 
-Theory of operation. An export may be one JSON array over many lines, or begin with its newest entry
-(gcloud, logcli, Kibana, Datadog). The head of a file shows both. An array is cut into one line an
-element; a file that runs backwards is held until its end and reversed entry by entry. Any other
-file passes through unchanged, block by block.
+Theory of operation. An export may be one document over many lines (JSON's arrays and objects,
+gcloud's YAML, tables with a head), or begin with its newest entry (gcloud, logcli, Kibana,
+Datadog). The head of a file shows both. A document is cut into one line of JSON an entry; a file
+that runs backwards is held until its end and reversed entry by entry. Any other file passes through
+unchanged, block by block.
 """
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent.errors import SourceError
 from agent.sources.lines.envelope import Unwrapper
+from agent.sources.lines.json_entry import MESSAGES, TIMES, decode, split_export
 from agent.sources.lines.timestamps import TimestampReader
 
 Blocks = Iterator[tuple[bytes, float]]
+Split = Callable[[bytes], Iterator[Any]]
+"""Cuts a document into its entries."""
+
+_IS_OPEN = re.compile(rb"\{\s*\n")
+"""An object over several lines."""
+_YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _HEAD_LINES = 40
 """Dated lines that decide the order at the latest; the first step forward decides at once."""
+_TABLE_BYTES = 1 << 16
 _BACKWARD_STEPS = 3
 _BACKWARD_S = 0.5
 """Threads write out of order, by less than this."""
@@ -31,21 +43,22 @@ def normalise(blocks: Blocks, timezone: str | None) -> Blocks:
     """Yield the blocks of a recording as lines in the order of time."""
     order = _Order(timezone)
     head: list[tuple[bytes, float]] = []
-    size = 0
+    size, split = 0, None
     try:
         for data, arrival_at in blocks:
             plain = data if head else data.removeprefix(_BYTE_ORDER_MARK)
             head.append((plain, arrival_at))
             size += len(plain)
-            if _is_array(head[0][0]) or size > _HEAD_BYTES:
+            split = _find_form(head[0][0]) if len(head) == 1 else split
+            if split is not None or size > _HEAD_BYTES:
                 break
             if order.feed(plain, arrival_at) is False:
                 break
     except SourceError:  # a file that breaks off
         yield from head
         raise
-    if head and _is_array(head[0][0]):
-        yield from _lines_of_array(head, blocks, timezone)
+    if split is not None:
+        yield from _lines_of_document(split, head, blocks, timezone)
         return
     if order.is_backward:
         yield from _reverse(head, blocks, timezone)
@@ -120,47 +133,100 @@ def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | No
     yield b"".join(b"\n".join(lines) + b"\n" for lines in reversed(entries)), arrival_at
 
 
-def _is_array(head: bytes) -> bool:
+def _find_form(head: bytes) -> Split | None:
+    """Return the splitter of a document that is more than a line an entry; None for lines."""
     text = head.lstrip()
-    return text.startswith(b"[") and text[1:].lstrip()[:1] in {b"{", b""} and bool(text[1:].strip())
+    if text.startswith(b"[") and text[1:].lstrip()[:1] in {b"{", b""} and text[1:].strip():
+        return _split_json
+    first = text.partition(b"\n")[0].strip()
+    if text.startswith(b"{") and (_IS_OPEN.match(text) or _is_export(first)):
+        return _split_json
+    if head.startswith(b"---\n") and _YAML_TIME.search(head):
+        return _split_yaml
+    return _split_csv if _is_table(text[:_TABLE_BYTES]) else None
 
 
-def _lines_of_array(
-    head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | None
+def _is_table(text: bytes) -> bool:
+    """Return whether a head names columns of times and messages, and a row has as many."""
+    try:
+        rows = csv.reader(io.StringIO(text.decode(errors="replace"), newline=""))
+        head, row = next(rows, []), next(rows, [])
+    except csv.Error:
+        return False
+    names = {name.partition(" [")[0].strip() for name in head}
+    is_known = not names.isdisjoint(TIMES) and not names.isdisjoint(MESSAGES)
+    return is_known and len(row) == len(head)
+
+
+def _is_export(line: bytes) -> bool:
+    """Return whether a line holds several entries, as the response of a store's API does."""
+    found = decode(line.decode(errors="replace")) if len(line) > 1 else None
+    return found is not None and split_export(found) != [found]
+
+
+def _lines_of_document(
+    split: Split, head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | None
 ) -> Blocks:
-    """Yield the elements of a JSON array, one a line, in the order of time."""
-    text, arrival_at = b"".join(data for data, _ in head), head[-1][1]
-    decoder, order = json.JSONDecoder(), _Order(timezone)
-    lines: list[bytes] = []
-    decoded, rest = _elements(decoder, text.lstrip()[1:])
-    lines += decoded
-    for data, arrival_at in blocks:  # noqa: B007 - the last one counts
-        decoded, rest = _elements(decoder, rest + data)
-        lines += decoded
+    """Yield the entries of a document, one a line, in the order of time."""
+    pieces, arrival_at = [data for data, _ in head], head[-1][1]
+    size = sum(map(len, pieces))
+    for data, arrival_at in blocks:
+        pieces.append(data)
+        size += len(data)
+        if size > _REVERSED_MAX_BYTES:
+            yield b"".join(pieces), arrival_at
+            yield from blocks
+            return
+    lines = [
+        json.dumps(each, ensure_ascii=False, default=str).encode() + b"\n"
+        for found in split(b"".join(pieces))
+        for each in (split_export(found) if isinstance(found, dict) else [found])
+    ]
+    order = _Order(timezone)
     order.feed(b"".join(lines[:_HEAD_LINES]), arrival_at)
     if order.is_backward:
         lines.reverse()
     yield b"".join(lines), arrival_at
 
 
-def _elements(decoder: json.JSONDecoder, data: bytes) -> tuple[list[bytes], bytes]:
-    """Return the whole elements at the start of the bytes as lines, and the rest."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:  # within a character
-        text = data[: error.start].decode("utf-8")
-    place, lines = 0, []
+def _split_json(data: bytes) -> Iterator[Any]:
+    """Yield the objects of an array, or of objects that follow each other; a broken end is cut."""
+    text, decoder, place = data.decode(errors="replace"), json.JSONDecoder(), 0
+    place = len(text) - len(text.lstrip())
+    if text.startswith("[", place):
+        place += 1
     while True:
         while place < len(text) and text[place] in " \t\r\n,":
             place += 1
         try:
-            found, end = decoder.raw_decode(text, place)
+            found, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
-            break
-        lines.append(_line(found))
-        place = end
-    return lines, data[len(text[:place].encode()) :]
+            return
+        yield found
 
 
-def _line(found: Any) -> bytes:
-    return json.dumps(found, ensure_ascii=False).encode() + b"\n"
+def _split_yaml(data: bytes) -> Iterator[Any]:
+    """Yield the documents of gcloud's default format; a broken one ends it."""
+    import yaml  # noqa: PLC0415 - for this format alone
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for found in yaml.load_all(data, Loader=loader):
+            if isinstance(found, dict):
+                yield found
+    except yaml.YAMLError:
+        return
+
+
+def _split_csv(data: bytes) -> Iterator[Any]:
+    """Yield the rows of a table with a head, as Kibana, Azure, Splunk and Datadog export it."""
+    rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
+    try:
+        for row in rows:
+            yield {
+                name.partition(" [")[0].strip(): value
+                for name, value in row.items()
+                if isinstance(name, str) and isinstance(value, str)
+            }
+    except csv.Error:
+        return

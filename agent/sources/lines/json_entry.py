@@ -14,32 +14,38 @@ import msgspec
 
 Json = dict[str, Any]
 
-_MESSAGES = (
+MESSAGES = (
     "message", "msg", "short_message", "log", "event", "MESSAGE", "textPayload", "line", "@message",
-    "_raw", "body", "short_msg", "text", "stringValue", "content",
+    "_raw", "body", "short_msg", "text", "stringValue", "content", "@m", "_msg", "RenderedMessage",
+    "LogMessage", "LogEntry", "rawlog",
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
 _WRAPPERS = ("jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message")
 """Keys of a store's object around the application's own."""
-_LISTS = ("logEvents", "events", "hits", "entries", "results", "data", "Items", "logs")
+_INNER_WRAPPERS = ("attributes", "fields")
+"""The same, where the object itself has no message: Datadog's API, Rust's tracing."""
+_LISTS = ("logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result")
 """Keys of a store's object around several entries."""
 TIMES = (
     "@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime", "__REALTIME_TIMESTAMP",
     "timeUnixNano", "observedTimeUnixNano", "_time", "eventTime", "datetime", "date", "t",
-    "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime",
+    "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
+    "TimeGenerated", "TimeStamp", "Date", "Time",
 )  # fmt: skip
 _LEVELS = ("level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l")
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger", "log_name", "name")
 _PODS = (
     "kubernetes.pod_name", "kubernetes.pod.name", "k8s.pod.name", "labels.pod", "labels.pod_name",
     "resource.labels.pod_name", "pod", "pod_name", "podName", "stream.pod", "labels.k8s-pod/name",
-    "labels.k8s_pod_name", "kubernetes.pod",
+    "labels.k8s_pod_name", "kubernetes.pod", "kubernetes_pod_name", "k8s_pod_name", "PodName",
+    "fields.pod",
 )  # fmt: skip
 _CONTAINERS = (
     "kubernetes.container_name", "kubernetes.container.name", "k8s.container.name",
     "resource.labels.container_name", "labels.container", "container_name", "CONTAINER_NAME",
-    "container.name", "stream.container", "containerName",
+    "container.name", "stream.container", "containerName", "kubernetes_container_name",
+    "ContainerName",
 )  # fmt: skip
 _UNITS = ("_SYSTEMD_UNIT", "unit", "SYSLOG_IDENTIFIER", "service.instance.id")
 _STREAMS = (
@@ -56,8 +62,8 @@ _HOSTS = (
 )  # fmt: skip
 _PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID")
 _ORIGINS = (*_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
-_ORIGIN_KEYS = frozenset(path for path in _ORIGINS) | {path.split(".")[0] for path in _ORIGINS}
-_NO_FIELDS = frozenset((*_MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
+_ORIGIN_KEYS = frozenset(_ORIGINS) | {path.split(".")[0] for path in _ORIGINS} | {"tags"}
+_NO_FIELDS = frozenset((*MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
 _DEPTH = 4
 """Objects within each other: a store's, a collector's, a runtime's and the application's."""
 
@@ -90,6 +96,9 @@ def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
     if "resourceLogs" in found:
         yield from _read_otlp(found)
         return
+    if "values" in found and isinstance(found.get("stream"), dict):
+        yield from _read_loki(found)
+        return
     entry = _read_message(found, depth)
     if entry is not None:
         _add_origin(entry, found)
@@ -102,11 +111,57 @@ def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
                 yield each
 
 
+def split_export(found: Json, depth: int = _DEPTH) -> list[Json]:
+    """Return the entries of an export as objects; the object itself where it is an entry."""
+    if "values" in found and isinstance(found.get("stream"), dict):
+        return [
+            {"stream": found["stream"], "values": [pair]}
+            for pair in found["values"]
+            if isinstance(pair, list)
+        ]
+    if "resourceLogs" in found or not depth or _read_message(found, depth) is not None:
+        return [found]
+    inner = [each for item in _read_list(found) for each in split_export(item, depth - 1)]
+    return inner or [found]
+
+
 def _read_list(found: Json) -> Iterator[Json]:
     """Yield the entries of an export."""
     for key in _LISTS:
         inner = found.get(key)
-        yield from _dicts(inner if isinstance(inner, dict) else found, key)  # hits.hits of a search
+        if isinstance(inner, dict):  # hits.hits of a search, data.result of Loki
+            yield from (each for name in _LISTS for each in _dicts(inner, name))
+        else:
+            yield from _dicts(found, key)
+            yield from _read_columns(inner)
+
+
+def _read_columns(rows: Any) -> Iterator[Json]:
+    """Yield the rows of CloudWatch Insights: lists of fields and values."""
+    for row in rows if isinstance(rows, list) else ():
+        cells = row if isinstance(row, list) else ()
+        pairs = {
+            cell["field"]: cell.get("value")
+            for cell in cells
+            if isinstance(cell, dict) and isinstance(cell.get("field"), str)
+        }
+        if pairs:
+            yield pairs
+
+
+def _read_loki(found: Json) -> Iterator[JsonEntry]:
+    """Yield the lines of one stream in a response of Loki."""
+    values = found["values"]
+    for pair in values if isinstance(values, list) else ():
+        is_line = isinstance(pair, list) and len(pair) > 1 and isinstance(pair[1], str)
+        if not is_line:
+            continue
+        inner = decode(pair[1]) if pair[1].startswith("{") else None
+        entry = None if inner is None else next(read_entries(inner, 1), None)
+        outer = {"timestamp": pair[0]}
+        entry = JsonEntry(pair[1], outer) if entry is None else _complete(entry, outer)
+        _add_origin(entry, found["stream"])
+        yield entry
 
 
 def has_time(found: Mapping[str, Any]) -> bool:
@@ -116,14 +171,26 @@ def has_time(found: Mapping[str, Any]) -> bool:
 
 def _read_message(found: Json, depth: int) -> JsonEntry | None:
     """Read an application's object, or a store's around it."""
-    if depth:
-        for key in _WRAPPERS:
-            inner = found.get(key)
-            if isinstance(inner, dict):
-                entry = next(read_entries(inner, depth - 1), None)
-                if entry is not None:
-                    return _complete(entry, found)
-    for key in _MESSAGES:
+    return (
+        _read_wrapped(found, _WRAPPERS, depth)
+        or _read_text(found, depth)
+        or _read_wrapped(found, _INNER_WRAPPERS, depth)
+    )
+
+
+def _read_wrapped(found: Json, keys: tuple[str, ...], depth: int) -> JsonEntry | None:
+    """Read the object within an object, by the first key that has an entry."""
+    for key in keys if depth else ():
+        inner = found.get(key)
+        entry = next(read_entries(inner, depth - 1), None) if isinstance(inner, dict) else None
+        if entry is not None:
+            return _complete(entry, found)
+    return None
+
+
+def _read_text(found: Json, depth: int) -> JsonEntry | None:
+    """Read the message of an object, which may be an object as text."""
+    for key in MESSAGES:
         value = found.get(key)
         if isinstance(value, str):
             inner = decode(value) if depth and value.startswith("{") else None
@@ -147,7 +214,7 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
     """Add the origin that an object names; the outermost one counts."""
     if found.keys().isdisjoint(_ORIGIN_KEYS):
         return
-    pod, container = _first(found, _PODS), _first(found, _CONTAINERS)
+    pod, container = _first(found, _PODS) or _pod_of_tags(found), _first(found, _CONTAINERS)
     unit, stream, host = _first(found, _UNITS), _first(found, _STREAMS), _first(found, _HOSTS)
     name = pod or container or stream or host or unit
     if name:
@@ -155,6 +222,13 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
         entry.host = name
         entry.origin = "/".join(dict.fromkeys(part for part in (name, within) if part))
     entry.pid = _first(found, _PIDS) or entry.pid
+
+
+def _pod_of_tags(found: Json) -> str:
+    """Return the pod that Datadog's tags name."""
+    tags = found.get("tags")
+    texts = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+    return next((text[9:] for text in texts if text.startswith("pod_name:")), "")
 
 
 def _read_otlp(found: Json) -> Iterator[JsonEntry]:

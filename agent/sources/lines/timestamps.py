@@ -23,21 +23,21 @@ from agent.sources.lines.time_zone import find_zone
 _HEAD_CHARS = 160
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH_NAMES = (
-    "january janvier januar enero janeiro gennaio januari",
-    "february février februar febrero fevereiro febbraio februari",
-    "march mars märz marzo março marzo maart mrz mrt",
-    "april avril april abril abril aprile april",
-    "may mai mai mayo maio maggio mei",
-    "june juin juni junio junho giugno juni",
-    "july juillet juli julio julho luglio juli",
-    "august août august agosto agosto agosto augustus aug",
-    "september septembre september septiembre setembro settembre september sept",
-    "october octobre oktober octubre outubro ottobre oktober",
-    "november novembre november noviembre novembro novembre november",
-    "december décembre dezember diciembre dezembro dicembre december",
+    "january janvier januar enero janeiro gennaio januari styczeń января январь ocak",
+    "february février februar febrero fevereiro febbraio februari luty февраля февраль şubat Şubat",
+    "march mars märz marzo março maart mrz mrt marzec марта март",
+    "april avril abril aprile kwiecień апреля апрель nisan",
+    "may mai mayo maio maggio mei maj мая май",
+    "june juin juni junio junho giugno czerwiec июня июнь haziran",
+    "july juillet juli julio julho luglio lipiec июля июль temmuz",
+    "august août agosto augustus aug sierpień августа август ağustos",
+    "september septembre septiembre setembro settembre sept wrzesień сентября сентябрь eylül",
+    "october octobre oktober octubre outubro ottobre październik октября октябрь ekim",
+    "november novembre noviembre novembro listopad ноября ноябрь kas",
+    "december décembre dezember diciembre dezembro dicembre grudzień декабря декабрь ara",
 )
-"""Months in English, French, German, Spanish, Portuguese, Italian and Dutch, as JDKs shorten them:
-to three or four letters, with a full stop or without."""
+"""Months in English, French, German, Spanish, Portuguese, Italian, Dutch, Polish, Russian
+and Turkish, as JDKs shorten them: to three or four letters, with a full stop or without."""
 _MONTH_NUMBERS = {
     name[:length]: number
     for length in (3, 4, 5, 99)
@@ -56,6 +56,7 @@ _BEFORE = (
     r"|\[[^\]\[]{0,80}\]"
     r"|(?i:trace|debug|info|warn(?:ing)?|error|fatal|severe|critical)(?!\w):?"
     r"|<\d{1,3}>"
+    r"|#{4}(?=<)"  # WebLogic
     r"|%\d\|"  # librdkafka's level
     r"|[DIWEFA],"  # Ruby's Logger
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?(?=\s)"
@@ -153,7 +154,7 @@ _FORMS = (
     # java.util.logging, Kibana
     _form(
         rf"{_MONTH} (?P<day>\d\d?)(?:st|nd|rd|th)?,? (?P<year>(?:19|20)\d\d),?(?: @)? {_CLOCK}",
-        tail=rf"(?P<tail>{_HALF})?",
+        tail=rf"(?P<tail>{_HALF}(?:{_A_ZONE})?)?",
     ),
     # syslog, where its text has no better stamp
     _form(rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=_NO_TAIL)._replace(
@@ -242,10 +243,10 @@ class TimestampReader:
         found = match.groupdict()
         hour, minute = int(found["hour"]), int(found["minute"])
         tail = (tail or "").strip()
-        half = tail.upper().replace("\xa0", " ")
-        if half in _AFTERNOON or half in _MORNING:
+        half = _half_of(tail)
+        if half:
             hour = hour % 12 + (12 if half in _AFTERNOON else 0)
-            tail = ""
+            tail = tail[len(half) :].strip()
         offset_s = _offset(tail) if tail else None
         year = int(found.get("year") or 0)
         year += 2000 if len(found.get("year") or "") == 2 else 0
@@ -314,6 +315,12 @@ class TimestampReader:
             if at <= limit_at:
                 return at
         raise ValueError
+
+
+def _half_of(tail: str) -> str:
+    """Return the half of the day that a tail begins with, in capitals, or an empty text."""
+    text = tail.upper().replace("\xa0", " ")
+    return next((half for half in (*_AFTERNOON, *_MORNING) if text.startswith(half)), "")
 
 
 def _seconds(second: str, fraction: str | None) -> float:
