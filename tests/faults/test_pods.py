@@ -56,7 +56,7 @@ def _transitions(agent: AgentProcess) -> Counter[tuple[str, int]]:
 
 
 def _run_pod(root: Path, number: int) -> Path:
-    """Write a pod's log in the kubelet's layout; return the pod's folder."""
+    """Write a pod's log in the kubelet's layout, some are rotated; return the pod's folder."""
     folder = root / f"shop_app-{number}_{number:08x}" / "app"
     folder.mkdir(parents=True)
     log = folder / "0.log"
@@ -64,6 +64,8 @@ def _run_pod(root: Path, number: int) -> Path:
         with log.open("ab") as file:
             for line in a_round(f"c{number}", generation).splitlines(keepends=True):
                 file.write(b"2026-11-25T12:00:00.000000000Z stdout F " + line)
+        if generation == _ROUNDS - 1 and number % 3 == 0:
+            log.rename(folder / "0.log.20261125-120000")
     return folder.parent
 
 

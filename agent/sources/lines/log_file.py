@@ -125,6 +125,11 @@ class OpenLog:
         return (found.st_size, found.st_mtime_ns) if is_read else None
 
     @property
+    def changed_at(self) -> float:
+        """Return the time of the last change (Unix seconds)."""
+        return os.fstat(self._fd).st_mtime
+
+    @property
     def has_bytes(self) -> bool:
         """Whether the file holds any bytes."""
         return self._packed or self.size > 0

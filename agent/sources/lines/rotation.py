@@ -12,7 +12,7 @@ writer that has begun the new file writes no more to the old one. No timeout is 
 import contextlib
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agent.sources.lines.log_file import BLOCK_BYTES, Chunk, DamagedError, OpenLog, Place
@@ -22,14 +22,25 @@ from agent.sources.lines.recordings import rotation
 class Follower:
     """Reader of one stream's files, in order."""
 
-    def __init__(self, path: Path, place: Place | None = None, *, at_end: bool = False) -> None:
-        """Continue from ``place``, else from the start or end of ``path``. Opens nothing yet."""
+    def __init__(
+        self,
+        path: Path,
+        place: Place | None = None,
+        *,
+        at_end: bool = False,
+        is_new: Callable[[OpenLog], bool] | None = None,
+    ) -> None:
+        """Continue from ``place``, else from the start or end of ``path``. Opens nothing yet.
+
+        ``is_new`` finds the rotated files before ``path`` that belong to a stream without a place:
+        it was rotated before its first look.
+        """
         self.path = path
         """The newest of the stream's files; it changes if each file has a name of its own."""
         self.faults: Counter[str] = Counter()
         """``truncated``; ``lost``: the file of a checkpoint is missing;
         ``unreadable``: a rotated file."""
-        self._place, self._at_end = place, at_end
+        self._place, self._at_end, self._is_new = place, at_end, is_new
         self._log: OpenLog | None = None
         self._next: deque[OpenLog] = deque()
         # Where the file before ended, while nothing is read of this one: an empty file has no head
@@ -143,10 +154,22 @@ class Follower:
             if not self._resume(self._place):
                 self.faults["lost"] += 1
             return
+        if self._is_new is not None:
+            self._start_at_oldest(self._is_new)
+            return
         log = OpenLog(self.path)
         if self._at_end:
             log.skip_to(log.size)
         self._switch(log)
+
+    def _start_at_oldest(self, is_new: Callable[[OpenLog], bool]) -> None:
+        *older, current = self._open_set()
+        begin = len(older)
+        while begin and is_new(older[begin - 1]):
+            begin -= 1
+        for log in older[:begin]:
+            log.close()
+        self._go_on([*older[begin:], current])
 
     @property
     def _reading(self) -> OpenLog:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ _MANY_FILES = 500
 _PAUSE_SHARE = 4.0
 """Pause after a step, in units of its duration: many files take a fifth of a core at most."""
 _MAX_FINISHED = 1_000
+_STAMP_S = 1.0
+"""A file system's time of a change may be so far behind the clock."""
 _HELD_MAX_S = 300.0
 """Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
 
@@ -230,6 +233,7 @@ class FileTail:
 
     def _scan(self, paths: dict[str, Path], now: float, detach: Detach) -> Iterator[None]:
         first, known = self._scanned_at is None, None
+        sets = _RotatedSets()
         self._reports.report_scan(paths.values(), now)
         for stream, path in paths.items():
             self._reports.report_open(stream)
@@ -240,7 +244,10 @@ class FileTail:
                 if place is not None and place not in self._finished.values():
                     continue  # its own stream still reads it, under its new name
                 at_end = first and self._config.read_from is ReadFrom.END
-                follower = Follower(path, place, at_end=at_end)
+                is_new = None
+                if self._scanned_at is not None and place is None and sets.has_older(path):
+                    is_new = partial(_is_new, since=self._scanned_at, known=known)
+                follower = Follower(path, place, at_end=at_end, is_new=is_new)
                 tail = _Tail(stream, follower, self._parser(stream))
                 tail.idle_at = self._scanned_at  # it is younger than the last scan, or was moved
                 yield  # a parser takes a millisecond
@@ -402,6 +409,8 @@ class FileTail:
         if now < tail.gone_at + GONE_S:
             return
         tail.follower.close()
+        if tail.follower.place is not None:
+            self._note_finished([tail.follower.place])
         del self._tails[tail.stream]
         self._open.pop(tail.stream, None)
         self._emit(tail.parser.flush(), emit)
@@ -437,6 +446,32 @@ def _newest(patterns: Sequence[str]) -> dict[str, Path]:
                 streams[stream] = path
     once = {os.path.realpath(streams[stream]): stream for stream in sorted(streams, reverse=True)}
     return {stream: streams[stream] for stream in sorted(once.values())}
+
+
+class _RotatedSets:
+    """The sizes of rotated sets, folder by folder: thousands of new files may share one."""
+
+    def __init__(self) -> None:
+        self._folders: dict[Path, Counter[Path]] = {}
+
+    def has_older(self, path: Path) -> bool:
+        """Return whether there are more files of the path's rotated set."""
+        path = Path(os.path.realpath(path))
+        if path.parent not in self._folders:
+            try:
+                bases = Counter(rotation(each).base for each in path.parent.iterdir())
+            except OSError:  # a folder that may be passed but not listed
+                bases = Counter()
+            self._folders[path.parent] = bases
+        return self._folders[path.parent][rotation(path).base] > 1
+
+
+def _is_new(log: OpenLog, since: float, known: Mapping[tuple[int, int], Sequence[Place]]) -> bool:
+    """Return whether a rotated file was written after the last scan, and no stream has read it."""
+    if log.changed_at < since - _STAMP_S:
+        return False
+    # a file of a deleted stream may have left its inode to this one
+    return not any(log.is_copy_of(place) for place in known.get((log.device, log.inode), ()))
 
 
 def _find_place(path: Path, known: Mapping[tuple[int, int], Sequence[Place]]) -> Place | None:

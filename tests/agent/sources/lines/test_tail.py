@@ -792,6 +792,47 @@ class TestDescriptors:
         bench.close()
 
 
+class TestFirstLook:
+    """A stream that is rotated before its first look: a pod writes much in its first seconds."""
+
+    @pytest.fixture
+    def bench(self, tmp_path: Path) -> Iterator[Bench]:
+        bench = Bench(tmp_path, "*.log")
+        assert bench.read() == []
+        yield bench
+        bench.close()
+
+    @pytest.mark.parametrize(
+        "older", ["app.log.1", "app.log.20261125-120000", "app-2026-11-20.log"]
+    )
+    def test_it_is_read_from_its_oldest_file(self, bench: Bench, older: str) -> None:
+        (bench.folder / older).write_bytes(lines(1, 2))
+        bench.path.write_bytes(lines(3))
+
+        assert bench.scan() == [1, 2, 3]
+        assert bench.scan() == []
+
+    def test_files_from_before_the_last_scan_are_not_read(self, bench: Bench) -> None:
+        for name, at in (("app.log.3", bench.now), ("app.log.2", START_AT)):
+            (bench.folder / name).write_bytes(lines(1))
+            os.utime(bench.folder / name, (at, at))
+        (bench.folder / "app.log.1").write_bytes(lines(2))
+        bench.path.write_bytes(lines(3))
+
+        assert bench.scan() == [2, 3]
+
+    def test_a_file_that_was_read_is_not_read_again(self, bench: Bench) -> None:
+        bench.path.write_bytes(lines(1))
+        assert bench.scan() == [1]
+        bench.path.rename(bench.folder / "app.log.1")
+        bench.read()
+        bench.now += GONE_S
+        bench.read()
+        bench.path.write_bytes(lines(2))
+
+        assert bench.scan() == [2]
+
+
 def test_positions_of_unread_streams_are_kept_and_right(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "*.log")
     chance = random.Random(34)
