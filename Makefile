@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := wire,kafka,otel,spark,dev
+EXTRAS := wire,kafka,otel,spark,top,dev
 # what is set where make runs must not have each of hundreds of agents compile its modules anew
 export PYTHONDONTWRITEBYTECODE :=
 

@@ -1,13 +1,10 @@
-import curses
 import os
 import pty
-import re
 import select
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from functools import reduce
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -16,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
-from agent.cli.top import TopView, press_key, screen
+from agent.cli.top import start_live_view
+from agent.errors import ConfigError
 
 DEADLINE_S = 30.0
 
@@ -42,75 +40,14 @@ def group(name: str, status: int, **columns: Any) -> dict[str, Any]:
 GROUPS = [group("a", 0), group("b", 6), group("c", 2)]
 
 
-def names(view: TopView) -> list[str]:
-    return [line.split()[0] for line in screen(GROUPS, view, now=100.0, width=200)[1:]]
-
-
-def after(keys: str | list[int], view: TopView | None = None) -> TopView:
-    codes = [ord(key) for key in keys] if isinstance(keys, str) else keys
-    return reduce(press_key, codes, view or TopView())
-
-
-class TestView:
-    def test_highest_status_is_first(self) -> None:
-        assert names(TopView()) == ["b", "c", "a"]
-
-    def test_r_turns_the_order_round(self) -> None:
-        assert names(after("r")) == ["a", "c", "b"]
-
-    def test_s_takes_every_column_in_turn(self) -> None:
-        assert names(after("s" * 7)) == ["c", "b", "a"]  # by name
-        assert after("s" * 9) == TopView()
-
-    def test_filter_is_typed_and_cleared(self) -> None:
-        assert names(after("/bx\x7f\n")) == ["b"]
-        assert names(after("/b\x1b")) == ["b", "c", "a"]
-
-    def test_letters_of_a_filter_are_no_commands(self) -> None:
-        assert after("/sr").pattern == "sr"
-
-    def test_scrolling_stops_at_the_top(self) -> None:
-        assert after([curses.KEY_DOWN, curses.KEY_NPAGE]).top == 11
-        assert after([curses.KEY_UP]).top == 0
-
-
-def test_line_shows_who_since_when_and_why() -> None:
-    line = screen([group("payments", 6)], TopView(), now=100.0, width=200)[1]
-
-    assert re.split(r"  +", line.strip()) == [
-        "payments",
-        "classic",
-        "6 NewMember",
-        "Stable",
-        "2",
-        "c1",
-        "90s",
-        "6 NewMember",
-        "why",
-    ]
-
-
-def test_group_that_only_its_coordinator_tells_of_is_last_and_has_no_status() -> None:
-    of_members = ("status", "name", "peak", "peak_name", "client_id", "since", "reason")
-    told = [group("x", 0) | dict.fromkeys(of_members), *GROUPS]
-    found = screen(told, TopView(), now=100.0, width=200)
-
-    assert found[-1].split() == ["x", "classic", "Stable", "2"]
-
-
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    (_, line) = screen([group("g", 6, client_id="\x1b[31mred")], TopView(), now=0.0, width=200)
-
-    assert "\x1b" not in line
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
     class Agent(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(msgspec.json.encode(GROUPS))
+            is_groups = self.path.startswith("/api/v1/groups")
+            self.wfile.write(msgspec.json.encode(GROUPS if is_groups else []))
 
         def log_message(self, *_: object) -> None:
             pass
@@ -136,6 +73,14 @@ def test_wrong_address_is_told(place: str) -> None:
 
     assert found.exit_code == 1
     assert f"Error: {place}: " in found.stderr
+
+
+def test_without_the_extra_it_names_the_way_to_get_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.cli.top.find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"pip install 'kafka-rebalance-agent\[top\]'"):
+        start_live_view(url, "", 1.0)
 
 
 def test_in_a_real_terminal_it_draws_and_q_ends_it(url: str) -> None:

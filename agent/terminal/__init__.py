@@ -1,0 +1,1 @@
+"""`rebalance-agent top` with the extra `top`: groups, members and incidents in a terminal."""

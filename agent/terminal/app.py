@@ -1,0 +1,448 @@
+"""The terminal view of groups, members and incidents (Textual).
+
+Theory of operation. A worker asks the agent each interval. What it gets is kept whole in `Answers`,
+and each screen draws itself from there, so a lost agent leaves the last data under a banner. A
+table keeps its cursor on the same row when the order changes. Colours are the terminal's own; a
+status has the hue of its family, and its name stands beside it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+from rich.text import Text
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, Input, Static
+
+from agent.errors import RebalanceAgentError
+from agent.terminal.rows import (
+    INCIDENT_HEADS,
+    MEMBER_HEADS,
+    SORTS,
+    ListedGroup,
+    fit,
+    group_rows,
+    incident_rows,
+    is_of,
+    member_rows,
+    sort_rows,
+    status_of,
+)
+from aggregation.explain.incident_words import headline
+from aggregation.incidents.answers import IncidentAnswer
+from metrics.model.status import RebalanceStatus as S
+
+_LAST = 200
+"""Incidents to ask for: the latest of all groups."""
+_FAMILIES = {
+    "blue": {S.COORDINATOR_REQUESTED, S.NEW_MEMBER},
+    "red": {S.UNKNOWN_MEMBER, S.STALE_MEMBER, S.DROPPED_GROUP},
+    "magenta": {S.USER_REQUESTED},
+    "green": {S.METADATA_CHANGED, S.SUBSCRIPTION_CHANGED},
+    "yellow": {S.RETRY_ON_ERROR},
+    "cyan": {S.REVOCATION_NEEDED, S.ASSIGNMENT_PROBING, S.VERSION_PROBING, S.ENDPOINT_UPDATE},
+}
+_STYLES = {status: colour for colour, statuses in _FAMILIES.items() for status in statuses}
+"""The terminal's own colours, by family as in `metrics.model.palette`."""
+
+
+@dataclass(slots=True)
+class Answers:
+    """The last answers of the agent, and what went wrong since."""
+
+    groups: Sequence[dict[str, Any]] = ()
+    incidents: Sequence[IncidentAnswer] = ()
+    of_group: str | None = None
+    """The group that is open: `members` and `own_incidents` are its own."""
+    members: Sequence[dict[str, Any]] = ()
+    own_incidents: Sequence[IncidentAnswer] = ()
+    at: float = 0.0
+    """Unix seconds of the last answer; 0 before the first."""
+    fault: str = ""
+
+
+class Banner(Static):
+    """One line that shows only when the agent is lost."""
+
+    def show(self, answers: Answers) -> None:
+        """Show or hide the fault, with the age of what is on the screen."""
+        seen = time.strftime("%H:%M:%S", time.localtime(answers.at)) if answers.at else "never"
+        self.display = bool(answers.fault)
+        self.update(Text(f"no answer: {answers.fault}; last data: {seen}"))
+
+
+class RowTable(DataTable[Text]):
+    """A table that names what Enter does."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
+
+
+class TopScreen(Screen[None]):
+    """A screen that draws itself from the answers."""
+
+    group: str | None = None
+    """The group that is open."""
+
+    def draw(self) -> None:
+        """Draw; called after each answer and when the terminal changes its size."""
+        raise NotImplementedError
+
+    @property
+    def view(self) -> "TopApp":
+        """The application."""
+        return cast("TopApp", self.app)
+
+    def draw_if_composed(self) -> None:
+        """Draw, unless the widgets are still to come: then `on_mount` draws."""
+        if self.query(Banner) and self.is_mounted:
+            self.draw()
+
+    def on_mount(self) -> None:
+        """Draw at once."""
+        self.draw()
+
+    def on_screen_resume(self) -> None:
+        """Draw what came while another screen was shown."""
+        self.draw_if_composed()
+
+    def on_resize(self) -> None:
+        """Choose the columns that fit."""
+        self.draw_if_composed()
+
+
+class GroupsScreen(TopScreen):
+    """All groups: ongoing incidents first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("s", "sort", "Sort"),
+        Binding("r", "reverse", "Reverse"),
+        Binding("e", "explain", "Explain"),
+        Binding("escape", "clear", "Clear filter", show=False),
+    ]
+
+    def __init__(self, pattern: str) -> None:
+        """Start with a filter; empty shows all."""
+        super().__init__()
+        self.pattern, self._sort, self._backwards = pattern, 0, True
+
+    def compose(self) -> ComposeResult:
+        """Return summary, banner, table, filter and keys."""
+        yield Static(id="summary")
+        yield Banner(id="banner")
+        yield RowTable(id="groups", cursor_type="row")
+        yield Input(placeholder="part of a group's name", id="filter")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Hide the filter's line until it is asked for."""
+        self.query_one("#filter", Input).display = bool(self.pattern)
+        self.query_one("#filter", Input).value = self.pattern
+        self.query_one("#groups").focus()
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the table and its summary."""
+        answers, now = self.view.answers, self.view.now()
+        rows = group_rows(answers.groups, answers.incidents, now)
+        shown = [row for row in rows if self.pattern in row.group]
+        shown = sort_rows(shown, SORTS[self._sort], backwards=self._backwards)
+        self.query_one(Banner).show(answers)
+        self.query_one("#summary", Static).update(self._summary(rows, shown))
+        columns = fit(self.size.width - 1)
+        _fill(
+            self.query_one(RowTable),
+            [(column.head, column.width) for column in columns],
+            [(_key(row), [_cell(row, column.key) for column in columns]) for row in shown],
+        )
+
+    def _summary(self, rows: Sequence[ListedGroup], shown: Sequence[ListedGroup]) -> Text:
+        ongoing = sum(row.ongoing for row in rows)
+        parts = [f"{len(rows)} groups", f"{ongoing} with an ongoing incident"]
+        if self.pattern:
+            parts.append(f"{len(shown)} with {self.pattern!r}")
+        order = "highest first" if self._backwards else "lowest first"
+        parts.append(f"by {SORTS[self._sort]}, {order}")
+        if not rows and not self.view.answers.fault:
+            parts.append("no group seen yet: the agent shows groups as soon as a member is seen")
+        return Text("  ·  ".join(parts), style="bold" if ongoing else "")
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Open the group."""
+        self.app.push_screen(GroupScreen(*_unkey(event.row_key.value or "\n")))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while it is typed."""
+        self.pattern = event.value
+        self.draw()
+
+    def on_input_submitted(self) -> None:
+        """Return to the table."""
+        self.query_one("#filter").display = bool(self.pattern)
+        self.query_one("#groups").focus()
+
+    def action_filter(self) -> None:
+        """Open the filter's line."""
+        self.query_one("#filter").display = True
+        self.query_one("#filter").focus()
+
+    def action_clear(self) -> None:
+        """Clear the filter."""
+        self.pattern = self.query_one("#filter", Input).value = ""
+        self.on_input_submitted()
+        self.draw()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self._sort = (self._sort + 1) % len(SORTS)
+        self.draw()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self._backwards = not self._backwards
+        self.draw()
+
+    def action_explain(self) -> None:
+        """Explain the group under the cursor."""
+        chosen = _chosen(self.query_one(RowTable))
+        if chosen is not None:
+            self.app.push_screen(ExplainScreen(*_unkey(chosen)))
+
+
+class GroupScreen(TopScreen):
+    """One group: its members and its incidents."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.pop_screen", "Groups"),
+        Binding("e", "explain", "Explain"),
+        Binding("tab", "app.focus_next", "Other table", show=False),
+    ]
+
+    def __init__(self, cluster: str, group: str) -> None:
+        """Show one group of a cluster."""
+        super().__init__()
+        self._cluster, self._group = cluster, group
+        self.group = group
+
+    def compose(self) -> ComposeResult:
+        """Return headline, banner and both tables."""
+        yield Static(id="summary")
+        yield Banner(id="banner")
+        yield RowTable(id="incidents", cursor_type="row")
+        yield RowTable(id="members", cursor_type="row")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Ask for the group's members at once."""
+        self.draw()
+        self.view.ask_now()
+
+    def draw(self) -> None:
+        """Draw the tables."""
+        answers, now = self.view.answers, self.view.now()
+        known = answers.of_group == self.group
+        of = {"cluster": self._cluster, "group": self.group}
+        incidents = [
+            each
+            for each in (answers.own_incidents if known else answers.incidents)
+            if is_of(of, each)
+        ]
+        members = answers.members if known else ()
+        self.query_one(Banner).show(answers)
+        title = headline(self._group, list(reversed(incidents)))
+        self.query_one("#summary", Static).update(Text(title, style="bold"))
+        _fill(
+            self.query_one("#incidents", RowTable),
+            [(head, 0) for head in INCIDENT_HEADS],
+            [
+                (incident.id, [Text(cell) for cell in cells])
+                for incident, cells in zip(incidents, incident_rows(incidents, now), strict=True)
+            ],
+        )
+        _fill(
+            self.query_one("#members", RowTable),
+            [(head, 0) for head in MEMBER_HEADS],
+            [
+                (f"{number}", [Text(cell, style=_style(member["status"])) for cell in cells])
+                for number, (member, cells) in enumerate(
+                    zip(members, member_rows(members, now), strict=True)
+                )
+            ],
+        )
+
+    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+        """Explain the incident; from a member, the group."""
+        of = event.row_key.value or "" if event.data_table.id == "incidents" else ""
+        self.app.push_screen(ExplainScreen(self._cluster, self._group, of))
+
+    def action_explain(self) -> None:
+        """Explain the group."""
+        self.app.push_screen(ExplainScreen(self._cluster, self._group))
+
+
+class ExplainScreen(TopScreen):
+    """The text of `explain` for a group, or for one of its incidents."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]
+
+    def __init__(self, cluster: str, group: str, incident: str = "") -> None:
+        """Explain a group; ``incident`` is the id of one."""
+        super().__init__()
+        self._cluster, self._group, self._incident = cluster, group, incident
+
+    def compose(self) -> ComposeResult:
+        """Return the text, which scrolls."""
+        yield Banner(id="banner")
+        with VerticalScroll():
+            yield Static("...", id="explanation")
+        yield Footer()
+
+    def draw(self) -> None:
+        """Ask in a worker: an explanation takes a while."""
+        self.query_one(Banner).show(self.view.answers)
+        self._explain()
+
+    @work(thread=True, exclusive=True)
+    def _explain(self) -> None:
+        try:
+            text = self.view.explain(self._cluster, self._group, self._incident)
+        except RebalanceAgentError as error:
+            text = str(error)
+        self.app.call_from_thread(self.query_one("#explanation", Static).update, Text(text))
+
+
+class TopApp(App[None]):
+    """The application: asks the agent, and shows one screen."""
+
+    TITLE = "rebalance-agent top"
+    CSS = """
+    #banner { background: ansi_red; color: ansi_bright_white; padding: 0 1; }
+    #summary { padding: 0 1; }
+    DataTable { height: 1fr; }
+    #filter { height: 3; }
+    #explanation { padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("question_mark", "help", "Help", key_display="?"),
+    ]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self,
+        request: Callable[..., Any],
+        explain: Callable[[str, str, str], str],
+        interval: float,
+        pattern: str = "",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; ``interval`` in seconds.
+
+        ``request`` asks the agent as `api_client.ask` does, without its address. ``explain``
+        returns the text for cluster, group, and the id of an incident or "".
+        """
+        super().__init__(ansi_color=True)
+        self.request, self.explain, self.now = request, explain, now
+        self.answers = Answers()
+        self._interval, self._pattern = interval, pattern
+
+    def on_mount(self) -> None:
+        """Show groups, and ask from now on."""
+        self.theme = "ansi-dark"
+        self.push_screen(GroupsScreen(self._pattern))
+        self.ask_now()
+        self.set_interval(self._interval, self.ask_now)
+
+    def ask_now(self) -> None:
+        """Ask the agent for what the screen shows."""
+        self._ask(self.screen.group if isinstance(self.screen, TopScreen) else None)
+
+    @work(thread=True, exclusive=True)
+    def _ask(self, group: str | None) -> None:
+        incidents = list[IncidentAnswer]
+        try:
+            answers = Answers(
+                groups=self.request("groups"),
+                incidents=self.request("incidents", incidents, last=_LAST),
+            )
+            if group is not None:
+                answers.members = self.request("members", group=group)
+                answers.own_incidents = self.request(
+                    "incidents", incidents, group=group, last=_LAST
+                )
+                answers.of_group = group
+            answers.at = self.now()
+        except RebalanceAgentError as error:
+            self.answers.fault = str(error)
+        else:
+            self.answers = answers
+        self.call_from_thread(self._draw)
+
+    def _draw(self) -> None:
+        if isinstance(self.screen, TopScreen) and not isinstance(self.screen, ExplainScreen):
+            self.screen.draw_if_composed()
+
+    def action_help(self) -> None:
+        """Show or hide the keys."""
+        if self.screen.query("HelpPanel"):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
+
+
+def run(
+    request: Callable[..., Any],
+    explain: Callable[[str, str, str], str],
+    interval: float,
+    pattern: str,
+) -> None:
+    """Show the groups of an agent or hub until the user quits."""
+    TopApp(request, explain, interval, pattern).run()
+
+
+def _fill(
+    table: RowTable,
+    columns: Sequence[tuple[str, int]],
+    rows: Sequence[tuple[str, Sequence[Text]]],
+) -> None:
+    """Write all rows again; cursor and scroll stay on the row that they are on."""
+    chosen, scroll = _chosen(table), table.scroll_y
+    table.clear(columns=True)
+    for head, width in columns:
+        table.add_column(head, width=width or None)
+    for key, cells in rows:
+        table.add_row(*cells, key=key)
+    keys = [key for key, _ in rows]
+    if chosen in keys:
+        table.move_cursor(row=keys.index(chosen), animate=False, scroll=False)
+        table.scroll_to(y=scroll, animate=False)
+
+
+def _chosen(table: RowTable) -> str | None:
+    if not table.row_count:
+        return None
+    return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+
+
+def _cell(row: ListedGroup, key: str) -> Text:
+    style = _style(row.status) if key == "status" else "bold" if row.ongoing else ""
+    return Text(row.cells[key], style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _style(status: int | None) -> str:
+    found = status_of(status)
+    return "" if found is None else _STYLES.get(found, "")
+
+
+def _key(row: ListedGroup) -> str:
+    return f"{row.cluster}\n{row.group}"
+
+
+def _unkey(key: str) -> tuple[str, str]:
+    cluster, _, group = key.partition("\n")
+    return cluster, group
