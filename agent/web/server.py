@@ -108,7 +108,8 @@ class _Handlers:
         from agent.web.pages.pages import Seen  # noqa: PLC0415 - few open a page, and it is large
 
         build = self._pages[request.url.path]
-        snapshot, stats = self._dependencies.snapshot()
+        with _without_gc():
+            snapshot, stats = self._dependencies.snapshot()
         seen = Seen(
             snapshot=snapshot,
             stats=stats,
