@@ -2,12 +2,14 @@
 
 A log without a zone in its times may come from another zone than this machine's. The member id and
 generation of a sync name one event in log and traffic, so the difference of its two times is the
-log's offset. Zones differ by whole quarters of an hour; other differences are left alone, since a
-clock that drifts needs no correction here (`metrics.tracking.duplicates` tolerates it).
+log's offset, whatever the clocks show: whole quarters of an hour are a zone, other steady
+differences a clock that is wrong. A few seconds are left alone (`metrics.tracking.duplicates`
+tolerates them).
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from statistics import median
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -20,6 +22,8 @@ Events: TypeAlias = Iterator[Signal | Tick]
 _QUARTER_S = 900.0
 _TOLERANCE_S = 5.0
 """Maximum rest of an offset: a client logs a sync soon after the response."""
+_SKEW_MIN_S = 10.0
+"""Least offset that is corrected: `metrics.tracking.duplicates` tolerates less."""
 _PEEKED = 2_000
 """Events at the start of a stream that may hold a common sync: 1 MiB of signals."""
 
@@ -42,17 +46,18 @@ def align_clocks(streams: Iterable[Events], on_note: Callable[[str], None]) -> l
 
 
 def find_offset_s(log: dict[_Key, float], traffic: dict[_Key, float]) -> float:
-    """Return how far a log is ahead of the traffic in whole quarters of an hour; 0: not at all."""
-    offsets = {
-        _QUARTER_S * round((at - traffic[key]) / _QUARTER_S)
-        for key, at in log.items()
-        if key in traffic
-    }
-    if len(offsets) != 1:
+    """Return how many seconds a log is ahead of the traffic; 0: not at all, or not steadily.
+
+    Near a whole quarter of an hour it is that: a zone.
+    """
+    found = [at - traffic[key] for key, at in log.items() if key in traffic]
+    if not found or max(found) - min(found) >= _TOLERANCE_S:
         return 0.0
-    (offset_s,) = offsets
-    rests = (abs(at - traffic[key] - offset_s) for key, at in log.items() if key in traffic)
-    return offset_s if max(rests) < _TOLERANCE_S else 0.0
+    middle = median(found)
+    offset_s = _QUARTER_S * round(middle / _QUARTER_S)
+    if abs(middle - offset_s) >= _TOLERANCE_S:
+        offset_s = middle
+    return offset_s if abs(offset_s) >= _SKEW_MIN_S else 0.0
 
 
 def _align(
@@ -67,10 +72,14 @@ def _align(
         return events
     origin = next(event.member.origin for event in head if isinstance(event, Signal))
     on_note(
-        f"{origin}: its times are {offset_s / 3600:+g} h from the capture's and are corrected; "
+        f"{origin}: its times are {_name(offset_s)} from the capture's and are corrected; "
         "--timezone names its zone"
     )
     return (_shift(event, offset_s) for event in events)
+
+
+def _name(offset_s: float) -> str:
+    return f"{offset_s:+.1f} s" if offset_s % _QUARTER_S else f"{offset_s / 3600:+g} h"
 
 
 def _sync_times(events: Iterable[Signal | Tick], source: SourceKind) -> dict[_Key, float]:

@@ -49,8 +49,17 @@ def test_a_log_of_another_zone_has_the_time_of_the_traffic(offset_s: float) -> N
     assert note.startswith("c1.log: its times are ")
 
 
-@pytest.mark.parametrize("offset_s", [0.0, 1.5, 400.0, HOUR_S + 30.0])
-def test_a_log_of_the_same_zone_stays(offset_s: float) -> None:
+@pytest.mark.parametrize("offset_s", [400.0, -25.0, HOUR_S + 30.0])
+def test_a_log_of_a_wrong_clock_has_the_time_of_the_traffic(offset_s: float) -> None:
+    """Member id and generation are one event, however far apart the clocks."""
+    log, (note,) = aligned(offset_s)
+
+    assert log == history(SourceKind.LOGS, 0.0)
+    assert f"its times are {offset_s:+.1f} s from the capture's" in note
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 1.5, -9.0])
+def test_a_log_of_the_same_clock_stays(offset_s: float) -> None:
     assert aligned(offset_s) == (history(SourceKind.LOGS, offset_s), [])
 
 
