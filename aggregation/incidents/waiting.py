@@ -117,7 +117,8 @@ def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:
         return []
     last_at = max(ready.values())
     went = {each.member: each.at for each in rebalance.departures if each.member not in ready}
-    until = dict.fromkeys(rebalance.absent, rebalance.round.ended_at) | went
+    # nobody saw an absent member go: its departure is dated to the begin
+    until = went | dict.fromkeys(rebalance.absent, rebalance.round.ended_at)
     return [
         Wait(member, at - last_at, None)
         for member, at in until.items()

@@ -292,6 +292,23 @@ class TestOngoing:
         assert waits == [("a", 20.0, Certainty.INFERRED), ("b", 20.0, Certainty.INFERRED)]
 
 
+class TestInVain:
+    def test_never_joined_and_was_removed_for_it(self) -> None:
+        """Its callback blocked for longer than the coordinator waits."""
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        joins = {"d": 100.0, "a": 100.2, "b": 100.3}
+        synced = [
+            replace(each, at=104.0) if each.kind is SignalKind.SYNC else each
+            for each in round_of(2, 100.0, A, B, d, causes={"d": NEW}, joins=joins)
+        ]
+        back = round_of(3, 112.0, A, B, C, d)
+        found = incidents(raised(1, 100.5, C), *synced, *back, now=120.0)[0]
+
+        assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
+        waits = [(wait.member.client_id, wait.seconds) for wait in found.waiting_for]
+        assert ("c", pytest.approx(3.7)) in waits
+
+
 class TestBrokerLog:
     def test_join_under_another_member_id_is_no_restart(self) -> None:
         """The leader joins for a reason that nobody sees, loses its id, and joins as new."""
