@@ -37,6 +37,11 @@ QUICK = {
     "auto.offset.reset": "earliest",
     "debug": "cgrp",  # its log shows why it leaves, which the wire does not
 }
+NEW_PROTOCOL = {
+    key: value
+    for key, value in QUICK.items()
+    if key not in {"session.timeout.ms", "heartbeat.interval.ms"}  # the broker sets them
+}
 
 Ongoing = frozenset[tuple[str, frozenset[str]]]
 """Kinds of what goes on, and whose doing each is."""
@@ -160,11 +165,16 @@ class LiveGroup:
         """Start a member; it joins by itself."""
         named = {"bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name}
         own = {key.replace("_", "."): value for key, value in settings.items()}
-        arguments = [f"{key}={value}" for key, value in (named | QUICK | own).items()]
+        kept = NEW_PROTOCOL if own.get("group.protocol") == "consumer" else QUICK
+        arguments = [f"{key}={value}" for key, value in (named | kept | own).items()]
         command = [sys.executable, "-P", str(_SCRIPT), self.topic, *arguments]
         return self._stack.enter_context(
             MemberProcess(name, command, self._logs / f"{name}.log", self.happened)
         )
+
+    def forget(self, member: str) -> None:
+        """Forget the events of a process that was killed: the next one has its name."""
+        self.happened[:] = [event for event in self.happened if event.member != member]
 
     def wait(self, what: str, member: str, since: float) -> Happening:
         """Return a member's first event of a kind at or after an instant, once it is there."""
@@ -304,6 +314,9 @@ def _faults(look: Look, phase: Phase) -> Iterable[str]:
     names = {name for _, members in phase.ongoing for name in members}
     if ("ongoing since" in first) != bool(phase.ongoing) or not all(n in first for n in names):
         yield f"explain: {first!r}, wanted {wanted}"
+    card = look.page.partition('class="card going"')[2].partition("</article>")[0]
+    if bool(card) != bool(phase.ongoing) or not all(n in card for n in names):
+        yield f"page: {card[:200]!r}, wanted {wanted}"
     yield from _metric_faults(look, phase)
     waits = (wait for each in look.incidents if each.ongoing for wait in each.waiting_for)
     waiting = {wait.client_id for wait in waits}

@@ -13,6 +13,7 @@ from agent.lab.clients import Clients
 from agent.lab.lab import Lab
 from agent.processes.ports import HOST, free_port
 from tests.system.live_scene import (
+    LAG_S,
     NOTHING,
     LiveGroup,
     Looker,
@@ -30,6 +31,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
 PARTITIONS = 6
 UNREAD_OFF_S, UNREAD_OFF_SHARE = 1.5, 0.05
 """Wire and callbacks may differ by this, and by this share."""
+PROCESS_S = 4.0
+"""No process lives for a shorter time."""
 _numbers = count(1)
 
 
@@ -55,13 +58,13 @@ def test_stuck_member(lab: Lab, tmp_path: Path) -> None:
         members = {name: group.start(name) for name in ("m1", "m2", "m3")}
         begun = group.settle(members, PARTITIONS)
         with Looker(url, group.group) as looker:
-            members["m2"].send("stall 12")
+            members["m2"].send("stall 10")
             stalled = group.wait("stalled", "m2", begun).at
             dropped = stalled + 4.0
             others = group.settle(["m1", "m3"], PARTITIONS)
             polls = group.wait("polls", "m2", others).at
             back = group.settle(members, PARTITIONS)
-            looker.wait_past(back + 8.0)
+            looker.wait_past(back + 7.0)
         phases = [
             Phase(name="before the drop", start=begun, end=dropped, ongoing=NOTHING, status=0),
             Phase(
@@ -234,6 +237,125 @@ def test_removal_by_an_admin(lab: Lab, tmp_path: Path) -> None:
     between = (removed - begun_at) * PARTITIONS
     _assert_true(group, looker, phases, dict.fromkeys(members, removed), between)
     assert len(looker.looks[-1].incidents) == 2
+
+
+@pytest.mark.field
+def test_member_that_crashes_four_times(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        for _ in range(4):
+            pass_by(begun + PROCESS_S)
+            members["m3"].kill()
+            group.forget("m3")
+            members["m3"] = group.start("m3")
+            begun = group.settle(members, PARTITIONS)
+        assert shown_after(url, group, begun) == ("crash_loop", ["m3"])
+
+
+@pytest.mark.field
+def test_process_that_is_killed_and_back_before_its_session_expires(
+    lab: Lab, tmp_path: Path
+) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        pass_by(group.settle(members, PARTITIONS) + PROCESS_S)
+        members["m3"].kill()
+        group.forget("m3")
+        members["m3"] = group.start("m3")
+        back = group.settle(members, PARTITIONS)
+        assert shown_after(url, group, back) == ("restart", ["m3"])
+
+
+@pytest.mark.field
+def test_whole_group_stops(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        group.settle(members, PARTITIONS)
+        for member in members.values():
+            member.close()
+        assert shown_after(url, group, time.time()) == ("member_left", ["m1", "m2", "m3"])
+
+
+@pytest.mark.field
+def test_drop_within_the_rebalance_of_another(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        members["m2"].send("block 12")
+        members["m4"] = group.start("m4")
+        group.wait("unblocks", "m2", begun)
+        whole = group.settle(members, PARTITIONS)
+        assert shown_after(url, group, whole) == ("member_joined", ["m4"])
+        (incident, *_) = ask(url, "incidents", group=group.group)
+        assert "m2" in {each["client_id"] for each in incident["waiting_for"]}
+
+
+@pytest.mark.field
+def test_revoke_callback_that_blocks_in_the_new_protocol(lab: Lab, tmp_path: Path) -> None:
+    with live_group(lab, tmp_path) as (group, url):
+        new = {"group_protocol": "consumer", "max_poll_interval_ms": "60000"}
+        members = {name: group.start(name, **new) for name in ("m1", "m2")}
+        begun = group.settle(members, PARTITIONS)
+        members["m1"].send("block 15")
+        members["m2"].send("block 15")
+        members["m3"] = group.start("m3", **new)
+        blocks = until(lambda: group.find("blocks", "m1", begun), "block of m1")
+        whole = group.settle(members, PARTITIONS)
+        assert whole > blocks.at + 10.0
+        assert shown_after(url, group, whole) == ("member_joined", ["m3"])
+        (incident, *_) = ask(url, "incidents", group=group.group)
+        assert {each["client_id"] for each in incident["waiting_for"]} == {"m1", "m2"}
+
+
+@pytest.mark.field
+def test_sources_share_the_id_of_the_cluster(lab: Lab, tmp_path: Path) -> None:
+    """Clients that were connected before the agent show their cluster to nobody."""
+    lab.admin.do(f"create-topic labelled {PARTITIONS}")
+    logs, bootstrap = tmp_path / "clients", lab.cluster.bootstrap
+    logs.mkdir()
+    port = lab.cluster.brokers[0].node.port
+    with ExitStack() as stack:
+        group = LiveGroup(stack, logs, bootstrap, "labelled", "labelled")
+        members = {name: group.start(name) for name in ("m1", "m2")}
+        begun = group.settle(members, PARTITIONS)
+        sources = (
+            f"{{type: capture, interface: lo, ports: [{port}]}}\n  - {{type: groups, interval: 2s}}"
+        )
+        role = f'standalone\ncluster: {{bootstrap_servers: ["{bootstrap}"]}}'
+        agent = stack.enter_context(Observer(tmp_path / "none", tmp_path / "agent", sources, role))
+        agent.wait_ready()
+        members["m2"].send("stall 6")
+        group.wait("lost", "m2", begun)
+        group.settle(members, PARTITIONS)
+
+        def label() -> str | None:
+            (row, *more) = ask(agent.url, "groups", group="labelled") or [None]
+            is_whole = not more and row and row["status"] is not None and row["state"]
+            return row["cluster"] if is_whole else None
+
+        assert until(label, "one row of state and status")
+        clusters = {row["cluster"] for row in ask(agent.url, "members", group="labelled")}
+        assert clusters == {label()}
+
+
+def pass_by(at: float) -> None:
+    """Wait until an instant (Unix seconds): members read meanwhile."""
+    until(lambda: time.time() > at or None, f"the instant {at}")
+
+
+def shown_after(url: str, group: LiveGroup, at: float) -> tuple[str, list[str]]:
+    """Return kind and members of the latest incident, once nothing is ongoing after an instant."""
+
+    def found() -> tuple[str, list[str]] | None:
+        incidents = ask(url, "incidents", group=group.group)
+        is_over = incidents and not any(each["ongoing"] for each in incidents)
+        if not is_over or time.time() < at + LAG_S:
+            return None
+        (last, *_) = incidents
+        return last["kind"], sorted({each["client_id"] for each in last["members"]})
+
+    return until(found, "end of what is ongoing")
 
 
 def names_of(url: str, group: LiveGroup) -> set[str]:
