@@ -34,7 +34,10 @@ _AGENT = """\
 host: here
 timezone: UTC
 state_dir: {folder}/state
-web: {{listen: ["127.0.0.1:{port}"], config_file: {folder}/web.yaml}}
+web:
+  listen: ["127.0.0.1:{port}"]
+  config_file: {folder}/web.yaml
+  external_url: https://rebalances.example.org
 """
 # one source has a device that does not exist, so that a fault shows
 _SOURCES = """\

@@ -31,6 +31,11 @@ _QUICK = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _topic(lab: Lab) -> None:
+    lab.admin.do(f"create-topic {_TOPIC} {ROLLED}")
+
+
 class Members:
     """Consumers by client id, all of them polled in turn."""
 
@@ -38,9 +43,10 @@ class Members:
         self._bootstrap = bootstrap
         self._consumers: dict[str, Consumer] = {}
 
-    def start(self, group: str, client_id: str) -> None:
+    def start(self, group: str, client_id: str, **settings: str) -> None:
         named = {"bootstrap.servers": self._bootstrap, "group.id": group, "client.id": client_id}
-        consumer = self._consumers[client_id] = Consumer(_QUICK | named)
+        own = {key.replace("_", "."): value for key, value in settings.items()}
+        consumer = self._consumers[client_id] = Consumer(_QUICK | named | own)
         consumer.subscribe([_TOPIC])
 
     def restart(self, group: str, client_id: str) -> None:
@@ -85,7 +91,6 @@ def hurried(rules: str) -> str:
 
 def test_a_storm_is_told_and_a_rolling_restart_is_not(lab: Lab, tmp_path: Path) -> None:
     tool("prometheus")
-    lab.admin.do(f"create-topic {_TOPIC} {ROLLED}")
     storm, rollout = 'group="storm"', 'group="rollout"'
     with played(lab, tmp_path) as (members, prometheus):
         (target,) = prometheus.get("targets")["activeTargets"]
@@ -116,3 +121,27 @@ def test_a_storm_is_told_and_a_rolling_restart_is_not(lab: Lab, tmp_path: Path) 
             f'ALERTS{{alertname="KafkaMemberFlapping",client_id="crashing",{storm}}}'
         )
         assert not prometheus.has(f'max_over_time(ALERTS{{alertstate="firing",{rollout}}}[10m])')
+
+
+@pytest.mark.field
+def test_a_member_that_cannot_join_is_reported_with_its_incident(lab: Lab, tmp_path: Path) -> None:
+    """Its assignor is another one than the group's."""
+    tool("prometheus")
+    with played(lab, tmp_path) as (members, prometheus):
+        members.start("refused", "m1", partition_assignment_strategy="range")
+        members.until(lambda: prometheus.has('kafka_group_rebalance_status{group="refused"} == 0'))
+        members.start("refused", "m2", partition_assignment_strategy="roundrobin")
+        fires = 'ALERTS{alertname="KafkaGroupIncident",alertstate="firing",kind="join_failed"}'
+        members.until(lambda: prometheus.has(fires))
+
+        alerts = prometheus.get("alerts")["alerts"]
+
+        (alert,) = [each for each in alerts if each["labels"]["group"] == "refused"]
+        told = alert["annotations"]
+        assert told["summary"] == "Group refused has an incident: join_failed"
+        assert "1 join_failed" in told["incidents"]
+        url = "https://rebalances.example.org"
+        assert told["incident_url"] == f"{url}/group?group=refused"
+        assert told["explain"] == f"rebalance-agent explain 'refused' --from {url}"
+        failed = 'kafka_group_join_failures_total{group="refused"} > 0'
+        members.until(lambda: prometheus.has(failed))
