@@ -24,6 +24,7 @@ RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
 _FENCED = re.compile(r"(?i)fenced|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still)")
 _ERROR = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b|\((\w+)Exception\)")
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Refusal(NamedTuple):
@@ -126,5 +127,11 @@ def _is_retried(run: list[Refusal]) -> bool:
 
 def _error_name(run: list[Refusal]) -> dict[str, object]:
     names = (_ERROR.search(error.reason) for error in run)
-    found = next((match[1] or match[2] for match in names if match), None)
+    found = next((match[1] or _protocol_name(match[2]) for match in names if match), None)
     return {} if found is None else {"error": found}
+
+
+def _protocol_name(exception: str) -> str:
+    """Return the protocol's name of an error, from that of its Java exception."""
+    name = _WORD_START.sub("_", exception).upper()
+    return f"{name}_FAILED" if name.endswith("_AUTHORIZATION") else name

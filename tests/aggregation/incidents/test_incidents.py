@@ -225,6 +225,24 @@ class TestKinds:
         assert found.detail == {"errors": 2, "error": "INCONSISTENT_GROUP_PROTOCOL"}
         assert (found.rebalances, found.is_ongoing) == ((), True)
 
+    @pytest.mark.parametrize(
+        ("exception", "error"),
+        [
+            ("InconsistentGroupProtocol", "INCONSISTENT_GROUP_PROTOCOL"),
+            ("GroupAuthorization", "GROUP_AUTHORIZATION_FAILED"),
+            ("GroupMaxSizeReached", "GROUP_MAX_SIZE_REACHED"),
+        ],
+    )
+    def test_error_has_one_name_whether_a_log_or_the_wire_shows_it(
+        self, exception: str, error: str
+    ) -> None:
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        reason = f"join failed ({exception}Exception)"
+
+        (found,) = incidents(signal(SignalKind.FAIL, 100.0, d, reason=reason), now=110.0)
+
+        assert found.detail["error"] == error
+
     def test_fenced_member(self) -> None:
         fenced = signal(SignalKind.FAIL, 100.0, A, reason="Heartbeat answered FENCED_INSTANCE_ID")
 
