@@ -179,7 +179,9 @@ def test_rolling_restart_of_six(lab: Lab, tmp_path: Path) -> None:
                         last=("restart" if number == 1 else "rollout", frozenset(names[:number])),
                     )
                 )
-    _assert_true(group, looker, phases, {})
+    # two rebalances a member; the callbacks and the requests of one differ by some 40 ms
+    off = 2 * len(names) * PARTITIONS * 0.05
+    _assert_true(group, looker, phases, {}, off)
     assert [each.kind for each in looker.looks[-1].incidents] == ["rollout", "member_joined"]
 
 
