@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := wire,kafka,otel,spark,top,dev
+EXTRAS := fast,wire,kafka,otel,spark,top,dev
 # what is set where make runs must not have each of hundreds of agents compile its modules anew
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -150,8 +150,8 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 IMAGE_LOCK = $(LOCK) --no-annotate --constraint requirements.lock
 lock: $(READY) ## pin all that wheel and extras bring, with hashes: requirements.lock, and the images' parts of it
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[supply]'
-	$(LOCK) --extra wire --extra kafka --extra otel --extra spark --output-file requirements.lock pyproject.toml
-	$(IMAGE_LOCK) --extra wire --extra kafka --extra otel --output-file deploy/docker/agent.lock pyproject.toml
+	$(LOCK) --extra fast --extra wire --extra kafka --extra otel --extra spark --output-file requirements.lock pyproject.toml
+	$(IMAGE_LOCK) --extra fast --extra wire --extra kafka --extra otel --output-file deploy/docker/agent.lock pyproject.toml
 	$(IMAGE_LOCK) --extra spark --output-file deploy/docker/spark.lock pyproject.toml
 	$(LOCK) --no-annotate --output-file deploy/docker/build.lock deploy/docker/build.in
 

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 _PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, BUILD = _PYPROJECT["project"], _PYPROJECT["build-system"]["requires"]
-EXTRAS = ("wire", "kafka", "otel", "spark")
+EXTRAS = ("fast", "wire", "kafka", "otel", "spark")
 """What `make lock` takes."""
 _ENTRY = re.compile(
     r"^([\w.-]+)==([\w.!+]+)(?: ; [^\\\n]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})*)$",
@@ -25,7 +25,7 @@ DOCKER = ROOT / "deploy" / "docker"
 LOCKED = (ROOT / "requirements.lock").read_text()
 ENTRIES = _ENTRY.findall(LOCKED)
 LOCKS = [ROOT / "requirements.lock", *sorted(DOCKER.glob("*.lock"))]
-IMAGES = {"agent": ("wire", "kafka", "otel"), "spark": ("spark",)}
+IMAGES = {"agent": ("fast", "wire", "kafka", "otel"), "spark": ("spark",)}
 WANTED = [*PROJECT["dependencies"]]
 WANTED += [each for extra in EXTRAS for each in PROJECT["optional-dependencies"][extra]]
 

@@ -149,6 +149,8 @@ class Dialect:
     anchors: tuple[str, ...]
     found_by: tuple[str, ...] | None
     """Literals that find its lines, in place of the anchor: layouts may write fields apart."""
+    marks: tuple[str, ...] | None
+    """Literals of which each line holds one; rarer than those above, from their first bytes on."""
     named_by: tuple[re.Pattern[str], ...]
     """Expressions of the client's name somewhere before the prefix."""
     anchor_after: str | None

@@ -5,7 +5,9 @@ their meaning. A file holds ``dialect``, ``client``, ``versions``, ``source``; `
 that may share a log), ``hosts`` (families that share this one's log) and ``guests`` (prefix of
 their names: such a name identifies this family's log); ``anchor`` (a literal, or several, that each
 of its lines contains), ``found_by`` (literals that find a line in place of the anchor: layouts may
-write fields apart), ``prefix`` (identifies the client; begins with the anchor),
+write fields apart), ``marks`` (literals of which each line holds one, for the search of all clients
+in one pass: the first four bytes of each are rare in other texts), ``prefix`` (identifies the
+client; begins with the anchor),
 ``named_by`` (expressions of its name before the prefix), ``anonymous`` (lines may leave out the
 client's name), ``suffix`` (is cut
 off); and ``rules``. A rule has a ``text`` that begins behind the prefix, ``cites`` the class
@@ -68,7 +70,7 @@ _RULE_KEYS = {
 }  # fmt: skip
 _DIALECT_KEYS = {
     "dialect", "family", "client", "versions", "source", "group_type", "beside",
-    "anchor", "anchor_after", "anonymous", "found_by", "named_by", "prefix",
+    "anchor", "anchor_after", "anonymous", "found_by", "marks", "named_by", "prefix",
     "suffix", "rules", "hosts", "guests",
 }  # fmt: skip
 
@@ -191,6 +193,7 @@ def parse_dialect(data: Any, where: str) -> Dialect:
         beside=tuple(data.get("beside", ())),
         anchors=tuple(map(str, anchor if isinstance(anchor, list) else [anchor])),
         found_by=tuple(map(str, data["found_by"])) if "found_by" in data else None,
+        marks=tuple(map(str, data["marks"])) if "marks" in data else None,
         named_by=tuple(_compile(text, f"{where}: named_by") for text in data.get("named_by", ())),
         anchor_after=data.get("anchor_after"),
         prefix=_compile(data["prefix"], f"{where}: prefix"),

@@ -7,12 +7,13 @@ a literal *anchor* finds it in a block of bytes, the *prefix* identifies the cli
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from agent.sources.lines.dialect import USERS, Dialect, LogEvent, Rule
-from agent.sources.lines.rule_matcher import RuleMatcher, any_of, without_captures
+from agent.sources.lines.rule_matcher import RuleMatcher, any_of, literal_of, without_captures
 
 _CLIENTS = 1_000
 """Prefixes in the cache of each `ClientPrefix`."""
@@ -87,48 +88,72 @@ class ClientPrefix:
         return RuleMatcher(self.rules, is_exact=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class DialectMatcher:
-    """Dialects that share one anchor: found in one pass."""
+    """Dialects that share their anchors: found in one pass."""
 
     family: str
-    anchor: str
+    anchors: tuple[str, ...]
     anchor_after: str | None
     suffix: re.Pattern[str] | None
     prefixes: tuple[ClientPrefix, ...]
     hosts: tuple[str, ...] = ()
     guests: str | None = None
     found_by: tuple[str, ...] | None = None
+    own_marks: tuple[str, ...] | None = None
     _cache: dict[str, LogEvent] = field(init=False, default_factory=dict)
     """Events of equal texts: a client repeats most of its lines."""
 
     @cached_property
+    def literals(self) -> tuple[bytes, ...]:
+        """Return the literals of which each line holds one; none: it reads no line of its own."""
+        texts = self.anchors if self.found_by is None else self.found_by
+        return tuple(text.encode() for text in texts)
+
+    @cached_property
+    def marks(self) -> tuple[bytes, ...]:
+        """Return the literals for a search of all clients at once."""
+        if self.own_marks is None:
+            return self.literals
+        return tuple(text.encode() for text in self.own_marks)
+
+    @cached_property
     def finders(self) -> tuple[re.Pattern[bytes], ...]:
-        """Return the expressions that find candidate lines in a block."""
-        if self.found_by is None:
-            return (self.finder,)
-        return tuple(re.compile(re.escape(literal.encode())) for literal in self.found_by)
+        """Return the expressions that find candidate lines in a block.
+
+        `re` is fast if an expression begins with a literal, so a prefix should begin with its
+        anchor; otherwise the bare literals are searched, and every line with one is read.
+        """
+        head = self.head
+        if not head:
+            return tuple(re.compile(re.escape(literal)) for literal in self.literals)
+        heads = (
+            without_captures(prefix.prefix.pattern.removeprefix(head)) + any_of(prefix.rules)
+            for prefix in self.prefixes
+        )
+        return (re.compile(f"{head}(?:{'|'.join(heads)})".encode()),)
+
+    @cached_property
+    def search(self) -> Callable[[bytes, int, int], re.Match[bytes] | None] | None:
+        """Return the search for a prefix and a rule, where these begin with a literal."""
+        return self.finders[0].search if self.head else None
 
     @property
     def is_structured(self) -> bool:
         """Whether its texts hold fields, which layouts may write apart."""
         return bool(self.found_by)
 
-    @cached_property
-    def finder(self) -> re.Pattern[bytes]:
-        """Return the expression that finds lines with the anchor in a block.
+    def is_enabled(self, enabled: AbstractSet[str]) -> bool:
+        """Return whether the stream has shown what its lines wait for."""
+        return self.anchor_after is None or self.anchor_after in enabled
 
-        `re` is fast if an expression begins with a literal, so a prefix should begin with its
-        anchor; otherwise the bare anchor is searched, and every line with it is read.
-        """
-        head = self._head
-        if not head:
-            return re.compile(re.escape(self.anchor.encode()))
-        heads = (
-            without_captures(prefix.prefix.pattern.removeprefix(head)) + any_of(prefix.rules)
-            for prefix in self.prefixes
-        )
-        return re.compile(f"{head}(?:{'|'.join(heads)})".encode())
+    def is_found_in(self, block: bytes, start: int, end: int) -> bool:
+        """Return whether a line of a block holds one of the literals."""
+        return any(block.find(literal, start, end) >= 0 for literal in self.literals)
+
+    def is_named_in(self, entry: str) -> bool:
+        """Return whether an entry names a client of these dialects: it is no other client's."""
+        return bool(self.head) and any(p.prefix.search(entry) for p in self.prefixes)
 
     @cached_property
     def _suffix(self) -> re.Pattern[str] | None:
@@ -137,37 +162,53 @@ class DialectMatcher:
         return None if suffix is None else re.compile(suffix.pattern + _THREAD)
 
     @cached_property
-    def _head(self) -> str:
+    def _suffix_head(self) -> str:
+        """Return the literal with which the suffix begins."""
+        return "" if self.suffix is None else literal_of(self.suffix.pattern).replace("\\", "")
+
+    @cached_property
+    def head(self) -> str:
         """Return the anchor if every prefix begins with it, otherwise an empty text."""
-        head = self.anchor.replace("[", r"\[")
+        head = self.anchors[0].replace("[", r"\[")
         return head if all(p.prefix.pattern.startswith(head) for p in self.prefixes) else ""
 
     @cached_property
     def _is_cacheable(self) -> bool:
         """Whether the text from the anchor on decides the event."""
-        return bool(self._head) and not any(prefix.named_by for prefix in self.prefixes)
+        return bool(self.head) and not any(prefix.named_by for prefix in self.prefixes)
 
     def read(self, entry: str) -> LogEvent | None:
         """Return the event of an entry, or None if no rule matches."""
-        start = entry.find(self.anchor)
+        if not self._is_cacheable:
+            start = min((at for at in map(entry.find, self.anchors) if at >= 0), default=-1)
+            return None if start < 0 else self._read(entry, start)
+        start = entry.find(self.anchors[0])
         if start < 0:
             return None
         words = entry[max(0, start - _LOOK_BACK) :]
         event = self._cache.get(words)
         if event is None:
             event = self._read(entry, start)
-            if event is not None and self._is_cacheable and len(words) <= _CACHE_CHARS:
+            if event is not None and len(words) <= _CACHE_CHARS:
                 if len(self._cache) >= _CACHE_TEXTS:
                     self._cache.clear()
                 self._cache[words] = event
         return event
 
+    def _find_suffix(self, suffix: re.Pattern[str], entry: str, start: int) -> int:
+        """Return the place of the suffix: it is the last of its kind as a rule, else the first."""
+        last = entry.rfind(self._suffix_head, start)
+        if last < 0 or suffix.match(entry, last) is not None:
+            return last
+        found = suffix.search(entry, start)
+        return -1 if found is None else found.start()
+
     def _read(self, entry: str, start: int) -> LogEvent | None:
-        start = start if self._head else 0
-        suffix = None if self._suffix is None else self._suffix.search(entry, start)
-        end = len(entry) if suffix is None else suffix.start()
+        start = start if self.head else 0
+        suffix = -1 if self._suffix is None else self._find_suffix(self._suffix, entry, start)
+        end = suffix if suffix >= 0 else len(entry)
         for prefix in self.prefixes:
-            event = prefix.read(entry, start, end, is_end=suffix is not None)
+            event = prefix.read(entry, start, end, is_end=suffix >= 0)
             if event is not None:
                 return event
         return None
@@ -181,24 +222,34 @@ class Dialects:
 
     @cached_property
     def matchers(self) -> tuple[DialectMatcher, ...]:
-        """Return a matcher for each anchor, in the order of the dialects."""
-        groups: dict[str, list[Dialect]] = {}
+        """Return a matcher for each set of dialects that share their anchors.
+
+        Those that name the client in a prefix come first: they are surest of their lines.
+        """
+        by_anchor: dict[str, list[Dialect]] = {}
         for dialect in self.all:
             for anchor in dialect.anchors:
-                groups.setdefault(anchor, []).append(dialect)
-        return tuple(
-            DialectMatcher(
-                family=group[0].family,
-                anchor=anchor,
-                anchor_after=group[0].anchor_after,
-                suffix=group[0].suffix,
-                hosts=group[0].hosts,
-                guests=group[0].guests,
-                found_by=group[0].found_by,
-                prefixes=_prefixes(group),
-            )
-            for anchor, group in groups.items()
-        )
+                by_anchor.setdefault(anchor, []).append(dialect)
+        groups: dict[tuple[int, ...], list[str]] = {}
+        for anchor, group in by_anchor.items():
+            groups.setdefault(tuple(map(id, group)), []).append(anchor)
+        found = [_matcher(by_anchor[anchors[0]], anchors) for anchors in groups.values()]
+        return tuple(sorted(found, key=lambda matcher: not matcher.head))
+
+
+def _matcher(group: Sequence[Dialect], anchors: Sequence[str]) -> DialectMatcher:
+    first = group[0]
+    return DialectMatcher(
+        family=first.family,
+        anchors=tuple(anchors),
+        anchor_after=first.anchor_after,
+        suffix=first.suffix,
+        hosts=first.hosts,
+        guests=first.guests,
+        found_by=first.found_by,
+        own_marks=first.marks,
+        prefixes=_prefixes(group),
+    )
 
 
 def _prefixes(dialects: Sequence[Dialect]) -> tuple[ClientPrefix, ...]:

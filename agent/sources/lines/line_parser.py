@@ -1,11 +1,10 @@
 """Parser of one log stream: bytes in any pieces to signals. No file, no clock.
 
 Theory of operation. Most lines of an application's log are not Kafka's, so a block is searched for
-the dialects' literal anchors before anything is split into lines; only a line with an anchor is
-unwrapped (CRI, Docker, JSON), dated and read. A stream that has shown one family of dialects is
-bound to it: the anchors of other families are no longer searched. A file that merges several
-streams (collector_prefix.py, json_entry.py) has an interpreter and a clock for each of them, by the
-name of the origin, and is bound to no family.
+what the dialects look for (line_finder.py) before anything is split into lines; only a line that is
+found is unwrapped (CRI, Docker, JSON), dated and read. A file that merges several streams
+(collector_prefix.py, json_entry.py) has an interpreter and a clock for each of them, by the name of
+the origin.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from agent.sources.lines.clock_shift import ClockShifts, Shift
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import LogEntry, Unwrapper
+from agent.sources.lines.line_finder import Matchers, create_finder
 from agent.sources.lines.origin_streams import CreateInterpreter, OriginStream, OriginStreams
 from agent.sources.lines.stream_parser import LineInterpreter
 from agent.sources.lines.structured_text import structure
@@ -94,9 +94,10 @@ class LineParser:
         self.counts = ParserCounts()
         self.family: str | None = None
         self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
-        self._readings = dialects.matchers
-        self._unshown = {r.anchor_after for r in self._readings if r.anchor_after is not None}
-        self._hosts = [(r.guests, r.family) for r in self._readings if r.guests is not None]
+        self._finder = create_finder(dialects)
+        matchers = dialects.matchers
+        self._unshown = {m.anchor_after for m in matchers if m.anchor_after is not None}
+        self._hosts = [(m.guests, m.family) for m in matchers if m.guests is not None]
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._named = ""  # the client of the line before
         self._news = False  # a line has told what else to search for, or what no more
@@ -246,68 +247,44 @@ class LineParser:
     def _search(
         self, block: bytes, start: int, end: int, arrival_at: float
     ) -> Iterator[ParsedLine]:
-        """Read the lines of a block that a finder, or a pending line in pieces, points at."""
-        begin, pieces, finders = start, self.unwrapper.pieces, self._finders
-        ahead = [-1] * len(finders)
+        """Read the lines of a block that are found, and those that continue one."""
+        begin, pieces, finder = start, self.unwrapper.pieces, self._finder
+        finder.begin(block, end)
         while start < end:
             if not pieces and not self._reads_next:
-                for i, finder in enumerate(finders):
-                    if ahead[i] < start:
-                        match = finder.search(block, start, end)
-                        ahead[i] = end if match is None else match.start()
-                first = ahead[0] if len(ahead) == 1 else min(ahead, default=end)
-                if first == end:
+                found = finder.find_next(start)
+                if found is None:
                     return
-                start = block.rfind(b"\n", start, first) + 1 or start
-            line_end = block.find(b"\n", start)
+                start, line_end, matchers = found
+            else:
+                line_end, matchers = block.find(b"\n", start), finder.matchers
+                self._reads_next = max(0, self._reads_next - 1)
             self._place = (block, begin, start)
-            self._reads_next = max(0, self._reads_next - 1)
-            lines = self._read(block[start:line_end], arrival_at)
+            if line_end - start > LINE_LIMIT:
+                self.counts.long += 1
+            else:
+                for entry in self.unwrapper.unwrap(block[start:line_end], arrival_at):
+                    yield self._read_entry(entry, arrival_at, matchers)
             start = line_end + 1
-            yield from lines
             if self._news:
                 self._choose()
-                finders = self._finders
-                ahead = [-1] * len(finders)
 
     def _choose(self) -> None:
-        """Select the finders, by the families that the stream has shown."""
-        families = {host for r in self._readings if r.family == self.family for host in r.hosts}
-        families.add(self.family or "")
-        self._searched = [
-            reading
-            for reading in self._readings
-            if (self.family is None or self.streams.names or reading.family in families)
-            and (reading.anchor_after is None or reading.anchor_after in self.enabled)
-        ]
-        self._finders = list(
-            dict.fromkeys(finder for matcher in self._searched for finder in matcher.finders)
-        )
-        self._structured = [
-            literal for m in self._searched if m.is_structured for literal in m.found_by or ()
-        ]
+        """Search for what the stream has shown from now on."""
+        self._finder.choose(self.family, self.enabled, is_merged=bool(self.streams.names))
         self._news = False
 
-    def _read(self, raw: bytes, arrival_at: float) -> list[ParsedLine]:
-        if len(raw) > LINE_LIMIT:
-            self.counts.long += 1
-            return []
-        entries = self.unwrapper.unwrap(raw, arrival_at)
-        if len(entries) == 1:
-            return [self._read_entry(entries[0], arrival_at)]
-        return [self._read_entry(entry, arrival_at) for entry in entries]
-
-    def _read_entry(self, entry: LogEntry, arrival_at: float) -> ParsedLine:
-        self.counts.lines += 1
-        text = entry.text
-        event = self._match(text)
-        if event is None and self._may_be_structured(entry):
+    def _read_entry(self, entry: LogEntry, arrival_at: float, matchers: Matchers) -> ParsedLine:
+        counts, text = self.counts, entry.text
+        counts.lines += 1
+        event = self._match(text, matchers)
+        if event is None and _may_be_structured(entry, matchers):
             structured = structure(text, entry.level, entry.fields)
-            event = None if structured is None else self._match(structured)
+            event = None if structured is None else self._match(structured, matchers)
         if event is None:
-            self.counts.unread += 1
-            return ParsedLine(text=text, at=self.last_at or arrival_at, event=None)
-        self.counts.events += 1
+            counts.unread += 1
+            return ParsedLine(text, self.last_at or arrival_at, None)
+        counts.events += 1
         origin, stream = "", self.streams.main
         if entry.origin or entry.pid:
             origin = self.streams.name_of(entry)
@@ -322,19 +299,16 @@ class LineParser:
             stamp = self.stamper.find(self._line_before(), arrival_at)
         stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)
-        return ParsedLine(text=text, at=at, event=event, origin=origin, shift_s=shift_s)
+        return ParsedLine(text, at, event, origin, shift_s)
 
-    def _may_be_structured(self, entry: LogEntry) -> bool:
-        if entry.fields is not None:
-            return bool(self._structured)
-        return any(literal in entry.text for literal in self._structured)
-
-    def _match(self, text: str) -> LogEvent | None:
-        for matcher in self._searched:
+    def _match(self, text: str, matchers: Matchers) -> LogEvent | None:
+        for matcher in matchers:
             event = matcher.read(text)
             if event is not None:
                 self._bind(matcher, event)
                 return event
+            if matcher is not matchers[-1] and matcher.is_named_in(text):
+                return None
         return None
 
     def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
@@ -372,3 +346,10 @@ class LineParser:
             return stream.last_at
         stream.last_at = stamp
         return stamp
+
+
+def _may_be_structured(entry: LogEntry, matchers: Matchers) -> bool:
+    structured = [matcher for matcher in matchers if matcher.is_structured]
+    if entry.fields is not None:
+        return bool(structured)
+    return any(text in entry.text for matcher in structured for text in matcher.found_by or ())

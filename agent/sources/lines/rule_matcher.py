@@ -62,16 +62,22 @@ class _CombinedRegex:
         self.match = one.match
         groups = one.groupindex
         self._by_mark = {
-            groups[f"r{i}"]: (rule, [(n, groups[f"r{i}_{n}"]) for n in rule.text.groupindex])
+            groups[f"r{i}"]: (
+                rule,
+                tuple(rule.text.groupindex),
+                # with a second place, a match returns a tuple even of one group
+                (*(groups[f"r{i}_{name}"] for name in rule.text.groupindex), 0),
+            )
             for i, rule in enumerate(rules)
         }
 
     def event(self, match: re.Match[str], who: dict[str, str]) -> LogEvent | None:
         """Return the event of a match and its prefix; None if a number is invalid."""
-        rule, places = self._by_mark[match.lastindex or 0]
-        captures = who.copy() if places else who
-        for name, place in places:
-            text = match[place]
+        rule, names, places = self._by_mark[match.lastindex or 0]
+        if not names:
+            return LogEvent(rule=rule, captures=who)
+        captures = who.copy()
+        for name, text in zip(names, match.group(*places), strict=False):
             if text:
                 captures[name] = text
         if rule.numbers and not rule.accepts(captures):
@@ -87,7 +93,7 @@ def _heads_of(pattern: str) -> set[str]:
     if choice is not None:
         texts = [word + text[choice.end() :] for word in choice[1].split("|")]
         pattern = pattern.replace(choice[0], "", 1)
-    heads = {_literal_of(text).replace("\\", "")[:_HEAD_CHARS] for text in texts}
+    heads = {literal_of(text).replace("\\", "")[:_HEAD_CHARS] for text in texts}
     varies = any(len(head) < _HEAD_CHARS for head in heads) or _branches(pattern)
     return set() if varies else heads
 
@@ -99,10 +105,10 @@ def any_of(rules: Sequence[Rule]) -> str:
     """
     alike: dict[str, list[str]] = {}
     for pattern in (_END.sub("", rule.text.pattern) for rule in rules):
-        alike.setdefault(_literal_of(pattern)[:_HEAD_CHARS].rstrip("\\"), []).append(pattern)
+        alike.setdefault(literal_of(pattern)[:_HEAD_CHARS].rstrip("\\"), []).append(pattern)
     texts = []
     for some in alike.values():
-        begins = [_literal_of(pattern) for pattern in some]
+        begins = [literal_of(pattern) for pattern in some]
         begin = commonprefix(begins).rstrip("\\")  # noqa: RUF071 - by characters is meant
         texts.append(f"{begin}(?:{'|'.join(pattern[len(begin) :] for pattern in some)})")
     return without_captures(f"(?:{'|'.join(texts)})")
@@ -113,7 +119,7 @@ def without_captures(pattern: str) -> str:
     return _CAPTURE.sub("(?:", pattern)
 
 
-def _literal_of(pattern: str) -> str:
+def literal_of(pattern: str) -> str:
     """Return the literal start of a pattern, common to all its texts."""
     found = None if _branches(pattern) else _LITERAL.match(pattern)
     return "" if found is None else found[0]

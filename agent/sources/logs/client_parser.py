@@ -3,7 +3,7 @@
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
-from agent.sources.logs.consumer_config import Client, Settings, find_settings
+from agent.sources.logs.consumer_config import Client, Settings, find_settings, has_settings
 
 
 def create_parser(
@@ -19,12 +19,34 @@ def create_parser(
 
     parser = LineParser(dialects, interpreter, timezone, create)
 
-    def look_back(client: Client) -> Settings:
-        for log, begin, end in parser.bytes_before():
-            found = find_settings(client, log, begin, end)
+    interpreter.look_back = _LookBack(parser).find
+    return parser
+
+
+class _LookBack:
+    """Search for a client's settings in the bytes above the line; those without are read once."""
+
+    def __init__(self, parser: LineParser) -> None:
+        self._parser = parser
+        self._block, self._bare_to = b"", 0
+        """The block that was searched last, and up to where it holds no settings at all."""
+        self._is_bare_above = False
+        """No settings stand before that block."""
+
+    def find(self, client: Client) -> Settings:
+        """Return the client's settings; none where its log does not hold them."""
+        regions = self._parser.bytes_before()
+        block, begin, end = next(regions)
+        if block is not self._block:
+            self._block, self._bare_to, self._is_bare_above = block, begin, False
+        if has_settings(block, max(begin, self._bare_to), end):
+            found = find_settings(client, block, begin, end)
             if found != Settings():
                 return found
+        else:
+            self._bare_to = end
+        if not self._is_bare_above:
+            for above, begin_above, end_above in regions:
+                self._is_bare_above = not has_settings(above, begin_above, end_above)
+                return find_settings(client, above, begin_above, end_above)
         return Settings()
-
-    interpreter.look_back = look_back
-    return parser

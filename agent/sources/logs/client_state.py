@@ -6,6 +6,7 @@ or from before a leave, the leave that follows a poll timeout, a revocation duri
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -175,8 +176,11 @@ class ClientState:
 
     def move(self, event: LogEvent) -> tuple[str, ...]:
         """Return the partitions that the client reads after a line about some of them."""
-        self.partitions |= _names(event.captures.get("added"))
-        self.partitions -= _names(event.captures.get("revoked"))
+        added, revoked = event.captures.get("added"), event.captures.get("revoked")
+        if added:
+            self.partitions |= _names(added)
+        if revoked:
+            self.partitions -= _names(revoked)
         return tuple(sorted(self.partitions))
 
     def announce(self, event: LogEvent, at: float, *, is_valid: bool) -> None:
@@ -275,7 +279,7 @@ def _group_type(rule: Rule, member: Member) -> str:
     return rule.group_type
 
 
-def _names(text: str | None) -> set[str]:
+@lru_cache(maxsize=8)
+def _names(text: str) -> frozenset[str]:
     """Return the partitions in a list such as ``[orders-0, orders-1]``."""
-    names = (text or "").strip("[] ").split(", ")
-    return {name for name in names if is_partition(name)}
+    return frozenset(filter(is_partition, text.strip("[] ").split(", ")))

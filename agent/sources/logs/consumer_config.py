@@ -43,6 +43,11 @@ class Settings(NamedTuple):
     session_timeout_s: float | None = None
 
 
+def has_settings(log: bytes, begin: int, end: int) -> bool:
+    """Return whether any client's list begins between two places, which are line starts."""
+    return log.find(_LIST, begin, end) >= 0
+
+
 def find_settings(client: Client, log: bytes, begin: int, end: int) -> Settings:
     """Return the settings in the client's last list between two places."""
     client_id, group = client.client_id.encode(), client.group.encode()

@@ -334,13 +334,6 @@ class TestFamilies:
         assert names == ["connector-consumer-sink-0", "w", "connector-consumer-sink-0"]
         assert reader.family == "connect"
 
-    def test_a_consumer_alone_has_no_worker_beside_it(self) -> None:
-        worker = says(JOINING, client_id="w").replace("Consumer", "Worker")
-
-        found = parser().feed(log(says(JOINING), worker), ARRIVAL_AT)
-
-        assert told(found) == ["join"]
-
     def test_streams_words_are_looked_for_where_streams_threads_speak(self) -> None:
         reader = parser()
         first = reader.feed(log(says(JOINING), thread_says(TASKS, THREAD)), ARRIVAL_AT)
