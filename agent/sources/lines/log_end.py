@@ -18,7 +18,9 @@ class LogEnd:
     def follow(self, blocks: Iterable[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
         """Yield the blocks of a log, and keep the last bytes."""
         for data, arrival_at in blocks:
-            self.tail, self.arrival_at = (self.tail + data)[-_TAIL_BYTES:], arrival_at
+            near = data[-_TAIL_BYTES:]
+            self.tail = near if len(near) == _TAIL_BYTES else (self.tail + near)[-_TAIL_BYTES:]
+            self.arrival_at = arrival_at
             yield data, arrival_at
 
     def find_time(self, parser: LineParser) -> float | None:
