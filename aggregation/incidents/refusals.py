@@ -22,7 +22,7 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 QUIET_S = 600.0
 RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
-_FENCED = re.compile(r"(?i)fenced|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still)")
+_FENCED = re.compile(r"(?i)fenced|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still|owned)")
 _ERROR = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b|\((\w+)Exception\)")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -79,7 +79,7 @@ def _starts_of_refused(records: Sequence[Sample]) -> dict[str, float]:
 
 def _is_refusal(record: Sample) -> bool:
     is_event = record.kind in {SampleKind.TRANSITION, SampleKind.SIGNAL}
-    is_removal = record.source in BROKER_SOURCES
+    is_removal = record.source in BROKER_SOURCES and not _FENCED.search(record.reason or "")
     failed = record.outcome is Outcome.FAILED and not is_removal
     return is_event and failed and bool(record.reason)
 

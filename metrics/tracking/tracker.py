@@ -79,7 +79,8 @@ class Tracker:
         consumer, out = self._consumer_of(signal)
         is_new = len(self._members) > before
         out += self._make_room(signal.at) + self._merger.apply(consumer, signal)
-        if is_new and signal.by is not None:  # a member that another one removed: no series
+        is_refused = signal.kind is SignalKind.FAIL and TRAITS[signal.source].is_broker
+        if is_new and (is_refused or signal.by is not None):  # it is no member: no series
             consumer.track.known, consumer.track.left_at = False, signal.at
         return out + record_attributes(consumer.track, signal, out)
 

@@ -43,7 +43,8 @@ from agent.sources.broker_logs.signals import (
 )
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.wire.members.kip800_reasons import is_poll_timeout
-from metrics.model.signals import Signal, SignalKind
+from metrics.model.sample import clip_reason
+from metrics.model.signals import Signal, SignalKind, SourceKind
 
 DROPPED_S = 600.0
 """How long a member may stay away after its poll interval expired: the default ``stale_after``."""
@@ -96,6 +97,8 @@ class CoordinatorInterpreter:
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return its signals."""
         self._expire_dropped(at)
+        if event.rule.action is Action.REFUSE:
+            return self._refuse(event, at)
         name = event.captures.get("group")
         if name is None:
             return []
@@ -112,6 +115,28 @@ class CoordinatorInterpreter:
         while self._known > _PARTY_LIMIT and len(self.groups) > 1:
             self._evict()
         return out
+
+    def _refuse(self, event: LogEvent, at: float) -> list[Signal]:
+        """Report a process that another one keeps out, or has replaced; the group stays as it is.
+
+        A line without a group is of the group that knows its instance id.
+        """
+        named = event.captures.get("group")
+        instance_id = event.captures.get("instance_id", "")
+        groups = [self.groups[named]] if named in self.groups else self.groups.values()
+        group = next((g for g in groups if g.has_instance(instance_id)), None)
+        if group is None:
+            return []
+        member = group.describe_refused(event.captures.get("member_id", ""), instance_id)
+        return [
+            Signal(
+                kind=SignalKind.FAIL,
+                at=at,
+                member=member,
+                source=SourceKind.BROKER_LOG,
+                reason=clip_reason(event.captures.get("reason")),
+            )
+        ]
 
     @property
     def groups(self) -> dict[str, CoordinatorGroup]:

@@ -71,6 +71,22 @@ class CoordinatorGroup:
             self.parties.pop(next(iter(self.parties)))
         return party
 
+    def has_instance(self, instance_id: str) -> bool:
+        """Check that a member of the group has this instance id."""
+        return any(p.member.group_instance_id == instance_id for p in self.parties.values())
+
+    def describe_refused(self, member_id: str, instance_id: str) -> Member:
+        """Return a process that is no member, though its instance id is a member's."""
+        return Member(
+            cluster=self.cluster,
+            group=self.name,
+            client_id=_parse_client_id(member_id) or instance_id,
+            origin=f"broker_log:{self.name}/{member_id}",
+            member_id=member_id,
+            group_type=self.group_type,
+            protocol_type=None,
+        )
+
     def record_leave(self, member_id: str) -> None:
         """Remember that it has gone by LeaveGroup."""
         self.left = [*self.left[1 - _LEFT :], member_id]

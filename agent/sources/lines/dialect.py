@@ -42,6 +42,7 @@ class Action(StrEnum):
     LEAVE = "leave"
     CLOSE = "close"
     FAIL = "fail"
+    REFUSE = "refuse"
     IDENTIFY = "identify"
     STATE = "state"
     IGNORE = "ignore"

@@ -149,9 +149,10 @@ def test_longest_rebalance_is_exact(context: ReportContext) -> None:
     assert rows["quiet"].max_s == 3.0
 
 
-def test_time_at_5_stands_beside_the_time_lost_in_rebalances(context: ReportContext) -> None:
+def test_time_at_5_is_a_part_of_the_time_lost(context: ReportContext) -> None:
     row = by_group(context, groups.SECTION)["stuck"]
     assert row.out_of_group_s == pytest.approx(600.7)
+    assert row.lost_s == pytest.approx(600.7)  # one definition: all time at a status but 0
 
 
 def test_root_causes_are_those_of_explain(context: ReportContext) -> None:

@@ -672,3 +672,23 @@ def test_texts_of_a_log_are_bounded() -> None:
     )
 
     assert {len(signal.reason or "") for signal in signals} == {255}
+
+
+def test_process_that_another_one_keeps_out_is_refused(broker: Broker) -> None:
+    """Two processes with one instance id: 4.x prints who is refused, or replaced."""
+    uuid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    broker.prints(
+        f"Static member with groupInstanceId=i1 and unknown member id joins group g in Empty state."
+        f" Created a new member id i1-{uuid} for this member and added to the group.",
+    )
+
+    told = broker.prints(
+        f"Request memberId=i1-{uuid} for static member with groupInstanceId=i1 is fenced by"
+        " existing memberId=i1-x during operation heartbeat",
+        "[GroupId g] Static member hUwPBLOeSxSVz31j6ejkKw with instance id i1 cannot join the"
+        " group because the instance id is owned by member lTAGqx7wRauM5t2XYWQF3w.",
+    )
+
+    assert [(each.kind, each.member.group) for each in told] == [("fail", "g")] * 2
+    assert "fenced by existing" in (told[0].reason or "")
+    assert "owned by member" in (told[1].reason or "")
