@@ -17,7 +17,7 @@ from aggregation.spark.report.significance import binomial_p
 LEVEL = 0.02
 """A constant rate gives a change in fewer than this share of series."""
 MIN_DAYS = 2
-"""A change is believed from its second day on."""
+"""A change is believed from its second day on; the first day of a history is no rate."""
 _NOISE_SIGMAS = 2.0
 """Scatter that Poisson's own does not explain."""
 
@@ -75,7 +75,7 @@ def _split(counts: Sequence[int], start: int, end: int, level: float) -> list[tu
 def _best_split(counts: Sequence[int]) -> tuple[int, float] | None:
     """Return the most likely split and its corrected p-value."""
     days, total = len(counts), sum(counts)
-    candidates = range(1, days - MIN_DAYS + 1)
+    candidates = range(MIN_DAYS, days - MIN_DAYS + 1)
     if not total or not candidates:
         return None
     sums = [0, *accumulate(counts)]

@@ -58,10 +58,10 @@ SECTION = Section(
     name="groups",
     title="Groups by cost",
     note="The costliest first, by unread partition seconds where a source shows assignments, else "
-    "by the time lost. Lost is the time of members within rebalances: ten members that wait a "
-    "minute lose ten minutes. Out of group is the time at DroppedGroup (5), in which a member is "
-    "in no rebalance. Partitions moved are of the rebalances for which members or inspection "
-    "report them.",
+    "by the time lost. Lost is the time of members that were not at 0: ten members that wait "
+    "a minute lose ten minutes. The part of it at DroppedGroup (5), in which a member is in no "
+    "rebalance, is out of group. Partitions moved are of the rebalances for which members or "
+    "inspection report them.",
     empty="No incident began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

@@ -67,6 +67,10 @@ def test_weekends_and_bursts_are_no_news(day: Callable[[Random, int], int]) -> N
     assert sum(latest_change(counts) is not None for counts in series) <= 0.05 * len(series)
 
 
+def test_first_day_on_which_all_members_start_is_no_change() -> None:
+    assert find_changes([30] + [0, 0, 1] * 19) == []
+
+
 def test_change_from_nothing_has_no_ratio() -> None:
     change = latest_change([0] * 20 + [3, 4, 2, 5])
     assert change is not None
