@@ -8,7 +8,7 @@ EXTRAS := fast,wire,kafka,otel,spark,top,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -128,8 +128,11 @@ versions: $(READY) ## name the releases of clients and brokers that are newer th
 dashboards: $(READY) ## write Grafana's dashboards, which are code, as JSON
 	$(BIN)/python -m dashboards
 
-pictures: $(READY) ## draw them into docs/dashboards, from a real Prometheus and the play of demo-kafka (minutes)
+pictures: $(READY) screens ## draw dashboards into docs/dashboards, from a real Prometheus and the play of demo-kafka (minutes)
 	$(BIN)/python -m tests.dashboards.pictures
+
+screens: $(READY) ## pictures of pages and top into docs/pictures, of recorded incidents (needs Chromium)
+	$(BIN)/python -m tests.pictures
 
 docs: $(READY) ## write the reference pages, which are made from the code
 	$(BIN)/python -m docs
