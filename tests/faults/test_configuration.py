@@ -29,7 +29,7 @@ def _config(folder: Path, chance: random.Random) -> str:
         [
             (f"[{a}, {b}]", ""),
             (f"[{folder}/logs/*.log]", ""),
-            (f"[{folder}/*/?.log, {unused}]", ""),
+            (f"['{folder}/*/?.log', {unused}]", ""),
             (f"[{a}]", f"[{b}]"),
             (f"[{b}]", f"[{a}]"),
             (f"[{a}, {unused}]", f"[{folder}/logs/b*.log]"),
