@@ -119,7 +119,13 @@ class GroupHistory:
         draft.rebalances.append(rebalance)
         draft.sources |= {segment.source for segment in rebalance.round.segments} - {""}
         draft.waits += find_waits(rebalance, self.present.values())
-        self._depart(rebalance, draft, causes, returns, {cause.member.key for cause in rejoins})
+        self._depart(
+            rebalance,
+            draft,
+            causes,
+            returns,
+            {cause.member.key for cause in rejoins if cause.is_first},
+        )
         for cause, away in returns.items():
             self._return(away, cause.member, cause.at)
             if cause.kind is not IncidentKind.MEMBER_JOINED:  # the same process: it did not end

@@ -154,6 +154,17 @@ class TestKinds:
         assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
         assert went(found) == [("a", DepartureMode.EXPIRED, True)]
 
+    def test_member_that_learns_that_it_was_removed_went_once_and_is_back(self) -> None:
+        """It joins again as new, within the same episode."""
+        (found,) = incidents(
+            raised(3, 100.0, A, reason="UNKNOWN_MEMBER_ID"),
+            raised(2, 100.1, A),
+            *round_of(2, 100.2, A, B, C),
+        )
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+
     def test_nobody_has_changed_the_metadata(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"a": (7, "metadata")}))
 
