@@ -124,6 +124,7 @@ def report(  # noqa: PLR0913 - one argument an option
         from aggregation.spark.report.context import ReportRequest, load_context  # noqa: PLC0415
         from aggregation.spark.report.history import dated_folder, write_index  # noqa: PLC0415
         from aggregation.spark.report.objectives import Objective  # noqa: PLC0415
+        from aggregation.spark.report.proposals import propose_changes  # noqa: PLC0415
         from aggregation.spark.report.render import (  # noqa: PLC0415
             Format,
             check_output,
@@ -154,7 +155,7 @@ def report(  # noqa: PLR0913 - one argument an option
             quick=is_up_to_date(tables),
         ) as spark:
             context = load_context(spark, tables, asked, notify)
-            found = build_report(context, notify, objectives)
+            found = build_report(context, notify, objectives, propose_changes)
             folder = dated_folder(output, found) if dated else output
             page = write_report(found, folder, Format(kind))
             if dated:

@@ -96,6 +96,7 @@ def _ingest(spool: Path, tables: Path) -> None:
 
 def _report(tables: Path, output: Path) -> None:
     from aggregation.spark.report.context import ReportRequest, load_context  # noqa: PLC0415
+    from aggregation.spark.report.proposals import propose_changes  # noqa: PLC0415
     from aggregation.spark.report.render import check_output, write_report  # noqa: PLC0415
     from aggregation.spark.report.report import build_report  # noqa: PLC0415
     from aggregation.spark.rollups.rollup_store import check_tables, is_up_to_date  # noqa: PLC0415
@@ -106,7 +107,8 @@ def _report(tables: Path, output: Path) -> None:
     quick = is_up_to_date(tables)
     with spark_session("rebalance-agent report", click.echo, quick=quick) as spark:
         context = load_context(spark, tables, ReportRequest(), click.echo)
-        click.echo(write_report(build_report(context, click.echo), output))
+        report = build_report(context, click.echo, propose=propose_changes)
+        click.echo(write_report(report, output))
 
 
 def _wait_for_samples(spool: Path) -> None:

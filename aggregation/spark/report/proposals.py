@@ -1,15 +1,33 @@
 """Changes worth making: the place for what a report proposes. Pure.
 
 A function of the type `Propose` is the whole of it: rows of incidents in, proposals out, the most
-useful first. `render.write_report` takes one; page, Markdown, JSON and mail show the first three.
+useful first. `report.build_report` takes one; page, Markdown, JSON and mail show the first three.
+`propose_changes` is the one of the report command: its rules are `aggregation.counterfactuals`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from aggregation.counterfactuals.changes import find_changes
+from aggregation.counterfactuals.facts import facts_of_row
 from aggregation.spark.report.section import Rows
 
 SHOWN = 3
+FACTS = """
+SELECT id, cluster, `group`, group_type, kind, plan, rebalances,
+       unix_micros(started_at) / 1000000D AS started_at,
+       unix_micros(ended_at) / 1000000D AS ended_at,
+       member_seconds AS member_s, unread_partition_seconds AS unread_s,
+       partitions_moved AS moved, detail, members.client_id AS members,
+       exists(members, m -> m.group_instance_id IS NOT NULL) AS is_static,
+       transform(departures, d -> named_struct(
+           'client_id', d.client_id, 'how', d.how,
+           'at', unix_micros(d.at) / 1000000D,
+           'returned_at', unix_micros(d.returned_at) / 1000000D)) AS absences
+FROM incidents
+WHERE $period AND ended_at IS NOT NULL
+"""
+"""The rows that proposals are made from: incidents that are over. Instants are Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +46,33 @@ class Proposal:
     confidence: str
     incidents: tuple[str, ...] = ()
     """Ids of the incidents that it rests on."""
+    members: tuple[str, ...] = ()
+    """Client ids of the members that it rests on."""
     lines: tuple[tuple[str, str], ...] = ()
     """Lines to paste, by the client that they are for."""
 
 
 Propose = Callable[[Rows], Sequence[Proposal]]
-"""From the rows of the section `incidents` to proposals."""
+"""From the rows of `FACTS` to proposals."""
+
+
+def propose_changes(rows: Rows) -> list[Proposal]:
+    """Return the changes that would have saved most, of all groups."""
+    return [
+        Proposal(
+            cluster=each.cluster,
+            group=each.group,
+            setting=each.setting,
+            now=each.now,
+            proposed=each.proposed,
+            because=each.because,
+            price=each.price,
+            rebalances_avoided=each.rebalances_avoided,
+            unread_avoided_s=each.unread_avoided_s,
+            confidence=each.confidence.value,
+            incidents=each.incidents,
+            members=each.members,
+            lines=each.lines,
+        )
+        for each in find_changes(map(facts_of_row, rows))
+    ]

@@ -14,7 +14,7 @@ from aggregation.spark.report.context import ReportContext
 from aggregation.spark.report.headline import Direction, Figure
 from aggregation.spark.report.news import News, find_news, news_rows
 from aggregation.spark.report.objectives import Objective, objective_rows
-from aggregation.spark.report.proposals import SHOWN, Proposal, Propose
+from aggregation.spark.report.proposals import FACTS, SHOWN, Proposal, Propose
 from aggregation.spark.report.section import Mark, Row, Rows, Section
 from aggregation.spark.session.session import small_queries
 from aggregation.spark.tables.period import Period
@@ -133,8 +133,16 @@ def build_report(
         schemas=schemas,
         queries={section.name: context.query(section.query) for section in sections},
         news=news,
-        proposals=[] if propose is None else list(propose(tables["incidents"]))[:SHOWN],
+        proposals=_find_proposals(context, propose),
     )
+
+
+def _find_proposals(context: ReportContext, propose: Propose | None) -> Sequence[Proposal]:
+    if propose is None:
+        return []
+    with small_queries(context.spark):
+        rows = _collect(context.spark.sql(context.query(FACTS)))
+    return propose(rows)[:SHOWN]
 
 
 def sections_of(context: ReportContext) -> Sequence[Section]:

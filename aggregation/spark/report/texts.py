@@ -62,7 +62,8 @@ def describe_proposal(change: Proposal) -> str:
     saved = "" if unread is None else f" and {format_seconds(unread)} unread"
     return (
         f"{change.setting} of {change.group}: {change.now or 'not known'} to {change.proposed}. "
-        f"It avoids {change.rebalances_avoided} rebalances{saved}; the price: {change.price}."
+        f"It avoids {change.rebalances_avoided} rebalances{saved}; the price: {change.price}. "
+        f"Confidence: {change.confidence}."
     )
 
 

@@ -144,12 +144,19 @@ def test_proposals_have_their_place_in_each_format() -> None:
         rebalances_avoided=8,
         unread_avoided_s=2400.0,
         confidence="high",
+        incidents=("i1", "i2", "i3", "i4"),
+        members=(EVIL, "worker-1"),
         lines=(("Java", "max.poll.interval.ms=300000"),),
     )
     found = report(proposals=[proposal])
     for text in (html_page(found), markdown(found).replace("\\", ""), mail(found).decode()):
         assert "max.poll.interval.ms" in text
         assert "8 rebalances and 40 min unread" in text.replace("=\r\n", "")
+        assert "Confidence: high." in text.replace("=\r\n", "")
+    page = html_page(found)
+    assert "Incidents: i1, i2, i3 and 1 more; members: " in page
+    assert "worker-1." in page
+    assert "<script" not in page
     assert msgspec.json.decode(json_text(found))["proposals"][0]["rebalances_avoided"] == 8
 
 

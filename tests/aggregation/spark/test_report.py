@@ -20,6 +20,8 @@ from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.report import SECTIONS, quality
 from aggregation.spark.report.context import ReportRequest, context_of
+from aggregation.spark.report.proposals import SHOWN as PROPOSALS_SHOWN
+from aggregation.spark.report.proposals import Proposal, propose_changes
 from aggregation.spark.report.render import write_report
 from aggregation.spark.report.report import build_report
 from aggregation.spark.report.section import ROWS_SHOWN
@@ -71,6 +73,7 @@ class Reports:
         self.spark = spark
         self.tables, self.output = folder / "tables", folder / "report"
         self.page = ""
+        self.proposals: list[Proposal] = []
 
     def ingest(self, samples: list[Sample]) -> None:
         for table, periodic in ((Table.TRANSITIONS, False), (Table.SAMPLES, True)):
@@ -86,8 +89,9 @@ class Reports:
         quarantine = read_table(self.spark, self.tables, Table.QUARANTINE)
         store = RollupStore(self.spark, self.tables)
         context = context_of(store.rollups(), quarantine, asked, store.incidents())
-        report = build_report(context, lambda _: None)
+        report = build_report(context, lambda _: None, propose=propose_changes)
         other.page = write_report(report, other.output).read_text()
+        other.proposals = list(report.proposals)
         return other
 
     def rows(self, name: str) -> list[dict[str, str]]:
@@ -171,6 +175,14 @@ def test_percentiles_are_right_to_a_bucket(week_report: Reports, week: Fleet) ->
     for percent in (50, 95, 99):
         exact = lengths[ceil(percent / 100 * len(lengths)) - 1]
         assert float(row[f"member_p{percent}_s"]) == pytest.approx(exact, rel=0.05)
+
+
+def test_report_has_the_proposals_of_its_incidents(week_report: Reports) -> None:
+    ids = {row["id"] for row in week_report.rows("incidents")}
+    assert len(week_report.proposals) == PROPOSALS_SHOWN
+    for proposal in week_report.proposals:
+        assert set(proposal.incidents) <= ids
+        assert f"<b>{proposal.setting}</b> of {proposal.group}" in week_report.page
 
 
 def test_headline_has_the_verdict_in_words(week_report: Reports) -> None:

@@ -1,0 +1,139 @@
+"""Facts of an incident that the rules need, from an `Incident` or a row of the incidents table.
+
+What no source shows is None.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
+from aggregation.incidents.planning import is_planned
+from metrics.model.sample import parse_time
+
+
+class Absence(NamedTuple):
+    """A member that went, and perhaps came back. Instants are Unix seconds."""
+
+    member: str
+    how: DepartureMode
+    at: float
+    returned_at: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it was away; None: it is not back."""
+        return None if self.returned_at is None else max(0.0, self.returned_at - self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentFacts:
+    """One incident that is over. Instants are Unix seconds, spans are seconds."""
+
+    id: str
+    cluster: str
+    group: str
+    kind: IncidentKind
+    is_planned: bool
+    started_at: float
+    ended_at: float
+    rebalances: int
+    member_s: float
+    """Seconds that members spent at a status other than 0."""
+    unread_s: float | None = None
+    moved: int | None = None
+    group_type: str | None = None
+    members: tuple[str, ...] = ()
+    is_static: bool = False
+    """A member has a group.instance.id."""
+    absences: tuple[Absence, ...] = ()
+    session_timeout_s: float | None = None
+    max_poll_interval_s: float | None = None
+    between_polls_s: float | None = None
+    silent_since: float | None = None
+    """The last sign of life of a member whose silence others noticed."""
+    assignor: str | None = None
+
+
+def facts_of_incident(incident: Incident, group_type: str | None = None) -> IncidentFacts | None:
+    """Return the facts of an incident; None while it goes on."""
+    if incident.ended_at is None:
+        return None
+    cost = incident.cost
+    return IncidentFacts(
+        id=incident.id,
+        cluster=incident.ref.cluster,
+        group=incident.ref.group,
+        group_type=group_type,
+        kind=incident.kind,
+        is_planned=is_planned(incident),
+        started_at=incident.started_at,
+        ended_at=incident.ended_at,
+        rebalances=len(incident.rebalances),
+        member_s=cost.member_seconds,
+        unread_s=cost.unread_partition_seconds,
+        moved=cost.partitions_moved,
+        members=_names(member.client_id for member in incident.members),
+        is_static=any(member.group_instance_id for member in incident.members),
+        absences=tuple(
+            Absence(each.member.client_id, each.how, each.at, each.returned_at)
+            for each in incident.departures
+        ),
+        **_read_detail(incident.detail),
+    )
+
+
+def facts_of_row(row: Mapping[str, Any]) -> IncidentFacts:
+    """Return the facts of a row of `aggregation.spark.report.proposals.FACTS`."""
+    return IncidentFacts(
+        id=row["id"],
+        cluster=row["cluster"] or "",
+        group=row["group"] or "",
+        group_type=row["group_type"] or None,
+        kind=IncidentKind(row["kind"]),
+        is_planned=row["plan"] == "planned",
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        rebalances=row["rebalances"],
+        member_s=row["member_s"] or 0.0,
+        unread_s=row["unread_s"],
+        moved=row["moved"],
+        members=_names(row["members"] or ()),
+        is_static=bool(row["is_static"]),
+        absences=tuple(
+            Absence(each["client_id"], DepartureMode(each["how"]), each["at"], each["returned_at"])
+            for each in row["absences"] or ()
+        ),
+        **_read_detail(msgspec.json.decode(row["detail"]) if row["detail"] else {}),
+    )
+
+
+def _names(client_ids: Any) -> tuple[str, ...]:
+    return tuple(sorted({name for name in client_ids if name}))
+
+
+def _read_detail(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings and spans that an incident's detail holds."""
+    found: dict[str, Any] = {
+        name: detail[key] / 1000
+        for name, key in (
+            ("session_timeout_s", "session_timeout_ms"),
+            ("max_poll_interval_s", "max_poll_interval_ms"),
+            ("between_polls_s", "between_polls_ms"),
+        )
+        if isinstance(detail.get(key), int | float)
+    }
+    since, after = detail.get("since"), detail.get("after")
+    if isinstance(since, str) and "session_timeout_s" in found:
+        found["silent_since"] = parse_time(since)
+    if detail.get("field") == "assignor" and isinstance(after, str):
+        found["assignor"] = after
+    return found
+
+
+def latest(facts: Sequence[IncidentFacts], name: str) -> Any:
+    """Return the last value of a setting that a group's incidents show; None: they show none."""
+    values = (getattr(each, name) for each in reversed(facts))
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,228 @@
+"""Rules of the timeouts: static membership, session timeout, poll interval and records. Pure.
+
+A number is proposed only from times that were seen. Where the value now is not seen, the proposal
+is relative to it, and the confidence lower.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+
+from aggregation.counterfactuals.change import Change, PastIncidents, rate_confidence
+from aggregation.counterfactuals.facts import Absence, IncidentFacts, latest
+from aggregation.counterfactuals.lines import (
+    POLL_INTERVAL,
+    POLL_RECORDS,
+    SESSION,
+    STATIC_ID,
+    client_lines,
+    static_lines,
+)
+from aggregation.counterfactuals.savings import REBALANCES_OF_AN_ABSENCE, Saving, save_all
+from aggregation.counterfactuals.timeouts import MARGIN, TimeoutPoint, choose, draw_curve, round_up
+from aggregation.incidents.model import DepartureMode, IncidentKind
+
+WITH_STATIC = {None, "classic", "consumer"}
+"""Types of groups that know static members."""
+DEFAULT_SESSION_S = 45.0
+"""Default of Java clients from 3.0 on: no shorter one is proposed unseen."""
+LONGEST_SESSION_S = 1800.0
+"""Default of the broker's group.max.session.timeout.ms."""
+LONGEST_PAUSE_S = 300.0
+"""A longer silence is no pause that a session timeout should forgive."""
+LONGEST_INTERVAL_S = 600.0
+"""Work that takes longer between two polls calls for fewer records."""
+
+
+def propose_static_membership(history: PastIncidents) -> Change | None:
+    """Propose static membership with a session timeout.
+
+    A planned restart or rollout has no rebalance if each member is back within the timeout. One
+    that is later expires and joins: two rebalances. A member that goes for good is noticed after
+    the timeout, whether it left or died.
+    """
+    kinds = {IncidentKind.RESTART, IncidentKind.ROLLOUT}
+    found = [
+        each
+        for each in history.uncounted
+        if each.kind in kinds
+        and each.is_planned
+        and not each.is_static
+        and each.absences
+        and each.group_type in WITH_STATIC
+    ]
+    now = latest(history.all, "session_timeout_s")
+    least = DEFAULT_SESSION_S if now is None else now
+    spans = [seconds for each in found for seconds in _seconds(each.absences)]
+    candidates = [min(LONGEST_SESSION_S, max(least, round_up(span))) for span in spans]
+
+    def save_within(timeout_s: float) -> list[Saving]:
+        return [saving for each in found if (saving := _save_static(each, timeout_s)).rebalances]
+
+    def count_later(timeout_s: float) -> float:
+        return sum(
+            timeout_s if each.how is DepartureMode.LEFT else timeout_s - (now or 0.0)
+            for each in _gone(history.all, {DepartureMode.LEFT, DepartureMode.EXPIRED})
+        )
+
+    best = choose(draw_curve(candidates, save_within, count_later))
+    if best is None:
+        return None
+    timeout_ms, first = _ms(best.timeout_s), best.savings[0].incident
+    knows_unread = all(each.unread_s is not None for each in best.savings)
+    return Change(
+        setting=STATIC_ID,
+        now=None,
+        proposed=f"one stable id for each member, with {SESSION}={timeout_ms}",
+        because=f"{len(best.savings)} of {len(found)} planned restarts and rollouts "
+        f"had members back within {best.timeout_s:g} s",
+        price=f"a member that is gone is missed only after {best.timeout_s:g} s: "
+        f"{best.later_s:g} s in all for those of this period",
+        confidence=rate_confidence(now is not None, knows_unread),
+        savings=best.savings,
+        lines=static_lines(timeout_ms, first.group, first.group_type),
+    )
+
+
+def _save_static(incident: IncidentFacts, timeout_s: float) -> Saving:
+    """Return what static membership saves of one incident."""
+    spans = _seconds(incident.absences)
+    late = len(incident.absences) - sum(span < timeout_s for span in spans)
+    if not late:
+        return save_all(incident, max(spans))
+    left = max(0, incident.rebalances - REBALANCES_OF_AN_ABSENCE * late)
+    return Saving(incident=incident, rebalances=left, unread_s=None)
+
+
+def propose_session_timeout(history: PastIncidents) -> Change | None:
+    """Propose a longer session timeout.
+
+    An expired member that came back after a silence has no rebalance with a timeout above it. A
+    silence longer than `LONGEST_PAUSE_S` counts as a death. A dead member is noticed later.
+    """
+    now = latest(history.all, "session_timeout_s")
+    dead = _gone(history.all, {DepartureMode.EXPIRED})
+    needed = {
+        each.id: (each, span)
+        for each in history.uncounted
+        if each.kind is IncidentKind.SESSION_EXPIRED
+        and (span := _silence(each, is_known=now is not None)) is not None
+        and (now or 0.0) <= span <= LONGEST_PAUSE_S
+    }
+    best = _lengthen(list(needed.values()), now, len(dead))
+    if best is None:
+        return None
+    return _longer(SESSION, now, best, f"of {len(needed)} that were silent and came back")
+
+
+def _silence(incident: IncidentFacts, *, is_known: bool) -> float | None:
+    """Return the longest silence; where the timeout is not known, what came on top of it."""
+    spans = _seconds(incident.absences)
+    if not spans or len(spans) < len(incident.absences):
+        return None
+    since = incident.silent_since if is_known else None
+    before = 0.0 if since is None else max(0.0, incident.absences[0].at - since)
+    return max(spans) + before
+
+
+def propose_poll_interval(history: PastIncidents) -> Change | None:
+    """Propose a longer poll interval.
+
+    A member that was dropped and came back has no rebalance with an interval above the time
+    between its polls: the one that was seen, else from the drop to the return, and the interval.
+    Work of more than `LONGEST_INTERVAL_S` is left to `propose_poll_records`. A member that hangs is
+    noticed later.
+    """
+    now = latest(history.all, "max_poll_interval_s")
+    hung = _gone(history.all, {DepartureMode.DROPPED})
+    found = [(each, span) for each, span in _slow(history, now) if span <= LONGEST_INTERVAL_S]
+    best = _lengthen(found, now, len(hung))
+    if best is None:
+        return None
+    return _longer(POLL_INTERVAL, now, best, f"of {len(found)} that polled late and came back")
+
+
+def propose_poll_records(history: PastIncidents) -> Change | None:
+    """Propose fewer records a poll, where an interval would be longer than `LONGEST_INTERVAL_S`.
+
+    The work between two polls is taken as proportional to the records. The number now is no part
+    of incidents, so the proposal divides it.
+    """
+    now = latest(history.all, "max_poll_interval_s")
+    found = [(each, span) for each, span in _slow(history, now) if span > LONGEST_INTERVAL_S]
+    if not found or not now:
+        return None
+    longest = max(span for _, span in found)
+    value = f"its value now / {ceil(MARGIN * longest / now)}"
+    return Change(
+        setting=POLL_RECORDS,
+        now=None,
+        proposed=value,
+        because=f"{len(found)} took up to {longest:.4g} s between two polls, {now:g} s are allowed",
+        price="more overhead for each record",
+        confidence=rate_confidence(False, False),
+        savings=tuple(save_all(each, span) for each, span in found),
+        lines=client_lines({POLL_RECORDS: f"<{value}>"}, found[0][0].group, None),
+    )
+
+
+def _slow(history: PastIncidents, now: float | None) -> list[tuple[IncidentFacts, float]]:
+    """Return incidents of slow members that came back, each with its time between polls."""
+    found = []
+    for each in history.uncounted:
+        spans = _seconds(each.absences)
+        if each.kind is not IncidentKind.POLL_TIMEOUT or not spans:
+            continue
+        if len(spans) == len(each.absences):
+            seen = each.between_polls_s if now is not None else None
+            found.append((each, max(seen or 0.0, max(spans) + (now or 0.0))))
+    return found
+
+
+def _lengthen(
+    needed: Sequence[tuple[IncidentFacts, float]], now: float | None, gone: int
+) -> TimeoutPoint | None:
+    """Return the best longer timeout; where none is known now, the best addition to it."""
+    base = now or 0.0
+    candidates = [value for _, span in needed if (value := round_up(span)) > base]
+
+    def save_within(timeout_s: float) -> list[Saving]:
+        return [save_all(each, span) for each, span in needed if span < timeout_s]
+
+    return choose(draw_curve(candidates, save_within, lambda t: gone * (t - base)))
+
+
+def _longer(setting: str, now: float | None, best: TimeoutPoint, of: str) -> Change:
+    first = best.savings[0].incident
+    value = _ms(best.timeout_s) if now is not None else f"its value now + {_ms(best.timeout_s)}"
+    added = best.timeout_s - (now or 0.0)
+    knows_unread = all(each.unread_s is not None for each in best.savings)
+    line = value if now is not None else f"<{value}>"
+    return Change(
+        setting=setting,
+        now=None if now is None else _ms(now),
+        proposed=value,
+        because=f"{len(best.savings)} incidents {of} would have been within it",
+        price=f"a member that is dead or hangs is missed {added:g} s later: "
+        f"{best.later_s:g} s in all for those of this period",
+        confidence=rate_confidence(now is not None, knows_unread),
+        savings=best.savings,
+        lines=client_lines({setting: line}, first.group, first.group_type),
+    )
+
+
+def _seconds(absences: Sequence[Absence]) -> list[float]:
+    return [each.seconds for each in absences if each.seconds is not None]
+
+
+def _gone(facts: Sequence[IncidentFacts], how: set[DepartureMode]) -> list[Absence]:
+    """Return the members that went for good."""
+    return [
+        absence
+        for each in facts
+        for absence in each.absences
+        if absence.returned_at is None and absence.how in how
+    ]
+
+
+def _ms(seconds: float) -> str:
+    return str(round(1000 * seconds))

@@ -1,0 +1,191 @@
+"""What each rule proposes; the numbers were computed by hand from its docstring."""
+
+import pytest
+
+from aggregation.counterfactuals.change import Change, Confidence
+from aggregation.counterfactuals.changes import find_changes
+from aggregation.counterfactuals.facts import IncidentFacts
+from aggregation.counterfactuals.timeouts import choose, draw_curve, round_up
+from tests.aggregation.counterfactuals.given import H, K, away, incident
+
+
+def changes(*facts: IncidentFacts) -> dict[str, Change]:
+    return {each.setting: each for each in find_changes(facts)}
+
+
+def lines(change: Change) -> dict[str, str]:
+    return dict(change.lines)
+
+
+class TestStaticMembership:
+    def test_restarts_within_the_timeout_are_avoided(self) -> None:
+        back = [
+            incident(f"r{n}", K.RESTART, absences=away(20.0), unread_s=100.0, moved=4)
+            for n in range(5)
+        ]
+        change = changes(*back, incident("j", K.MEMBER_JOINED, rebalances=1))["group.instance.id"]
+        # 1.5 x 20 s is less than the default of 45 s; 5 x 2 rebalances; own: 4 / 2 x 20 s = 40 s
+        assert "session.timeout.ms=45000" in change.proposed
+        assert change.rebalances_avoided == 10
+        assert change.unread_avoided_s == pytest.approx(5 * 60.0)
+        assert change.now is None
+        assert change.confidence is Confidence.MEDIUM
+        assert change.incidents == ("r0", "r1", "r2", "r3", "r4")
+        assert change.members == ("m0",)
+
+    def test_member_that_is_late_costs_two_rebalances(self) -> None:
+        rollout = incident(
+            "r", K.ROLLOUT, absences=away(10.0, 20.0, None), rebalances=6, unread_s=90.0
+        )
+        # the member that stays away is missed after 45 s; 4 of 6 rebalances are 5.3 member seconds
+        assert not changes(rollout)
+        larger = incident(
+            "r", K.ROLLOUT, absences=away(10.0, 20.0, None), rebalances=6, member_s=90.0
+        )
+        assert changes(larger)["group.instance.id"].rebalances_avoided == 4
+        assert changes(larger)["group.instance.id"].unread_avoided_s is None
+
+    def test_crash_that_is_noticed_later_is_the_price(self) -> None:
+        restart = incident("r", K.RESTART, absences=away(100.0), member_s=500.0)
+        crash = incident(
+            "c", K.SESSION_EXPIRED, absences=away(None, how=H.EXPIRED), session_timeout_s=30.0
+        )
+        change = changes(restart, crash)["group.instance.id"]
+        # 1.5 x 100 s; the crash was noticed after 30 s, so 120 s later
+        assert "session.timeout.ms=150000" in change.proposed
+        assert "120 s in all" in change.price
+
+    def test_crashes_that_cost_more_are_no_proposal(self) -> None:
+        restart = incident("r", K.RESTART, absences=away(100.0), member_s=119.0)
+        crash = incident(
+            "c", K.SESSION_EXPIRED, absences=away(None, how=H.EXPIRED), session_timeout_s=30.0
+        )
+        assert changes(restart, crash) == {}
+
+    def test_static_members_and_killed_ones_do_not_count(self) -> None:
+        assert not changes(incident("r", K.RESTART, absences=away(5.0), is_static=True))
+        assert not changes(incident("r", K.RESTART, absences=away(5.0), is_planned=False))
+
+    def test_lines_are_for_each_client(self) -> None:
+        text = lines(changes(incident("r", K.RESTART, absences=away(20.0)))["group.instance.id"])
+        assert set(text) == {"Java", "Spring", "Streams", "librdkafka", "broker"}
+        assert "session.timeout.ms=45000" in text["Java"].splitlines()
+        assert (
+            "spring.kafka.consumer.properties.group.instance.id=${HOSTNAME}"
+            in text["Spring"].splitlines()
+        )
+        assert "consumer.session.timeout.ms=45000" in text["Streams"].splitlines()
+
+    def test_new_protocol_has_its_session_timeout_on_the_broker(self) -> None:
+        one = incident("r", K.RESTART, absences=away(20.0), group_type="consumer", group="it's; g")
+        text = lines(changes(one)["group.instance.id"])
+        assert "session.timeout.ms" not in text["Java"]
+        assert "--add-config consumer.session.timeout.ms=45000" in text["broker"]
+        assert "--entity-name 'it'\"'\"'s; g'" in text["broker"]
+
+
+class TestSessionTimeout:
+    def test_silence_within_the_timeout_is_avoided(self) -> None:
+        pause = incident(
+            "e",
+            K.SESSION_EXPIRED,
+            absences=away(6.0, how=H.EXPIRED),
+            session_timeout_s=10.0,
+            silent_since=90.0,
+            unread_s=100.0,
+            moved=4,
+        )
+        change = changes(pause)["session.timeout.ms"]
+        # silent from 90 to 106: 16 s, x 1.5 = 24 s; own 4 / 2 x 16 s = 32 s
+        assert (change.now, change.proposed) == ("10000", "24000")
+        assert change.rebalances_avoided == 2
+        assert change.unread_avoided_s == pytest.approx(68.0)
+        assert change.confidence is Confidence.HIGH
+
+    def test_timeout_that_is_not_seen_makes_the_proposal_relative(self) -> None:
+        change = changes(incident("e", K.SESSION_EXPIRED, absences=away(6.0, how=H.EXPIRED)))[
+            "session.timeout.ms"
+        ]
+        assert (change.now, change.proposed) == (None, "its value now + 9000")
+        assert change.confidence is Confidence.LOW
+
+    def test_member_that_died_or_was_away_for_long_is_no_pause(self) -> None:
+        for span in (None, 301.0):
+            gone = incident("e", K.SESSION_EXPIRED, absences=away(span, how=H.EXPIRED))
+            assert not changes(gone)
+
+
+class TestPolls:
+    def test_interval_is_above_the_time_between_polls(self) -> None:
+        slow = incident(
+            "p",
+            K.POLL_TIMEOUT,
+            absences=away(12.0, how=H.DROPPED),
+            max_poll_interval_s=60.0,
+            between_polls_s=72.0,
+            unread_s=200.0,
+            moved=4,
+        )
+        change = changes(slow)["max.poll.interval.ms"]
+        # 1.5 x 72 s = 108 s, in tens of seconds 110 s; own 4 / 2 x 72 s = 144 s
+        assert (change.now, change.proposed) == ("60000", "110000")
+        assert change.unread_avoided_s == pytest.approx(56.0)
+        assert "50 s later" in change.price
+
+    def test_drop_to_return_stands_for_polls_that_were_not_seen(self) -> None:
+        known = incident(
+            "p", K.POLL_TIMEOUT, absences=away(12.0, how=H.DROPPED), max_poll_interval_s=60.0
+        )
+        assert changes(known)["max.poll.interval.ms"].proposed == "110000"
+        unknown = incident("p", K.POLL_TIMEOUT, absences=away(12.0, how=H.DROPPED))
+        change = changes(unknown)["max.poll.interval.ms"]
+        assert (change.now, change.proposed) == (None, "its value now + 18000")
+
+    def test_work_that_is_too_long_calls_for_fewer_records(self) -> None:
+        slow = incident(
+            "p", K.POLL_TIMEOUT, absences=away(600.0, how=H.DROPPED), max_poll_interval_s=300.0
+        )
+        change = changes(slow)["max.poll.records"]
+        # 1.5 x 900 s / 300 s = 4.5
+        assert change.proposed == "its value now / 5"
+        assert change.now is None
+        assert "librdkafka" not in lines(change)
+
+
+class TestShape:
+    def test_cooperative_saves_what_did_not_move_and_no_rebalance(self) -> None:
+        join = incident("j", K.MEMBER_JOINED, unread_s=50.0, moved=3)
+        change = changes(join)["partition.assignment.strategy"]
+        # 50 - 3 x 10 s
+        assert change.unread_avoided_s == pytest.approx(20.0)
+        assert change.rebalances_avoided == 0
+        assert change.confidence is Confidence.LOW
+
+    def test_cooperative_needs_moves_and_an_eager_group(self) -> None:
+        assert not changes(incident("j", K.MEMBER_JOINED, unread_s=50.0))
+        for fields in ({"group_type": "consumer"}, {"assignor": "cooperative-sticky"}):
+            assert not changes(incident("j", K.MEMBER_JOINED, unread_s=50.0, moved=3, **fields))
+
+    def test_joins_of_a_start_are_one_rebalance(self) -> None:
+        start = incident("j", K.MEMBER_JOINED, members=("a", "b", "c"), rebalances=3)
+        change = changes(start)["group.initial.rebalance.delay.ms"]
+        assert (change.proposed, change.rebalances_avoided) == ("15000", 2)
+        assert change.unread_avoided_s == 0.0
+        assert lines(change) == {"broker": "group.initial.rebalance.delay.ms=15000"}
+
+    def test_rollout_by_halves_has_four_rebalances(self) -> None:
+        rollout = incident(
+            "r", K.ROLLOUT, members=("a", "b", "c"), rebalances=10, unread_s=100.0, is_static=True
+        )
+        change = changes(rollout)["rollout in fewer steps"]
+        assert (change.rebalances_avoided, change.unread_avoided_s) == (6, 60.0)
+
+
+def test_curve_weighs_what_it_saves_against_what_is_missed_later() -> None:
+    curve = draw_curve([10.0, 40.0, 20.0], lambda _: [], lambda t: t)
+    assert [(point.timeout_s, point.later_s) for point in curve] == [(10, 10), (20, 20), (40, 40)]
+    assert choose(curve) is None
+
+
+def test_round_times() -> None:
+    assert [round_up(each) for each in (0.1, 16.0, 40.0, 72.0)] == [1.0, 24.0, 60.0, 110.0]
