@@ -19,14 +19,14 @@ pytestmark = pytest.mark.spark
 
 
 DETAILS: dict[IncidentKind, dict[str, object]] = {
-    IncidentKind.POLL_TIMEOUT: {"max_poll_interval_ms": 60_000, "between_polls_ms": 72_000},
-    IncidentKind.SESSION_EXPIRED: {
+    IncidentKind.RESTART: {"max_poll_interval_ms": 60_000, "between_polls_ms": 72_000},
+    IncidentKind.STALE_MEMBER: {
         "session_timeout_ms": 10_000,
         "since": "2026-03-12T10:00:00.000000Z",
     },
     IncidentKind.ROLLOUT: {"field": "assignor", "before": "range", "after": "roundrobin"},
 }
-"""What members' attributes add; the invented histories have none."""
+"""What members' attributes add, on kinds that are there: the invented histories have none."""
 
 
 def histories() -> list[Incident]:
