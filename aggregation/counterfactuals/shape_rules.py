@@ -16,6 +16,8 @@ from aggregation.incidents.model import DepartureMode, IncidentKind
 
 LONGEST_START_S = 60.0
 """Joins over a longer time are no mass start that a delay should gather."""
+DEFAULT_DELAY_S = 3.0
+"""Default of the broker: no shorter one is proposed unseen."""
 PACED_REBALANCES = 4
 """Rebalances of a rollout by halves: each half goes, and comes back."""
 FEWEST_PACED = 3
@@ -91,7 +93,7 @@ def propose_initial_delay(history: PastIncidents) -> Change | None:
     if not found:
         return None
     longest = max(each.ended_at - each.started_at for each in found)
-    value = str(round(1000 * round_up(longest)))
+    value = str(round(1000 * max(DEFAULT_DELAY_S, round_up(longest))))
     return Change(
         setting=INITIAL_DELAY,
         now=None,

@@ -173,6 +173,10 @@ class TestShape:
         assert change.unread_avoided_s == 0.0
         assert lines(change) == {"broker": "group.initial.rebalance.delay.ms=15000"}
 
+    def test_delay_is_never_below_the_default(self) -> None:
+        start = incident("j", K.MEMBER_JOINED, members=("a", "b"), ended_at=100.6)
+        assert changes(start)["group.initial.rebalance.delay.ms"].proposed == "3000"
+
     def test_rollout_by_halves_has_four_rebalances(self) -> None:
         rollout = incident(
             "r", K.ROLLOUT, members=("a", "b", "c"), rebalances=10, unread_s=100.0, is_static=True
