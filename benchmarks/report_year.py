@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import psutil
 
-from aggregation.spark.rollups.rollup_manifest import Manifest, RollupBatch
+from aggregation.spark.rollups.rollup_manifest import LAYOUT, Manifest, RollupBatch
 from aggregation.spark.tables.table_fingerprint import digest_days
 
 YEAR_MAX_S = 25.0
@@ -96,7 +96,7 @@ def generate(tables: Path, groups: int, days: int, start: date = FIRST) -> int:
         (tables / "transitions" / f"day={day}").mkdir(parents=True)
         (tables / "transitions" / f"day={day}" / "part-0.parquet").touch()
     for day, files in digest_days((day, "part-0.parquet") for day in all_days).items():
-        Manifest(tables / "rollups").mark(day, RollupBatch(files=files))
+        Manifest(tables / "rollups").mark(day, RollupBatch(files=files, layout=LAYOUT))
     found = db.execute(f"SELECT count(*) FROM '{tables}/rollups/*/*.parquet'").fetchone()
     return 0 if found is None else int(found[0])
 

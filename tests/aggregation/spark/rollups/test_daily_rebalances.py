@@ -1,5 +1,6 @@
 """A group's rebalances day by day are those of its whole history."""
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.segments import Segment
 from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, last_seen_by
 from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
@@ -62,7 +64,14 @@ def whole(records: Iterable[Sample]) -> list[ExplainedRebalance]:
 def seen(episode: ExplainedRebalance) -> tuple[object, ...]:
     """Return what was seen of a rebalance: what is inferred from older ones a day may not know."""
     trigger = episode.trigger
-    return episode.round, trigger if trigger.certainty is Certainty.SEEN else None
+    segments = tuple(map(without_end, episode.round.segments))
+    round_ = dataclasses.replace(episode.round, segments=segments)
+    return round_, trigger if trigger.certainty is Certainty.SEEN else None
+
+
+def without_end(segment: Segment) -> Segment:
+    """Return the segment of a member that is still out without a time: a day ends before it."""
+    return replace(segment, out_until=None) if segment.is_out else segment
 
 
 def in_order(episodes: Iterable[ExplainedRebalance]) -> list[ExplainedRebalance]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aggregation.spark.rollups.final_days import final_entries, find_changed_days
-from aggregation.spark.rollups.rollup_manifest import RollupBatch
+from aggregation.spark.rollups.rollup_manifest import LAYOUT, RollupBatch
 from aggregation.spark.rollups.rollup_store import _stale
 
 DAYS = [date(2026, 3, day) for day in (1, 2, 3)]
@@ -61,7 +61,13 @@ def test_day_without_files_is_final() -> None:
     ids=["nothing", "final day", "day with a source", "day before", "day after"],
 )
 def test_final_days_are_never_stale_and_hold_up_no_other(changes: Any, stale: list[date]) -> None:
-    carried = RollupBatch(files="whole", carries="state", carried_in="other")
+    carried = RollupBatch(files="whole", carries="state", carried_in="other", layout=LAYOUT)
     known = {DAYS[0]: final(), DAYS[1]: final(), DAYS[2]: carried}
     known[DAYS[1]] = RollupBatch(files="whole", is_final=True, carried_in="lost", carries="other")
     assert _stale(known, {DAYS[2]: "whole"} | changes) == stale
+
+
+def test_day_of_an_older_layout_is_stale_while_it_has_a_source() -> None:
+    known = {DAYS[0]: final(), DAYS[1]: RollupBatch(files="whole", layout=LAYOUT - 1)}
+    assert _stale(known, {DAYS[0]: "whole", DAYS[1]: "whole"}) == [DAYS[1]]
+    assert _stale(known, {}) == []
