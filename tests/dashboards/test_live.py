@@ -115,7 +115,10 @@ def test_the_rules_are_evaluated_and_a_dropped_member_is_told(
     until(lambda: prometheus.has(f'ALERTS{{{told},group="{GROUP}"}}'))
     groups = prometheus.get("rules")["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    recorded = {rule["name"] for rule in rules if rule["type"] == "recording"} - {NO_ROLLOUT, NOTHING_GOES_ON}
+    recorded = {rule["name"] for rule in rules if rule["type"] == "recording"} - {
+        NO_ROLLOUT,
+        NOTHING_GOES_ON,
+    }
     until(lambda: not [name for name in recorded if not prometheus.has(name)])
 
     assert [rule["lastError"] for rule in rules if rule["health"] != "ok"] == []
