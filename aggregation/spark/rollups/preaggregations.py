@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
+from aggregation.spark.rollups.incident_rows import PLANNED
 from aggregation.spark.rollups.rollups import ROLLUPS, union
 from aggregation.spark.tables.period import month_end
 
@@ -139,22 +140,35 @@ def _last_reasons(rows: DataFrame, day: Column) -> DataFrame:
 
 def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
     """Sum all days except the one with the largest share, which their sum cannot exceed."""
-    of = ("cluster", by)
-    sums = {
-        what: F.sum(F.when(F.col("what") == what, F.col("seconds")))
-        for what in ("rebalance", "observed")
+    of, what = ("cluster", by), F.col("what")
+    planned = (what == "rebalance") & F.col("plan").eqNullSafe(PLANNED)
+    parts = {
+        "planned": planned,
+        "others": (what == "rebalance") & ~planned,
+        "observed": what == "observed",
     }
-    daily = rows.where(F.col("what").isin(*sums)).groupBy("day", *of)
-    days = daily.agg(*(each.alias(what) for what, each in sums.items()))
+    sums = {name: F.sum(F.when(part, F.col("seconds"))) for name, part in parts.items()}
+    daily = rows.where(what.isin("rebalance", "observed")).groupBy("day", *of)
+    days = daily.agg(*(each.alias(name) for name, each in sums.items()))
     # a day with one record was observed for no time
-    share = F.try_divide(F.coalesce(F.col("rebalance"), F.lit(0.0)), F.col("observed"))
+    rebalancing = F.coalesce("planned", F.lit(0.0)) + F.coalesce("others", F.lit(0.0))
+    share = F.try_divide(rebalancing, F.col("observed"))
     can = is_own & (F.col("observed") > 0)
     window = Window.partitionBy(*of, can).orderBy(share.desc(), F.col("day").desc())
     alone = F.when(can & (F.row_number().over(window) > 1), None).otherwise(F.col("day"))
     put = days.withColumn("alone", alone).groupBy(*of, "alone")
-    added = put.agg(F.max("day").alias("day"), *(F.sum(what).alias(what) for what in sums))
-    each = F.array(*(F.struct(F.lit(w).alias("what"), F.col(w).alias("seconds")) for w in sums))
-    return added.select("day", *of, F.inline(each))
+    added = put.agg(F.max("day").alias("day"), *(F.sum(name).alias(name) for name in parts))
+    rows_of_parts = F.array(
+        _part("rebalance", PLANNED, "planned"),
+        _part("rebalance", None, "others"),
+        _part("observed", None, "observed"),
+    )
+    return added.select("day", *of, F.inline(rows_of_parts))
+
+
+def _part(what: str, plan: str | None, column: str) -> Column:
+    named = F.lit(what).alias("what"), F.lit(plan).cast("string").alias("plan")
+    return F.struct(*named, F.col(column).alias("seconds"))
 
 
 def _flapping(rows: DataFrame, is_own: Column, by: By) -> DataFrame:

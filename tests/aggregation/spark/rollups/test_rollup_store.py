@@ -62,8 +62,9 @@ class Tables:
         asked = rows.where((F.col("group") == group) & F.col("what").isin("rebalance", "member"))
         return {(row.what, row.times, row.seconds or 0.0) for row in asked.collect()}
 
-    def total(self, what: str, value: str = "times") -> float:
+    def total(self, what: str, value: str = "times", kind: str | None = None) -> float:
         rows = RollupStore(self.spark, self.folder).rollups().where(F.col("what") == what)
+        rows = rows if kind is None else rows.where(F.col("kind") == kind)
         return float(rows.agg(F.coalesce(F.sum(value), F.lit(0))).first()[0])  # type: ignore[index]
 
 
@@ -123,7 +124,8 @@ def test_add_up_to_what_happened(at_once: Tables, samples: list[Sample]) -> None
     assert at_once.total("status", "seconds") == pytest.approx(lengths)
     ended = [each for each in episodes if each.seconds is not None]
     assert at_once.total("duration") == len(groups) + len(ended)
-    assert at_once.total("quality") == len(samples) + len(episodes) - len(ended)
+    outages = at_once.total("quality", kind="outage")  # hours, not records
+    assert at_once.total("quality") - outages == len(samples) + len(episodes) - len(ended)
 
 
 def test_nothing_new_is_nothing_to_do(at_once: Tables) -> None:
