@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -972,6 +972,8 @@ class TestLaws:
     def test_broker_s_ends_do_not_part_what_the_log_holds_together(
         self, rounds: list[Round], shifts: list[float], lag_s: float
     ) -> None:
+        # all rounds have one member id, and a broker never gives out one again that has left
+        assume(sum(each.ends is SignalKind.LEAVE for each in rounds) < 2)
         log = told(rounds)
         expected = moves(run(Tracker(CONFIG), *log))
         arriving = sorted(
