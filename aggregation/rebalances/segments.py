@@ -223,11 +223,8 @@ def _generations(moves: list[Sample]) -> frozenset[int]:
     """Return the generations synced within an episode: its start shows the one before.
 
     One that ends in the generation in which it began shows none: a follower's idle rejoin, or a
-    member of a new protocol whose epoch rises only after it has given its partitions up. Of a
-    Streams instance the last one counts alone: it repeats those of all its threads.
+    member of a new protocol whose epoch rises only after it has given its partitions up.
     """
-    if moves[0].scope is Scope.STREAMS:
-        return _known(moves[-1].generation)
     seen = frozenset(m.generation for m in moves if m.generation is not None)
     return seen - _known(moves[0].generation)
 
