@@ -132,3 +132,37 @@ class TestDeadProcess:
 
         assert (lost.kind, lost.reason) == (SampleKind.LOST, "its source has ended")
         assert tracker.snapshot(101.0).consumers == ()
+
+
+def test_changed_assignors_are_recorded_from_the_second_join_on(tracker: Tracker) -> None:
+    one, two = (replace(LOG, assignors=names) for names in (("range",), ("sticky", "range")))
+
+    assert changes(run(tracker, seen(1.0, one), seen(2.0, one))) == []
+    assert changes(run(tracker, seen(3.0, two))) == [("assignors", "range", "sticky,range")]
+
+
+def test_a_drop_records_the_interval_in_force(tracker: Tracker) -> None:
+    polling = replace(LOG, max_poll_interval_s=300.0)
+
+    samples = run(tracker, seen(1.0, polling), raised(5, 2.0, polling))
+
+    assert changes(samples) == [("max.poll.interval.ms", None, "300000")]
+
+
+def test_whoever_removed_a_member_is_recorded(tracker: Tracker) -> None:
+    run(tracker, seen(1.0, LOG))
+    removed = msgspec.structs.replace(raised(3, 2.0, LOG), by="admin-1")
+
+    assert changes(run(tracker, removed)) == [("removed_by", None, "admin-1")]
+
+
+def test_a_removed_member_that_was_never_seen_has_no_series(tracker: Tracker) -> None:
+    run(tracker, msgspec.structs.replace(raised(3, 2.0, LOG), by="admin-1"))
+
+    assert tracker.snapshot(3.0).consumers == ()
+
+
+def test_partitions_of_a_source_that_is_overtaken_are_not_taken(tracker: Tracker) -> None:
+    run(tracker, seen(0.5, LOG), assigned(4.0, "t-0", source=SourceKind.WIRE))
+
+    assert changes(run(tracker, assigned(3.0, "t-9"))) == []
