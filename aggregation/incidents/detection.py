@@ -444,7 +444,7 @@ class GroupHistory:
         first = drafts[0]
         for other in drafts[1:]:
             self._merge(first, other)
-        if first.kind is IncidentKind.ROLLOUT:
+        if first.kind is not IncidentKind.CRASH_LOOP:
             first.members.clear()  # those that came and went once only are no part of the loop
         first.kind = IncidentKind.CRASH_LOOP
         first.add_members([member])

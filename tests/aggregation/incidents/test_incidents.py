@@ -106,6 +106,20 @@ class TestKinds:
         assert kinds([found]) == [(K.CRASH_LOOP, ["a"])]
         assert len(found.departures) == 3
 
+    def test_whoever_expired_beside_it_once_is_no_part_of_the_loop(self) -> None:
+        signals = [
+            *round_of(2, 110.0, C),
+            *round_of(3, 120.0, A, B, C, causes={"a": NEW, "b": NEW}),
+        ]
+        for number in range(2):
+            at, generation = 160.0 + 60 * number, 4 + 2 * number
+            signals += [left(at, A, "closed"), *round_of(generation, at + 1, B, C)]
+            signals += round_of(generation + 1, at + 20, A, B, C, causes={"a": NEW})
+
+        loops = [each for each in incidents(*signals) if each.kind is K.CRASH_LOOP]
+
+        assert kinds(loops) == [(K.CRASH_LOOP, ["a"])]
+
     def test_all_that_stop_within_a_minute_are_one(self) -> None:
         (found,) = incidents(
             left(100.0, A),
