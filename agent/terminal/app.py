@@ -7,10 +7,12 @@ status has the hue of its family, and its name stands beside it.
 """
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
@@ -88,9 +90,9 @@ class TopScreen(Screen[None]):
     group: str | None = None
     """The group that is open."""
 
+    @abstractmethod
     def draw(self) -> None:
         """Draw; called after each answer and when the terminal changes its size."""
-        raise NotImplementedError
 
     @property
     def view(self) -> "TopApp":
@@ -413,8 +415,10 @@ def _fill(
     """Write all rows again; cursor and scroll stay on the row that they are on."""
     chosen, scroll = _chosen(table), table.scroll_y
     table.clear(columns=True)
-    for head, width in columns:
-        table.add_column(head, width=width or None)
+    for number, (head, width) in enumerate(columns):
+        # the table would measure cells only after it has drawn them once, too narrow
+        widest = max([cell_len(head), *(cells[number].cell_len for _, cells in rows)])
+        table.add_column(head, width=width or widest)
     for key, cells in rows:
         table.add_row(*cells, key=key)
     keys = [key for key, _ in rows]

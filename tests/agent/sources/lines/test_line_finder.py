@@ -1,5 +1,6 @@
 """Lines that a search finds: in one pass for all clients, or in a pass for each expression."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from agent.sources.lines.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 
-pytest.importorskip("ahocorasick_rs")
+if os.environ.get("CI") != "true":  # there a missing package is a failure
+    pytest.importorskip("ahocorasick_rs")
 
 _LOGS = sorted((Path(__file__).parents[3] / "golden" / "dialects").glob("*/input.log"))
 _CLIENTS, _BROKERS = choose_dialects("auto"), Dialects(all=load_broker_dialects())
