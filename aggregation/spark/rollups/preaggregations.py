@@ -163,7 +163,7 @@ def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
         _part("rebalance", None, "others"),
         _part("observed", None, "observed"),
     )
-    return added.select("day", *of, F.inline(rows_of_parts))
+    return added.select("day", *of, F.inline(rows_of_parts)).where("seconds IS NOT NULL")
 
 
 def _part(what: str, plan: str | None, column: str) -> Column:
