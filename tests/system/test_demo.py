@@ -52,8 +52,19 @@ def _run(output: Path, *options: str, environment: dict[str, str] | None = None)
     return done.stdout
 
 
-def assert_incidents_are_those_of_the_play(spool: Path) -> None:
-    """Compare with the script: who was stuck, who was frozen, who changed topics."""
+def assert_incidents_are_those_of_the_play(output: Path) -> None:
+    """Compare with the script: who was stuck, who was frozen, who changed topics.
+
+    A busy machine can keep a consumer from polling that the script did not stop. Such a consumer
+    says so in its log, and has to be named, too.
+    """
+    late = {
+        log.stem
+        for log in (output / "logs").glob("*.log")
+        if b"Application maximum poll interval" in log.read_bytes()
+    }
+    assert "payments-1" in late
+    spool = output / "spool"
     incidents = analyze_spool(spool).incidents
     by_kind = [
         (incident.ref.group, incident.kind, member.client_id)
@@ -67,7 +78,8 @@ def assert_incidents_are_those_of_the_play(spool: Path) -> None:
         if departure.how is DepartureMode.EXPIRED
     ]
     dropped = {row for row in by_kind if row[1] is IncidentKind.POLL_TIMEOUT}
-    assert dropped == {("payments", IncidentKind.POLL_TIMEOUT, "payments-1")}
+    assert {client_id for _, _, client_id in dropped} == late
+    assert ("payments", IncidentKind.POLL_TIMEOUT, "payments-1") in dropped
     assert ("orders", "orders-1") in expired
     assert ("orders", IncidentKind.SUBSCRIPTION_CHANGED, "orders-2") in by_kind
     assert ("audit", IncidentKind.SUBSCRIPTION_CHANGED, "audit-1") in by_kind
@@ -80,11 +92,11 @@ def test_the_demo_shows_its_causes_and_a_report_without_java(tmp_path: Path) -> 
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environment["PATH"] = _path_without_java(tmp_path / "bin")
 
-    printed = _run(tmp_path / "out", "--report", environment=environment)
+    printed = _run(tmp_path / "out", "--report", "--keep", environment=environment)
 
     assert len(_codes(printed)) >= 6
     assert _sources(tmp_path / "out" / "spool") >= {"wire", "logs"}
-    assert_incidents_are_those_of_the_play(tmp_path / "out" / "spool")
+    assert_incidents_are_those_of_the_play(tmp_path / "out")
     assert re.search(r"^watch it: http://127\.0\.0\.1:\d+/$", printed, re.MULTILINE)
     assert "The worst of " in printed
     assert "Next, for your own cluster" in printed
