@@ -8,7 +8,7 @@ EXTRAS := fast,wire,kafka,otel,spark,top,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -133,6 +133,9 @@ pictures: $(READY) screens ## draw dashboards into docs/dashboards, from a real 
 
 screens: $(READY) ## pictures of pages and top into docs/pictures, of recorded incidents (needs Chromium)
 	$(BIN)/python -m tests.pictures
+
+walks: $(READY) ## beside the demo: from the first page to a stuck consumer and what to change, pictures into docs/pictures/walks (Chromium, tmux)
+	$(BIN)/python -m tests.walks
 
 docs: $(READY) ## write the reference pages, which are made from the code
 	$(BIN)/python -m docs

@@ -386,6 +386,8 @@ class TopApp(App[None]):
         self.call_from_thread(self._draw)
 
     def _draw(self) -> None:
+        if not self.screen_stack:  # the user has quit meanwhile
+            return
         if isinstance(self.screen, TopScreen) and not isinstance(self.screen, ExplainScreen):
             self.screen.draw_if_composed()
 

@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 from aggregation.explain.incident_words import duration, names, summarize, waiting
 from aggregation.incidents.answers import IncidentAnswer
+from aggregation.incidents.planning import PLANNED_KINDS
 from metrics.model.names import printable
 from metrics.model.sample import parse_time
 from metrics.model.status import RebalanceStatus
 
 SPAN_S = 3600.0
 """The sparkline shows this long before now."""
+_RECENT_S = 600.0
+_PLANNED = {kind.value for kind in PLANNED_KINDS}
 _BARS = "▁▂▃▄▅▆▇█"
 _BINS = 12
 _GAP = 2
@@ -93,7 +96,12 @@ def _group_row(
     }
     status = -1 if group["status"] is None else group["status"]
     order = {
-        "status": (bool(ongoing), status, last.started_at if last else ""),
+        "status": (
+            bool(ongoing),
+            status,
+            any(_is_trouble(each, now) for each in incidents),
+            last.started_at if last else "",
+        ),
         "group": group["group"],
         "when": last.started_at if last else "",
         "cost": sum(unread),
@@ -102,6 +110,12 @@ def _group_row(
     return ListedGroup(
         group["cluster"], group["group"], group["status"], bool(ongoing), cells, order
     )
+
+
+def _is_trouble(incident: IncidentAnswer, now: float) -> bool:
+    """Check that an incident is recent, and of a kind that nobody plans."""
+    ended_at = now if incident.ended_at is None else parse_time(incident.ended_at)
+    return incident.kind not in _PLANNED and ended_at >= now - _RECENT_S
 
 
 def sort_rows(rows: Iterable[ListedGroup], by: str, *, backwards: bool) -> list[ListedGroup]:

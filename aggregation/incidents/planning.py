@@ -8,7 +8,7 @@ however its members went, since static members and Streams threads go silently.
 
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 
-_PLANNED = {
+PLANNED_KINDS = {
     IncidentKind.MEMBER_JOINED,
     IncidentKind.MEMBER_LEFT,
     IncidentKind.ROLLOUT,
@@ -20,6 +20,7 @@ _PLANNED = {
     IncidentKind.VERSION_PROBING,
     IncidentKind.ENDPOINT_UPDATE,
 }
+"""Kinds that are always planned; a restart may be."""
 
 
 def is_planned(incident: Incident) -> bool:
@@ -29,4 +30,4 @@ def is_planned(incident: Incident) -> bool:
             departure.how is DepartureMode.LEFT or departure.member.group_instance_id is not None
             for departure in incident.departures
         )
-    return incident.kind in _PLANNED
+    return incident.kind in PLANNED_KINDS

@@ -15,6 +15,7 @@ import pytest
 from agent.demo.outcome import analyze_spool
 from aggregation.incidents.model import DepartureMode, IncidentKind
 from kafka_rebalance_agent import PACKAGES
+from tests.walks import MAX_STEPS, SIZES, WIDTHS, running_demo, walk_all
 
 _DEMO = [sys.executable, "-P", "-m", "kafka_rebalance_agent", "demo"]
 
@@ -135,18 +136,17 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_a_demo_that_keeps_running_serves_its_pages_until_ctrl_c(tmp_path: Path) -> None:
-    command = [*_DEMO, "--output", str(tmp_path / "out"), "--seconds", "0", "--keep-running"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
-        try:
-            assert demo.stdout is not None
-            address = next(line.split()[3] for line in demo.stdout if "all still runs" in line)
-            with urllib.request.urlopen(f"{address}group?group=payments", timeout=30) as page:
-                served = page.read().decode()
-        finally:
-            demo.send_signal(signal.SIGINT)
-        printed, _ = demo.communicate(timeout=120)
+def test_a_demo_that_keeps_running_shows_the_stuck_consumer_in_four_steps(tmp_path: Path) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    with running_demo(tmp_path / "out", "--seconds", "0") as demo:
+        with urllib.request.urlopen(f"{demo.address}/group?group=payments", timeout=30) as page:
+            served = page.read().decode()
+        steps = walk_all(demo.address, tmp_path, pictures)
 
     assert "payments-1" in served
-    assert demo.returncode == 0
-    assert "The worst of " in printed
+    assert len(steps) == len(WIDTHS) + len(SIZES)
+    assert all(0 < len(made) <= MAX_STEPS for made in steps.values()), steps
+    assert len(list(pictures.iterdir())) == 2 * len(WIDTHS) + 3 * len(SIZES)
+    assert demo.code == 0
+    assert "The worst of " in demo.printed

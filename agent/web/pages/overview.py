@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from aggregation.incidents.answers import IncidentAnswer, answer_of
 from aggregation.incidents.model import Incident
+from aggregation.incidents.planning import is_planned
 from aggregation.live.group_search import contains
 from aggregation.live.group_views import UNSTABLE_STATES
 from aggregation.rebalances.grouping import GroupRef
@@ -16,8 +17,8 @@ BARS = 24
 """Bars of a sparkline: one an hour."""
 PAGE_ROWS = 50
 MAX_CARDS = 20
-MAX_ENDED = 6
-"""Incidents at the top of the page; the list of groups has the others."""
+MAX_ENDED, MAX_ALSO = 6, 24
+"""Incidents at the top of the page, and in the list that opens; the list of groups has the rest."""
 SORTS = {
     "unstable": "not stable first",
     "last": "last incident first",
@@ -66,6 +67,8 @@ class GroupLine:
     incidents: Sequence[Incident] = ()
     ongoing: bool = False
     recent: int = 0
+    unplanned: bool = False
+    """Whether one of the recent incidents was not planned."""
     day: int = 0
     unread: float = 0.0
     last_at: float = 0.0
@@ -82,7 +85,9 @@ class GroupLine:
             end_at = now if incident.ended_at is None else incident.ended_at
             self.ongoing |= incident.is_ongoing
             self.last_at = max(self.last_at, incident.started_at)
-            self.recent += end_at >= now - RECENT_S
+            if end_at >= now - RECENT_S:
+                self.recent += 1
+                self.unplanned |= not is_planned(incident)
             if end_at >= now - DAY_S:
                 self.day += 1
                 self.unread += incident.cost.unread_partition_seconds or 0.0
@@ -110,7 +115,11 @@ class Overview:
 
     ongoing: Sequence[IncidentAnswer]
     ended: Sequence[IncidentAnswer]
-    """Ended within the last ten minutes, the latest first."""
+    """Ended within the last ten minutes: what nobody planned before the rest, the latest first."""
+    also_ended: Sequence[IncidentAnswer]
+    """The others, the latest first."""
+    left_out: int
+    """Number of others that are too many for the page."""
     now: float
     lines: Sequence[GroupLine]
     """Those on this page."""
@@ -145,14 +154,15 @@ def overview(
     page = min(max(1, query.page), pages)
     every = [each for of_group in incidents.values() for each in of_group]
     ongoing = sorted((i for i in every if i.is_ongoing), key=lambda i: -i.started_at)
-    ended = sorted(
-        (i for i in every if i.ended_at is not None and i.ended_at >= now - RECENT_S),
-        key=lambda i: -(i.ended_at or 0.0),
+    chosen, others = _split_ended(
+        i for i in every if i.ended_at is not None and i.ended_at >= now - RECENT_S
     )
     return Overview(
         now=now,
         ongoing=[answer_of(each) for each in ongoing],
-        ended=[answer_of(each) for each in ended],
+        ended=[answer_of(each) for each in chosen],
+        also_ended=[answer_of(each) for each in others[:MAX_ALSO]],
+        left_out=max(0, len(others) - MAX_ALSO),
         lines=found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
         found=len(found),
         total=len(lines),
@@ -165,6 +175,19 @@ def overview(
             "cluster": sorted({line.cluster for line in lines} - {""}),
         },
     )
+
+
+def _split_ended(ended: Iterable[Incident]) -> tuple[list[Incident], list[Incident]]:
+    """Return the incidents to show at once, and the others; each the latest first.
+
+    What nobody planned comes before starts, stops and deploys.
+    """
+
+    def by_end(incident: Incident) -> float:
+        return -(incident.ended_at or 0.0)
+
+    ranked = sorted(ended, key=lambda each: (is_planned(each), by_end(each)))
+    return sorted(ranked[:MAX_ENDED], key=by_end), sorted(ranked[MAX_ENDED:], key=by_end)
 
 
 def unread_by_hour(incidents: Iterable[Incident], now: float) -> list[float]:
@@ -275,6 +298,7 @@ def _by_trouble(line: GroupLine) -> _Order:
         not line.ongoing,
         not line.is_unstable,
         -(line.status or 0),
+        not line.unplanned,
         -line.last_at,
         line.group,
         line.cluster,

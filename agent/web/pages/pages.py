@@ -22,7 +22,7 @@ from agent.web.pages.group import (
     group_content,
     incident_content,
 )
-from agent.web.pages.overview import MAX_CARDS, MAX_ENDED, SHOWS, SORTS, OverviewQuery, overview
+from agent.web.pages.overview import MAX_CARDS, SHOWS, SORTS, OverviewQuery, overview
 from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import IncidentAnswer, WaitAnswer
 from metrics.exporters.exposition import AgentStats, FileStats, SourceStats
@@ -88,7 +88,6 @@ class Pages:
             "sorts": SORTS,
             "filters": filters,
             "max_cards": MAX_CARDS,
-            "max_ended": MAX_ENDED,
             "page_url": lambda page: link("./", **{**dict(given), "page": page}),
         }
         return HtmlPage(render("overview.html", values))

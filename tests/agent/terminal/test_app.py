@@ -3,6 +3,7 @@
 import asyncio
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ from agent.sources.lines.ordering import order_by_time
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.terminal.app import Banner, GroupScreen, GroupsScreen, TopApp
+from agent.terminal.rows import group_rows, sort_rows
 from aggregation.explain.explanation import explanations
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import Analysis, analyze
-from metrics.model.sample import parse_time
+from metrics.model.sample import format_time, parse_time
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 
@@ -185,6 +187,33 @@ def test_a_lost_agent_is_a_banner_over_the_last_data() -> None:
         await until(pilot, lambda: "no answer" not in screen(app))
 
     on_screen(test, request=request)
+
+
+def test_an_answer_after_the_user_has_quit_is_no_error() -> None:
+    apps: list[TopApp] = []
+
+    async def test(app: TopApp, _pilot: Pilot[None]) -> None:
+        apps.append(app)
+
+    on_screen(test)
+
+    (app,) = apps
+    app._draw()
+
+
+def test_of_quiet_groups_those_with_trouble_are_first() -> None:
+    found, now = analysis()
+    answers = [answer_of(each) for each in found.incidents]
+    crash = next(each for each in answers if each.kind == "poll_timeout")
+    ended = format_time(now - 60)
+    crash = replace(crash, group="a", ended_at=ended)
+    join = replace(crash, group="b", kind="member_joined", started_at=ended)
+
+    rows = group_rows([group("a"), group("b")], [crash, join], now)
+    later = group_rows([group("a"), group("b")], [crash, join], now + 900)
+
+    assert [row.group for row in sort_rows(rows, "status", backwards=True)] == ["a", "b"]
+    assert [row.group for row in sort_rows(later, "status", backwards=True)] == ["b", "a"]
 
 
 def test_an_agent_without_groups_says_what_to_expect() -> None:

@@ -17,6 +17,8 @@ from agent.web.pages.overview import (
     overview,
     unread_by_hour,
 )
+from aggregation.incidents.model import IncidentKind
+from aggregation.incidents.planning import is_planned
 from aggregation.live.group_views import group_views
 from aggregation.live.live import live
 from metrics.model.sample import parse_time
@@ -49,6 +51,46 @@ def test_what_goes_on_is_first() -> None:
 def test_what_ended_is_named_for_ten_minutes() -> None:
     assert {each.group for each in look().ended} >= {BUSY}
     assert BUSY not in {each.group for each in look(NOW + 601).ended}
+
+
+def test_many_planned_incidents_do_not_hide_one_that_nobody_planned() -> None:
+    model = scene()
+    (ref, known) = next(
+        (ref, found)
+        for ref, found in RecentIncidents(model.history).read(NOW).items()
+        if ref.group == BUSY
+    )
+    crash = next(each for each in known if not is_planned(each))
+    joins = [
+        replace(
+            crash, id=f"join-{n}", kind=IncidentKind.MEMBER_JOINED,
+            started_at=NOW - n - 2, ended_at=NOW - n - 1,
+        )
+        for n in range(40)
+    ]  # fmt: skip
+    crash = replace(crash, started_at=NOW - 500, ended_at=NOW - 400)
+
+    found = overview(model.look(), {ref: [crash, *joins]}, OverviewQuery())
+
+    shown = [each.id for each in (*found.ended, *found.also_ended)]
+    assert [each.id for each in found.ended] == [*(f"join-{n}" for n in range(5)), crash.id]
+    assert len(shown) == len(set(shown)) == 30
+    assert found.left_out == 11
+
+
+def test_of_quiet_groups_those_with_trouble_are_first() -> None:
+    model = scene(more=3)
+    incidents = {ref: list(each) for ref, each in RecentIncidents(model.history).read(NOW).items()}
+    busy = next(ref for ref in incidents if ref.group == BUSY)
+    calm = busy._replace(group=f"service-{0:05}")
+    (crash,) = [each for each in incidents[busy] if not is_planned(each)][:1]
+    incidents[calm] = [
+        replace(crash, kind=IncidentKind.MEMBER_JOINED, started_at=NOW - 2, ended_at=NOW - 1)
+    ]
+
+    found = names(overview(model.look(), incidents, OverviewQuery()))
+
+    assert found.index(BUSY) < found.index(calm.group) < found.index(QUIET)
 
 
 def test_counts_are_of_ten_minutes_and_of_a_day() -> None:
@@ -145,7 +187,7 @@ def test_each_look_names_an_incident_from_its_second_second_to_ten_minutes_after
             number += 1
         found = overview(Snapshot(at=now), kept.read(now), OverviewQuery())
         looks.append(now)
-        for each in (*found.ongoing, *found.ended):
+        for each in (*found.ongoing, *found.ended, *found.also_ended):
             named.setdefault(each.id, set()).add(now)
         now += 0.5
 

@@ -1,0 +1,132 @@
+"""Walks of a person from the first page to a stuck consumer, its cost, and what to change.
+
+Chromium and the terminal are real.
+``python -m tests.walks`` runs the demo, walks, and writes the pictures into
+``docs/pictures/walks``.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.devtools import Tab, browser
+from tests.tmux import Terminal, terminal
+
+FOLDER = Path(__file__).parent.parent / "docs" / "pictures" / "walks"
+PROGRAM = (sys.executable, "-P", "-m", "kafka_rebalance_agent")
+MAX_STEPS = 4
+WIDTHS = (1200, 390)
+SIZES = ((120, 30), (80, 24))
+_STUCK = re.compile(r"(\S+) exceeded its poll interval")
+_COST = re.compile(r"(\d[\d.,]*) partition-seconds")
+_CHANGE = re.compile(r"max\.poll\.[a-z.]+")
+_LINKS = "Array.from(document.querySelectorAll('main a'), each => each.textContent)"
+
+
+def walk_pages(tab: Tab, address: str, width: int, pictures: Path) -> list[str]:
+    """Click from the first page to what to change; return what was clicked."""
+    tab.screen(width, height=800)
+    tab.open(f"{address}/")
+    tab.picture(pictures / f"page-{width}-1.png")
+    texts = tab.run(_LINKS)
+    number = next(n for n, text in enumerate(texts) if _STUCK.search(text))
+    tab.run(f"document.querySelectorAll('main a')[{number}].dataset.next = ''")
+    tab.click("[data-next]")
+    tab.picture(pictures / f"page-{width}-2.png")
+    shown = tab.run("document.querySelector('main').innerText")
+    assert _STUCK.search(shown), shown
+    assert re.search(r"Unread\s+[\d.,]+\s+partition-seconds", shown), shown
+    assert _CHANGE.search(tab.run("document.querySelector('#advice').innerText"))
+    assert tab.run("document.documentElement.scrollWidth - innerWidth") <= 0
+    return [texts[number]]
+
+
+def walk_terminal(window: Terminal, columns: int, pictures: Path) -> list[str]:
+    """Press keys from the first screen to what to change; return them."""
+    steps: list[str] = []
+
+    def press(key: str) -> None:
+        window.press(key)
+        steps.append(key)
+
+    shown = window.wait(lambda text: "Help" in text and "GROUP" in text, "table")
+    window.picture(pictures / f"terminal-{columns}-1.svg", "rebalance-agent top")
+    rows = shown.splitlines()
+    heads = next(n for n, row in enumerate(rows) if "GROUP" in row)
+    # a narrow column cuts the words
+    stuck = next(n for n, row in enumerate(rows[heads + 1 :]) if " exceeded its" in row)
+    for _ in range(stuck):
+        press("Down")
+    press("Enter")
+    shown = window.wait(lambda text: "BEGAN, UTC" in text, "group")
+    window.picture(pictures / f"terminal-{columns}-2.svg", "rebalance-agent top")
+    assert "exceeded its poll" in shown
+    press("Enter")
+    shown = window.wait(_CHANGE.search, "advice")
+    window.picture(pictures / f"terminal-{columns}-3.svg", "rebalance-agent top")
+    words = " ".join(shown.split())
+    assert _STUCK.search(words), shown
+    assert _COST.search(words), shown
+    return steps
+
+
+def walk_all(address: str, folder: Path, pictures: Path) -> dict[str, list[str]]:
+    """Walk in every width and size; return the steps of each walk."""
+    steps: dict[str, list[str]] = {}
+    with browser(folder) as tab:
+        for width in WIDTHS:
+            steps[f"page, {width} px"] = walk_pages(tab, address, width, pictures)
+    for size in SIZES:
+        own = folder / f"terminal-{size[0]}"
+        own.mkdir()
+        command = (*PROGRAM, "top", "--from", address)
+        with terminal(own, size, command) as window:
+            steps[f"terminal, {size[0]} columns"] = walk_terminal(window, size[0], pictures)
+    return steps
+
+
+@dataclass(slots=True)
+class Demo:
+    """A demo after its play; how it ended is known once it did."""
+
+    address: str
+    printed: str = ""
+    code: int | None = None
+
+
+@contextmanager
+def running_demo(folder: Path, *options: str) -> Iterator[Demo]:
+    """Run the demo until its play has ended, and end it as Ctrl-C does."""
+    command = [*PROGRAM, "demo", "--output", str(folder), "--keep-running", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        demo = Demo("")
+        try:
+            assert process.stdout is not None
+            line = next(line for line in process.stdout if "all still runs" in line)
+            demo.address = line.split()[3].rstrip("/")
+            yield demo
+        finally:
+            process.send_signal(signal.SIGINT)
+            demo.printed, _ = process.communicate(timeout=120)
+            demo.code = process.returncode
+
+
+def main() -> None:
+    """Walk beside a demo; print the steps, keep the pictures."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, running_demo(Path(name) / "demo") as demo:
+        steps = walk_all(demo.address, Path(name), FOLDER)
+    for walk, made in steps.items():
+        sys.stdout.write(f"{walk}: {len(made)} steps: {', '.join(made)}{os.linesep}")
+    sys.exit(any(len(made) > MAX_STEPS for made in steps.values()))
+
+
+if __name__ == "__main__":
+    main()
