@@ -2,147 +2,38 @@
 
 import base64
 import json
-import shutil
 import socket
-import subprocess
-import time
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import parse_qs
 
 import pytest
 import trustme
-from click.testing import CliRunner, Result
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
-from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
-from confluent_kafka.admin._scram import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from cryptography.hazmat.primitives import serialization
 
-from agent.cli import main
-from agent.lab.broker import Cluster, NodePorts
-from agent.processes.ports import HOST, free_port
-from tests.system.kafka_tools import write_properties
+from agent.processes.ports import HOST
+from tests.system.guarded_broker import (
+    ADMIN,
+    BEARER,
+    GROUP,
+    MECHANISMS,
+    PASSWORD,
+    PLAIN,
+    READER,
+    SCRAM,
+    STRANGER,
+    Guarded,
+    unsecured_token,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(900)]
 
-READER, STRANGER, PASSWORD = "reader", "stranger", "right"
-GROUP = "payments"
-_SECURITY = "org.apache.kafka.common.security"
-_SCRAM = f"{_SECURITY}.scram.ScramLoginModule required"
-_PLAIN = f"{_SECURITY}.plain.PlainLoginModule required"
-_BEARER = f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule required"
-_MECHANISMS = {
-    "PLAIN": f'{_PLAIN} user_{READER}="{PASSWORD}" user_{STRANGER}="{PASSWORD}";',
-    "SCRAM-SHA-256": f"{_SCRAM};",
-    "SCRAM-SHA-512": f"{_SCRAM};",
-    "OAUTHBEARER": f'{_BEARER} unsecuredLoginStringClaim_sub="broker";',
-}
-
-
-class Guarded:
-    """A broker that lets `READER` describe everything, `STRANGER` nothing, and others not in."""
-
-    def __init__(self, folder: Path, cache: Path, stack: ExitStack) -> None:
-        self.folder, self.port, self.mtls_port = folder, free_port(), free_port()
-        self.ca = folder / "ca.pem"
-        self._broker, self._own = folder / "broker.pem", folder / "own.pem"
-        authority = trustme.CA()
-        authority.cert_pem.write_to_path(str(self.ca))
-        for path, name in ((self._broker, "localhost"), (self._own, READER)):
-            path.write_bytes(_as_kafka_reads(authority.issue_cert(name)))
-        cluster = stack.enter_context(Cluster(folder / "lab", cache, extra=self._listeners))
-        self.plain_port = cluster.brokers[0].node.port
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            given = ScramCredentialInfo(mechanism, 4096)
-            change = UserScramCredentialUpsertion(READER, given, PASSWORD.encode())
-            admin.alter_user_scram_credentials([change])[READER].result()
-        for done in admin.create_acls(
-            [_reads(ResourceType.BROKER, "kafka-cluster"), _reads(ResourceType.GROUP, "*")]
-        ).values():
-            done.result()
-
-    def call(self, properties: Mapping[str, str], *arguments: str, server: str = "") -> Result:
-        file = write_properties(self.folder / "client.properties", properties)
-        server = server or f"localhost:{self.port}"
-        common = ("--bootstrap-server", server, "--command-config", str(file), "--timeout", "60")
-        return CliRunner().invoke(main, ["groups", *(arguments or ("list",)), *common])
-
-    def tls(self, **other: str) -> dict[str, str]:
-        named = {name.replace("_", "."): value for name, value in other.items()}
-        return {
-            "security.protocol": "SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.ca),
-        } | named
-
-    def login(self, mechanism: str, user: str = READER, password: str = PASSWORD) -> dict[str, str]:
-        named = {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'x required username="{user}" password="{password}";',
-        }
-        if mechanism == "OAUTHBEARER":
-            token = self.folder / "token"
-            token.write_text(_token(user))
-            named["sasl.oauthbearer.token.endpoint.url"] = token.as_uri()
-        return self.tls() | named
-
-    def own_certificate(self) -> dict[str, str]:
-        return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self._own)}
-
-    def _listeners(self, node: NodePorts) -> dict[str, str]:
-        plain = f"PLAINTEXT://{HOST}:{node.port}"
-        guarded = f"SASL_SSL://localhost:{self.port},SSL://localhost:{self.mtls_port}"
-        own = "listener.name.sasl_ssl."
-        return {
-            "listeners": f"{plain},CONTROLLER://{HOST}:{node.controller_port},{guarded}",
-            "advertised.listeners": f"{plain},{guarded}",
-            "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL"
-            ),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._broker),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.ca),
-            "listener.name.ssl.ssl.client.auth": "required",
-            "ssl.principal.mapping.rules": f"RULE:^.*$/{READER}/",
-            "sasl.enabled.mechanisms": ",".join(_MECHANISMS),
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-        } | {f"{own}{name.lower()}.sasl.jaas.config": jaas for name, jaas in _MECHANISMS.items()}
-
-
-def _as_kafka_reads(issued: trustme.LeafCert) -> bytes:
-    """Return key and chain in one file; the key in the one form that Java reads."""
-    key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
-    chain = b"".join(pem.bytes() for pem in issued.cert_chain_pems)
-    return key.private_bytes(*form, serialization.NoEncryption()) + chain
-
-
-def _reads(kind: ResourceType, name: str) -> AclBinding:
-    return AclBinding(
-        kind,
-        name,
-        ResourcePatternType.LITERAL,
-        f"User:{READER}",
-        "*",
-        AclOperation.DESCRIBE,
-        AclPermissionType.ALLOW,
-    )
-
-
-def _token(user: str) -> str:
-    now = int(time.time())
-    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 3600})
-    texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts]
-    return ".".join(text.rstrip("=") for text in texts) + "."
+FILES = Path(__file__).with_name("command_config")
+"""Configurations of Kafka's own tools, as users have them."""
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +42,13 @@ def guarded(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
         yield Guarded(tmp_path_factory.mktemp("guarded"), cache, stack)
 
 
-@pytest.mark.parametrize("mechanism", _MECHANISMS)
+@pytest.fixture(scope="module")
+def token(guarded: Guarded) -> tuple[str, str]:
+    """Return id and HMAC of a delegation token; the tool that makes it takes seconds."""
+    return guarded.delegation_token()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_mechanism_logs_in(guarded: Guarded, mechanism: str) -> None:
     result = guarded.call(guarded.login(mechanism))
 
@@ -162,26 +59,12 @@ def test_every_mechanism_logs_in(guarded: Guarded, mechanism: str) -> None:
 def test_java_stores_and_a_secret_of_the_environment_log_in(
     guarded: Guarded, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = guarded.folder / f"trust.{kind}"
-    if not store.exists():
-        # fmt: off
-        subprocess.run(
-            [
-                shutil.which("keytool") or "keytool", "-importcert", "-noprompt", "-alias", "ca",
-                "-file", guarded.ca, "-keystore", store, "-storetype", kind,
-                "-storepass", "changeit",
-            ],
-            check=True, capture_output=True, timeout=120,
-        )
-        # fmt: on
     monkeypatch.setenv("KPASS", PASSWORD)
     properties = guarded.login("SCRAM-SHA-512", password="${env:KPASS}") | {
         "security.protocol": "sasl_ssl",
         "config.providers": "env",
         "config.providers.env.class": "kafka.EnvVarConfigProvider",
-        "ssl.truststore.location": str(store),
-        "ssl.truststore.type": kind,
-        "ssl.truststore.password": "changeit",
+        **{key: value for key, value in guarded.stores(kind).items() if "truststore" in key},
     }
 
     result = guarded.call(properties)
@@ -189,9 +72,106 @@ def test_java_stores_and_a_secret_of_the_environment_log_in(
     assert (result.exit_code, result.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_a_java_store_with_our_certificate_is_enough_where_it_is_wanted(
+    guarded: Guarded, kind: str
+) -> None:
+    properties = {"security.protocol": "SSL"} | guarded.stores(kind)
+
+    result = guarded.call(properties, server=f"localhost:{guarded.mtls_port}")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+class IdentityProvider(BaseHTTPRequestHandler):
+    """An OAuth endpoint; it gives tokens of the reader for one client and for one assertion."""
+
+    CLIENT = base64.b64encode(b"agent:secret").decode()
+    ASSERTION = "a.signed.jwt"
+
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        known = {
+            "client_credentials": self.headers["Authorization"] == f"Basic {self.CLIENT}",
+            "urn:ietf:params:oauth:grant-type:jwt-bearer": form.get("assertion")
+            == [self.ASSERTION],
+        }
+        is_known = known.get(form["grant_type"][0], False)
+        self.send_response(200 if is_known else 401)
+        self.end_headers()
+        self.wfile.write(json.dumps({"access_token": unsecured_token(READER)}).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    with ThreadingHTTPServer((HOST, 0), IdentityProvider) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://{HOST}:{server.server_port}/token"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("secret", ["secret", "wrong"])
+def test_a_token_for_client_credentials_logs_in(
+    guarded: Guarded, endpoint: str, secret: str
+) -> None:
+    properties = guarded.login("OAUTHBEARER") | {
+        "sasl.jaas.config": f'{BEARER} clientId="agent" clientSecret="{secret}";',
+        "sasl.oauthbearer.token.endpoint.url": endpoint,
+    }
+
+    result = guarded.call(properties)
+
+    if secret == "wrong":
+        assert result.exit_code == 1
+        assert f"{endpoint} refuses the client 'agent': HTTP 401" in result.stderr
+    else:
+        assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_a_signed_jwt_of_a_file_logs_in(guarded: Guarded, endpoint: str) -> None:
+    assertion = guarded.folder / "assertion.jwt"
+    assertion.write_text(IdentityProvider.ASSERTION + "\n")
+    properties = guarded.login("OAUTHBEARER") | {
+        "sasl.jaas.config": f"{BEARER};",
+        "sasl.oauthbearer.token.endpoint.url": endpoint,
+        "sasl.oauthbearer.jwt.retriever.class": (
+            "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
+        ),
+        "sasl.oauthbearer.assertion.file": str(assertion),
+    }
+
+    result = guarded.call(properties)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_delegation_token_logs_in(
+    guarded: Guarded, token: tuple[str, str], mechanism: str
+) -> None:
+    name, secret = token
+    properties = guarded.login(mechanism) | {
+        "sasl.jaas.config": (f'{SCRAM} username="{name}" password="{secret}" tokenauth="true";')
+    }
+
+    result = guarded.call(properties)
+    wrong = guarded.call(
+        {key: value.replace(' tokenauth="true"', "") for key, value in properties.items()}
+    )
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert wrong.exit_code == 1
+    assert f"the login of {name!r} is refused" in wrong.stderr
+
+
 def test_an_unsecured_token_logs_in(guarded: Guarded) -> None:
     properties = guarded.login("OAUTHBEARER") | {
-        "sasl.jaas.config": f'{_BEARER} unsecuredLoginStringClaim_sub="{READER}";'
+        "sasl.jaas.config": f'{BEARER} unsecuredLoginStringClaim_sub="{READER}";'
     }
     del properties["sasl.oauthbearer.token.endpoint.url"]
 
@@ -202,7 +182,7 @@ def test_an_unsecured_token_logs_in(guarded: Guarded) -> None:
 
 def test_a_jaas_file_logs_in(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     file = guarded.folder / "jaas.conf"
-    file.write_text(f'KafkaClient {{\n  {_PLAIN} username="{READER}" password="{PASSWORD}";\n}};\n')
+    file.write_text(f'KafkaClient {{\n  {PLAIN} username="{READER}" password="{PASSWORD}";\n}};\n')
     monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file}")
     properties = guarded.login("PLAIN")
     del properties["sasl.jaas.config"]
@@ -220,7 +200,7 @@ def test_a_certificate_of_ours_is_enough_where_it_is_wanted(guarded: Guarded) ->
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("mechanism", [name for name in _MECHANISMS if name != "OAUTHBEARER"])
+@pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "OAUTHBEARER"])
 def test_a_wrong_password_is_named(guarded: Guarded, mechanism: str) -> None:
     result = guarded.call(guarded.login(mechanism, password="wrong"))
 
@@ -309,3 +289,83 @@ def test_what_acls_deny_is_named(guarded: Guarded) -> None:
     assert describing.stderr == (
         f"Error: group '{GROUP}': GROUP_AUTHORIZATION_FAILED: an ACL for Describe on it is wanted\n"
     )
+
+
+class Setup(NamedTuple):
+    """What a property file is used with. ``port`` names the broker's listener for it."""
+
+    port: str
+    environment: Mapping[str, str] = MappingProxyType({})
+    refusal: str = ""
+
+
+JAAS = f'KafkaClient {{ {PLAIN} username="{ADMIN}" password="{ADMIN}-secret"; }};'
+SETUPS = {
+    "jaasfile": Setup("clear_port", {"KAFKA_OPTS": "-Djava.security.auth.login.config=jaas.conf"}),
+    "lower": Setup("plain_port"),
+    "oauth": Setup("port"),
+    "poor": Setup(
+        "clear_port",
+        refusal="no group is visible: an ACL for Describe on the cluster, or on groups, is wanted",
+    ),
+    "provider": Setup("clear_port", {"KPASS": f"{ADMIN}-secret"}),
+    "scram-jks": Setup("port"),
+    "scram-p12": Setup("port"),
+    "ssl-jks": Setup("tls_port"),
+}
+
+
+@pytest.fixture
+def in_folder(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in the folder with the stores, which the files name by relative paths."""
+    (guarded.folder / "jaas.conf").write_text(JAAS)
+    monkeypatch.chdir(guarded.folder)
+    return guarded.folder
+
+
+def test_every_property_file_has_a_setup() -> None:
+    assert {file.stem for file in FILES.glob("*.properties")} == set(SETUPS)
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_a_property_file_of_kafkas_tools_logs_in_or_is_refused_by_a_sentence(
+    guarded: Guarded, in_folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del in_folder
+    setup = SETUPS[name]
+    for key, value in setup.environment.items():
+        monkeypatch.setenv(key, value)
+
+    result = guarded.call_file(FILES / f"{name}.properties", setup.port)
+
+    assert setup.refusal in result.stderr
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == (
+        [] if setup.refusal else [GROUP]
+    )
+    assert result.exit_code == (1 if setup.refusal else 0)
+
+
+@pytest.mark.field
+@pytest.mark.parametrize("name", SETUPS)
+def test_kafkas_own_tool_does_the_same_with_a_property_file(
+    guarded: Guarded, in_folder: Path, name: str
+) -> None:
+    setup = SETUPS[name]
+    file = FILES / f"{name}.properties"
+
+    done = guarded.run_kafkas_tool(file, setup.port, setup.environment, in_folder)
+
+    shown = [line.split()[0] for line in done.stdout.splitlines()[1:]]
+    assert (done.returncode, shown) == (0, [] if setup.refusal else [GROUP]), done
+
+
+def test_a_variable_without_a_value_is_no_password(
+    guarded: Guarded, in_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del in_folder
+    monkeypatch.delenv("KPASS", raising=False)
+
+    result = guarded.call_file(FILES / "provider.properties", "clear_port")
+
+    assert result.exit_code != 0
+    assert "sasl.jaas.config: ${env:KPASS} has no value" in result.stderr
