@@ -1,4 +1,4 @@
-"""Records of changed attributes of a member: partitions, timeouts, assignors, who removed it.
+"""Records of changed attributes of a member: partitions, timeouts, assignors, leader, remover.
 
 A root cause needs none of them; costs and details do (incidents.md 1a.8 and 5). Of several sources
 of one member the best one reports its partitions: the others' times differ, and would open a gap at
@@ -33,7 +33,8 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
         out.append(
             track.record_change("session.timeout.ms", _ms(before), _ms(timeout_s), signal.at)
         )
-    return out + _record_assignors(track, signal.at) + _record_labels(track, signal, events)
+    out += _record_assignors(track, signal.at) + _record_leader(track, signal.at)
+    return out + _record_labels(track, signal, events)
 
 
 def _record_assignors(track: Track, at: float) -> list[Sample]:
@@ -45,6 +46,17 @@ def _record_assignors(track: Track, at: float) -> list[Sample]:
     if before is None:
         return []
     return [track.record_change("assignors", ",".join(before), ",".join(now), at)]
+
+
+def _record_leader(track: Track, at: float) -> list[Sample]:
+    """Record that a member leads its group, which another member did at its last join."""
+    before, leader = track.leader, track.member.leader
+    if leader is None or leader == before:
+        return []
+    track.leader = leader
+    if before is None or leader != track.member.member_id:
+        return []
+    return [track.record_change("leader", before, leader, at)]
 
 
 def _record_labels(track: Track, signal: Signal, events: Iterable[Sample]) -> list[Sample]:

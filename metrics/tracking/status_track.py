@@ -107,6 +107,8 @@ class Track(
     """The last one that was recorded."""
     assignor: str | None = None
     """The last one that was recorded."""
+    leader: str | None = None
+    """The member id of the group's leader at its last join."""
     left_at: float | None = None
     """Time of the last leave; None when the member is back."""
     episode: str | None = None

@@ -141,6 +141,22 @@ def test_changed_assignors_are_recorded_from_the_second_join_on(tracker: Tracker
     assert changes(run(tracker, seen(3.0, two))) == [("assignors", "range", "sticky,range")]
 
 
+def test_a_new_leader_is_recorded_once_by_itself(tracker: Tracker) -> None:
+    other = replace(LOG, client_id="c2", member_id="c2-u")
+    led = [replace(each, leader="c2-u") for each in (LOG, other)]
+    leads = [replace(each, leader="c1-u") for each in (LOG, other)]
+
+    assert changes(run(tracker, *(seen(1.0, each) for each in led))) == []
+    assert changes(run(tracker, *(seen(2.0, each) for each in leads))) == [
+        ("leader", "c2-u", "c1-u")
+    ]
+    assert changes(run(tracker, *(seen(3.0, each) for each in leads))) == []
+
+
+def test_the_first_leader_that_is_seen_is_no_change(tracker: Tracker) -> None:
+    assert changes(run(tracker, seen(1.0, replace(LOG, leader="c1-u")))) == []
+
+
 def test_a_drop_records_the_interval_in_force(tracker: Tracker) -> None:
     polling = replace(LOG, max_poll_interval_s=300.0)
 
