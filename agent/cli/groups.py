@@ -166,6 +166,11 @@ def list_(  # noqa: PLR0913 - an argument an option
     is_flag=True,
     help="Show offsets and lag by partition; a share group's CURRENT-OFFSET is its start offset.",
 )
+@click.option(
+    "--time-lag",
+    is_flag=True,
+    help="With --offsets: show the age of the oldest unread record, by requests for its timestamp.",
+)
 @click.option("--verbose", is_flag=True, help="Show subscriptions, partitions and the rest.")
 @click.option(
     "--authorized-operations", is_flag=True, help="Show this user's rights on the groups."
@@ -192,6 +197,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     timeout_s: float | None,
     members: bool,
     offsets: bool,
+    time_lag: bool,
     verbose: bool,
     authorized_operations: bool,
     place: str | None,
@@ -232,8 +238,7 @@ def describe(  # noqa: PLR0913 - an argument an option
             access,
             names,
             parse_type(group_type or ""),
-            authorized_operations=authorized_operations or verbose,
-            offsets=offsets,
+            asking.Extras(authorized_operations or verbose, offsets, time_lag),
         )
     )
     if place is not None:
@@ -249,7 +254,8 @@ def describe(  # noqa: PLR0913 - an argument an option
         style = OutputFormat(output)
         details = Details(
             members=members,
-            offsets=offsets,
+            offsets=offsets or time_lag,
+            time_lag=time_lag,
             verbose=verbose,
             operations=authorized_operations,
             selection=selection,

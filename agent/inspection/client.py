@@ -54,13 +54,19 @@ async def list_matching_groups(access: Access, chosen: GroupFilter) -> ListingRe
     return ListingResult(listed._replace(groups=tuple(chosen.choose(groups))), view.is_denied)
 
 
+class Extras(NamedTuple):
+    """Details of a description that cost requests. ``time_lag`` has the offsets with it."""
+
+    authorized_operations: bool = False
+    offsets: bool = False
+    time_lag: bool = False
+
+
 async def describe(
     access: Access,
     groups: Sequence[str],
     group_type: GroupType | None,
-    *,
-    authorized_operations: bool,
-    offsets: bool = False,
+    wanted: Extras,
 ) -> list[Description | Failure]:
     """Describe the groups, in this order.
 
@@ -74,11 +80,11 @@ async def describe(
             brokers,
             groups,
             group_type,
-            authorized_operations=authorized_operations,
+            authorized_operations=wanted.authorized_operations,
             timeout_s=RETRY_TIMEOUT_S,
         )
-        if offsets:
-            results = await add_offsets(brokers, results, RETRY_TIMEOUT_S)
+        if wanted.offsets or wanted.time_lag:
+            results = await add_offsets(brokers, results, RETRY_TIMEOUT_S, time_lag=wanted.time_lag)
         return await _add_listed_states(brokers, view, results)
 
 

@@ -1,8 +1,12 @@
-"""Ends of partitions, from their leaders; leaders are looked up once and after they have moved."""
+"""Ends of partitions and offsets by time, from their leaders.
+
+Leaders are looked up once and after they have moved.
+"""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from agent.inspection.admin_requests import Api
 from agent.inspection.broker_pool import BrokerPool
@@ -17,11 +21,24 @@ _ATTEMPTS = 2
 """A leader that has moved since the last poll costs one more look-up."""
 
 Partitions = Mapping[str, Collection[int]]
+Times = Mapping[str, Mapping[int, int]]
+"""A time in Unix milliseconds by topic and partition, or `LATEST` or `EARLIEST`."""
 Ends = dict[str, dict[int, int]]
 
 
+class Position(NamedTuple):
+    """The first record of a time or a later one; both are -1 where there is none."""
+
+    offset: int
+    timestamp: int
+    """Unix milliseconds."""
+
+
+Positions = dict[str, dict[int, Position]]
+
+
 class EndOffsets:
-    """Reads the ends of partitions by topic, or their starts."""
+    """Reads the ends of partitions by topic, or their starts, or offsets by time."""
 
     def __init__(self, brokers: BrokerPool, which: int = LATEST) -> None:
         self._brokers, self._which = brokers, which
@@ -29,25 +46,34 @@ class EndOffsets:
 
     async def read(self, wanted: Partitions) -> Ends:
         """Return the ends that the partitions' leaders report; others are left out."""
-        ends: Ends = {topic: {} for topic in wanted}
+        times = {topic: dict.fromkeys(numbers, self._which) for topic, numbers in wanted.items()}
+        found = await self.find(times)
+        return {
+            topic: {number: each.offset for number, each in positions.items()}
+            for topic, positions in found.items()
+        }
+
+    async def find(self, wanted: Times) -> Positions:
+        """Return the offset of each partition's time; others are left out."""
+        found: Positions = {topic: {} for topic in wanted}
         self._leaders = {name: self._leaders[name] for name in wanted if name in self._leaders}
         for _ in range(_ATTEMPTS):
             missing = {
-                topic: [number for number in numbers if number not in ends[topic]]
-                for topic, numbers in wanted.items()
+                topic: {number: at for number, at in times.items() if number not in found[topic]}
+                for topic, times in wanted.items()
             }
-            missing = {topic: numbers for topic, numbers in missing.items() if numbers}
+            missing = {topic: times for topic, times in missing.items() if times}
             if not missing:
                 break
             await self._look_up(missing)
-            await self._read_missing(missing, ends)
-        return ends
+            await self._read_missing(missing, found)
+        return found
 
-    async def _look_up(self, missing: Partitions) -> None:
+    async def _look_up(self, missing: Times) -> None:
         unknown = [
             topic
             for topic, numbers in missing.items()
-            if not self._leaders.get(topic, {}).keys() >= set(numbers)
+            if not self._leaders.get(topic, {}).keys() >= numbers.keys()
         ]
         if not unknown:
             return
@@ -66,29 +92,29 @@ class EndOffsets:
                 if each["leader_id"] in nodes
             }
 
-    async def _read_missing(self, missing: Partitions, ends: Ends) -> None:
-        by_leader = defaultdict[Node, dict[str, list[int]]](lambda: defaultdict(list))
-        for topic, numbers in missing.items():
+    async def _read_missing(self, missing: Times, found: Positions) -> None:
+        by_leader = defaultdict[Node, dict[str, dict[int, int]]](lambda: defaultdict(dict))
+        for topic, times in missing.items():
             leaders = self._leaders.get(topic, {})
-            for number in numbers:
+            for number, at in times.items():
                 if number in leaders:
-                    by_leader[leaders[number]][topic].append(number)
-        for found in await asyncio.gather(*(self._read_at(*each) for each in by_leader.items())):
-            for topic, offsets in found.items():
-                ends[topic] |= offsets
-        for topic, numbers in missing.items():
-            if topic in self._leaders and not ends[topic].keys() >= set(numbers):
+                    by_leader[leaders[number]][topic][number] = at
+        for each in await asyncio.gather(*(self._read_at(*pair) for pair in by_leader.items())):
+            for topic, positions in each.items():
+                found[topic] |= positions
+        for topic, times in missing.items():
+            if topic in self._leaders and not found[topic].keys() >= times.keys():
                 del self._leaders[topic]  # its leader has moved, or is down
 
-    async def _read_at(self, leader: Node, partitions: Partitions) -> Ends:
+    async def _read_at(self, leader: Node, wanted: Times) -> Positions:
         topics = [
             {
                 "name": name,
                 "partitions": [
-                    {"partition_index": number, "timestamp": self._which} for number in numbers
+                    {"partition_index": number, "timestamp": at} for number, at in times.items()
                 ],
             }
-            for name, numbers in partitions.items()
+            for name, times in wanted.items()
         ]
         try:
             fields = await self._brokers.send(
@@ -98,7 +124,7 @@ class EndOffsets:
             return {}
         return {
             topic["name"]: {
-                each["partition_index"]: each["offset"]
+                each["partition_index"]: Position(each["offset"], each["timestamp"])
                 for each in topic["partitions"]
                 if not each["error_code"]
             }

@@ -1,5 +1,6 @@
 """Offsets of described groups by partition, with the member that owns each."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from agent.inspection.model import (
     MemberDescription,
     PartitionOffset,
 )
+from agent.inspection.time_lag import Unread, read_time_lags
 
 _CONNECT = "connect"
 _Partition = tuple[str, int]
@@ -31,9 +33,15 @@ class _Owner(NamedTuple):
 
 
 async def add_offsets(
-    brokers: BrokerPool, results: Sequence[DescribeResult], timeout_s: float
+    brokers: BrokerPool,
+    results: Sequence[DescribeResult],
+    timeout_s: float,
+    *,
+    time_lag: bool = False,
 ) -> list[DescribeResult]:
     """Add the offsets of described groups; a group with unreadable offsets becomes a failure.
+
+    ``time_lag`` adds the age of the oldest unread records.
 
     Raises:
         BrokerError: no broker can be used.
@@ -53,10 +61,39 @@ async def add_offsets(
     for group, offsets in committed.items():
         for topic, number in _partitions(offsets, owners[group]):
             wanted.setdefault(topic, set()).add(number)
-    ends = await EndOffsets(brokers).read(wanted)
+    leaders = EndOffsets(brokers)
+    ends = await leaders.read(wanted)
     starts = await EndOffsets(brokers, EARLIEST).read(_find_unread(groups, committed, owners))
-    return [
+    complete = [
         _add(each, committed[each.group], owners[each.group], ends, starts)
+        if isinstance(each, Description)
+        else each
+        for each in results
+    ]
+    return await _add_time_lags(leaders, complete) if time_lag else complete
+
+
+async def _add_time_lags(
+    leaders: EndOffsets, results: Sequence[DescribeResult]
+) -> list[DescribeResult]:
+    """Add the age of the oldest unread record to each partition."""
+    rows = {
+        Unread(each.group, row.topic, row.partition, row.current_offset, row.end_offset): row
+        for each in results
+        if isinstance(each, Description)
+        for row in each.offsets or ()
+        if row.current_offset is not None and row.end_offset is not None and row.lag
+    }
+    ages = await read_time_lags(leaders, rows, int(time.time() * 1000))
+    by_row = {id(rows[unread]): round(age, 3) for unread, age in ages.items()}
+    return [
+        replace(
+            each,
+            offsets=tuple(
+                replace(row, time_lag_s=0.0 if row.lag == 0 else by_row.get(id(row)))
+                for row in each.offsets or ()
+            ),
+        )
         if isinstance(each, Description)
         else each
         for each in results

@@ -141,6 +141,8 @@ class PartitionOffset:
     leader_epoch: int | None
     end_offset: int | None
     lag: int | None
+    time_lag_s: float | None = None
+    """The age of the oldest unread record in seconds, where it is wanted and timestamps show it."""
     task: str | None = None
     """Streams groups: subtopology and partition."""
     member_id: str | None = None

@@ -83,6 +83,7 @@ class Details:
 
     members: bool = False
     offsets: bool = False
+    time_lag: bool = False
     verbose: bool = False
     operations: bool = False
     selection: Selection = Selection()
@@ -138,6 +139,7 @@ def render_descriptions(
         rows = [(group, each) for group in descriptions for each in group.offsets or ()]
         has_tasks = any(each.task is not None for _, each in rows)
         offsets = _OFFSET | (_TASK if has_tasks else {}) | (_OFFSET_VERBOSE if verbose else {})
+        offsets |= _TIME_LAG if details.time_lag else {}
         tables.append(_fill_rows(offsets, rows))
     return _render_tables(tables, details.selection)
 
@@ -242,6 +244,9 @@ _OFFSET: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
 }
 _TASK: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
     "TASK": lambda p: p[1].task,
+}
+_TIME_LAG: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
+    "TIME-LAG-S": lambda p: None if p[1].time_lag_s is None else round(p[1].time_lag_s),
 }
 _OFFSET_VERBOSE: dict[str, Callable[[tuple[Description, PartitionOffset]], object]] = {
     "LEADER-EPOCH": lambda p: p[1].leader_epoch,

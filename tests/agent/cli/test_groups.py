@@ -1,6 +1,7 @@
 import json
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -514,11 +515,31 @@ def test_offsets_are_in_json_where_they_are_wanted() -> None:
         "leader_epoch": 0,
         "end_offset": 25,
         "lag": 5,
+        "time_lag_s": None,
         "task": "0_1",
         "member_id": "s1-a",
         "host": "/10.0.0.1",
         "client_id": "s1",
     }
+
+
+def test_the_time_lag_is_the_age_of_the_oldest_unread_record() -> None:
+    with Simulated(OFFSETS, ends=ENDS) as cluster:
+        now_ms = int(time.time() * 1000)
+        cluster.times["t", 1] = {n: now_ms - 1000 * (3625 - n) for n in range(25)}
+        result = call(cluster, "describe", "views", "--time-lag", "--columns", "lag,time-lag-s")
+        document = json.loads(
+            call(cluster, "describe", "views", "--time-lag", "--output", "json").stdout
+        )
+
+    at_end, behind = document["groups"][0]["offsets"]
+    assert (at_end["lag"], at_end["time_lag_s"]) == (0, 0.0)
+    assert 3605 <= behind["time_lag_s"] <= 3605 / 0.95
+    header, first, second = (line.split() for line in result.stdout.splitlines()[-3:])
+    assert header == ["LAG", "TIME-LAG-S"]
+    assert first == ["0", "0"]
+    assert second[0] == "5"
+    assert int(second[1]) >= 3605
 
 
 def test_a_group_whose_offsets_are_denied_is_an_error() -> None:

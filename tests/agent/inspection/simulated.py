@@ -50,6 +50,8 @@ class Simulated:
     """Of topics' partitions; the broker ``1 + partition % nodes`` leads each."""
     start: int = 0
     """The first offset of every partition."""
+    times: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
+    """Timestamps of records in Unix milliseconds, by partition and offset."""
     leader_shift: int = 0
     """Moves every partition to another leader."""
     omitted: set[str] = field(default_factory=set)
@@ -284,13 +286,15 @@ class Simulated:
         }
 
     def _end(self, node_id: int, topic: str, asked: Fields) -> Fields:
-        number, is_start = asked["partition_index"], asked["timestamp"] == EARLIEST
+        number, at = asked["partition_index"], asked["timestamp"]
         error = 0 if self._leader(number) == node_id else NOT_LEADER
-        return {
-            "partition_index": number,
-            "error_code": error,
-            "offset": self.start if is_start else self.ends[topic, number],
-        }
+        named = {"partition_index": number, "error_code": error}
+        if at < 0:
+            offset = self.start if at == EARLIEST else self.ends[topic, number]
+            return named | {"offset": offset, "timestamp": -1}
+        times = self.times.get((topic, number), {})
+        first = next((offset for offset, written in times.items() if written >= at), -1)
+        return named | {"offset": first, "timestamp": times.get(first, -1)}
 
     def _list(self, node_id: int) -> Fields:
         if error := self._error(Api.LIST_GROUPS, ""):
