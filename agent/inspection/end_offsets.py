@@ -26,7 +26,7 @@ Times = Mapping[str, Mapping[int, int]]
 Ends = dict[str, dict[int, int]]
 
 
-class Position(NamedTuple):
+class TimedOffset(NamedTuple):
     """The first record of a time or a later one; both are -1 where there is none."""
 
     offset: int
@@ -34,7 +34,7 @@ class Position(NamedTuple):
     """Unix milliseconds."""
 
 
-Positions = dict[str, dict[int, Position]]
+TimedOffsets = dict[str, dict[int, TimedOffset]]
 
 
 class EndOffsets:
@@ -53,9 +53,9 @@ class EndOffsets:
             for topic, positions in found.items()
         }
 
-    async def find(self, wanted: Times) -> Positions:
+    async def find(self, wanted: Times) -> TimedOffsets:
         """Return the offset of each partition's time; others are left out."""
-        found: Positions = {topic: {} for topic in wanted}
+        found: TimedOffsets = {topic: {} for topic in wanted}
         self._leaders = {name: self._leaders[name] for name in wanted if name in self._leaders}
         for _ in range(_ATTEMPTS):
             missing = {
@@ -92,7 +92,7 @@ class EndOffsets:
                 if each["leader_id"] in nodes
             }
 
-    async def _read_missing(self, missing: Times, found: Positions) -> None:
+    async def _read_missing(self, missing: Times, found: TimedOffsets) -> None:
         by_leader = defaultdict[Node, dict[str, dict[int, int]]](lambda: defaultdict(dict))
         for topic, times in missing.items():
             leaders = self._leaders.get(topic, {})
@@ -106,7 +106,7 @@ class EndOffsets:
             if topic in self._leaders and not found[topic].keys() >= times.keys():
                 del self._leaders[topic]  # its leader has moved, or is down
 
-    async def _read_at(self, leader: Node, wanted: Times) -> Positions:
+    async def _read_at(self, leader: Node, wanted: Times) -> TimedOffsets:
         topics = [
             {
                 "name": name,
@@ -124,7 +124,7 @@ class EndOffsets:
             return {}
         return {
             topic["name"]: {
-                each["partition_index"]: Position(each["offset"], each["timestamp"])
+                each["partition_index"]: TimedOffset(each["offset"], each["timestamp"])
                 for each in topic["partitions"]
                 if not each["error_code"]
             }

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-from agent.inspection.end_offsets import EndOffsets, Position
+from agent.inspection.end_offsets import EndOffsets, TimedOffset
 
 ROUNDS = 16
 """Requests to each leader, at most; a steady stream needs about four."""
@@ -59,14 +59,14 @@ class _Search:
     now_ms: int
     time: int = 0
     """The time to ask for next."""
-    older: Position | None = None
+    older: TimedOffset | None = None
     """The latest record that is known to be no later than the offset."""
-    younger: Position | None = None
+    younger: TimedOffset | None = None
     """A time after the offset's, with the offset of the first record from then on."""
     is_done: bool = False
     turn: int = 0
 
-    def take(self, found: Position | None) -> None:
+    def take(self, found: TimedOffset | None) -> None:
         """Take a response, and choose the next time."""
         if found is None:  # its leader cannot be reached
             self.is_done, self.older = True, None
@@ -80,7 +80,7 @@ class _Search:
             self.older = found
         else:
             end = found.offset if found.offset >= 0 else self.unread.end
-            self.younger = Position(end, self.time)
+            self.younger = TimedOffset(end, self.time)
         if not self.is_done:
             self._choose()
 
@@ -92,8 +92,8 @@ class _Search:
         return max(0.0, (self.now_ms - self.older.timestamp) / 1000)
 
     def _choose(self) -> None:
-        older = self.older or Position(0, 0)
-        younger = self.younger or Position(self.unread.end, self.now_ms + 1)
+        older = self.older or TimedOffset(0, 0)
+        younger = self.younger or TimedOffset(self.unread.end, self.now_ms + 1)
         width, age = younger.timestamp - older.timestamp, self.now_ms - older.timestamp
         if width <= max(_EXACT_MS, _EXACT_SHARE * age):
             self.is_done = True

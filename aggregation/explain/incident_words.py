@@ -113,11 +113,21 @@ def _line(incident: IncidentAnswer) -> str:
     unread = incident.cost.unread_partition_seconds
     if unread:
         parts.append(f"{unread:.1f} partition-seconds unread")
+    parts += lag_growth(incident)
     if incident.reason and incident.kind not in _WITHOUT_REASON:
         parts.append(f'"{shorten(incident.reason, _REASON_CHARS, placeholder=" …")}"')
     if incident.kind == "unknown" and incident.missing:
         parts.append(f"would show it: {', '.join(incident.missing)}")
     return "; ".join(parts)
+
+
+def lag_growth(incident: IncidentAnswer) -> list[str]:
+    """Return how the group's lag grew and when it was as before, where inspection has seen it."""
+    cost = incident.cost
+    if cost.lag_before is None or cost.lag is None:
+        return []
+    end = f"caught up at {_clock(cost.caught_up_at)}" if cost.caught_up_at else "not caught up yet"
+    return [f"lag from {cost.lag_before:,} to {cost.lag:,} records, {end}"]
 
 
 def summarize(incident: IncidentAnswer) -> str:

@@ -64,6 +64,8 @@ class CostAnswer:
     member_seconds: float
     partitions_moved: int | None
     lag: int | None
+    lag_before: int | None = None
+    caught_up_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,4 +196,6 @@ def _cost(incident: Incident) -> CostAnswer:
         member_seconds=round(cost.member_seconds, 6),
         partitions_moved=cost.partitions_moved,
         lag=cost.lag,
+        lag_before=cost.lag_before,
+        caught_up_at=None if cost.caught_up_at is None else format_time(cost.caught_up_at),
     )

@@ -1,6 +1,6 @@
 """Attributes of a group's members, from records of changes. Pure.
 
-Partitions and timeouts are for the cost of an incident, the others for its detail.
+Partitions, timeouts and lag are for the cost of an incident, the others for its detail.
 
 Source: incidents.md 1a.4, 1a.8 and 5.
 """
@@ -28,6 +28,14 @@ class Ownership(NamedTuple):
     owned: frozenset[str]
 
 
+class LagStep(NamedTuple):
+    """A changed lag of the group, in records. ``at`` is Unix seconds."""
+
+    at: float
+    before: int
+    after: int
+
+
 class _LabelValue(NamedTuple):
     at: float
     text: str
@@ -43,12 +51,14 @@ class Attributes:
     removed_by: dict[_Key, str] = field(default_factory=dict)
     labels: dict[str, list[_LabelValue]] = field(default_factory=lambda: defaultdict(list))
     """Values of the assignor and of the group's type, each with its time."""
+    lag_steps: list[LagStep] = field(default_factory=list)
 
     def add(self, record: Sample) -> None:
         """Take a record of a changed attribute."""
         member = MemberRef(record.client_id or "", record.host, record.group_instance_id).key
         after = record.after or ""
         self._add_label("group_type", record, record.group_type)
+        before = record.before or ""
         match record.field:
             case "partitions":
                 owned = frozenset(parse_partitions(record.after))
@@ -59,6 +69,8 @@ class Attributes:
                 self.max_poll_interval_s[member] = int(after) / 1000
             case "removed_by":
                 self.removed_by[member] = after
+            case "lag" if before.isdigit() and after.isdigit():
+                self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
             case "assignor":
                 self._add_label("assignor", record, after)
 

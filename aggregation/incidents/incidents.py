@@ -7,7 +7,8 @@ Source: incidents.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, read_attributes
@@ -15,6 +16,12 @@ from aggregation.incidents.cost import count_unread
 from aggregation.incidents.details import complete
 from aggregation.incidents.detection import RESTART_S, GroupHistory
 from aggregation.incidents.drafts import Draft
+from aggregation.incidents.lag_growth import (
+    Disturbances,
+    LagGrowth,
+    measure_growth,
+    split_steps,
+)
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.refusals import find_refusals
 from aggregation.rebalances.failures import AGAIN_S
@@ -50,6 +57,7 @@ class _KnownGroup(NamedTuple):
     now: float
     attributes: Attributes
     member_ids: dict[MemberRef, str]
+    disturbances: Disturbances
 
 
 def analyze(
@@ -96,19 +104,28 @@ def find_incidents(
         drafts[ref] += refused
     attributes, ids = read_attributes(records), _read_member_ids(records)
     found = [
-        _incident(group, draft, unread.get(draft))
+        _incident(group, draft, unread.get(draft), until)
         for ref, of_group in drafts.items()
-        for group in [_KnownGroup(ref, now, attributes[ref], ids[ref])]
+        for disturbances in [split_steps(attributes[ref].lag_steps)]
+        for group in [_KnownGroup(ref, now, attributes[ref], ids[ref], disturbances)]
         for unread in [count_unread(of_group, group.attributes, now)]
-        for draft in of_group
+        for draft, until in _with_next(of_group)
     ]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
 
 
-def _incident(group: _KnownGroup, draft: Draft, unread: float | None) -> Incident:
+def _with_next(drafts: Iterable[Draft]) -> Iterator[tuple[Draft, float]]:
+    """Yield the incidents of a group with the begin of the next one."""
+    ordered = sorted(drafts, key=lambda each: each.started_at)
+    starts = [each.started_at for each in ordered[1:]]
+    yield from zip(ordered, [*starts, inf], strict=True)
+
+
+def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: float) -> Incident:
     ref, now = group.ref, group.now
     ongoing = draft.is_ongoing
     departures = tuple(draft.all_departures)
+    growth = measure_growth(group.disturbances, draft.started_at, until)
     return Incident(
         id=digest(*ref, "incident", f"{draft.started_at:.6f}", *_first(draft))[:16],
         ref=ref,
@@ -126,7 +143,7 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None) -> Inciden
         departures=departures,
         members_out=tuple(d.member for d in departures if d.returned_at is None),
         also=tuple(draft.also),
-        cost=_cost(draft, unread),
+        cost=_cost(draft, unread, growth),
         sources=tuple(sorted(draft.sources)),
         missing=_missing(draft),
     )
@@ -172,15 +189,18 @@ def _span(rebalance: ExplainedRebalance) -> RebalanceSpan:
     )
 
 
-def _cost(draft: Draft, unread: float | None) -> Cost:
+def _cost(draft: Draft, unread: float | None, growth: LagGrowth | None) -> Cost:
     moved = [each.partitions_moved for each in draft.rebalances]
     known = [each for each in moved if each is not None]
     lags = [each.lag for each in draft.rebalances if each.lag is not None]
+    lags += [] if growth is None else [growth.highest]
     return Cost(
         unread_partition_seconds=unread,
         member_seconds=draft.refused_seconds + sum(r.member_seconds for r in draft.rebalances),
         partitions_moved=sum(known) if known else None,
         lag=max(lags, default=None),
+        lag_before=None if growth is None else growth.before,
+        caught_up_at=None if growth is None else growth.caught_up_at,
     )
 
 

@@ -132,6 +132,11 @@ class Cost:
     member_seconds: float = 0.0
     partitions_moved: int | None = None
     lag: int | None = None
+    """The highest lag in records while it lasted, and until the group had caught up."""
+    lag_before: int | None = None
+    """The lag before it, where the lag grew."""
+    caught_up_at: float | None = None
+    """When the lag was as before (Unix seconds); None: not yet, or not seen."""
 
 
 class RelatedCause(NamedTuple):

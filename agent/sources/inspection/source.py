@@ -5,19 +5,21 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from agent.errors import ConfigError
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, RefusedError
 from agent.inspection.lag import GroupLag, total_lag
+from agent.inspection.lag_growth import GroupLagLevel, LagGrowth
 from agent.inspection.membership_diff import (
+    AttributeChange,
     GroupSnapshot,
     MembershipChange,
     MembershipTracker,
 )
-from agent.inspection.model import Failure
+from agent.inspection.model import Failure, GroupState, GroupType
 from agent.inspection.poller import Poller, PollResult
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.inspection.config import GroupsSourceConfig
@@ -32,6 +34,8 @@ _JITTER = 0.1
 _MAX_LAGS = 20
 """Groups of one poll whose lag is read without ``lag: true``."""
 _SHARE_GROUP = "share"
+_QUIET = {GroupState.STABLE, GroupState.EMPTY}
+"""States in which a group does not rebalance."""
 _REFUSED_PAUSE_MAX_S = 300.0
 """Wrong credentials stay wrong: attempts back off up to this, so that no account is locked."""
 
@@ -59,7 +63,7 @@ class GroupsSource:
         self._app_of, self._clock = app_of, clock
         self._findings: list[Sample] = []
         self._lags: dict[str, GroupLag] = {}
-        self._tracker = MembershipTracker()
+        self._tracker, self._growth = MembershipTracker(), LagGrowth()
         self._fault = ""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
@@ -76,6 +80,7 @@ class GroupsSource:
                     refused = 0
                     await self._read_lags(polled.groups, changes, poller)
                     self._record_changes(changes)
+                    self._record_growth(changes, polled.gone)
                 except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
                     self._fail(error)
                     refused += isinstance(error, RefusedError | ConfigError)
@@ -165,26 +170,55 @@ class GroupsSource:
             lag=lag,
         )
 
+    def _record_growth(self, changes: Sequence[MembershipChange], gone: Iterable[str]) -> None:
+        """Record how the lag of disturbed groups grows, and when it is as before."""
+        if not self._config.lag:
+            return
+        self._growth.forget(gone)
+        at, disturbed = self._clock(), {each.group for each in changes}
+        for change in self._growth.update(self._lag_levels(disturbed), at):
+            snapshot = self._tracker.groups[change.group].snapshot
+            changed = AttributeChange("lag", str(change.before), str(change.after))
+            ts = format_time(at)
+            self._findings.append(
+                self._change_record(snapshot.type.lower(), snapshot.group, changed, ts)
+            )
+
+    def _lag_levels(self, disturbed: Collection[str]) -> Iterator[GroupLagLevel]:
+        """Yield the lags of the last poll that are known; share groups do not rebalance."""
+        for group, lag in self._lags.items():
+            known, total = self._tracker.groups.get(group), total_lag(lag)
+            if (
+                known is not None
+                and total is not None
+                and known.snapshot.type is not GroupType.SHARE
+            ):
+                is_quiet = known.snapshot.state in _QUIET and group not in disturbed
+                yield GroupLagLevel(group, total, not is_quiet)
+
     def _attribute_records(self, change: MembershipChange, at: float) -> Iterator[Sample]:
         """Return a record for each changed attribute of a group."""
-        ts = format_time(at)
         for each in change.attributes:
-            key = (self.cluster, change.group, SampleKind.CHANGE, each.field, ts)
-            yield Sample(
-                id=digest(Scope.GROUP, *key),
-                kind=SampleKind.CHANGE,
-                ts=ts,
-                cluster=self.cluster,
-                app=self._app_of(change.group),
-                group=change.group,
-                group_type=change.group_type,
-                scope=Scope.GROUP,
-                source=SourceKind.ADMIN,
-                subject="group",
-                field=each.field,
-                before=each.before,
-                after=each.after,
-            )
+            yield self._change_record(change.group_type, change.group, each, format_time(at))
+
+    def _change_record(
+        self, group_type: str, group: str, change: AttributeChange, ts: str
+    ) -> Sample:
+        return Sample(
+            id=digest(Scope.GROUP, self.cluster, group, SampleKind.CHANGE, change.field, ts),
+            kind=SampleKind.CHANGE,
+            ts=ts,
+            cluster=self.cluster,
+            app=self._app_of(group),
+            group=group,
+            group_type=group_type,
+            scope=Scope.GROUP,
+            source=SourceKind.ADMIN,
+            subject="group",
+            field=change.field,
+            before=change.before,
+            after=change.after,
+        )
 
     def _pause_s(self, refused: int) -> float:
         interval_s = self._config.interval_s

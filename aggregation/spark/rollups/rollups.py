@@ -194,7 +194,7 @@ def note_rows(transitions: DataFrame) -> DataFrame:
     return in_shape(found)
 
 
-_OF_REBALANCES = ("partitions", "leader", "generation", "member_id", "state")
+_OF_REBALANCES = ("partitions", "leader", "generation", "member_id", "state", "lag")
 CHANGED_TO = " \N{RIGHTWARDS ARROW} "
 """Between the values before and after a change."""
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.inspection.end_offsets import Position, Positions, Times
+from agent.inspection.end_offsets import TimedOffset, TimedOffsets, Times
 from agent.inspection.time_lag import ROUNDS, Unread, read_time_lags
 
 NOW_MS = 1_700_000_000_000
@@ -22,7 +22,7 @@ class Leaders:
         self._times, self._start = times, start
         self.requests = 0
 
-    async def find(self, wanted: Times) -> Positions:
+    async def find(self, wanted: Times) -> TimedOffsets:
         self.requests += 1
         return {
             topic: {
@@ -33,11 +33,11 @@ class Leaders:
             for topic, times in wanted.items()
         }
 
-    def _first(self, times: Sequence[int], at: int) -> Position:
+    def _first(self, times: Sequence[int], at: int) -> TimedOffset:
         place = bisect_left(times, at)
         if place == len(times):
-            return Position(-1, -1)
-        return Position(self._start + place, times[place])
+            return TimedOffset(-1, -1)
+        return TimedOffset(self._start + place, times[place])
 
 
 def ages(leaders: Leaders, *unread: Unread) -> list[float | None]:

@@ -5,10 +5,12 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
+from aggregation.explain.incident_words import lag_growth
+from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.rebalances.root_cause import Certainty
-from metrics.model.sample import Sample
+from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.status_track import StatusConfig
@@ -54,6 +56,42 @@ def by_broker(each: Signal) -> Signal:
 
 def reads(at: float, member: Member, *partitions: str) -> Signal:
     return replace(signal(SignalKind.SEEN, at, member), assigned=partitions)
+
+
+def leave_of_a(at: float) -> list[Signal]:
+    return [left(at, A, "closed"), *round_of(2, at + 1, B, C)]
+
+
+def at_second(at: float) -> float:
+    """Return the Unix time of a record at this second of a history."""
+    (record, *_) = records(raised(1, at, A))
+    return parse_time(record.ts)
+
+
+def lags(*steps: tuple[float, int, int]) -> list[Sample]:
+    """Return the records of a group's changed lag: time, before, after."""
+    (given,) = records(raised(1, 0.0, A))
+    nobody = {"client_id": None, "host": "", "to": None, "episode": None}
+    return [
+        replace(
+            given,
+            id=f"lag-{at}",
+            kind=SampleKind.CHANGE,
+            scope=Scope.GROUP,
+            ts=format_time(at_second(at)),
+            subject="group",
+            field="lag",
+            before=str(before),
+            after=str(after),
+            **nobody,
+        )
+        for at, before, after in steps
+    ]
+
+
+def after(changes: list[Sample], *signals: Signal) -> list[Incident]:
+    """Return the incidents behind the start of a group, with other records of it."""
+    return analyze([*records(*START, *signals), *changes]).incidents[1:]
 
 
 class TestKinds:
@@ -487,3 +525,41 @@ def test_line_without_a_name_makes_a_leave_a_drop() -> None:
     assert kinds([found]) == [(K.POLL_TIMEOUT, ["a"])]
     assert went(found) == [("a", DepartureMode.DROPPED, True)]
     assert found.reason == "Heartbeat poll expired, leaving group"
+
+
+class TestLag:
+    def test_has_the_lag_before_its_height_and_when_it_was_as_before(self) -> None:
+        grown = lags((101.0, 40, 900), (111.0, 900, 5300), (151.0, 5400, 30))
+
+        (found,) = after(grown, *leave_of_a(100.0))
+
+        cost = found.cost
+        assert (cost.lag_before, cost.lag, cost.caught_up_at) == (40, 5400, at_second(151.0))
+        assert lag_growth(answer_of(found)) == [
+            "lag from 40 to 5,400 records, caught up at 1970-01-01 00:02:31"
+        ]
+
+    def test_has_no_end_while_the_group_is_behind(self) -> None:
+        (found,) = after(lags((101.0, 40, 900)), *leave_of_a(100.0))
+
+        assert (found.cost.lag, found.cost.caught_up_at) == (900, None)
+        assert lag_growth(answer_of(found)) == ["lag from 40 to 900 records, not caught up yet"]
+
+    def test_is_each_incidents_own_and_both_have_the_end(self) -> None:
+        grown = lags((101.0, 40, 900), (501.0, 900, 7000), (551.0, 7000, 0))
+        second = round_of(3, 500.0, B, C, causes={"b": (8, "s")})
+
+        first, other = after(grown, *leave_of_a(100.0), *second)
+
+        assert [each.cost.lag for each in (first, other)] == [900, 7000]
+        assert {each.cost.caught_up_at for each in (first, other)} == {at_second(551.0)}
+
+    def test_is_not_known_where_no_lag_was_read(self) -> None:
+        (found,) = after([], *leave_of_a(100.0))
+
+        assert (found.cost.lag, found.cost.lag_before, found.cost.caught_up_at) == (
+            None,
+            None,
+            None,
+        )
+        assert lag_growth(answer_of(found)) == []

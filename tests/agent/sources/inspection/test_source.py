@@ -312,6 +312,30 @@ def test_lag_is_exported_by_topic_and_on_request_by_partition(by_partition: bool
     assert running.rows["share"].lags == (TopicLag("t", 4, partitions and ((0, 4),)),)
 
 
+def test_lag_that_grows_with_a_rebalance_is_recorded_until_it_is_as_before() -> None:
+    group = Group(members=members(2), committed={("t", 0): 90})
+    found: list[tuple[str | None, str | None]] = []
+    with Simulated({"g": group}, ends={("t", 0): 100}) as cluster:
+        running = Running(cluster, lag=True)
+
+        def lags() -> list[tuple[str | None, str | None]]:
+            news = running.source.findings()
+            found.extend((each.before, each.after) for each in news if each.field == "lag")
+            return found
+
+        async def scene() -> None:
+            await running.until(lambda: bool(running.rows and running.rows["g"].lags))
+            cluster.ends["t", 0] = 900
+            group.members.pop("m-1")
+            await running.until(lambda: len(lags()) == 1)
+            group.committed["t", 0] = 895
+            await running.until(lambda: len(lags()) == 2)
+
+        play(running, scene)
+
+    assert found == [("10", "810"), ("810", "5")]
+
+
 def test_lag_of_a_group_that_denies_its_offsets_is_no_series_and_an_error() -> None:
     groups = {"g": Group(committed={("t", 0): 1}), "denied": Group()}
     with Simulated(groups, ends={("t", 0): 5}) as cluster:

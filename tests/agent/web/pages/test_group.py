@@ -13,6 +13,7 @@ from metrics.model.snapshot import Snapshot
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 from tests.agent.web.pages.scene import BUSY, STUCK, WAITING, scene
+from tests.aggregation.incidents.test_incidents import lags
 from tests.aggregation.live.test_live import INSPECTED
 from tests.aggregation.rebalances.test_rebalances import START, A, B, C, left, records, round_of
 from tests.browser import shown
@@ -60,6 +61,20 @@ def test_incidents_are_listed_the_latest_first_with_what_to_change() -> None:
     assert listed[0].startswith("m5, m7 left")
     assert listed[-1].startswith("m1 joined")
     assert 'id="advice"' in text
+
+
+def test_an_incident_shows_how_the_lag_grew() -> None:
+    happened = [*HAPPENED, *lags((101.0, 40, 900), (131.0, 5400, 30))]
+    listed = re.findall(r'href="incident\?[^"]*id=(\w+)"', page(happened))
+    history = RecentRecords(happened)
+    texts = [
+        ask("incident", history, Snapshot(at=210.0), group="g", cluster="k", id=each).html
+        for each in dict.fromkeys(listed)
+    ]
+
+    (found,) = (text for text in texts if "<dt>Behind</dt>" in text)
+    tile = found.partition("<dt>Behind</dt>")[2].partition("</dd>")[0]
+    assert tile.startswith("<dd>5,400 <small>records, 40 before; caught up ")
 
 
 def test_an_incident_names_its_cost_its_member_and_its_evidence() -> None:

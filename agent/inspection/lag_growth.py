@@ -1,0 +1,83 @@
+"""Lag of groups from a disturbance until it is as before.
+
+Theory of operation. A group is disturbed while its members change or while it is not stable. Its
+lag before is the highest of the polls before, which fades by an eighth a poll: lag rises and falls
+in quiet times, too. From the disturbance on, each new height of a tenth more is a change. The end
+is the first poll of a quiet group at which the lag is as before, or less. A group that has not
+caught up within an hour is followed no longer.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+GIVE_UP_S = 3600.0
+_FADE = 8
+_STEP = 10
+"""A height counts when it is a tenth above the last one."""
+
+
+class GroupLagLevel(NamedTuple):
+    """The lag of a group at a poll, in records."""
+
+    group: str
+    lag: int
+    is_disturbed: bool
+
+
+class LagChange(NamedTuple):
+    """A changed lag; the last one of a disturbance has the highest lag as ``before``."""
+
+    group: str
+    before: int
+    after: int
+
+
+@dataclass(slots=True)
+class _Growth:
+    """The lag of one group since a disturbance."""
+
+    began_at: float
+    before: int
+    highest: int
+    last: int
+    """The last height that was a change."""
+
+
+class LagGrowth:
+    """Follows the lag of all groups from poll to poll."""
+
+    def __init__(self) -> None:
+        self._usual: dict[str, int] = {}
+        self._growing: dict[str, _Growth] = {}
+
+    def update(self, levels: Iterable[GroupLagLevel], now: float) -> Iterator[LagChange]:
+        """Take the lags of a poll; yield the changes. Groups that it lacks are kept as they are."""
+        for each in levels:
+            growth = self._growing.get(each.group)
+            if growth is None and each.is_disturbed:
+                before = self._usual.get(each.group, each.lag)
+                growth = self._growing[each.group] = _Growth(now, before, before, before)
+            if growth is None:
+                usual = self._usual.get(each.group, 0)
+                self._usual[each.group] = max(each.lag, usual - usual // _FADE - 1, 0)
+            else:
+                yield from self._follow(each, growth, now)
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Forget groups that are gone."""
+        for group in groups:
+            self._usual.pop(group, None)
+            self._growing.pop(group, None)
+
+    def _follow(self, level: GroupLagLevel, growth: _Growth, now: float) -> Iterator[LagChange]:
+        growth.highest = max(growth.highest, level.lag)
+        if growth.highest > growth.last + growth.last // _STEP:
+            last, growth.last = growth.last, growth.highest
+            yield LagChange(level.group, last, growth.highest)
+        elif level.lag <= growth.before and not level.is_disturbed:
+            if growth.last > growth.before:
+                yield LagChange(level.group, growth.highest, level.lag)
+            del self._growing[level.group]
+        elif now - growth.began_at > GIVE_UP_S:
+            del self._growing[level.group]
