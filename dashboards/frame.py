@@ -14,6 +14,10 @@ OVERVIEW, GROUP, STREAMS, AGENT = (
 )
 """The dashboards' uids."""
 
+NEEDS_WHOLE_GROUPS = "none seen: needs a hub, or the role standalone"
+NEEDS_COORDINATORS = "needs the source groups"
+"""Texts of panels without data."""
+
 OF_CLUSTER = 'kafka_cluster=~"$cluster"'
 
 
@@ -42,6 +46,13 @@ def to(uid: str, **variables: str) -> str:
     return (
         f"/d/{uid}?${{datasource:queryparam}}&${{cluster:queryparam}}{values}&${{__url_time_range}}"
     )
+
+
+def to_page(group: str, **parameters: str) -> str:
+    """Return a link to a group's page of an agent; values are Grafana's variables."""
+    given = {"group": group} | parameters
+    query = "&".join(f"{name}=${{{value}:percentencode}}" for name, value in given.items())
+    return f"${{agent}}/group?{query}"
 
 
 def variable(name: str, label: str, metric: str, *, many: bool = True) -> build.QueryVariable:
@@ -79,6 +90,12 @@ def new_dashboard(uid: str, title: str, description: str) -> build.Dashboard:
 def of_cluster() -> build.QueryVariable:
     """Return the variable that the links between the dashboards carry."""
     return variable("cluster", "kafka_cluster", "kafka_group_rebalance_status").label("Cluster")
+
+
+def agent_pages() -> build.QueryVariable:
+    """Return the variable with the address of an agent's pages, from its ``web.external_url``."""
+    made = variable("agent", "external_url", "rebalance_agent_external_url_info", many=False)
+    return made.label("Agent's pages")
 
 
 class Episodes(Builder[model.AnnotationQuery]):

@@ -4,18 +4,24 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 
 from dashboards.frame import (
     GROUP,
+    NEEDS_COORDINATORS,
+    NEEDS_WHOLE_GROUPS,
     OF_CLUSTER,
     Episodes,
+    agent_pages,
     at_most,
     increase_of,
     new_dashboard,
     of_cluster,
+    to_page,
     variable,
 )
 from dashboards.panels import (
     CAUSES,
     FULL,
     HALF,
+    HOLDS,
+    QUARTER,
     THIRD,
     About,
     Query,
@@ -36,6 +42,7 @@ CONSUMER = f"kafka_consumer_rebalance_status{{{OF_MEMBER}}}"
 GROUP_STATUS = f"kafka_group_rebalance_status{{{OF_GROUP}}}"
 LOST = f'kafka_consumer_rebalance_status_seconds_total{{{OF_MEMBER},status!="None"}}'
 UNREAD = f"kafka_group_unread_partition_seconds_total{{{OF_GROUP}}}"
+ONGOING = f"kafka_group_incident_ongoing{{{OF_GROUP}}}"
 FAILED = f"kafka_group_join_failures_total{{{OF_GROUP}}}"
 MEMBER_LEGEND = "{{client_id}} on {{host}}"
 SEEN_BY = " From agents that see whole groups: a hub, or the role standalone."
@@ -66,10 +73,81 @@ def group() -> Dashboard:
     over = f"kafka_group_rebalances_total{{{OF_GROUP}}}"
     over = increase_of(over, "$__interval", each="group, status")
     made.annotation(Episodes("Over", f"{over} > 0", "a rebalance is over: {{status}}"))
+    made.with_variable(agent_pages())
+    _incidents(made)
     _status(made)
     _time(made)
     _membership(made)
     return made
+
+
+def _incidents(made: Dashboard) -> None:
+    made.with_row(Row("Incidents and unread time"))
+    unread = increase_of(UNREAD, "$__range", "kafka_cluster, group")
+    failed = increase_of(FAILED, "$__range", "group, error")
+    for title, description, query, unit, needs in (
+        (
+            "Incidents that go on",
+            "Incidents of the group that are not over, by their kind so far." + SEEN_BY,
+            Query(f"sum(max by (kind) ({ONGOING}))"),
+            "short",
+            NEEDS_WHOLE_GROUPS,
+        ),
+        (
+            "Partitions unread",
+            "Time that partitions had no reader because of an incident, in the range shown, summed"
+            " over partitions." + SEEN_BY,
+            Query(f"sum({unread})"),
+            "s",
+            NEEDS_WHOLE_GROUPS,
+        ),
+        (
+            "Members' time lost",
+            "Time that all members together spent in rebalances, in the range shown.",
+            Query(f"sum({increase_of(LOST, '$__range')})"),
+            "s",
+            "",
+        ),
+        (
+            "Joins that failed",
+            "How many joins failed in the range shown, by Kafka's name of the error." + SEEN_BY,
+            Query(f"sum by (error) ({failed})", "{{error}}"),
+            "short",
+            NEEDS_WHOLE_GROUPS,
+        ),
+    ):
+        about = About(
+            title=title,
+            description=description,
+            queries=(query,),
+            width=QUARTER,
+            height=4,
+            unit=unit,
+            page=to_page("group"),
+            needs=needs,
+        )
+        made.with_panel(number(about))
+    about = About(
+        title="Incidents now",
+        description="A lane for each kind of incident while one of it goes on. The agent's page has"
+        " who, why, and what to change." + SEEN_BY,
+        queries=(Query(f"max by (kind) ({at_most(ONGOING)} > bool 0)", "{{kind}}"),),
+        page=to_page("group"),
+        needs=NEEDS_WHOLE_GROUPS,
+    )
+    made.with_panel(lanes(about, HOLDS))
+    counted = increase_of(
+        f"kafka_group_incidents_total{{{OF_GROUP}}}", "$__interval", "group, kind"
+    )
+    about = About(
+        title="Incidents by kind",
+        description="One incident is all that follows from one cause: a rolling restart is one."
+        " Counted ten minutes after its end." + SEEN_BY,
+        queries=(Query(f"sum by (kind) ({counted})", "{{kind}}"),),
+        page=to_page("group"),
+        needs=NEEDS_WHOLE_GROUPS,
+    )
+    made.with_panel(bars(about))
 
 
 def _status(made: Dashboard) -> None:
@@ -109,53 +187,7 @@ def _status(made: Dashboard) -> None:
         width=THIRD,
         height=4,
         unit="s",
-    )
-    made.with_panel(number(about))
-    about = About(
-        title="Members' time lost",
-        description="Time that all members together spent in rebalances, in the range shown.",
-        queries=(Query(f"sum({increase_of(LOST, '$__range')})"),),
-        width=THIRD,
-        height=4,
-        unit="s",
-    )
-    made.with_panel(number(about))
-    about = About(
-        title="Incidents that go on",
-        description="Incidents of the group that are not over, by their kind so far." + SEEN_BY,
-        queries=(
-            Query(f"sum(max by (kind) (kafka_group_incident_ongoing{{{OF_GROUP}}})) or vector(0)"),
-        ),
-        width=THIRD,
-        height=4,
-    )
-    made.with_panel(number(about))
-    about = About(
-        title="Partitions unread",
-        description="Time that partitions had no reader because of an incident, in the range shown,"
-        " summed over partitions." + SEEN_BY,
-        queries=(
-            Query(
-                f"sum({increase_of(UNREAD, '$__range', 'kafka_cluster, group')}) or vector(0)",
-            ),
-        ),
-        width=THIRD,
-        height=4,
-        unit="s",
-    )
-    made.with_panel(number(about))
-    about = About(
-        title="Joins that failed",
-        description="How many joins failed in the range shown, by Kafka's name of the error."
-        + SEEN_BY,
-        queries=(
-            Query(
-                f"sum by (error) ({increase_of(FAILED, '$__range', 'group, error')})",
-                "{{error}}",
-            ),
-        ),
-        width=THIRD,
-        height=4,
+        needs=NEEDS_WHOLE_GROUPS,
     )
     made.with_panel(number(about))
     about = About(
@@ -163,6 +195,7 @@ def _status(made: Dashboard) -> None:
         description="A lane for each member. The first that changes began it; the last lane to end"
         " held it up.",
         queries=(Query(f"max by (client_id, host) ({at_most(CONSUMER)})", MEMBER_LEGEND),),
+        page=to_page("group", member="__field.labels.client_id"),
         width=FULL,
         height=12,
     )
@@ -195,6 +228,7 @@ def _time(made: Dashboard) -> None:
             for part in (0.5, 0.95)
         ),
         unit="s",
+        needs=NEEDS_WHOLE_GROUPS,
     )
     made.with_panel(lines(about))
     seconds = f"sum by (client_id, host) ({increase_of(LOST, '$__range')})"
@@ -209,7 +243,7 @@ def _time(made: Dashboard) -> None:
     settled = f"min by (kafka_cluster, group) ({CONSUMER}) == bool 0"
     about = About(
         title="Stragglers",
-        description="Members that rebalance while another one has settled: what is above 0 for long"
+        description="Members that rebalance while another one has settled: a long one"
         " holds on to its partitions, or waits for some.",
         queries=(
             Query(
@@ -219,7 +253,7 @@ def _time(made: Dashboard) -> None:
             ),
         ),
     )
-    made.with_panel(lines(about))
+    made.with_panel(lanes(about, HOLDS))
     causes = increase_of(
         f"kafka_group_rebalances_total{{{OF_GROUP}}}", "$__interval", "group, status"
     )
@@ -228,16 +262,7 @@ def _time(made: Dashboard) -> None:
         description="Whole rebalances, by what triggered them." + SEEN_BY,
         queries=(Query(f"sum by (status) ({causes})", "{{status}}"),),
         colours=CAUSES,
-    )
-    made.with_panel(bars(about))
-    incidents = increase_of(
-        f"kafka_group_incidents_total{{{OF_GROUP}}}", "$__interval", "group, kind"
-    )
-    about = About(
-        title="Incidents by kind",
-        description="One incident is all that follows from one cause: a rolling restart is one."
-        " Counted ten minutes after its end." + SEEN_BY,
-        queries=(Query(f"sum by (kind) ({incidents})", "{{kind}}"),),
+        needs=NEEDS_WHOLE_GROUPS,
     )
     made.with_panel(bars(about))
     entries = f'kafka_consumer_rebalance_transitions_total{{{OF_MEMBER},status!="None"}}'
@@ -285,6 +310,7 @@ def _membership(made: Dashboard) -> None:
             ),
         ),
         width=HALF,
+        needs=NEEDS_COORDINATORS,
     )
     made.with_panel(lines(about))
     about = About(
@@ -293,8 +319,9 @@ def _membership(made: Dashboard) -> None:
         + INSPECTED,
         queries=(Query(f"max by (state) (kafka_group_state{{{OF_GROUP}}})", "{{state}}"),),
         width=HALF,
+        needs=NEEDS_COORDINATORS,
     )
-    made.with_panel(lines(about))
+    made.with_panel(lanes(about, HOLDS))
 
 
 def _member_rows(status: str) -> str:

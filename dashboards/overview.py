@@ -4,18 +4,23 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 
 from dashboards.frame import (
     GROUP,
+    NEEDS_WHOLE_GROUPS,
     OF_CLUSTER,
     OVERVIEW,
+    agent_pages,
     at_most,
     increase_of,
     new_dashboard,
     of_cluster,
     to,
+    to_page,
     variable,
 )
 from dashboards.panels import (
     CAUSES,
     FULL,
+    HALF,
+    HOLDS,
     QUARTER,
     About,
     Query,
@@ -34,6 +39,9 @@ OF_MEMBER = f'{OF_APP},group=~"$group"'
 CONSUMER = f"kafka_consumer_rebalance_status{{{OF_MEMBER}}}"
 GROUP_STATUS = f"kafka_group_rebalance_status{{{OF_GROUP}}}"
 LOST = f'kafka_consumer_rebalance_status_seconds_total{{{OF_MEMBER},status!="None"}}'
+UNREAD = f"kafka_group_unread_partition_seconds_total{{{OF_GROUP}}}"
+ONGOING = f"kafka_group_incident_ongoing{{{OF_GROUP}}}"
+RECENT = f"kafka_group_recent_incidents{{{OF_GROUP}}}"
 OUR_ALERTS = 'alertname=~"Kafka(Group|Member|Streams).+|RebalanceAgent.+"'
 OWN_CAUSES = 'status!~"None|CoordinatorRequested|RetryOnError|RevocationNeeded"'
 """Without statuses that others cause or that follow a cause."""
@@ -53,9 +61,98 @@ def overview() -> Dashboard:
     made.with_variable(
         variable("group", "group", f"kafka_group_rebalance_status{{{OF_CLUSTER}}}").label("Group")
     )
+    made.with_variable(agent_pages())
+    _incidents(made)
     _now(made)
     _causes(made)
     return made
+
+
+def _incidents(made: Dashboard) -> None:
+    made.with_row(Row("Incidents and unread time"))
+    unread = increase_of(UNREAD, "$__range", "kafka_cluster, group")
+    for title, description, expr, unit, needs in (
+        (
+            "Incidents that go on",
+            "All that follows from one cause is one incident. From a hub, or the role standalone.",
+            f"sum(max by (kafka_cluster, group, kind) ({ONGOING}))",
+            "short",
+            NEEDS_WHOLE_GROUPS,
+        ),
+        (
+            "Partitions unread",
+            "Time of partitions without a reader because of an incident, in the range shown.",
+            f"sum({unread})",
+            "s",
+            NEEDS_WHOLE_GROUPS,
+        ),
+        (
+            "Members' time lost",
+            "Time that all members together spent in rebalances, in the range shown.",
+            f"sum({increase_of(LOST, '$__range')})",
+            "s",
+            "",
+        ),
+        (
+            "Alerts that fire",
+            "Of the rules beside these dashboards; each has a runbook.",
+            f'count(ALERTS{{{OUR_ALERTS},alertstate="firing"}}) or vector(0)',
+            "short",
+            "",
+        ),
+    ):
+        about = About(
+            title=title,
+            description=description,
+            queries=(Query(expr),),
+            width=QUARTER,
+            height=4,
+            unit=unit,
+            needs=needs,
+        )
+        made.with_panel(number(about))
+    by_kind = "max by (kafka_cluster, group, kind)"
+    about = About(
+        title="Incidents of ten minutes",
+        description="Incidents that go on or ended within ten minutes, by group and kind. A row"
+        " leads to the group's dashboard, and to its page in the agent.",
+        queries=(Query(f"{by_kind} ({RECENT}) > 0"), Query(f"{by_kind} ({ONGOING})")),
+        url=to(GROUP, group="__data.fields.Group"),
+        page=to_page("__data.fields.Group"),
+        needs=NEEDS_WHOLE_GROUPS,
+    )
+    names = {"group": "Group", "kind": "Kind", "kafka_cluster": "Cluster"}
+    made.with_panel(rows(about, names | {"Value #A": "Incidents", "Value #B": "Ongoing"}))
+    about = About(
+        title="Partitions without a reader",
+        description="Unread seconds per second: 6 says that six partitions of the group had no"
+        " reader. The ten highest.",
+        queries=(
+            Query(
+                f"topk(10, sum by (group) (rate({UNREAD}[$__rate_interval])))",
+                "{{group}}",
+            ),
+        ),
+        url=to(GROUP, group="__field.labels.group"),
+        page=to_page("__field.labels.group"),
+        needs=NEEDS_WHOLE_GROUPS,
+    )
+    made.with_panel(lines(about))
+    about = About(
+        title="Groups with an incident",
+        description="A lane for each group that has or had an incident in the range shown.",
+        queries=(
+            Query(
+                f"max by (kafka_cluster, group) ({at_most(ONGOING)} > bool 0)",
+                "{{group}}",
+            ),
+        ),
+        width=FULL,
+        url=to(GROUP, group="__field.labels.group"),
+        page=to_page("__field.labels.group"),
+        needs=NEEDS_WHOLE_GROUPS,
+    )
+    made.with_panel(lanes(about, HOLDS))
 
 
 def _now(made: Dashboard) -> None:
@@ -73,24 +170,12 @@ def _now(made: Dashboard) -> None:
             f"count(max by (kafka_cluster, group, client_id, host) ({CONSUMER}) > 0) or vector(0)",
             "short",
         ),
-        (
-            "Members' time lost",
-            "Time that all members together spent in rebalances, in the range shown.",
-            f"sum({increase_of(LOST, '$__range')})",
-            "s",
-        ),
-        (
-            "Alerts that fire",
-            "Of the rules beside these dashboards; each has a runbook.",
-            f'count(ALERTS{{{OUR_ALERTS},alertstate="firing"}}) or vector(0)',
-            "short",
-        ),
     ):
         about = About(
             title=title,
             description=description,
             queries=(Query(expr),),
-            width=QUARTER,
+            width=HALF,
             height=4,
             unit=unit,
         )
@@ -115,6 +200,7 @@ def _now(made: Dashboard) -> None:
             ),
         ),
         url=to(GROUP, group="__data.fields.Group"),
+        page=to_page("__data.fields.Group"),
     )
     names = {"group": "Group", "kafka_cluster": "Cluster", "Value #A": "Now", "Value #B": "Peak"}
     made.with_panel(colour_columns(rows(about, names), "Now", "Peak"))
@@ -126,6 +212,7 @@ def _now(made: Dashboard) -> None:
         width=FULL,
         height=10,
         url=to(GROUP, group="__field.labels.group"),
+        page=to_page("__field.labels.group"),
     )
     made.with_panel(lanes(about))
 
@@ -148,6 +235,7 @@ def _causes(made: Dashboard) -> None:
                 description="Whole rebalances, by what triggered them. From agents that see whole"
                 " groups: a hub, or the role standalone. Counted half a minute after the end.",
                 queries=(Query(f"sum by (status) ({groups})", "{{status}}"),),
+                needs=NEEDS_WHOLE_GROUPS,
                 colours=CAUSES,
             )
         )
@@ -172,6 +260,7 @@ def _causes(made: Dashboard) -> None:
             ),
         ),
         url=to(GROUP, group="__field.labels.group"),
+        page=to_page("__field.labels.group"),
     )
     made.with_panel(ranking(about))
     about = About(

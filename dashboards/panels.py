@@ -51,7 +51,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The common properties of panels. ``url`` is a link from their series."""
+    """The common properties of panels.
+
+    ``url`` is a link from their series to a dashboard, ``page`` one to an agent's page. ``needs``
+    is what a panel without data shows: the source that has it.
+    """
 
     title: str
     description: str
@@ -59,6 +63,8 @@ class About:
     width: int = HALF
     height: int = 8
     url: str = ""
+    page: str = ""
+    needs: str = ""
     unit: str = "short"
     colours: dict[str, str] = field(default_factory=dict)
     """By the name of a series."""
@@ -85,6 +91,17 @@ UP: list[model.ValueMapping] = [
         }
     )
 ]
+HOLDS: list[model.ValueMapping] = [
+    model.ValueMap(
+        {
+            "0": model.ValueMappingResult(text="no", color=ON_DARK[RebalanceStatus.NONE], index=0),
+            "1": model.ValueMappingResult(
+                text="yes", color=ON_DARK[RebalanceStatus.COORDINATOR_REQUESTED], index=1
+            ),
+        }
+    )
+]
+"""Of lanes that show whether something holds."""
 _BY_VALUE = build.FieldColor().mode(model.FieldColorModeId.THRESHOLDS)
 """What state timelines do not do by themselves: a value has the colour of its mapping."""
 _GREEN = build.ThresholdsConfig().steps(
@@ -113,14 +130,27 @@ def lanes(about: About, values: list[model.ValueMapping] = STATUSES) -> statetim
 
 def lines(about: About) -> timeseries.Panel:
     """Show a line for each series."""
-    return _dress(timeseries.Panel(), about).fill_opacity(10).min(0)
+    return _in_order(_dress(timeseries.Panel(), about), about).fill_opacity(10).min(0)
 
 
 def bars(about: About) -> timeseries.Panel:
     """Show counts of a minute or more each, stacked."""
-    panel = _dress(timeseries.Panel(), about).interval("1m").min(0).fill_opacity(90)
+    panel = _in_order(_dress(timeseries.Panel(), about), about)
+    panel.interval("1m").min(0).fill_opacity(90)
     stacked = common.StackingConfig().mode(common_model.StackingMode.NORMAL)
     return panel.draw_style(common_model.GraphDrawStyle.BARS).stacking(stacked).line_width(0)
+
+
+def _in_order(panel: timeseries.Panel, about: About) -> timeseries.Panel:
+    """Let the legend list causes by code; Prometheus sends series by name."""
+    if about.colours:
+        order = {"Time": 0} | {name: number for number, name in enumerate(about.colours, 1)}
+        for id_val, options in (
+            ("joinByField", {"byField": "Time", "mode": "outer"}),
+            ("organize", {"indexByName": order}),
+        ):
+            panel.with_transformation(model.DataTransformerConfig(id_val=id_val, options=options))
+    return panel
 
 
 def ranking(about: About) -> bargauge.Panel:
@@ -183,8 +213,10 @@ def _dress(
         target = prometheus.Dataquery().expr(query.expr).ref_id(ref).datasource(DATASOURCE)
         target.legend_format(query.legend or "__auto").format(format_val).exemplar(query.exemplars)
         panel.with_target(target.instant() if instant else target.range())
-    if about.url:
-        panel.data_links([build.DashboardLink("Show").url(about.url)])
+    links = (("Show", about.url), ("The agent's page", about.page))
+    panel.data_links([build.DashboardLink(name).url(url) for name, url in links if url])
+    if about.needs:
+        panel.no_value(about.needs)
     for name, colour in about.colours.items():
         fixed = {"mode": "fixed", "fixedColor": colour}
         panel.override_by_name(name, [model.DynamicConfigValue("color", fixed)])

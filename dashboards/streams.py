@@ -6,11 +6,13 @@ from dashboards.frame import (
     GROUP,
     OF_CLUSTER,
     STREAMS,
+    agent_pages,
     at_most,
     increase_of,
     new_dashboard,
     of_cluster,
     to,
+    to_page,
     variable,
 )
 from dashboards.panels import (
@@ -48,6 +50,7 @@ def streams() -> Dashboard:
     made.with_variable(of_cluster())
     metric = f"kafka_streams_rebalance_status{{{OF_CLUSTER}}}"
     made.with_variable(variable("application", "application_id", metric).label("Application"))
+    made.with_variable(agent_pages())
     _instances(made)
     _follow_ups(made)
     return made
@@ -92,6 +95,7 @@ def _instances(made: Dashboard) -> None:
         ),
         width=FULL,
         url=to(GROUP, group="__field.labels.application_id"),
+        page=to_page("__field.labels.application_id"),
     )
     made.with_panel(lanes(about))
     about = About(
@@ -104,6 +108,7 @@ def _instances(made: Dashboard) -> None:
         ),
         width=FULL,
         url=to(GROUP, group="__field.labels.group"),
+        page=to_page("__field.labels.group"),
     )
     made.with_panel(lanes(about))
     about = About(

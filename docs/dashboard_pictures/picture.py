@@ -58,7 +58,12 @@ def picture(dashboard: Mapping[str, Any], ask: Ask, span: Span) -> str:
                 continue
             place.frame(panel["title"])
             least = panel.get("interval", "")
-            _KINDS[panel["type"]](place, panel, [ask(each, least) for each in panel["targets"]])
+            found = [ask(each, least) for each in panel["targets"]]
+            needs = panel["fieldConfig"]["defaults"].get("noValue", "")
+            if needs and not any(found):
+                place.say(0.1, 0.5, needs)
+            else:
+                _KINDS[panel["type"]](place, panel, found)
         text = svg(figure, dashboard["uid"], dashboard["title"])
     text = _SPARE.sub("", text).replace("<svg", f'<svg style="{_COLOURS}"', 1)
     return text.strip() + "\n"

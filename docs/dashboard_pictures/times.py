@@ -57,7 +57,8 @@ def state_timeline(place: Place, panel: Mapping[str, Any], found: Found) -> None
 
 def timeseries(place: Place, panel: Mapping[str, Any], found: Found) -> None:
     """Draw lines or stacked bars, with their legend below."""
-    series, defaults = list(chain(*found)), panel["fieldConfig"]["defaults"]
+    defaults, order = panel["fieldConfig"]["defaults"], _order(panel)
+    series = sorted(chain(*found), key=lambda each: order.get(each.name, len(order)))
     longest = max((len(each.name) for each in series), default=0)
     columns = max(1, int(place.width_in / (0.45 + CHAR_IN * min(longest, LABEL_MAX_CHARS))))
     rows = min(_LEGEND_ROWS, ceil(len(series) / columns))
@@ -77,6 +78,15 @@ def timeseries(place: Place, panel: Mapping[str, Any], found: Found) -> None:
         lines, names = axes.get_legend_handles_labels()
         lines, names = lines[: columns * rows], names[: columns * rows]
         axes.legend(lines, names, bbox_to_anchor=(0, drop), ncols=columns, **_LEGEND)
+
+
+def _order(panel: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the positions of series in the legend, by name; the others keep Prometheus' order."""
+    organized = (
+        each["options"] for each in panel.get("transformations", ()) if each["id"] == "organize"
+    )
+    order: Mapping[str, int] = next((each["indexByName"] for each in organized), {})
+    return order
 
 
 def _colours(panel: Mapping[str, Any], series: Sequence[Series]) -> list[str]:

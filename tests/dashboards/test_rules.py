@@ -68,7 +68,11 @@ def _is_of_group(rule: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("rule", ALERTS.values(), ids=ALERTS)
 def test_each_alert_has_a_runbook(rule: dict[str, Any]) -> None:
-    lines = (ROOT / rule["annotations"]["runbook_url"]).read_text().splitlines()
+    url = rule["annotations"]["runbook_url"]
+    lines = (ROOT / "docs" / "runbooks" / f"{rule['alert']}.md").read_text().splitlines()
+
+    site = yaml.load((ROOT / "mkdocs.yml").read_text(), yaml.BaseLoader)["site_url"]
+    assert url == f"{site}runbooks/{rule['alert']}/"
 
     assert lines[0] == f"# {rule['alert']}"
     assert [line for line in lines if line.startswith("## ")] == SECTIONS

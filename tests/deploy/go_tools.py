@@ -17,6 +17,7 @@ from agent.lab.artifacts import appear_once, default_cache
 TOOLS = {
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12",
     "helm": "helm.sh/helm/v3/cmd/helm@v3.22.0",
+    "jsonnet": "github.com/google/go-jsonnet/cmd/jsonnet@v0.22.0",
     "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
     "kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1",
 }

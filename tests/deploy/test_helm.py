@@ -142,6 +142,22 @@ def test_rules_and_dashboards_are_the_ones_of_this_repository() -> None:
     }
 
 
+def test_runbooks_are_where_the_values_want_them() -> None:
+    own = "https://wiki.example.org/kafka"
+
+    manifests = render(CHART, "--set", f"rules.enabled=true,rules.runbookUrl={own}/")
+
+    (rules,) = of_kind(manifests, "PrometheusRule")
+    urls = {
+        rule["alert"]: rule["annotations"]["runbook_url"]
+        for group in rules["spec"]["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+    assert urls == {alert: f"{own}/{alert}/" for alert in urls}
+    assert "KafkaGroupIncident" in urls
+
+
 def test_monitors_find_what_inject_labels() -> None:
     manifests = render(CHART, "--set", "monitors.enabled=true")
 
