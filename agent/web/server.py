@@ -122,7 +122,8 @@ class _Handlers:
                 return build(seen, request.query_params)
 
         made = await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
-        return HTMLResponse(made.html, made.status_code, headers=_PAGE_HEADERS)
+        headers = _PAGE_HEADERS | ({"Location": made.location} if made.location else {})
+        return HTMLResponse(made.html, made.status_code, headers=headers)
 
     @cached_property
     def _pages(self) -> "dict[str, PageBuilder]":

@@ -234,6 +234,10 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+_ID_CHARS = 8
+"""Of a member id, this many after the client id are shown where they differ."""
+
+
 def names(members: Sequence[MemberAnswer]) -> str:
     """Return members by name; of many, the first."""
     found = list(dict.fromkeys(_name(members, member) for member in members))
@@ -243,9 +247,21 @@ def names(members: Sequence[MemberAnswer]) -> str:
 
 def _name(members: Sequence[MemberAnswer], member: MemberAnswer) -> str:
     """Return the client id, with the shortest text that tells equal ones apart."""
-    alike = [each for each in members if each.client_id == member.client_id]
+    alike = [each for each in dict.fromkeys(members) if each.client_id == member.client_id]
+    if len(alike) < 2:
+        return member.client_id
+    named = [_marks(each) for each in alike]
+    for number, own in enumerate(_marks(member)):
+        if own and len({marks[number] for marks in named}) == len(alike):
+            return f"{member.client_id} ({own})"
     own = member.group_instance_id or member.host
-    return f"{member.client_id} ({own})" if len(alike) > 1 and own else member.client_id
+    return f"{member.client_id} ({own})" if own else member.client_id
+
+
+def _marks(member: MemberAnswer) -> tuple[str, ...]:
+    """Return what may tell a member apart, the shortest first."""
+    own = (member.member_id or "").removeprefix(f"{member.client_id}-")
+    return member.group_instance_id or "", member.host, own[:_ID_CHARS], own
 
 
 def waiting(waits: Sequence[WaitAnswer]) -> str:

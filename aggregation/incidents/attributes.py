@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregation.incidents.model import DepartureMode, MemberDeparture
-from aggregation.rebalances.segments import MemberRef
+from aggregation.rebalances.segments import member_of
 from metrics.model.partitions import parse_partitions
 from metrics.model.sample import Sample, SampleKind, parse_time
 
@@ -55,7 +55,7 @@ class Attributes:
 
     def add(self, record: Sample) -> None:
         """Take a record of a changed attribute."""
-        member = MemberRef(record.client_id or "", record.host, record.group_instance_id).key
+        member = member_of(record).key
         after = record.after or ""
         self._add_label("group_type", record, record.group_type)
         before = record.before or ""

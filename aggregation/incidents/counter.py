@@ -19,6 +19,7 @@ from aggregation.incidents.amounts import Contribution, GrowingTotals
 from aggregation.incidents.detection import RESTART_S
 from aggregation.incidents.incidents import Analysis
 from aggregation.incidents.model import Incident, IncidentKind
+from aggregation.incidents.planning import is_planned
 from aggregation.incidents.records import IncidentRecord
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.rebalances import ExplainedRebalance
@@ -63,6 +64,8 @@ class _GroupCount:
     ongoing: Counter[str] = field(default_factory=Counter)
     recent: Counter[str] = field(default_factory=Counter)
     """Of incidents that are not final."""
+    unplanned: int = 0
+    """Number of those among them that nobody wanted."""
     amounts: GrowingTotals[_Key] = field(default_factory=GrowingTotals)
     errors: set[str] = field(default_factory=set)
     last_end: float | None = None
@@ -162,6 +165,7 @@ class IncidentCounts:
             final=_by_kind((name, group.totals) for name, group in groups),
             ongoing=_by_kind((name, group.ongoing) for name, group in groups),
             recent=_by_kind((name, group.recent) for name, group in groups),
+            unplanned={name: group.unplanned for name, group in groups if group.recent},
             unread_s=_amounts(groups, _UNREAD),
             member_s=_amounts(groups, _MEMBERS),
             join_failures={
@@ -189,6 +193,7 @@ class IncidentCounts:
         group.totals.update(incident.kind.value for incident in new)
         group.ongoing = _recount(group.ongoing, (each for each in found if each.is_ongoing))
         group.recent = _recount(group.recent, (each for each in found if not each.is_final))
+        group.unplanned = sum(not (i.is_final or is_planned(i)) for i in found)
         group.mark = max([group.mark, *map(_end, new)])
         group.counted = (group.counted | {i.id for i in new}) & {i.id for i in found}
         if not is_awaited:

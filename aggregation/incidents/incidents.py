@@ -29,7 +29,7 @@ from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_unified
 from aggregation.rebalances.root_cause import Certainty
-from aggregation.rebalances.segments import MemberRef
+from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Sample, digest, parse_time
 
 
@@ -154,7 +154,7 @@ def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef
     found: dict[GroupRef, dict[MemberRef, tuple[str, str]]] = defaultdict(dict)
     for record in records:
         if record.member_id and record.client_id:
-            member = MemberRef(record.client_id, record.host, record.group_instance_id)
+            member = member_of(record)
             of_group = found[GroupRef(record.cluster, record.group)]
             of_group[member] = max(of_group.get(member, ("", "")), (record.ts, record.member_id))
     return defaultdict(
@@ -174,7 +174,7 @@ def _member_ids(rebalances: Iterable[ExplainedRebalance]) -> dict[MemberRef, str
 
 def _first(draft: Draft) -> list[str]:
     member = next(iter(draft.members), None)
-    return [] if member is None else list(member.key)
+    return [] if member is None else list(member._replace(twin=0).key)
 
 
 def _span(rebalance: ExplainedRebalance) -> RebalanceSpan:

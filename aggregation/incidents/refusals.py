@@ -9,13 +9,13 @@ Source: incidents.md 1a.6 and 2.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.rebalances.grouping import GroupRef
-from aggregation.rebalances.segments import MemberRef
+from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -49,39 +49,45 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
     members: dict[GroupRef, dict[tuple[str, ...], _JoinHistory]] = defaultdict(
         lambda: defaultdict(lambda: _JoinHistory([], []))
     )
-    begun = _starts_of_refused(records)
-    for record in records:
-        if record.scope is not Scope.CONSUMER:
+    refused = [record for record in records if _is_refusal(record)]
+    begun = _starts_of_refused(records, {record.episode for record in refused} - {None})
+    for record in refused:
+        ref, at = member_of(record), parse_time(record.ts)
+        seconds = at - begun.get(record.episode or "", at)
+        members[GroupRef(record.cluster, record.group)][ref.key].errors.append(
+            Refusal(at, ref, record.reason or "", record.source, max(0.0, seconds))
+        )
+    for record in records if members else ():
+        of_group = members.get(GroupRef(record.cluster, record.group))
+        if of_group is None or record.scope is not Scope.CONSUMER:
             continue
-        ref = MemberRef(record.client_id or "", record.host, record.group_instance_id)
-        member = members[GroupRef(record.cluster, record.group)][ref.key]
-        if _is_refusal(record):
-            at, reason = parse_time(record.ts), record.reason or ""
-            seconds = at - begun.get(record.episode or "", at)
-            member.errors.append(Refusal(at, ref, reason, record.source, max(0.0, seconds)))
-        elif record.outcome is Outcome.SYNCED or record.reason == UNEXPLAINED:
-            member.joins.append((parse_time(record.ts), ref.client_id))
+        if record.outcome is Outcome.SYNCED or record.reason == UNEXPLAINED:
+            ref = member_of(record)
+            if ref.key in of_group:
+                of_group[ref.key].joins.append((parse_time(record.ts), ref.client_id))
     return {
         ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
         for ref, of_group in members.items()
     }
 
 
-def _starts_of_refused(records: Sequence[Sample]) -> dict[str, float]:
-    """Return when each episode began that a refused join ended (Unix seconds)."""
-    refused = {r.episode for r in records if r.episode and _is_refusal(r)}
+def _starts_of_refused(
+    records: Sequence[Sample], refused: Collection[str | None]
+) -> dict[str, float]:
+    """Return when each ``refused`` episode began (Unix seconds)."""
     starts: dict[str, str] = {}
-    for record in records:
-        if record.episode in refused and record.kind is SampleKind.TRANSITION:
+    for record in records if refused else ():
+        if record.kind is SampleKind.TRANSITION and record.episode in refused:
             starts[record.episode] = min(record.ts, starts.get(record.episode, record.ts))
     return {episode: parse_time(ts) for episode, ts in starts.items()}
 
 
 def _is_refusal(record: Sample) -> bool:
+    if record.outcome is not Outcome.FAILED or record.scope is not Scope.CONSUMER:
+        return False
     is_event = record.kind in {SampleKind.TRANSITION, SampleKind.SIGNAL}
     is_removal = record.source in BROKER_SOURCES and not _FENCED.search(record.reason or "")
-    failed = record.outcome is Outcome.FAILED and not is_removal
-    return is_event and failed and bool(record.reason)
+    return is_event and not is_removal and bool(record.reason)
 
 
 def _drafts(member: _JoinHistory, now: float) -> Iterable[Draft]:

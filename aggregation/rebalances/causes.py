@@ -36,9 +36,10 @@ def cause_of(step: Step) -> RebalanceStatus | None:
     the probing rebalance, 11. A Streams instance repeats what its consumers have; its own are 12
     and 13.
     """
-    scheduled = _scheduled.search(step.reason or "")
-    if step.code is RebalanceStatus.USER_REQUESTED and scheduled:
-        return None if _at_once.fullmatch(scheduled[1]) else RebalanceStatus.ASSIGNMENT_PROBING
+    if step.code is RebalanceStatus.USER_REQUESTED:
+        scheduled = _scheduled.search(step.reason or "")
+        if scheduled is not None:
+            return None if _at_once.fullmatch(scheduled[1]) else RebalanceStatus.ASSIGNMENT_PROBING
     is_consequence = (
         step.code in _CONSEQUENCES
         or (step.code in _FOLLOW_UPS and step.before is not RebalanceStatus.NONE)

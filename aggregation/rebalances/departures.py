@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from aggregation.rebalances.grouping import RebalanceSegments
 from aggregation.rebalances.root_cause import removal_of
@@ -120,9 +121,10 @@ def _takes_place(arrival: Arrival, departure: Departure, alike: Sequence[Arrival
     wait = arrival.at - departure.at
     if wait > 0:
         return wait <= ROLLOUT_S
+    if arrival.member == departure.member or -wait > SURGE_S:
+        return False
     own = (a.at for a in alike if a.member == departure.member and a.at <= departure.at)
-    there_for = departure.at - max(own, default=float("-inf"))
-    return arrival.member != departure.member and -wait <= SURGE_S and there_for > ROLLOUT_S
+    return departure.at - max(own, default=float("-inf")) > ROLLOUT_S
 
 
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -134,6 +136,7 @@ _OWN_PART = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)  # it is asked for by pairs of members
 def workload(member: MemberRef) -> tuple[str, str]:
     """Return host and client id without what tells one instance from the next."""
     return _OWN_PART.sub("", member.host), _OWN_PART.sub("", member.client_id)

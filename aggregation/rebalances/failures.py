@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from aggregation.rebalances.grouping import GroupRef, RebalanceSegments
 from aggregation.rebalances.root_cause import Certainty, Trigger
-from aggregation.rebalances.segments import MemberRef
+from aggregation.rebalances.segments import member_of
 from metrics.model.sample import Outcome, Sample, Scope, parse_time
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -35,11 +35,11 @@ def read_failures(records: Iterable[Sample]) -> dict[GroupRef, Failures]:
     """Return the failed joins and syncs of each group."""
     found: dict[GroupRef, Failures] = defaultdict(lambda: defaultdict(list))
     for each in records:
-        is_own = each.scope is Scope.CONSUMER and each.source not in BROKER_SOURCES
-        if each.outcome is Outcome.FAILED and is_own and each.reason:
-            member = MemberRef(each.client_id or "", each.host, each.group_instance_id)
+        if each.outcome is not Outcome.FAILED or not each.reason:
+            continue
+        if each.scope is Scope.CONSUMER and each.source not in BROKER_SOURCES:
             failure = JoinFailure(parse_time(each.ts), each.reason)
-            found[GroupRef(each.cluster, each.group)][member.key].append(failure)
+            found[GroupRef(each.cluster, each.group)][member_of(each).key].append(failure)
     return found
 
 

@@ -349,9 +349,12 @@ def _merge_spanned(closed: Sequence[Segment], index: _Islands) -> None:
     for segment in closed:
         if not segment.generations:
             continue
+        inside = list(index.within(segment.started_at, segment.ended_at))
+        if not inside:
+            continue
         overlapping = index.overlapping(segment.started_at, segment.ended_at)
         own = next((i for i in overlapping if i.generations & segment.generations), None)
-        for island in list(index.within(segment.started_at, segment.ended_at)):
+        for island in inside:
             if own is not None and island is not own and _precedes(island, own):
                 own.absorb(island)
 

@@ -4,7 +4,8 @@ Not every source knows the cluster, and a member's host may be learned late: the
 peer's address, the log that is found later the machine's name. A record without a cluster joins the
 only known one of its group. Records that share a member id or an episode are one member's, and
 have the host of the latest; inspection, which sees the peer's address, comes last. An admin that
-removes a static member names its instance alone.
+removes a static member names its instance alone. Members of one client id and host are told apart
+by their member ids (`aggregation.rebalances.twins`).
 
 Source: incidents.md 1a.13 and 1a.14.
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from aggregation.rebalances.twins import number_twins
 from metrics.model.sample import Sample
 from metrics.tracking.source_traits import POLL_SOURCES
 
@@ -23,11 +25,13 @@ _Label = tuple[str, str, str]
 
 def unify_identities(records: Iterable[Sample]) -> list[Sample]:
     """Return the records with one cluster a group, and one host a member, where that is known."""
-    return _unify_hosts(_name_instances(_unify_clusters(list(records))))
+    return number_twins(_unify_hosts(_name_instances(_unify_clusters(list(records)))))
 
 
 def _name_instances(records: list[Sample]) -> list[Sample]:
     """Return the records with the client of each static member that an admin's request names."""
+    if all(record.client_id or not record.group_instance_id for record in records):
+        return records
     known: dict[tuple[str, str | None], Sample] = {
         (record.group, record.group_instance_id): record
         for record in records
@@ -42,6 +46,8 @@ def _name_instances(records: list[Sample]) -> list[Sample]:
 
 
 def _unify_clusters(records: list[Sample]) -> list[Sample]:
+    if all(record.cluster for record in records):
+        return records
     known: dict[str, set[str]] = defaultdict(set)
     for record in records:
         if record.cluster:
@@ -56,6 +62,9 @@ def _unify_clusters(records: list[Sample]) -> list[Sample]:
 
 
 def _unify_hosts(records: list[Sample]) -> list[Sample]:
+    first: dict[tuple[str, str | None], str] = {}
+    if all(first.setdefault((r.group, r.client_id), r.host) == r.host for r in records):
+        return records
     parents: dict[_Label, _Label] = {}
     owners: dict[tuple[str, str, str], _Label] = {}
     latest: dict[_Label, tuple[bool, str]] = {}

@@ -294,7 +294,7 @@ def _note_the_stale(made: RebalanceSegments, group: _Group) -> None:
 def _remember(episode: ExplainedRebalance, group: _Group) -> None:
     made = episode.round
     _note_the_stale(made, group)
-    group.came += [a for a in arrivals(made) if a.member.key not in group.away]
+    group.came += [a for a in episode.arrivals if a.member.key not in group.away]
     if episode.is_rebalance:
         group.last = made.id
     group.generation = max(group.generation, *made.generations, -1)
@@ -303,12 +303,14 @@ def _remember(episode: ExplainedRebalance, group: _Group) -> None:
         if departure.kind in _GONE_FOR_A_WHILE:
             group.away[departure.member.key] = (departure.at, made.id)
     for piece in made.consumers:
+        key = piece.member.key
         if _stays(piece):
-            group.present[piece.member.key] = (piece.member, piece.agent)
-            _, rebalance = group.away.pop(piece.member.key, (0.0, ""))
-            group.came_back.add((rebalance, piece.member))
+            group.present[key] = (piece.member, piece.agent)
+            if key in group.away:
+                _, rebalance = group.away.pop(key)
+                group.came_back.add((rebalance, piece.member))
         else:
-            group.present.pop(piece.member.key, None)
+            group.present.pop(key, None)
 
 
 def _union_seconds(pieces: list[Segment]) -> float:

@@ -7,6 +7,7 @@ went, which belongs to the rebalance of those who stay. An open episode lasts un
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
 JOINED = "joined"
 """Field of a change: the member has sent its join for the rebalance that runs."""
-_MOVES = {SampleKind.TRANSITION, SampleKind.LOST}
+_CODES = tuple(RebalanceStatus)
 
 
 class MemberRef(NamedTuple):
@@ -29,12 +30,23 @@ class MemberRef(NamedTuple):
     client_id: str
     host: str = ""
     group_instance_id: str | None = None
+    twin: int = 0
+    """Number among members of one client id and host; 0 where there is one (`twins`)."""
 
     @property
     def key(self) -> tuple[str, ...]:
         """Identity over restarts: a static member may come back under another client id."""
         own = self.group_instance_id
-        return (self.client_id, self.host) if own is None else (own,)
+        if own is not None:
+            return (own,)
+        names = (self.client_id, self.host)
+        return (*names, f"{self.twin}") if self.twin else names
+
+
+class TwinRecord(Sample, frozen=True, kw_only=True):
+    """A record of a member that has its client id and host in common with another one."""
+
+    twin: int
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -152,18 +164,22 @@ def _note(record: Sample) -> list[Segment]:
 def _cut(chain: list[Sample], now: float) -> list[Segment]:
     """Return the segments of one episode: how it went, and the round that ended it."""
     chain.sort(key=_order)
-    moves = [record for record in chain if record.kind in _MOVES]
+    moves = [
+        record
+        for record in chain
+        if record.kind is SampleKind.TRANSITION or record.kind is SampleKind.LOST
+    ]
     if not moves:
         return [segment for record in chain for segment in _note(record)]
     last = moves[-1]
     is_open = last.kind is SampleKind.TRANSITION and bool(last.to)
     whole = Segment(
-        member=_member(last),
+        member=member_of(last),
         scope=last.scope,
         started_at=parse_time(moves[0].ts),
         ended_at=max(now, parse_time(last.ts)) if is_open else parse_time(last.ts),
-        steps=tuple(_step(record) for record in chain if record.to),
-        notes=_notes(chain),
+        steps=tuple([_step(record) for record in chain if record.to]),
+        notes=_notes(chain) if len(chain) > len(moves) else (),
         generations=frozenset() if is_open else _generations(moves),
         is_open=is_open,
         outcome=last.outcome,
@@ -225,15 +241,15 @@ def _generations(moves: list[Sample]) -> frozenset[int]:
     One that ends in the generation in which it began shows none: a follower's idle rejoin, or a
     member of a new protocol whose epoch rises only after it has given its partitions up.
     """
-    seen = frozenset(m.generation for m in moves if m.generation is not None)
-    return seen - _known(moves[0].generation)
+    seen = {move.generation for move in moves} - {None, moves[0].generation}
+    return frozenset(generation for generation in seen if generation is not None)
 
 
 def _is_repeat(moves: list[Sample]) -> bool:
     first, last = moves[0].generation, moves[-1].generation
-    is_synced = last is not None and moves[-1].outcome is Outcome.SYNCED
-    is_member = all(record.to not in _OUTSIDE for record in moves)
-    return moves[0].group_type == "classic" and is_synced and is_member and first == last
+    if last is None or first != last or moves[-1].outcome is not Outcome.SYNCED:
+        return False
+    return moves[0].group_type == "classic" and all(record.to not in _OUTSIDE for record in moves)
 
 
 def _known(generation: int | None) -> frozenset[int]:
@@ -243,24 +259,29 @@ def _known(generation: int | None) -> frozenset[int]:
 def _joins(chain: Iterable[Sample]) -> tuple[float, ...]:
     """Return the times of join requests: reported with the sync, or when each was sent."""
     joins = [record.joined_ts for record in chain if record.joined_ts is not None]
-    return tuple(map(parse_time, joins))
+    return tuple(map(parse_time, joins)) if joins else ()
 
 
 def _step(record: Sample) -> Step:
     return Step(
         at=parse_time(record.ts),
-        member=_member(record),
+        member=member_of(record),
         scope=record.scope,
-        before=RebalanceStatus(record.from_ or 0),
-        code=RebalanceStatus(record.to or 0),
+        before=_CODES[record.from_ or 0],
+        code=_CODES[record.to or 0],
         reason=record.reason,
         masked=record.kind is SampleKind.SIGNAL,
         source=record.source,
     )
 
 
-def _member(record: Sample) -> MemberRef:
-    return MemberRef(record.client_id or "", record.host, record.group_instance_id)
+def member_of(record: Sample) -> MemberRef:
+    """Return the member of a record."""
+    twin = record.twin if isinstance(record, TwinRecord) else 0
+    return _member_ref(record.client_id or "", record.host, record.group_instance_id, twin)
+
+
+_member_ref = lru_cache(maxsize=4096)(MemberRef)  # a member has many records
 
 
 def _order(record: Sample) -> tuple[str, int, int]:

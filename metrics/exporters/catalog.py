@@ -296,6 +296,12 @@ RECENT_INCIDENTS = Metric(
     ("group", "kind", CLUSTER),
     "Incidents of the group that go on or ended within ten minutes, by their kind so far.",
 )
+RECENT_UNPLANNED = Metric(
+    "kafka_group_recent_unplanned_incidents",
+    GAUGE,
+    ("group", CLUSTER),
+    "Those among the recent incidents of the group that nobody wanted, such as crashes and drops.",
+)
 UNREAD = Metric(
     "kafka_group_unread_partition_seconds_total",
     COUNTER,

@@ -81,6 +81,7 @@ class _Rows:
         self.incidents = _sort_by_labels(totals.final.items(), _incident)
         self.ongoing = _sort_by_labels(totals.ongoing.items(), _incident)
         self.recent = _sort_by_labels(totals.recent.items(), _incident)
+        self.unplanned = _sort_by_labels(totals.unplanned.items(), _group_name)
         self.unread = _sort_by_labels(totals.unread_s.items(), _group_name)
         self.member_seconds = _sort_by_labels(totals.member_s.items(), _group_name)
         self.join_failures = _sort_by_labels(totals.join_failures.items(), _join_failure)
@@ -298,6 +299,7 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
     catalog.INCIDENTS: lambda v: [(labels, number) for labels, (_, number) in v.incidents],
     catalog.INCIDENT_ONGOING: lambda v: [(labels, number) for labels, (_, number) in v.ongoing],
     catalog.RECENT_INCIDENTS: lambda v: [(labels, number) for labels, (_, number) in v.recent],
+    catalog.RECENT_UNPLANNED: lambda v: [(labels, number) for labels, (_, number) in v.unplanned],
     catalog.UNREAD: lambda v: [(labels, seconds) for labels, (_, seconds) in v.unread],
     catalog.MEMBER_SECONDS: lambda v: [
         (labels, seconds) for labels, (_, seconds) in v.member_seconds

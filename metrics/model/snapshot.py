@@ -146,6 +146,8 @@ class IncidentTotals:
     ongoing: dict[IncidentKey, int] = field(default_factory=dict)
     recent: dict[IncidentKey, int] = field(default_factory=dict)
     """Numbers of those that are not final."""
+    unplanned: dict[GroupName, int] = field(default_factory=dict)
+    """Numbers of those among them that nobody wanted."""
     unread_s: dict[GroupName, float] = field(default_factory=dict)
     """Seconds of partitions that nobody could read."""
     member_s: dict[GroupName, float] = field(default_factory=dict)

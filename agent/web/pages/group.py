@@ -169,6 +169,21 @@ def incident_content(
     )
 
 
+def find_latest(
+    group: str, cluster: str | None, kind: str, history: RecentRecords, shown: Snapshot
+) -> Incident | None:
+    """Return the incident that an alert is about: of its kind, that goes on, the latest.
+
+    Without one of the ``kind``, which may have risen since, it is the latest of the group.
+    """
+    found = history.analyze(_records(group, cluster, history), shown.at).incidents
+    return max(
+        found,
+        key=lambda each: (each.kind.value == kind, each.is_ongoing, each.started_at),
+        default=None,
+    )
+
+
 def _find_evidence(incident: Incident, records: Sequence[Sample], end_at: float) -> list[Sample]:
     """Return the records of an incident: of its members, and of all in its rebalances.
 

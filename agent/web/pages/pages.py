@@ -19,6 +19,7 @@ from agent.web.pages.environment import link, render
 from agent.web.pages.group import (
     GroupQuery,
     UnknownGroupError,
+    find_latest,
     group_content,
     incident_content,
 )
@@ -51,6 +52,8 @@ class HtmlPage:
 
     html: str
     status_code: int = 200
+    location: str = ""
+    """Of a redirection: the address of the page."""
 
 
 def _files(sources: Iterable[SourceStats]) -> list[FileStats]:
@@ -122,8 +125,19 @@ class Pages:
         return HtmlPage(render("group.html", values))
 
     def incident(self, seen: Seen, given: QueryParams) -> HtmlPage:
-        """Return the page of an incident, or 404 where no record shows it."""
+        """Return the page of an incident, or 404 where no record shows it.
+
+        Without an id, as in the links of alerts, it is the way to the latest of a kind.
+        """
         group, cluster = given.get("group", ""), given.get("cluster")
+        if group and not given.get("id"):
+            kind = given.get("kind", "")
+            latest = find_latest(group, cluster, kind, self._history, seen.snapshot)
+            if latest is None:
+                to = link("group", group=group, cluster=cluster or "")
+            else:
+                to = link("incident", group=group, cluster=latest.ref.cluster, id=latest.id)
+            return HtmlPage("", 303, to)
         try:
             content = incident_content(
                 group, cluster, given.get("id", ""), self._history, seen.snapshot

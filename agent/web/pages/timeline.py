@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import IncidentAnswer
+from aggregation.rebalances.segments import member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.snapshot import MemberRow
 from metrics.model.status import RebalanceStatus
@@ -127,20 +128,26 @@ def find_lanes(
     now: float,
 ) -> list[Lane]:
     """Return a lane for each member, the busiest first."""
-    moves: dict[tuple[Scope, str, str], list[Sample]] = defaultdict(list)
+    moves: dict[tuple[Scope, str, str, int], list[Sample]] = defaultdict(list)
+    twins: dict[str, int] = {}
     for record in sorted(records, key=lambda each: (each.ts, each.seq)):
         is_member = record.scope in {Scope.CONSUMER, Scope.STREAMS}
         if is_member and record.kind in {SampleKind.TRANSITION, SampleKind.LOST}:
-            moves[record.scope, record.client_id or "", record.host].append(record)
-    present = {(scope, row.client_id, row.host): row for scope, row in rows}
+            number = twins[record.member_id or record.episode or ""] = member_of(record).twin
+            moves[record.scope, record.client_id or "", record.host, number].append(record)
+    present = {
+        (scope, row.client_id, row.host, twins.get(row.member_id or "", 0)): row
+        for scope, row in rows
+    }
     lanes = []
     for key in moves.keys() | present.keys():
-        scope, client_id, host = key
+        scope, client_id, host, number = key
         row = present.get(key)
         pieces = list(_pieces(moves[key], row, min(now, window.end_at)))
         kept = [_clip(each, window) for each in pieces if _is_in(each, window)]
         if kept or row is not None:
-            lanes.append(Lane(client_id=client_id, host=host, scope=scope, pieces=kept, row=row))
+            place = f"{host} ({number + 1})".strip() if number else host
+            lanes.append(Lane(client_id=client_id, host=place, scope=scope, pieces=kept, row=row))
     return sorted(lanes, key=lambda lane: (-lane.status, -lane.seconds, lane.client_id, lane.host))
 
 

@@ -31,7 +31,7 @@ def records(name: str) -> list[Sample]:
     """Return what the tracker writes of a history."""
     document, tracker, found = read(name), Tracker(StatusConfig()), list[Sample]()
     members = {
-        key: Member(group="g", cluster="k", origin=f"{m['client_id']}@{m['host']}", **m)
+        key: Member(**{"group": "g", "cluster": "k", "origin": f"{m['client_id']}@{m['host']}"} | m)
         for key, m in document["members"].items()
     }
     signals = [_signal(line, members) for line in document["signals"]]

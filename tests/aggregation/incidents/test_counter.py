@@ -1,13 +1,17 @@
 """What metrics show of incidents: costs that grow, failed joins, the end of the last rebalance."""
 
+import pytest
 from msgspec.structs import replace
 
 from aggregation.incidents.amounts import LATE_S, Contribution, GrowingTotals
 from aggregation.incidents.counter import MAX_ERRORS, OTHER_ERROR, REFRESH_S, IncidentCounts
 from aggregation.incidents.incidents import analyze
+from aggregation.incidents.planning import is_planned
 from aggregation.incidents.records import IncidentRecord, make_record
 from metrics.model.signals import Member, Signal, SignalKind
 from metrics.model.snapshot import GroupName, IncidentKey, IncidentTotals
+from tests.aggregation.incidents.invented import read
+from tests.aggregation.incidents.invented import records as invented
 from tests.aggregation.incidents.test_incidents import reads
 from tests.aggregation.rebalances.test_rebalances import (
     NEW,
@@ -108,6 +112,25 @@ def test_recent_incident_has_its_kind_at_once_until_it_is_final() -> None:
     assert look(counts, 1_002.0, *leave).recent[key] == 1
     assert look(counts, 1_500.0, *leave).recent[key] == 1
     assert look(counts, 9_000.0, *leave).recent[key] == 0
+
+
+def test_recent_incident_that_nobody_wanted_is_unplanned() -> None:
+    counts, deploy = IncidentCounts(10), IncidentCounts(10)
+    leave = [left(1_000.0, A), *round_of(2, 1_001.0, B, C)]
+
+    assert look(counts, 103.0, *STUCK).unplanned == {G: 1}
+    assert look(deploy, 1_002.0, *leave).unplanned == {G: 0}
+
+
+@pytest.mark.parametrize(("name", "number"), [("restart-before-expiry", 1), ("surge-rollout", 0)])
+def test_a_restart_is_planned_as_the_report_has_it(name: str, number: int) -> None:
+    """A killed process that is back did not leave by itself."""
+    counts, now = IncidentCounts(10), read(name)["now"]
+    analysis = analyze(invented(name), now=now)
+    counts.update({"g"}, analysis, now)
+
+    assert counts.totals().unplanned[G] == number
+    assert sum(not is_planned(each) for each in analysis.incidents) == number
 
 
 def test_failed_joins_are_counted_by_error_at_once() -> None:

@@ -159,6 +159,7 @@ def exposition() -> Exposition:
             final={IncidentKey("prod", "payments-in", "rollout"): 2},
             ongoing={IncidentKey("prod", "payments-in", "poll_timeout"): 1},
             recent={IncidentKey("prod", "payments-in", "poll_timeout"): 1},
+            unplanned={GroupName("prod", "payments-in"): 1},
             unread_s={GroupName("prod", "payments-in"): 51.5},
             member_s={GroupName("prod", "payments-in"): 60.25},
             join_failures={JoinFailureKey("prod", "payments-in", "INCONSISTENT_GROUP_PROTOCOL"): 3},

@@ -6,6 +6,8 @@ from starlette.datastructures import QueryParams
 
 from agent.hub.recent_records import RecentRecords
 from agent.web.pages.pages import HtmlPage, Pages, Seen
+from aggregation.incidents.incidents import analyze
+from aggregation.rebalances.identities import unify_identities
 from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
 from metrics.model.signals import Member
@@ -122,6 +124,26 @@ def test_a_group_that_nobody_knows_is_not_found() -> None:
 
     assert answer.status_code == 404
     assert "&lt;script&gt;" in answer.html
+
+
+def test_link_of_an_alert_leads_to_the_latest_incident_of_its_kind() -> None:
+    shown = scene()
+    history, look = shown.history, shown.look()
+    (last, *_) = reversed(analyze(records_in(history, STUCK), now=look.at).incidents)
+
+    found = ask("incident", history, look, group=STUCK, kind=last.kind.value)
+    any_kind = ask("incident", history, look, group=STUCK)
+    nothing = ask("incident", history, look, group="quiet", cluster="k")
+
+    assert found.status_code == 303
+    assert f"id={last.id}" in found.location
+    assert found.location.startswith("incident?group=")
+    assert any_kind.status_code == 303
+    assert (nothing.status_code, nothing.location) == (303, "group?group=quiet&cluster=k")
+
+
+def records_in(history: RecentRecords, group: str) -> list[Sample]:
+    return unify_identities(history.records(group))
 
 
 def test_an_incident_that_is_not_in_memory_is_not_found() -> None:

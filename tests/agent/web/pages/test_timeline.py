@@ -15,10 +15,12 @@ from agent.web.pages.timeline import (
 )
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
+from aggregation.rebalances.twins import number_twins
 from metrics.model.sample import Scope
 from metrics.model.snapshot import MemberRow, StatusCounts
 from metrics.model.status import RebalanceStatus as Status
 from tests.agent.web.pages.scene import BUSY, NOW, records, snapshot
+from tests.aggregation.incidents.invented import records as invented
 from tests.aggregation.rebalances.test_rebalances import START, A, B, C, left, round_of
 from tests.aggregation.rebalances.test_rebalances import records as recorded
 from tests.metrics.given import raised
@@ -134,3 +136,15 @@ def test_ten_thousand_members_are_lanes_in_a_moment() -> None:
 
     assert len(found) == 10_003
     assert snapshot().consumers
+
+
+def test_members_of_one_name_have_a_lane_each() -> None:
+    found = find_lanes(
+        number_twins(invented("replicas-on-one-host")),
+        [],
+        Window(start_at=0.0, end_at=1100.0),
+        1100.0,
+    )
+
+    assert sorted(each.host for each in found) == ["h", "h (2)", "h (3)"]
+    assert [len(busy(each)) for each in found] == [6, 6, 6]

@@ -1,0 +1,72 @@
+"""Members of one client id and host: their member ids tell them apart."""
+
+import pytest
+
+from aggregation.explain.explanation import explanations
+from aggregation.incidents.answers import answer_of
+from aggregation.incidents.incidents import analyze
+from aggregation.rebalances.segments import member_of
+from aggregation.rebalances.twins import number_twins
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time
+from tests.aggregation.incidents.invented import read, records
+
+
+def event(member_id: str, at: float, to: int, generation: int = 0, episode: str = "") -> Sample:
+    return Sample(
+        id=f"{member_id}{at}{to}{episode}", kind=SampleKind.TRANSITION, ts=format_time(at),
+        cluster="k", app="g", group="g", scope=Scope.CONSUMER, client_id="app", host="h",
+        member_id=member_id or None, to=to, generation=generation or None,
+        episode=episode or f"{member_id}-{at:.0f}",
+        outcome=None if to else Outcome.SYNCED, source="logs",
+    )  # fmt: skip
+
+
+def numbers(found: list[Sample]) -> list[int]:
+    return [member_of(each).twin for each in number_twins(found)]
+
+
+def test_two_ids_in_one_generation_are_two_members() -> None:
+    assert numbers([event("a", 1, 0, 5), event("b", 1, 0, 5), event("a", 2, 1)]) == [0, 1, 0]
+
+
+def test_a_process_that_joins_again_with_a_new_id_is_one_member() -> None:
+    assert numbers([event("a", 1, 0, 5), event("b", 9, 0, 6), event("c", 20, 0, 7)]) == [0, 0, 0]
+
+
+def test_a_group_that_begins_again_has_its_generations_again() -> None:
+    assert numbers([event("a", 1, 0, 1), event("b", 900, 0, 1)]) == [0, 0]
+
+
+def test_ids_of_one_episode_are_one_process() -> None:
+    beside = [event("a", 1, 0, 5), event("b", 1, 0, 5), event("a", 2, 0, 6), event("b", 2, 0, 6)]
+    expired = [event("b", 30, 3, episode="e"), event("b2", 31, 0, 7, episode="e")]
+    others = [event("a", 30, 1), event("a", 31, 0, 7)]
+
+    assert numbers([*beside, *expired, *others]) == [0, 1, 0, 1, 1, 1, 0, 0]
+
+
+def test_a_record_without_a_member_id_goes_by_its_episode() -> None:
+    joins = [event("", 1, 2, episode="e"), event("b", 2, 0, 5, episode="e")]
+
+    assert numbers([event("a", 1, 0, 4), event("a", 2, 0, 5), *joins]) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["replicas-on-one-host", "replicas-with-one-client-id"])
+def test_twins_are_told_apart_by_the_shortest_text(name: str) -> None:
+    analysis = analyze(records(name), now=read(name)["now"])
+    (explained,) = explanations(analysis.rebalances, 20, None, analysis.incidents)
+    apart = ("a2", "b2", "c2") if name == "replicas-on-one-host" else ("h1", "h2", "h3")
+
+    assert all(f"app ({each})" in explained.answer for each in apart), explained.answer
+
+
+def test_an_incident_keeps_its_id_whatever_number_its_member_gets() -> None:
+    """The others' records may come later than those of a new process."""
+    found = records("replicas-on-one-host")
+    early = [each for each in found if each.ts <= format_time(1010.1)]
+    late = [each for each in found if each.ts <= format_time(1011.0)]
+
+    def ids(seen: list[Sample]) -> list[str]:
+        return [answer_of(each).id for each in analyze(seen).incidents]
+
+    assert ids(early) == ids(late)
