@@ -77,8 +77,11 @@ def _starts_of_refused(
     """Return when each ``refused`` episode began (Unix seconds)."""
     starts: dict[str, str] = {}
     for record in records if refused else ():
-        if record.kind is SampleKind.TRANSITION and record.episode in refused:
-            starts[record.episode] = min(record.ts, starts.get(record.episode, record.ts))
+        episode = record.episode
+        if episode is None or record.kind is not SampleKind.TRANSITION:
+            continue
+        if episode in refused:
+            starts[episode] = min(record.ts, starts.get(episode, record.ts))
     return {episode: parse_time(ts) for episode, ts in starts.items()}
 
 
