@@ -62,10 +62,14 @@ class Observer:
     def codes_of_group(self, group: str) -> dict[str, list[int]]:
         """Return the codes that the spool has of a group's consumers, by client id."""
         found: dict[str, list[int]] = {}
-        for row in self._rows():
-            if (row["kind"], row["scope"], row["group"]) == ("transition", CONSUMER, group):
-                found.setdefault(row["client_id"], []).append(row["to"])
+        for row in self.transitions_of_group(group):
+            found.setdefault(row["client_id"], []).append(row["to"])
         return found
+
+    def transitions_of_group(self, group: str) -> list[dict[str, Any]]:
+        """Return the transitions of a group's consumers that the spool has, in order."""
+        wanted = ("transition", CONSUMER, group)
+        return [row for row in self._rows() if (row["kind"], row["scope"], row["group"]) == wanted]
 
     def failed_joins(self, group: str) -> set[tuple[str, str | None]]:
         """Return the client ids of refused joins, with the reasons."""
@@ -113,24 +117,22 @@ class Observer:
 
         At the deadline they are returned as they are, for the test to show.
         """
-        return self._poll(lambda: self._codes(client_id, scope), lambda seen: seen == wanted)
+        return self.poll(lambda: self._codes(client_id, scope), lambda seen: seen == wanted)
 
     def settled(self, client_id: str, least: int, scope: str = CONSUMER) -> list[int]:
         """Return the codes of the spool's transitions, once they are so many and end with 0."""
-        return self._poll(
+        return self.poll(
             lambda: self._codes(client_id, scope),
             lambda seen: len(seen) >= least and seen[-1] == 0,
         )
 
     def closed(self, client_id: str) -> list[int]:
         """Return the codes of the spool's transitions, once the consumer has closed."""
-        return self._poll(
-            lambda: self._codes(client_id, CONSUMER), lambda seen: seen[-2:] == [6, 0]
-        )
+        return self.poll(lambda: self._codes(client_id, CONSUMER), lambda seen: seen[-2:] == [6, 0])
 
     def all_codes(self, wanted: set[int]) -> set[int]:
         """Return what any consumer or instance went to, once it is as wanted."""
-        return self._poll(
+        return self.poll(
             lambda: {row["to"] for row in self._rows() if row["kind"] == "transition"},
             lambda seen: seen == wanted,
         )
@@ -147,7 +149,7 @@ class Observer:
 
     def gauge(self, name: str, wanted: float | None, **labels: str) -> float | None:
         """Return the largest series with these labels, once it is as wanted; None without one."""
-        return self._poll(lambda: self._value(name, labels, max), lambda seen: seen == wanted)
+        return self.poll(lambda: self._value(name, labels, max), lambda seen: seen == wanted)
 
     def counter(self, name: str, **labels: str) -> float | None:
         """Return the sum of the series that have these labels; None where there is none."""
@@ -155,7 +157,7 @@ class Observer:
 
     def logged(self, event: str) -> str:
         """Return the first line of an event in the agent's own log, once there is one."""
-        lines = self._poll(lambda: self._lines(f"event={event}"), bool)
+        lines = self.poll(lambda: self._lines(f"event={event}"), bool)
         return lines[0] if lines else ""
 
     def _lines(self, text: str) -> list[str]:
@@ -199,7 +201,8 @@ class Observer:
         rows = [json.loads(line) for text in texts for line in text.splitlines()]
         return sorted(rows, key=lambda row: row["seq"])
 
-    def _poll(self, look: Callable[[], _T], enough: Callable[[_T], bool]) -> _T:
+    def poll(self, look: Callable[[], _T], enough: Callable[[_T], bool]) -> _T:
+        """Return what is seen once it is enough, or what is seen last."""
         end_s = time.monotonic() + DEADLINE_S
         while not enough(seen := look()) and time.monotonic() < end_s:
             time.sleep(0.1)

@@ -60,7 +60,7 @@ class Scene:
 
     def noted(self, group: str, wanted: tuple[str, str]) -> set[tuple[str, str]]:
         """Return which members of a group the broker's log noted with which words."""
-        return self.broker_log._poll(
+        return self.broker_log.poll(
             lambda: {
                 (row["client_id"], row["reason"])
                 for row in self.broker_log._rows()

@@ -58,7 +58,7 @@ def _assert_alike(stage: Stage, capture: Observer, wanted: dict[str, list[int]])
         for agent in (stage.agent, capture):
             assert agent.codes(client_id, codes) == codes
     both = (stage.agent, capture)  # of members that are not named, one may know more for a while
-    pages = capture._poll(
+    pages = capture.poll(
         lambda: [_entries(agent, stage.group) for agent in both],
         lambda seen: seen[0] == seen[1],
     )

@@ -120,7 +120,7 @@ def _settled(
     one: Observer, other: Observer, client_id: str, scope: str, least: int
 ) -> list[list[int]]:
     """Return what each has told, once that is the same, over, and no less than wanted."""
-    return one._poll(
+    return one.poll(
         lambda: [agent._codes(client_id, scope) for agent in (one, other)],
         lambda both: both[0] == both[1] and len(both[0]) >= least and both[0][-1] == 0,
     )

@@ -38,7 +38,7 @@ def _assert_seen(stage: Stage, wire: Observer, client_id: str, codes: list[int])
 def _assert_alike(stage: Stage, wire: Observer, *threads: str) -> None:
     """Each thread's consumer has the same story in its log and on the wire, once it has settled."""
     for thread in threads:
-        logged, seen = stage.agent._poll(
+        logged, seen = stage.agent.poll(
             partial(_told, stage, wire, f"{thread}-consumer"),
             lambda told: told[0][-1:] == told[1][-1:] == [0] and _may_have_read(*told),
         )
@@ -87,7 +87,7 @@ def _assert_waited(stage: Stage, wire: Observer, client_id: str, times: int) -> 
 def _wait(
     agent: Observer, client_id: str, scope: str, enough: Callable[[list[int]], bool]
 ) -> list[int]:
-    return agent._poll(lambda: agent._codes(client_id, scope), enough)
+    return agent.poll(lambda: agent._codes(client_id, scope), enough)
 
 
 def _assert_application(stage: Stage, wire: Observer, status: float, peak: float) -> None:

@@ -1,0 +1,165 @@
+"""Programs of real frameworks with default logging: their logs show what the wire shows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.lab.lab import Lab
+from tests.net_raw import needs_net_raw
+from tests.system.frameworks import pages, program
+from tests.system.frameworks.program import Program
+from tests.system.frameworks.side_by_side import Run, replay_hints, side_by_side
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(1800), needs_net_raw]
+
+Act = Callable[[Run], None]
+_SEEN = [[2, 0], [6, 0]]
+"""A member that joins and leaves."""
+_BLOCKED_S = 12.0
+"""Longer than a session and a poll interval, which are 6 s."""
+
+
+def _come_and_go(run: Run) -> None:
+    """Have two members join, and one leave."""
+    run.fleet.start("payments-1")
+    run.fleet.wait_members(1)
+    run.assert_equal()
+    run.fleet.start("payments-2")
+    run.fleet.wait_members(2)
+    run.assert_equal(1)
+    run.fleet.stop("payments-2")
+    run.fleet.wait_members(1)
+    run.assert_equal(1, 6)
+
+
+def _come_back_and_die(run: Run) -> None:
+    """Have the second member join again, and vanish until its session ends."""
+    run.fleet.start("payments-2")
+    run.fleet.wait_members(2)
+    run.assert_equal(1, 6)
+    run.fleet.kill("payments-2")
+    run.fleet.wait_members(1)
+    run.assert_equal(1, 6)
+
+
+def _stay_alone_and_block(run: Run, code: int) -> None:
+    """Have the first member process a record for too long, and leave after it."""
+    run.fleet.block("payments-1", _BLOCKED_S)
+    run.fleet.wait_members(0)
+    run.fleet.wait_members(1)
+    run.assert_equal(1, 6, code)
+    run.fleet.stop("payments-1")
+    run.fleet.wait_members(0)
+    run.assert_equal(1, 6, code)
+
+
+def _stay_alone_and_block_for_5(run: Run) -> None:
+    _stay_alone_and_block(run, 5)
+
+
+def _stay_alone_and_freeze(run: Run) -> None:
+    """Freeze the first member until its session ends, and close it after it is back.
+
+    Its heartbeats and its polls are not tied to what processes a record.
+    """
+    run.fleet.pause("payments-1")
+    run.fleet.wait_members(0)
+    run.fleet.resume("payments-1")
+    run.fleet.wait_members(1)
+    run.assert_equal(1, 6, 3)
+    run.fleet.stop("payments-1")
+    run.fleet.wait_members(0)
+    run.assert_equal(1, 6, 3)
+
+
+def _assert_members(run: Run, *hosts: str) -> None:
+    """The log's agent shows each process as a member of its own."""
+    assert {row["host"] for row in run.logs.transitions_of_group(run.group)} == set(hosts)
+
+
+def test_kafkajs_joins_and_leaves(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.KAFKAJS, lab, tmp_path) as run:
+        _come_and_go(run)
+
+
+@pytest.mark.field
+def test_kafkajs(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.KAFKAJS, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_block(run, 3)  # it has no poll interval
+
+
+@pytest.mark.field
+@pytest.mark.parametrize("layout", ["", "text", "json"])
+def test_franz_go_with_slog(layout: str, lab: Lab, tmp_path: Path) -> None:
+    each = replace(program.FRANZ_GO, environment={"LOG_FORMAT": layout})
+    with side_by_side(each, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_freeze(run)
+
+
+@pytest.mark.field
+def test_two_replicas_of_spring_boot_in_one_stream(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.SPRING_BOOT, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_block_for_5(run)
+        _assert_members(run, "payments-1", "payments-2")
+
+
+@pytest.mark.field
+def test_a_connect_cluster_of_two_workers(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.CONNECT, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_freeze(run)
+
+
+@pytest.mark.field
+def test_quarkus_mutes_its_client_and_the_agent_names_the_setting(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.QUARKUS, lab, tmp_path) as run:
+        run.fleet.start("payments-1")
+        run.fleet.wait_members(1)
+        run.fleet.stop("payments-1")
+        run.fleet.wait_members(0)
+        assert run.wire.poll(run.on_wire, lambda seen: _SEEN in seen.values())
+        assert run.in_logs() == {}
+        hints = replay_hints(run.folder)
+    assert "Quarkus mutes Kafka's clients" in hints
+    for line in pages.lines("quarkus", "properties").splitlines():
+        if "clients.consumer" in line:
+            assert line in hints
+
+
+@pytest.mark.field
+@pytest.mark.parametrize(
+    ("each", "page", "variable", "stay"),
+    [
+        pytest.param(
+            program.SPRING_BOOT,
+            "spring-boot",
+            "SPRING_CONFIG_ADDITIONAL_LOCATION",
+            _stay_alone_and_block_for_5,
+            id="spring-boot",
+        ),
+        pytest.param(
+            program.QUARKUS,
+            "quarkus",
+            "QUARKUS_CONFIG_LOCATIONS",
+            _stay_alone_and_freeze,
+            id="quarkus",
+        ),
+    ],
+)
+def test_the_lines_of_its_page(
+    each: Program, page: str, variable: str, stay: Act, lab: Lab, tmp_path: Path
+) -> None:
+    documented = pages.as_documented(each, page, variable, tmp_path)
+    with side_by_side(documented, lab, tmp_path, pages.sources(page, tmp_path)) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        stay(run)
