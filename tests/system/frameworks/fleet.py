@@ -13,7 +13,7 @@ from typing import IO, Self
 
 from confluent_kafka import Producer
 
-from agent.inspection.client import Access, describe
+from agent.inspection.client import Access, Extras, describe
 from agent.inspection.model import Failure, GroupState
 from agent.inspection.security import Security
 from tests.system.frameworks.program import Program
@@ -103,7 +103,7 @@ class Fleet:
 
     def _seen(self) -> tuple[GroupState, int] | Failure:
         """Ask the broker, which knows groups of Connect as well, for state and members."""
-        asked = describe(self._access, [self._group], None, authorized_operations=False)
+        asked = describe(self._access, [self._group], None, Extras())
         found = asyncio.run(asked)[0]
         return found if isinstance(found, Failure) else (found.state, len(found.members))
 

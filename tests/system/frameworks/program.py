@@ -166,4 +166,10 @@ RDKAFKA = Program(
     words=binary,
     environment={"RUST_LOG": "info"},
 )
-CONNECT = Program(folder="connect", needs=(), build=lambda _: None, words=connect_worker)
+CONNECT = Program(
+    folder="connect",
+    needs=(),
+    build=lambda _: None,
+    words=connect_worker,
+    hidden=frozenset({2}),
+)
