@@ -51,7 +51,9 @@ Examples:
     metavar="NAME",
     help="The container that writes the logs, in a pod of several; may be repeated.",
 )
-@click.option("--image", default=IMAGE, show_default=True, help="The agent's image.")
+@click.option(
+    "--image", default=IMAGE, show_default=True, help="The agent's image, by tag or digest."
+)
 @click.option(
     "--env",
     "environ",

@@ -156,7 +156,7 @@ def _add(
                     f"{where}: container {app.get('name', '')} has no volume at {folder.path}, so "
                     "an empty one is added; where the application logs to stdout, the sidecar has "
                     f"nothing to read: let it write files to {folder.path} too, or read its stdout "
-                    "from the node's /var/log/pods"
+                    "from the node's /var/log/pods: the chart with values/stdout.yaml does"
                 )
         add = {"readOnly": True} if folder.is_read_only else {}
         container["volumeMounts"].append(mount | add)

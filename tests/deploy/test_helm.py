@@ -1,4 +1,4 @@
-"""The charts, by Helm and kubeconform: five sets of values, and the example of the library."""
+"""The charts, by Helm and kubeconform: sets of values, one a way to install, and the library."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,8 @@ pytestmark = pytest.mark.timeout(1800)  # Go may have to build the tools first
 
 HELM = ROOT / "deploy" / "helm"
 CHART, EXAMPLE = HELM / NAME, HELM / "example"
-VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
+WAYS = sorted((CHART / "values").glob("*.yaml"))
+VALUES = [*sorted((CHART / "ci").glob("*-values.yaml")), *WAYS]
 VARIABLES = {"NODE_NAME": "node-1"}
 """What manifests set for the configurations that are in them."""
 
@@ -43,8 +44,52 @@ def agents(manifests: list[Manifest], folder: Path) -> list[AgentConfig]:
     return configs
 
 
-def test_there_are_five_sets_of_values() -> None:
-    assert len(VALUES) == 5
+def test_there_are_five_sets_of_values_and_one_a_way_to_install() -> None:
+    assert len(VALUES) == 5 + len(WAYS)
+    assert [path.stem for path in WAYS] == ["broker-logs", "capture", "sidecar", "stdout"]
+
+
+def test_an_image_has_its_digest_wherever_it_runs() -> None:
+    digest = "sha256:" + 64 * "a"
+
+    manifests = render(
+        CHART, "--set", f"image.digest={digest},nodeLogs.enabled=true,injection.enabled=true"
+    )
+
+    kinds = [*of_kind(manifests, "Deployment"), *of_kind(manifests, "DaemonSet")]
+    images = [
+        container["image"]
+        for manifest in kinds
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+    ]
+    (policy,) = of_kind(manifests, "MutatingAdmissionPolicy")
+    (mutation,) = policy["spec"]["mutations"]
+    assert len(images) == 2
+    assert {image.partition("@")[2] for image in images} == {digest}
+    assert f"@{digest}" in mutation["jsonPatch"]["expression"]
+    with pytest.raises(AssertionError, match="values don't meet the specifications"):
+        render(CHART, "--set", "image.digest=latest")
+
+
+def test_stdout_needs_agents_on_nodes_and_capture_the_right_to_it() -> None:
+    stdout = render(CHART, "--values", CHART / "values" / "stdout.yaml")
+    capture = render(CHART, "--values", CHART / "values" / "capture.yaml")
+
+    (nodes,) = of_kind(stdout, "DaemonSet")
+    (policy,) = of_kind(capture, "MutatingAdmissionPolicy")
+    expression = policy["spec"]["mutations"][0]["jsonPatch"]["expression"]
+    assert nodes["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][-1]["readOnly"]
+    assert "NET_RAW" in expression
+    assert of_kind(capture, "DaemonSet") == []
+
+
+def test_the_configurations_of_the_ways_are_read_by_the_agent(tmp_path: Path) -> None:
+    for path in WAYS:
+        config = yaml.safe_load(path.read_text()).get("injection", {}).get("config")
+        if config is not None:
+            file = tmp_path / "agent.yaml"
+            file.write_text(yaml.safe_dump(config))
+            assert load(file, environ=VARIABLES).sources
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)

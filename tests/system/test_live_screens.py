@@ -203,4 +203,4 @@ def test_drop_for_ten_minutes(lab: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.field
 def test_rolling_restart_for_ten_minutes(lab: Lab, tmp_path: Path) -> None:
-    watch(lab, tmp_path, rolling_restart, "restart", TEN_MINUTES_S)
+    watch(lab, tmp_path, rolling_restart, "m1, m2 rolled out", TEN_MINUTES_S)
