@@ -35,6 +35,8 @@ class GroupRebalance:
     reason: str | None
     certainty: str
     straggler: str | None
+    straggler_member_id: str | None
+    """Of members with one client id, the one that it was; None where it is not known."""
     waited_seconds: float | None
     departures: tuple[str, ...]
     generations: tuple[int, ...]
@@ -283,6 +285,7 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
         reason=trigger.reason if trigger.missing is None else trigger.missing,
         certainty=trigger.certainty.value,
         straggler=None if slow is None else slow.member.client_id,
+        straggler_member_id=None if slow is None else slow.member_id,
         waited_seconds=None if slow is None else round(slow.waited_s, 6),
         departures=tuple(f"{d.member.client_id}: {d.kind}" for d in episode.departures),
         generations=made.generations,

@@ -45,7 +45,7 @@ def headline(group: str, incidents: Sequence[IncidentAnswer]) -> str:
         text = f"{group}: ongoing since {_clock(last.started_at)}: {summarize(last)}"
         text += _so_far(last) + _unread(last)
         if last.waiting_for:
-            text += f"; not joined yet: {waiting(last.waiting_for)}"
+            text += f"; not joined yet: {waiting(last.waiting_for, last.members)}"
         return text + (f"; {len(going) - 1} more ongoing." if len(going) > 1 else ".")
     if not incidents:
         return f"{group}: nothing happened, as far as was seen."
@@ -109,7 +109,7 @@ def _line(incident: IncidentAnswer) -> str:
         parts.append("inferred")
     if incident.waiting_for:
         verb = "waits" if incident.ongoing else "waited"
-        parts.append(f"{verb} for {waiting(incident.waiting_for)}")
+        parts.append(f"{verb} for {waiting(incident.waiting_for, incident.members)}")
     unread = incident.cost.unread_partition_seconds
     if unread:
         parts.append(f"{unread:.1f} partition-seconds unread")
@@ -264,13 +264,22 @@ def _marks(member: MemberAnswer) -> tuple[str, ...]:
     return member.group_instance_id or "", member.host, own[:_ID_CHARS], own
 
 
-def waiting(waits: Sequence[WaitAnswer]) -> str:
-    """Return who is waited for, the longest first."""
+def waiting(waits: Sequence[WaitAnswer], members: Sequence[MemberAnswer] = ()) -> str:
+    """Return who is waited for, the longest first; ``members`` are of the same incident."""
     longest = sorted(waits, key=lambda wait: -wait.seconds)[:_NAMES_MAX]
-    text = ", ".join(f"{wait.client_id} ({wait.seconds:.1f} s)" for wait in longest)
+    ids = {(each.client_id, each.member_id) for each in waits}
+    ids |= {(each.client_id, each.member_id) for each in members}
+    alike = Counter(client_id for client_id, _ in ids)
+    text = ", ".join(f"{_waited(wait, alike)} ({wait.seconds:.1f} s)" for wait in longest)
     text += f" and {len(waits) - _NAMES_MAX} more" if len(waits) > _NAMES_MAX else ""
     is_one = len(waits) > 1 and all(wait.certainty == "inferred" for wait in waits)
     return f"one of {text}" if is_one else text
+
+
+def _waited(wait: WaitAnswer, alike: Counter[str]) -> str:
+    """Return the client id; the member id where members with this client id are several."""
+    is_clear = alike[wait.client_id] == 1
+    return wait.client_id if is_clear else wait.member_id or wait.client_id
 
 
 def _length(incident: IncidentAnswer) -> str:

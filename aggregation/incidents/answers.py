@@ -171,7 +171,7 @@ def _rebalance(span: RebalanceSpan) -> RebalanceAnswer:
 def _wait(wait: Wait, ids: dict[MemberRef, str]) -> WaitAnswer:
     return WaitAnswer(
         client_id=wait.member.client_id,
-        member_id=ids.get(wait.member),
+        member_id=wait.member_id or ids.get(wait.member),
         host=wait.member.host,
         seconds=round(wait.seconds, 6),
         joined_at=None if wait.joined_at is None else format_time(wait.joined_at),

@@ -163,13 +163,18 @@ def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef
 
 
 def _member_ids(rebalances: Iterable[ExplainedRebalance]) -> dict[MemberRef, str]:
-    """Return the last member id of each member within some rebalances."""
-    return {
-        segment.member: segment.member_id
+    """Return the last member id of each member within some rebalances.
+
+    Of members with one name it is the id of the one that began the last of them.
+    """
+    named = [
+        (segment.member, rebalance.trigger.at in {step.at for step in segment.steps}, segment)
         for rebalance in rebalances
         for segment in rebalance.round.consumers
-        if segment.member_id
-    }
+    ]
+    triggers = {member: s.member_id for member, is_trigger, s in named if is_trigger}
+    last = {member: s.member_id for member, _, s in named}
+    return {member: name for member, name in (last | triggers).items() if name}
 
 
 def _first(draft: Draft) -> list[str]:

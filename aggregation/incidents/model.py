@@ -109,6 +109,8 @@ class Wait(NamedTuple):
     """Unix seconds; None: it has not joined."""
     certainty: Certainty = Certainty.SEEN
     """Inferred: one of several members, no source shows which."""
+    member_id: str | None = None
+    """Of members with one name, the one that it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,10 +102,21 @@ def _values(incident: Incident) -> dict[str, str]:
         "now": "" if number.now is None else f"{int(number.now) / 1000:g} s",
         "error": error if isinstance(error, str) else "",
         "by": f"client {by.get('client_id')} on {by.get('host')}" if isinstance(by, dict) else "",
+        "dropped": _names(_dropped_others(incident)),
         "waits": _names([w.member.client_id for w in incident.waiting_for]),
         "missing": ", ".join(incident.missing),
     }
     return {name: text for name, text in shown.items() if text}
+
+
+def _dropped_others(incident: Incident) -> list[str]:
+    """Return members whose poll interval ended while the group waited for them."""
+    waits = {wait.member for wait in incident.waiting_for}
+    return [
+        each.member.client_id
+        for each in incident.departures
+        if each.how is DepartureMode.DROPPED and each.member in waits
+    ]
 
 
 def _names(client_ids: list[str]) -> str:

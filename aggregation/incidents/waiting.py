@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from aggregation.incidents.model import Wait
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, NOTICE_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
-from aggregation.rebalances.root_cause import MIN_WAIT_S, Certainty
+from aggregation.rebalances.root_cause import MIN_WAIT_S, Certainty, find_gone_instead
 from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES
@@ -25,7 +25,14 @@ def find_waits(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> l
         return _revoking(rebalance)
     if rebalance.round.is_open:
         return _not_joined(rebalance, present)
-    return [*(_late(rebalance) or _late_by_broker(rebalance)), *_in_vain(rebalance)]
+    waits = [*(_late(rebalance) or _late_by_broker(rebalance)), *_in_vain(rebalance)]
+    return waits or _gone_instead(rebalance)
+
+
+def _gone_instead(rebalance: ExplainedRebalance) -> list[Wait]:
+    """Return the members that went where the group had waited for a join."""
+    found = find_gone_instead(rebalance.round)
+    return [Wait(each.member, each.waited_s, None, member_id=each.member_id) for each in found]
 
 
 def _late_by_broker(rebalance: ExplainedRebalance) -> list[Wait]:
@@ -99,7 +106,7 @@ def _first_joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
 def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
     """Return when each member was ready: its join where all joins were seen, else its end."""
     rounds = [s for s in rebalance.round.consumers if not s.is_exit and not s.is_open]
-    joined = [s for s in rebalance.round.consumers if s.joined_at is not None]
+    joined = [s for s in rebalance.round.consumers if s.joined_at is not None and not s.is_exit]
     by_join = all(segment.joined_at is not None for segment in rounds)
     if not by_join and len({segment.member for segment in joined}) > 1:
         rounds, by_join = joined, True

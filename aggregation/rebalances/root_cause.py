@@ -8,7 +8,7 @@ silent too, name nobody: a wrong name is worse than none.
 Source: semantics.md sections 4a and 6.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -52,6 +52,8 @@ class Straggler:
 
     member: MemberRef
     waited_s: float
+    member_id: str | None = None
+    """Of members with one name, the one that it was."""
 
 
 def find_seen_trigger(made: RebalanceSegments) -> Trigger | None:
@@ -61,6 +63,8 @@ def find_seen_trigger(made: RebalanceSegments) -> Trigger | None:
     if not found:
         return None
     step, code = min(found, key=lambda cause: (cause[0].at, cause[0].scope, -cause[1]))
+    if _is_end_of_wait(step, made):
+        return None
     told = removal_of(made, step.member) if code is RebalanceStatus.UNKNOWN_MEMBER else None
     return Trigger(
         certainty=Certainty.SEEN,
@@ -69,6 +73,15 @@ def find_seen_trigger(made: RebalanceSegments) -> Trigger | None:
         code=code,
         reason=step.reason if told is None else told.reason,
     )
+
+
+def _is_end_of_wait(step: Step, made: RebalanceSegments) -> bool:
+    """Check that a member went after the coordinator had asked it to join this rebalance."""
+    was_asked = step.before is RebalanceStatus.COORDINATOR_REQUESTED
+    return was_asked and step.code in _WENT and step.at - made.started_at >= MIN_WAIT_S
+
+
+_WENT = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.UNKNOWN_MEMBER}
 
 
 def removal_of(made: RebalanceSegments, member: MemberRef) -> Step | None:
@@ -148,19 +161,80 @@ def _missing(absent: Collection[MemberRef]) -> str:
 
 def straggler(made: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler | None:
     """Return who joined last, whom the others waited for in vain, or who fell silent meanwhile."""
-    staying = [p for p in made.consumers if not p.is_exit and p.scope is Scope.CONSUMER]
-    arrived = _arrivals(staying)
+    found = [_late(made, absent), *find_gone_instead(made)[:1]]
+    waited = [each for each in found if each is not None]
+    return max(waited, key=lambda each: each.waited_s, default=None) or _suspected(made)
+
+
+def find_gone_instead(made: RebalanceSegments) -> list[Straggler]:
+    """Return who went where the group had waited for a join: dropped, or removed by the broker.
+
+    The coordinator completes a rebalance as soon as the last member that it waits for is gone.
+    """
+    gone = sorted(_gone(made), key=lambda each: each[0])
+    if made.group_type != "classic" or not gone:
+        return []
+    last_at = gone[-1][0]
+    since = _waits_since(made, last_at)
+    if since is None or last_at - since < MIN_WAIT_S:
+        return []
+    return [
+        Straggler(piece.member, at - since, piece.member_id)
+        for at, piece in reversed(gone)
+        if last_at - at < MIN_WAIT_S
+    ]
+
+
+def _gone(made: RebalanceSegments) -> Iterator[tuple[float, Segment]]:
+    """Yield the members that went without a join, and when."""
+    for piece in made.consumers:
+        last = piece.steps[-1] if piece.steps else None
+        if last is None or piece.joins or piece.scope is not Scope.CONSUMER:
+            continue
+        if piece.is_exit and last.code is RebalanceStatus.DROPPED_GROUP:
+            yield piece.ended_at, piece
+        elif _is_removed(piece):
+            yield last.at, piece
+
+
+def _waits_since(made: RebalanceSegments, until: float) -> float | None:
+    """Return when the last of the others had joined before a member went; None: not known."""
+    ready = [at for at, _ in _arrivals(_list_staying(made))]
+    if all(piece.source in BROKER_SOURCES for piece in made.consumers):
+        # a broker's log shows no join but the first, and ends a rebalance without delay
+        return made.started_at if made.ended_at - until <= MIN_WAIT_S else None
+    return max((at for at in ready if at <= until), default=None if ready else made.started_at)
+
+
+def _list_staying(made: RebalanceSegments) -> list[Segment]:
+    return [
+        piece
+        for piece in made.consumers
+        if not piece.is_exit and piece.scope is Scope.CONSUMER and not _is_removed(piece)
+    ]
+
+
+def _is_removed(piece: Segment) -> bool:
+    """Check that the broker removed a member, by its own log: it was in no later generation."""
+    is_unknown = piece.steps and piece.steps[-1].code is RebalanceStatus.UNKNOWN_MEMBER
+    by_broker = piece.source in BROKER_SOURCES
+    return bool(is_unknown) and by_broker and piece.outcome is not Outcome.SYNCED
+
+
+def _late(made: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler | None:
+    """Return who joined last, or whom the others waited for in vain."""
+    arrived = _arrivals(_list_staying(made))
     if not arrived:
         return None
-    (at, last), *others = sorted(arrived, reverse=True)
+    (at, last), *others = sorted(arrived, key=lambda each: (each[0], each[1].member), reverse=True)
     in_vain = made.ended_at - at
     if len(absent) == 1 and in_vain >= MIN_WAIT_S:
         return Straggler(next(iter(absent)), in_vain)
     # in the new protocols members go one by one with their heartbeats: nobody waits for that
     least_s = MIN_WAIT_S if made.group_type == "classic" else EPOCH_NOTICE_S
     if others and at - others[0][0] >= least_s:
-        return Straggler(last, at - others[0][0])
-    return _suspected(made)
+        return Straggler(last.member, at - others[0][0], last.member_id)
+    return None
 
 
 def _suspected(made: RebalanceSegments) -> Straggler | None:
@@ -169,12 +243,14 @@ def _suspected(made: RebalanceSegments) -> Straggler | None:
     return Straggler(silent[0].member, made.ended_at - made.started_at) if silent else None
 
 
-def _arrivals(staying: Iterable[Segment]) -> list[tuple[float, MemberRef]]:
+def _arrivals(staying: Iterable[Segment]) -> list[tuple[float, Segment]]:
     """Return when each member was ready: its join where all joins were seen, else its end."""
-    ready: dict[MemberRef, float] = {}
+    ready: dict[MemberRef, tuple[float, Segment]] = {}
     known = [p for p in staying if not p.is_open]
     by_join = all(p.joined_at is not None for p in known)
     for piece in known:
         at = piece.joined_at if by_join and piece.joined_at is not None else piece.ended_at
-        ready[piece.member] = max(at, ready.get(piece.member, at))
-    return [(at, member) for member, at in ready.items()]
+        before = ready.get(piece.member)
+        if before is None or at > before[0]:
+            ready[piece.member] = (at, piece)
+    return list(ready.values())

@@ -226,7 +226,7 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
         is_open=False,
         is_out=whole.is_open and not is_back,
         outcome=None,
-        joins=(),
+        joins=tuple(at for at in whole.joins if at < dropped.at),
     )
     if not is_back:
         return [went]

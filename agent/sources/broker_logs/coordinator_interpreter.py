@@ -183,7 +183,8 @@ class CoordinatorInterpreter:
             for member_id in _list_member_ids(event)
             if not _is_duplicate_leave(group, member_id, event)
         ]
-        parties = [group.resolve(member_id, event.captures) for member_id in ids]
+        goes = _reports_departure(event)
+        parties = [group.resolve(member_id, event.captures, goes=goes) for member_id in ids]
         out = self._dispatch(group, parties, event, at)
         return (
             out + report_others(group, parties, event, at)
@@ -338,6 +339,12 @@ class CoordinatorInterpreter:
 def _is_duplicate_leave(group: CoordinatorGroup, member_id: str, event: LogEvent) -> bool:
     """Return whether this is the second of two lines about a leave."""
     return event.rule.action is Action.LEAVE and member_id in group.left
+
+
+def _reports_departure(event: LogEvent) -> bool:
+    """Return whether a line reports that its members go."""
+    is_removal = event.rule.action is Action.RAISE and event.rule.status is UNKNOWN_MEMBER
+    return is_removal or event.rule.action in {Action.LEAVE, Action.FAIL}
 
 
 def _list_member_ids(event: LogEvent) -> list[str]:

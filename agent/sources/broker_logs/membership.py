@@ -58,9 +58,13 @@ class CoordinatorGroup:
     left: list[str] = field(default_factory=list)
     """The last member ids that have gone by LeaveGroup: two lines report it, in either order."""
 
-    def resolve(self, member_id: str, seen: Mapping[str, str]) -> CoordinatorMember:
-        """Find or create a member, and put it last."""
-        party = self.parties.pop(member_id, None) or self._take_returning(member_id, seen)
+    def resolve(
+        self, member_id: str, seen: Mapping[str, str], *, goes: bool = False
+    ) -> CoordinatorMember:
+        """Find or create a member, and put it last; one that goes is no member that comes back."""
+        party = self.parties.pop(member_id, None) or self._take_returning(
+            member_id, seen, goes=goes
+        )
         if party is None:
             party = self._create_member(member_id, seen)
         elif party.member.member_id != member_id:
@@ -105,14 +109,17 @@ class CoordinatorGroup:
         inside = self.inside
         return inside[: max(0, len(inside) - members)]
 
-    def _take_returning(self, member_id: str, seen: Mapping[str, str]) -> CoordinatorMember | None:
+    def _take_returning(
+        self, member_id: str, seen: Mapping[str, str], *, goes: bool
+    ) -> CoordinatorMember | None:
         """Take out the member that this one was before: a static one, or one that was removed."""
         name = _parse_client_id(member_id)
         static = seen.get("instance_id") or name
         for before, party in self.parties.items():
             instance_id = party.member.group_instance_id
             is_static = instance_id is not None and instance_id == static
-            if is_static or (party.out and name is not None and party.member.client_id == name):
+            is_named = name is not None and party.member.client_id == name
+            if is_static or (party.out and is_named and not goes):
                 return self.parties.pop(before)
         return None
 

@@ -355,6 +355,36 @@ class TestStraggler:
         assert found.straggler.member.client_id == "a"
         assert found.straggler.waited_s == pytest.approx(8.9)
 
+    def test_is_who_was_dropped_where_all_others_had_joined(self) -> None:
+        new = [
+            raised(2, 100.0, C, reason="need to re-join with the given member-id"),
+            signal(SignalKind.JOIN, 100.0, C),
+            signal(SignalKind.SYNC, 400.5, C, generation=2),
+        ]
+        (found,) = explain_rebalances(
+            records(
+                *round_of(1, 0.0, A, causes={"a": NEW}),
+                raised(1, 101.0, A),
+                raised(5, 400.0, A, reason="consumer poll timeout has expired."),
+                *new,
+            )
+        )[1:]
+
+        assert (found.trigger.code, client(found.trigger.member)) == (2, "c")
+        assert found.straggler == Straggler(MemberRef("a", "h-a"), 300.0)
+
+    def test_a_drop_after_a_request_to_join_has_not_begun_the_rebalance(self) -> None:
+        found = explain_rebalances(
+            records(
+                *round_of(1, 0.0, A, causes={"a": NEW}),
+                raised(1, 100.0, A),
+                raised(5, 397.0, A, reason="consumer poll timeout has expired."),
+            )
+        )[-1]
+
+        assert (found.trigger.code, found.trigger.member) == (None, None)
+        assert found.straggler == Straggler(MemberRef("a", "h-a"), 297.0)
+
 
 class TestDepartures:
     def test_one_of_many_that_leaves_is_a_scale_down(self) -> None:

@@ -196,6 +196,25 @@ def test_a_member_that_was_removed_comes_back_as_itself(broker: Broker) -> None:
     assert broker.gone == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Member {} in group g has failed, removing it from the group",
+        "[Group g] Member {} has left group through explicit `LeaveGroup` request; client reason: ops",
+    ],
+)
+def test_members_of_one_name_that_go_one_after_another_are_several(
+    broker: Broker, words: str
+) -> None:
+    ids = [f"w-{_UUID.format(n)}" for n in (1, 2, 3)]
+
+    told = [signal for member_id in ids for signal in broker.prints(words.format(member_id))]
+
+    gone = [signal.member for signal in told if signal.status is RebalanceStatus.UNKNOWN_MEMBER]
+    assert [member.member_id for member in gone] == ids
+    assert len({member.key for member in gone}) == 3
+
+
 def test_a_failed_member_has_gone_when_the_group_has_settled_without_it(broker: Broker) -> None:
     first, second = f"m1-{_UUID.format(1)}", f"m2-{_UUID.format(2)}"
     gone = broker.joins(first)[0].member
