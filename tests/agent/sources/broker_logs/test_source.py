@@ -200,7 +200,7 @@ def test_a_member_that_was_removed_comes_back_as_itself(broker: Broker) -> None:
     "words",
     [
         "Member {} in group g has failed, removing it from the group",
-        "[Group g] Member {} has left group through explicit `LeaveGroup` request; client reason: ops",
+        "[Group g] Member {} has left group through explicit `LeaveGroup` request; client reason: o",
     ],
 )
 def test_members_of_one_name_that_go_one_after_another_are_several(
