@@ -15,6 +15,7 @@ from aggregation.rebalances.grouping import EPOCH_NOTICE_S, NOTICE_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import MIN_WAIT_S, Certainty, find_gone_instead
 from aggregation.rebalances.segments import MemberRef, Segment
+from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -106,7 +107,7 @@ def _first_joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
 def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
     """Return when each member was ready: its join where all joins were seen, else its end."""
     rounds = [s for s in rebalance.round.consumers if not s.is_exit and not s.is_open]
-    joined = [s for s in rebalance.round.consumers if s.joined_at is not None and not s.is_exit]
+    joined = [s for s in rebalance.round.consumers if s.joined_at is not None and not _is_drop(s)]
     by_join = all(segment.joined_at is not None for segment in rounds)
     if not by_join and len({segment.member for segment in joined}) > 1:
         rounds, by_join = joined, True
@@ -115,6 +116,11 @@ def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
         at = segment.joined_at if by_join and segment.joined_at is not None else segment.ended_at
         ready[segment.member] = max(at, ready.get(segment.member, at))
     return ready
+
+
+def _is_drop(segment: Segment) -> bool:
+    """Check that a member went without its leave: it is waited for although it had joined."""
+    return segment.is_exit and segment.outcome is not Outcome.LEFT
 
 
 def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:

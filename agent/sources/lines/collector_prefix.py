@@ -45,8 +45,23 @@ _PATTERNS = {
     ),
     "pm2 logs": (r"\d{1,5}\|(?P<name>[\w.@-]{1,253})\s{0,64}\| ",),
     "tilt": (r"\s{0,64}(?P<name>[\w.@/-]{1,253}) \u2502 ",),
-    "grep over several files, with numbers of lines or without": (
-        r"(?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?):(?:\d{1,9}:)?(?=\S)",
+    "grep over several files, with numbers of lines or without, and lines of context": (
+        r"(?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?)[:-]",
+        r"(?:(?!\d{4}-\d\d-)\d{1,9}[:-])?(?=\S)",
+    ),
+    "grep -n": (r"\d{1,9}[:-](?=\d{4}[-/]\d\d[-/]\d\d[ T]|[\[{])",),
+    "fluentd's stdout and file": (
+        r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?[+-]\d\d:?\d\d|Z)?)",
+        r"[ \t,][\w.*/-]{1,255}:?[ \t,](?=\{\")",
+    ),
+    "aws logs get-log-events --output text": (r"EVENTS\t(?:\d{50,60}\t)?(?P<time>\d{13})\t",),
+    "journalctl -o short-full, short-unix": (
+        r"(?:[A-Z][a-z]{2} (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?",
+        r"(?: [A-Z]{3,5}| [+-]\d{2,4})?)|(?P<epoch>\d{10}\.\d{6})) (?P<host>[\w.-]{1,253}) ",
+        rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
+    ),
+    "podman and docker: the short id of a container": (
+        r"(?P<name>(?=[a-f]*\d)[\da-f]{12}) (?=\d{4}-\d\d-\d\d|\[|\{)",
     ),
     "a quotation": (r"(?:> ){1,4}(?=\S)",),
     "kubetail": (rf"\[(?P<pod>{_POD_OF_SET})(?: (?P<container>[a-z\d-]{{1,63}}))?\] ",),
@@ -56,7 +71,7 @@ _PATTERNS = {
     ),
 }
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
-_DATED = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d \d\d:\d\d:\d\d[.,]\d+ (?![|\s{])")
+_DATED = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-])")
 """The most frequent begin of a line, and no collector's."""
 _BRACKETS = re.compile(rf"\[(?:pod/|{_POD_OF_SET}[\] ])")
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
@@ -111,4 +126,5 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
     if pid and not pid.isdigit() and pid != "-":  # a dyno of Heroku: app[web.1]
         within, host, pid = pid, host or pid, ""
     origin = "/".join(dict.fromkeys(part for part in (host, within) if part))
-    return CollectorPrefix(origin, host, pid.strip("-"), found.get("time", ""), match.end())
+    time = found.get("time") or found.get("epoch", "")
+    return CollectorPrefix(origin, host, pid.strip("-"), time, match.end())

@@ -134,6 +134,11 @@ class DialectMatcher:
         return (re.compile(f"{head}(?:{'|'.join(heads)})".encode()),)
 
     @cached_property
+    def loose_finders(self) -> tuple[re.Pattern[bytes], ...]:
+        """Return expressions for a layout that writes a message's arguments apart."""
+        return tuple(re.compile(re.escape(literal)) for literal in self.literals)
+
+    @cached_property
     def search(self) -> Callable[[bytes, int, int], re.Match[bytes] | None] | None:
         """Return the search for a prefix and a rule, where these begin with a literal."""
         return self.finders[0].search if self.head else None

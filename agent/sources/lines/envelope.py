@@ -130,6 +130,8 @@ class Unwrapper:
         log, stream = found.get("log"), found.get("stream")
         if isinstance(log, str) and isinstance(stream, str) and stream in _DOCKERS:
             at = self._time(found, arrival_at)
+            if at is None and prefix.time:
+                at = self._reader.find(prefix.time, arrival_at)
             is_last = log.endswith("\n") or len(log) < _DOCKER_PIECE_MIN_CHARS
             line = log.rstrip("\r\n")
             entry = JsonEntry(line, found)

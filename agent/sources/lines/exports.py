@@ -7,11 +7,14 @@ that runs backwards is held until its end and reversed entry by entry. Any other
 unchanged, block by block.
 """
 
+import codecs
 import csv
 import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from html import unescape
+from itertools import chain
 from typing import Any
 
 from agent.errors import SourceError
@@ -27,6 +30,9 @@ _IS_OPEN = re.compile(rb"\{\s*\n")
 """An object over several lines."""
 _YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Begin of a log that PowerShell's ``>`` wrote."""
+_ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _HEAD_LINES = 40
@@ -40,7 +46,35 @@ _REVERSED_MAX_BYTES = 512 << 20
 
 
 def normalise(blocks: Blocks, timezone: str | None) -> Blocks:
-    """Yield the blocks of a recording as lines in the order of time."""
+    """Yield the blocks of a recording as lines in the order of time, in UTF-8."""
+    yield from _in_order(_as_plain_text(blocks), timezone)
+
+
+def _as_plain_text(blocks: Blocks) -> Blocks:
+    """Yield a text in UTF-16 as UTF-8, and one of a web page or a chat without its entities."""
+    first = next(blocks, None)
+    if first is None:
+        return
+    data, _ = first
+    all_blocks = chain([first], blocks)
+    if data.startswith(UTF_16):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        yield from ((decoder.decode(piece).encode(), at) for piece, at in all_blocks)
+    elif _ENTITY.search(data[:_HEAD_BYTES]) is not None:
+        yield from _without_entities(all_blocks)
+    else:
+        yield from all_blocks
+
+
+def _without_entities(blocks: Blocks) -> Blocks:
+    carry, arrival_at = b"", 0.0
+    for data, arrival_at in blocks:
+        whole, newline, carry = (carry + data).rpartition(b"\n")
+        yield unescape((whole + newline).decode(errors="replace")).encode(), arrival_at
+    yield unescape(carry.decode(errors="replace")).encode(), arrival_at
+
+
+def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
     order = _Order(timezone)
     head: list[tuple[bytes, float]] = []
     size, split = 0, None

@@ -15,23 +15,30 @@ import msgspec
 Json = dict[str, Any]
 
 MESSAGES = (
-    "message", "msg", "short_message", "log", "event", "MESSAGE", "textPayload", "line", "@message",
+    "formattedMessage", "message", "msg", "short_message", "log", "event", "MESSAGE", "textPayload",
+    "line", "@message",
     "_raw", "body", "short_msg", "text", "stringValue", "content", "@m", "_msg", "RenderedMessage",
-    "LogMessage", "LogEntry", "rawlog",
+    "LogMessage", "LogEntry", "rawlog", "Body", "Log", "Log_s", "LogEntry_s", "Message", "Line",
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
-_WRAPPERS = ("jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message")
+_WRAPPERS = (
+    "jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message", "map",
+    "data", "body",
+)  # fmt: skip
 """Keys of a store's object around the application's own."""
 _INNER_WRAPPERS = ("attributes", "fields")
 """The same, where the object itself has no message: Datadog's API, Rust's tracing."""
-_LISTS = ("logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result")
+_LISTS = (
+    "logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result",
+    "messages", "streams",
+)  # fmt: skip
 """Keys of a store's object around several entries."""
 TIMES = (
     "@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime", "__REALTIME_TIMESTAMP",
     "timeUnixNano", "observedTimeUnixNano", "_time", "eventTime", "datetime", "date", "t",
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
-    "TimeGenerated", "TimeStamp", "Date", "Time",
+    "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
 )  # fmt: skip
 _LEVELS = ("level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l")
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger", "log_name", "name")
@@ -39,13 +46,13 @@ _PODS = (
     "kubernetes.pod_name", "kubernetes.pod.name", "k8s.pod.name", "labels.pod", "labels.pod_name",
     "resource.labels.pod_name", "pod", "pod_name", "podName", "stream.pod", "labels.k8s-pod/name",
     "labels.k8s_pod_name", "kubernetes.pod", "kubernetes_pod_name", "k8s_pod_name", "PodName",
-    "fields.pod",
+    "fields.pod", "_pod_name_", "__tag__:_pod_name_", "PodName_s", "ContainerGroupName_s",
 )  # fmt: skip
 _CONTAINERS = (
     "kubernetes.container_name", "kubernetes.container.name", "k8s.container.name",
     "resource.labels.container_name", "labels.container", "container_name", "CONTAINER_NAME",
     "container.name", "stream.container", "containerName", "kubernetes_container_name",
-    "ContainerName",
+    "ContainerName", "_container_name_", "__tag__:_container_name_", "attrs.tag",
 )  # fmt: skip
 _UNITS = ("_SYSTEMD_UNIT", "unit", "SYSLOG_IDENTIFIER", "service.instance.id")
 _STREAMS = (
@@ -58,11 +65,16 @@ _STREAMS = (
 )
 _HOSTS = (
     "host.name", "host.hostname", "_HOSTNAME", "hostname", "host", "HOSTNAME", "agent.hostname",
-    "resource.labels.instance_id", "labels.host", "source_host", "dyno",
+    "resource.labels.instance_id", "labels.host", "source_host", "dyno", "hostName", "Host",
+    "_sourcehost", "_sourceHost", "cloud_RoleInstance",
 )  # fmt: skip
-_PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID")
+_PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId")
 _ORIGINS = (*_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
-_ORIGIN_KEYS = frozenset(_ORIGINS) | {path.split(".")[0] for path in _ORIGINS} | {"tags"}
+_RESOURCES = ("ResourceAttributes", "resource", "resource_attributes", "resources", "data")
+"""Objects with the attributes of a resource, whose names have dots: OpenTelemetry's tables."""
+_ORIGIN_KEYS = frozenset(
+    (*_ORIGINS, *(path.split(".")[0] for path in _ORIGINS), *_RESOURCES, "tags")
+)
 _NO_FIELDS = frozenset((*MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
 _DEPTH = 4
 """Objects within each other: a store's, a collector's, a runtime's and the application's."""
@@ -182,10 +194,19 @@ def _read_wrapped(found: Json, keys: tuple[str, ...], depth: int) -> JsonEntry |
     """Read the object within an object, by the first key that has an entry."""
     for key in keys if depth else ():
         inner = found.get(key)
-        entry = next(read_entries(inner, depth - 1), None) if isinstance(inner, dict) else None
+        if not isinstance(inner, dict) or any(isinstance(inner.get(k), list) for k in _LISTS):
+            continue
+        entry = next(read_entries(_first_values(inner), depth - 1), None)
         if entry is not None:
             return _complete(entry, found)
     return None
+
+
+def _first_values(found: Json) -> Json:
+    """Return an object with the first value of each list: Elasticsearch's ``fields`` are lists."""
+    if not all(isinstance(value, list) and value for value in found.values()):
+        return found
+    return {key: value[0] for key, value in found.items()}
 
 
 def _read_text(found: Json, depth: int) -> JsonEntry | None:
@@ -197,8 +218,17 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
             entry = None if inner is None else next(read_entries(inner, depth - 1), None)
             if entry is not None:
                 return _complete(entry, found)
-            return JsonEntry(value, found, found, level_of(found), _logger_of(found))
+            text = _fill(value, found) if "{}" in value else value
+            return JsonEntry(text, found, found, level_of(found), _logger_of(found))
     return None
+
+
+def _fill(message: str, found: Json) -> str:
+    """Return a message with its arguments: Logback's JsonEncoder writes them apart."""
+    arguments = found.get("arguments")
+    for argument in arguments if isinstance(arguments, list) else ():
+        message = message.replace("{}", str(argument), 1)
+    return message
 
 
 def _complete(entry: JsonEntry, outer: Json) -> JsonEntry:
@@ -214,7 +244,12 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
     """Add the origin that an object names; the outermost one counts."""
     if found.keys().isdisjoint(_ORIGIN_KEYS):
         return
+    for key in _RESOURCES:
+        inner = found.get(key)
+        if isinstance(inner, dict):
+            _add_origin(entry, inner)
     pod, container = _first(found, _PODS) or _pod_of_tags(found), _first(found, _CONTAINERS)
+    container = container.removeprefix("/")  # Docker's API writes /name
     unit, stream, host = _first(found, _UNITS), _first(found, _STREAMS), _first(found, _HOSTS)
     name = pod or container or stream or host or unit
     if name:
@@ -238,13 +273,14 @@ def _read_otlp(found: Json) -> Iterator[JsonEntry]:
         for scope in _dicts(resource, "scopeLogs"):
             name = scope.get("scope")
             for record in _dicts(scope, "logRecords"):
-                body = record.get("body")
-                if not isinstance(body, dict) or not isinstance(body.get("stringValue"), str):
+                body = _value(record.get("body"))
+                is_text = isinstance(body, str)
+                inner = decode(body) if is_text and body.startswith("{") else body
+                entry = next(read_entries(inner, 1), None) if isinstance(inner, dict) else None
+                if entry is None and not is_text:
                     continue
-                inner = decode(body["stringValue"]) if body["stringValue"].startswith("{") else None
-                entry = None if inner is None else next(read_entries(inner, 1), None)
                 if entry is None:
-                    entry = JsonEntry(body["stringValue"], record)
+                    entry = JsonEntry(body, record)
                     entry.fields = _attributes(record)
                     entry.logger = name.get("name") if isinstance(name, dict) else None
                 _complete(entry, record)
@@ -254,12 +290,24 @@ def _read_otlp(found: Json) -> Iterator[JsonEntry]:
 
 def _attributes(found: Any) -> Json:
     """Return OTLP's attributes as an object."""
-    pairs = {}
-    for each in _dicts(found if isinstance(found, dict) else {}, "attributes"):
-        value = each.get("value")
-        if isinstance(each.get("key"), str) and isinstance(value, dict) and value:
-            pairs[each["key"]] = next(iter(value.values()))
-    return pairs
+    return _pairs(found, "attributes")
+
+
+def _pairs(found: Any, key: str) -> Json:
+    """Return OTLP's list of keys and values as an object."""
+    return {
+        each["key"]: _value(each.get("value"))
+        for each in _dicts(found if isinstance(found, dict) else {}, key)
+        if isinstance(each.get("key"), str) and each.get("value")
+    }
+
+
+def _value(found: Any) -> Any:
+    """Return OTLP's value without its type; a map becomes an object."""
+    if not isinstance(found, dict) or not found:
+        return None
+    kind, value = next(iter(found.items()))
+    return _pairs(value, "values") if kind == "kvlistValue" else value
 
 
 def _dicts(found: Json, key: str) -> Iterator[Json]:

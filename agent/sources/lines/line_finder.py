@@ -19,6 +19,10 @@ Matchers = tuple[DialectMatcher, ...]
 FoundLine = tuple[int, int, Matchers]
 """Begin and end of a line, and the matchers that may read it, in the order in which they try."""
 
+_ARGUMENTS = b'","arguments":['
+"""Layouts such as Logback's JsonEncoder write a message's arguments apart: no text is whole."""
+_SAMPLE_BYTES = 4_096
+"""First bytes of a block that show such a layout."""
 _AHEAD_BYTES = 4_096
 """Bytes that an expression is searched for at once, where one of its marks was found."""
 
@@ -53,6 +57,7 @@ class MarkFinder:
         self._next = 0
         self._chosen: dict[int, Matchers] = {}
         self._ahead: dict[DialectMatcher, int] = {}
+        self._has_arguments = False
         self.choose(None, frozenset(), is_merged=False)
 
     def choose(self, family: str | None, enabled: AbstractSet[str], *, is_merged: bool) -> None:
@@ -65,6 +70,7 @@ class MarkFinder:
         """See `LineFinder`."""
         self._block, self._end, self._next = block, end, 0
         self._ahead.clear()
+        self._has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
         self._found = self._marks.find(block) if end else []
 
     def find_next(self, start: int) -> FoundLine | None:
@@ -98,7 +104,7 @@ class MarkFinder:
     def _is_at(self, matcher: DialectMatcher, start: int, end: int) -> bool:
         """Return whether a line is a client's; a search goes some lines ahead, as many follow."""
         search = matcher.search
-        if search is None:
+        if search is None or self._has_arguments:
             return matcher.is_found_in(self._block, start, end)
         ahead = self._ahead.get(matcher, -1)
         if ahead < start:
@@ -155,6 +161,7 @@ class FamilyFinder:
     def __init__(self, matchers: Matchers) -> None:
         self._all = matchers
         self._block, self._end = b"", 0
+        self._has_arguments = False
         self.choose(None, frozenset(), is_merged=False)
 
     def choose(self, family: str | None, enabled: AbstractSet[str], *, is_merged: bool) -> None:
@@ -166,12 +173,20 @@ class FamilyFinder:
             for m in self._all
             if (family is None or is_merged or m.family in families) and m.is_enabled(enabled)
         )
-        self._finders = list(dict.fromkeys(f for m in self.matchers for f in m.finders))
+        self._list_finders()
         self._ahead = [-1] * len(self._finders)
+
+    def _list_finders(self) -> None:
+        found = (m.loose_finders if self._has_arguments else m.finders for m in self.matchers)
+        self._finders = list(dict.fromkeys(finder for finders in found for finder in finders))
 
     def begin(self, block: bytes, end: int) -> None:
         """See `LineFinder`."""
         self._block, self._end = block, end
+        has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
+        if has_arguments != self._has_arguments:
+            self._has_arguments = has_arguments
+            self._list_finders()
         self._ahead = [-1] * len(self._finders)
 
     def find_next(self, start: int) -> FoundLine | None:

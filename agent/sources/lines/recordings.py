@@ -1,6 +1,5 @@
 """Recorded logs as streams: plain, gzip'ed or stdin; a rotated set is one stream."""
 
-import codecs
 import gzip
 import io
 import os
@@ -17,8 +16,6 @@ from agent.sources.lines.exports import normalise
 from agent.sources.lines.timestamps import estimate_arrival
 
 STDIN = "-"
-UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""Begin of an unreadable log, as PowerShell's ``>`` writes it."""
 _BLOCK_BYTES = 1 << 20
 
 _BASE_SUFFIXES = ("log", "out", "txt", "err", "json")

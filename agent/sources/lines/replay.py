@@ -6,7 +6,7 @@ from agent.sources.base import Tick
 from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.log_end import LogEnd
 from agent.sources.lines.ordering import order_by_time
-from agent.sources.lines.recordings import STDIN, UTF_16, Recording
+from agent.sources.lines.recordings import STDIN, Recording
 from agent.sources.lines.stream_parser import StreamParser
 from agent.sources.source_type import ReplayOptions, ReplayStream
 
@@ -22,10 +22,9 @@ def read_recording(
     unknown: str,
 ) -> ReplayStream:
     """Yield the signals of a recording, and note ``unknown`` unless ``is_known`` at the end."""
-    oddities = list[str]()
-    yield from order_by_time(parser, _read_blocks(recording, options, oddities))
+    yield from order_by_time(parser, _read_blocks(recording, options))
     if not is_known():
-        options.on_note(f"{recording.stream}: found {[*oddities, unknown][0]}")
+        options.on_note(f"{recording.stream}: found {unknown}")
 
 
 Diagnose = Callable[[bytes, LineParser], Iterable[str]]
@@ -37,7 +36,7 @@ def read_log(
 ) -> ReplayStream:
     """Yield the signals of a log, and a tick at its end; note what ``diagnose`` finds."""
     head, ends = _Head(), LogEnd()
-    blocks = ends.follow(head.follow(_read_blocks(recording, options, head.oddities)))
+    blocks = ends.follow(head.follow(_read_blocks(recording, options)))
     yield from order_by_time(parser, blocks, is_growing=recording.stream == STDIN)
     if (end_at := ends.find_time(parser)) is not None:
         yield Tick(end_at)
@@ -49,7 +48,7 @@ def read_events(
 ) -> Iterator[ParsedLine]:
     """Yield a log's lines that a rule matches, and one without an event for the time of its end."""
     head, ends = _Head(), LogEnd()
-    blocks = ends.follow(head.follow(_read_blocks(recording, options, head.oddities)))
+    blocks = ends.follow(head.follow(_read_blocks(recording, options)))
     for data, arrival_at in blocks:
         yield from (line for line in parser.lines(data, arrival_at) if line.event is not None)
     if parser.pending:  # a last line without its newline
@@ -63,7 +62,6 @@ class _Head:
     """The first bytes of a recording, for its diagnosis."""
 
     def __init__(self) -> None:
-        self.oddities: list[str] = []
         self._sample = bytearray()
 
     def follow(self, blocks: Iterator[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
@@ -75,20 +73,13 @@ class _Head:
     def report(
         self, recording: Recording, parser: LineParser, options: ReplayOptions, diagnose: Diagnose
     ) -> None:
-        if self.oddities:
-            options.on_note(f"{recording.stream}: found {self.oddities[0]}")
-            return
         for note in diagnose(bytes(self._sample), parser):
             options.on_note(f"{recording.stream}: {note}")
 
 
-def _read_blocks(
-    recording: Recording, options: ReplayOptions, oddities: list[str]
-) -> Iterator[tuple[bytes, float]]:
+def _read_blocks(recording: Recording, options: ReplayOptions) -> Iterator[tuple[bytes, float]]:
     done = 0
     for data, arrival_at in recording.blocks(options.on_unreadable, options.timezone):
-        if not done and data.startswith(UTF_16):
-            oddities.append("UTF-16, wanted UTF-8: not read")
         yield data, arrival_at
         done += len(data)
         options.on_progress(recording.stream, done)

@@ -25,10 +25,11 @@ import msgspec
 from agent.processes.descriptors import EXHAUSTED, is_reserved
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
+from agent.sources.lines.exports import UTF_16
 from agent.sources.lines.file_reports import FileReports
 from agent.sources.lines.log_file import Chunk, NotAFileError, OpenLog, Place
 from agent.sources.lines.origin_streams import name_stream
-from agent.sources.lines.recordings import UTF_16, rotation, stream_of
+from agent.sources.lines.recordings import rotation, stream_of
 from agent.sources.lines.rotation import Follower
 from agent.sources.lines.stream_parser import StreamParser, SupportsClock
 from metrics.model.signals import Signal

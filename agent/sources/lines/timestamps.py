@@ -18,36 +18,21 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
+from agent.sources.lines.locale_names import AFTERNOON, MONTHS, MORNING
 from agent.sources.lines.time_zone import find_zone
 
 _HEAD_CHARS = 160
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTH_NAMES = (
-    "january janvier januar enero janeiro gennaio januari styczeń января январь ocak",
-    "february février februar febrero fevereiro febbraio februari luty февраля февраль şubat Şubat",
-    "march mars märz marzo março maart mrz mrt marzec марта март",
-    "april avril abril aprile kwiecień апреля апрель nisan",
-    "may mai mayo maio maggio mei maj мая май",
-    "june juin juni junio junho giugno czerwiec июня июнь haziran",
-    "july juillet juli julio julho luglio lipiec июля июль temmuz",
-    "august août agosto augustus aug sierpień августа август ağustos",
-    "september septembre septiembre setembro settembre sept wrzesień сентября сентябрь eylül",
-    "october octobre oktober octubre outubro ottobre październik октября октябрь ekim",
-    "november novembre noviembre novembro listopad ноября ноябрь kas",
-    "december décembre dezember diciembre dezembro dicembre grudzień декабря декабрь ara",
-)
-"""Months in English, French, German, Spanish, Portuguese, Italian, Dutch, Polish, Russian
-and Turkish, as JDKs shorten them: to three or four letters, with a full stop or without."""
 _MONTH_NUMBERS = {
     name[:length]: number
     for length in (3, 4, 5, 99)
-    for number, names in enumerate(_MONTH_NAMES, 1)
+    for number, names in enumerate(MONTHS, 1)
     for name in names.split()
 }
 del _MONTH_NUMBERS["jui"]  # June or July in French
 _MONTH = (
     rf"(?P<month>(?i:{'|'.join(sorted(map(re.escape, _MONTH_NUMBERS), key=len, reverse=True))})"
-    r"|\d{1,2}[月월])\.?"
+    r"|\d{1,2}[月월]|thg \d{1,2})\.?"
 )
 _CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d)"
 _SYSLOG = rf"(?:{'|'.join(_MONTHS)}) [ \d]\d \d\d:\d\d:\d\d \S{{1,64}} [^\s:]{{1,64}}:"
@@ -57,9 +42,12 @@ _BEFORE = (
     r"|(?i:trace|debug|info|warn(?:ing)?|error|fatal|severe|critical)(?!\w):?"
     r"|<\d{1,3}>"
     r"|#{4}(?=<)"  # WebLogic
+    r"|\[#\|"  # GlassFish
     r"|%\d\|"  # librdkafka's level
     r"|[DIWEFA],"  # Ruby's Logger
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?(?=\s)"
+    r"|[A-Za-z\u00c0-\u024f\u0370-\u04ff]{2,12}\.?,?(?=\s\d\d?[ .])"  # a day of the week, anywhere
+    r"|(?=[\w.-]{0,63}[_\d])[\w.-]{1,64}(?=\s(?:19|20)\d\d-\d\d-\d\d[ T])"  # a name, of podman
     r"|=[A-Z]{1,16} REPORT===="  # Erlang
     r"|\d{1,7}(?=\s)"
     r"|[\w.-]{1,64}\s+\|"  # docker compose logs
@@ -81,10 +69,12 @@ _A_ZONE = (
     rf"\s?(?:{'|'.join(sorted(_ZONE_HOURS, key=len, reverse=True))}|[+-]\d\d:?\d\d)(?!\w)"
     r"|[+-]\d\d(?!\w)"
 )
-_AFTERNOON = ("PM", "下午", "午後", "오후", "P.M.", "P. M.")
-_MORNING = ("AM", "上午", "午前", "오전", "A.M.", "A. M.")
+_AFTERNOON = ("PM", "P.M.", "P. M.", *AFTERNOON)
+_MORNING = ("AM", "A.M.", "A. M.", *MORNING)
+_WORDS = "|".join(re.escape(w) for name in AFTERNOON + MORNING for w in (name, name.lower()))
 _HALF = (  # since JDK 20 with a narrow no-break space
-    rf"[\s\u202f](?i:[AP]M|[ap]\.[\s\xa0]?m\.|{'|'.join(_AFTERNOON[1:4] + _MORNING[1:4])})"
+    r"[\s\u202f](?:(?i:[AP]M|[ap]\.[\s\xa0]?m\.)"
+    rf"|(?:{_WORDS})(?=\s|$))"
 )
 _ZONE = rf"(?P<tail>{_A_ZONE}|{_HALF})?"
 
@@ -117,10 +107,17 @@ _EPOCH = _Form(
     ),
     _NEVER,  # it has no minutes
 )
+_COMPACT = r"(?P<year>20\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d)(?P<hour>[0-2]\d)(?P<minute>[0-5]\d)"
+_COMPACT_SECOND = r"(?P<second>[0-5]\d)(?P<fraction>\d{3})(?P<tail>)(?!\d)"
 _FORMS = (
     # log4j, Logback and Spring Boot, Python logging, ISO 8601, slog, Go's log, ClickHouse
     _form(rf"(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d),?[T ]{_CLOCK}"),
     _EPOCH,
+    # log4j's COMPACT
+    _Form(
+        re.compile(rf"{_HEAD}(?P<key>{_COMPACT}){_COMPACT_SECOND}", re.ASCII),
+        re.compile(_COMPACT_SECOND, re.ASCII),
+    ),
     # log4j's ISO8601_BASIC
     _form(
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)", ""
@@ -157,10 +154,12 @@ _FORMS = (
         tail=rf"(?P<tail>{_HALF}(?:{_A_ZONE})?)?",
     ),
     # syslog, where its text has no better stamp
-    _form(rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=_NO_TAIL)._replace(
-        rest=_NEVER
-    ),
+    _form(
+        rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=rf"(?P<tail>{_HALF})?"
+    )._replace(rest=_NEVER),
     _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
+    # stern --timestamps=short
+    _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d) {_CLOCK}", tail=_NO_TAIL),
     _form(_CLOCK, tail=_NO_TAIL),  # Logback's default
 )
 
@@ -328,7 +327,7 @@ def _seconds(second: str, fraction: str | None) -> float:
 
 
 def _month(text: str) -> int:
-    digits = text.rstrip("月월")
+    digits = text.removeprefix("thg ").rstrip("月월")
     return int(digits) if digits.isdigit() else _MONTH_NUMBERS[text.lower()]
 
 

@@ -1,0 +1,196 @@
+"""Forms of logs that stores, collectors, layouts and locales make of one member's lines.
+
+Each form is as its program prints it: Logback's JsonEncoder.java, fluentd's formatters, Sumo
+Logic's exports, `journalctl -o`, ClickHouse's table of OpenTelemetry, and Java's own locales
+(`String.format` of JDK 17, as `java.util.logging` calls it).
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.agent.sources.lines.test_posted_forms import (
+    EVENTS,
+    NEWEST_FIRST,
+    WANTED,
+    iso,
+    jul,
+    lines,
+    log4j,
+    ms,
+    replay,
+)
+
+LOGGER = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
+POD = {"k8s.pod.name": "p-1"}
+
+
+def otlp(at: int, text: str) -> str:
+    """Return a record with the object that the collector's json_parser has made of a line."""
+    body = {"kvlistValue": {"values": [{"key": "message", "value": {"stringValue": text}}]}}
+    pod = {"key": "k8s.pod.name", "value": {"stringValue": "p-1"}}
+    record = {"timeUnixNano": str(at * 1_000_000), "body": body}
+    resource = {"resource": {"attributes": [pod]}, "scopeLogs": [{"logRecords": [record]}]}
+    return json.dumps({"resourceLogs": [resource]})
+
+
+def with_arguments(at: int, text: str) -> str:
+    """Return an entry of Logback's JsonEncoder, which writes a message's arguments apart."""
+    place = next(
+        text.index(word) for word in ("Generation{", "need", "group is", "t-0") if word in text
+    )
+    message, argument = f"{text[:place]}{{}}", text[place:]
+    entry = {"timestamp": at, "message": message, "arguments": [argument]}
+    return json.dumps(entry, separators=(",", ":"))
+
+
+OF_POD = {
+    "Quarkus, WildFly": lambda at, t: {"timestamp": iso(at), "message": t, "hostName": "p-1"},
+    "Datadog's agent": lambda at, t: {"Date": iso(at), "Host": "p-1", "Message": t},
+    "Azure container apps": lambda at, t: {
+        "TimeGenerated": iso(at),
+        "PodName_s": "p-1",
+        "Log_s": t,
+    },
+    "Alibaba SLS": lambda at, t: {"__time__": ms(at) // 1000, "_pod_name_": "p-1", "content": t},
+    "ClickHouse": lambda at, t: {"Timestamp": iso(at), "Body": t, "ResourceAttributes": POD},
+    "Honeycomb": lambda at, t: {"time": iso(at), "data": {"message": t, **POD}},
+    "Application Insights": lambda at, t: {
+        "timestamp": iso(at),
+        "message": t,
+        "cloud_RoleInstance": "p-1",
+    },
+    "Docker with a tag": lambda at, t: {
+        "log": f"{t}\n",
+        "stream": "stdout",
+        "attrs": {"tag": "p-1"},
+        "time": iso(at),
+    },
+}
+FORMS_OF_POD = {
+    **{
+        name: lines(lambda at, text, form=form: json.dumps(form(at, text)))  # type: ignore[misc]
+        for name, form in OF_POD.items()
+    },
+    "OTLP with a parsed body": lines(lambda at, text: otlp(ms(at), text)),
+    "fluentd's stdout": lines(
+        lambda at, text: (
+            f"{at:%Y-%m-%d %H:%M:%S}.123000000 +0000 kube.app: "
+            + json.dumps({"log": text, "stream": "stdout", "kubernetes": {"pod_name": "p-1"}})
+        )
+    ),
+    "fluentd's file": lines(
+        lambda at, text: (
+            f"{at:%Y-%m-%dT%H:%M:%S}+00:00\tkube.app\t"
+            + json.dumps({"message": text, "container_name": "/p-1"})
+        )
+    ),
+    "journalctl -o short-full": lines(
+        lambda at, text: f"Fri {at:%Y-%m-%d %H:%M:%S} UTC p-1 java[123]: {text}"
+    ),
+    "journalctl -o short-unix": lines(
+        lambda at, text: f"{at.timestamp():.6f} p-1 java[123]: {text}"
+    ),
+    "Sumo Logic's JSON": json.dumps(
+        {
+            "messages": [
+                {"map": {"_messagetime": str(ms(at)), "_raw": text, "_sourcehost": "p-1"}}
+                for at, text in NEWEST_FIRST
+            ]
+        }
+    ),
+    "Sumo Logic's CSV": '"_messagetime","_raw","_sourcehost"\n'
+    + "\n".join(f'"{ms(at)}","{text}","p-1"' for at, text in NEWEST_FIRST),
+    "Datadog's CSV": "Date,Host,Service,Message\n"
+    + "\n".join(f'"{iso(at)}","p-1","pay","{text}"' for at, text in NEWEST_FIRST),
+    "Elasticsearch's fields": json.dumps(
+        {
+            "hits": {
+                "hits": [
+                    {
+                        "fields": {
+                            "@timestamp": [iso(at)],
+                            "message": [text],
+                            "kubernetes.pod.name": ["p-1"],
+                        }
+                    }
+                    for at, text in NEWEST_FIRST
+                ]
+            }
+        }
+    ),
+    "Loki's push": json.dumps(
+        {
+            "streams": [
+                {
+                    "stream": {"pod": "p-1"},
+                    "values": [[str(ms(at) * 1_000_000), text] for at, text in EVENTS],
+                }
+            ]
+        }
+    ),
+}
+"""Forms that name the pod."""
+
+
+def of_locale(month: str, half: str) -> str:
+    return jul(month).replace(" PM ", f" {half} ")
+
+
+FORMS = {
+    "stern --timestamps=short": lines(
+        lambda at, text: f"pay-7d9f8b6c5-abcde app {at:%m-%d %H:%M:%S} {text}"
+    ),
+    "Better Stack": lines(lambda at, text: json.dumps({"dt": iso(at), "message": text})),
+    "Logback's JsonEncoder": lines(lambda at, text: with_arguments(ms(at), text)),
+    "Logback's JsonEncoder, formatted": lines(
+        lambda at, text: json.dumps(
+            {"timestamp": ms(at), "message": "{}", "formattedMessage": text}
+        )
+    ),
+    "Azure's console": lines(lambda at, text: json.dumps({"TimeStamp": iso(at), "Log": text})),
+    "aws logs get-log-events": "\n".join(
+        f"EVENTS\t{ms(at)}\t{text}\t{ms(at)}" for at, text in EVENTS
+    ),
+    "podman logs --names": lines(lambda at, text: f"pay_app_1 {log4j(at, text)}"),
+    "podman logs of several": lines(lambda at, text: f"5a1b2c3d4e5f {log4j(at, text)}"),
+    "GlassFish's uniform layout": lines(
+        lambda at, text: f"[#|{iso(at)}|INFO|x|{LOGGER}|_ThreadID=20;|{text}|#]\n"
+    ),
+    "log4j's COMPACT": lines(lambda at, text: f"{at:%Y%m%d%H%M%S}123 INFO {LOGGER} - {text}"),
+    "Render": lines(lambda at, text: f"{at:%b %d %I:%M:%S} PM  {text}"),
+    "a French weekday": lines(lambda at, text: f"ven. {at:%d} nov. {at:%Y %H:%M:%S} {text}"),
+    "grep -C": "\n--\n".join(f"app.log-{log4j(at, text)}" for at, text in EVENTS),
+    "grep -n -C": "\n".join(f"app.log-12-{log4j(at, text)}" for at, text in EVENTS),
+    "grep -n of one file": lines(lambda at, text: f"12:{log4j(at, text)}"),
+    "a web page": lines(log4j).replace("'", "&#39;"),
+    "a quotation of a chat": "\n".join(f"&gt; {log4j(at, text)}" for at, text in EVENTS),
+    "Chinese, JDK 8": of_locale("十一月", "下午"),
+    "Swedish": of_locale("nov.", "EM"),
+    "Czech": of_locale("lis", "ODP."),
+    "Hungarian": of_locale("nov.", "DU."),
+    "Finnish": of_locale("marrask.", "IP."),
+    "Ukrainian": of_locale("лист.", "ПП"),
+    "Greek": of_locale("Νοε", "Μ.Μ."),  # noqa: RUF001 - Greek
+    "Vietnamese": of_locale("thg 11", "CH"),
+    "Bulgarian": of_locale("ное", "СЛ.ОБ."),
+}
+"""Forms without a name of the stream."""
+
+
+@pytest.mark.parametrize("form", FORMS_OF_POD)
+def test_form_with_a_pod_is_read(form: str, tmp_path: Path) -> None:
+    assert replay(FORMS_OF_POD[form], tmp_path) == (WANTED, {"p-1"})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_form_is_read(form: str, tmp_path: Path) -> None:
+    assert replay(FORMS[form], tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("around", ['"{}\\n","stream"', "Body: Str({})", "<td>{}</td>", "'{}'"])
+def test_what_stands_around_a_text_makes_no_user_of_its_client(around: str, tmp_path: Path) -> None:
+    text = lines(lambda at, text: f"{at:%Y-%m-%d %H:%M:%S},123 INFO " + around.format(text))
+
+    assert replay(text, tmp_path)[0] == WANTED
