@@ -212,7 +212,8 @@ class ClientInterpreter:
             )
             thread = streams_thread(client_id)
             lane = client_id or f"group {group}"
-            client = ClientState(member=member, lane=lane if thread is None else thread.instance)
+            lane = lane if thread is None else thread.instance
+            client = ClientState(member=member, lane=lane, settings_head=settings.head)
         self.clients[key] = client
         return client
 
@@ -250,8 +251,12 @@ class ClientInterpreter:
         """Search for the client's settings again: a client that subscribes may be a new one."""
         member = client.member
         found = self.look_back(Client(member.client_id, member.group, member.group_instance_id))
-        known = Settings(member.max_poll_interval_s, member.session_timeout_s)
-        if found not in {Settings(), known}:
+        if found == Settings():
+            return
+        if found.head != client.settings_head:
+            client.begin_again(found.head)
+        known = Settings(member.max_poll_interval_s, member.session_timeout_s, found.head)
+        if found != known:
             client.member = replace(
                 member,
                 max_poll_interval_s=found.max_poll_interval_s or known.max_poll_interval_s,

@@ -28,7 +28,7 @@ class _LookBack:
 
     def __init__(self, parser: LineParser) -> None:
         self._parser = parser
-        self._block, self._bare_to = b"", 0
+        self._block_number, self._bare_to = -1, 0
         """The block that was searched last, and up to where it holds no settings at all."""
         self._is_bare_above = False
         """No settings stand before that block."""
@@ -37,8 +37,9 @@ class _LookBack:
         """Return the client's settings; none where its log does not hold them."""
         regions = self._parser.bytes_before()
         block, begin, end = next(regions)
-        if block is not self._block:
-            self._block, self._bare_to, self._is_bare_above = block, begin, False
+        number = self._parser.block_number
+        if number != self._block_number:
+            self._block_number, self._bare_to, self._is_bare_above = number, begin, False
         if has_settings(block, max(begin, self._bare_to), end):
             found = find_settings(client, block, begin, end)
             if found != Settings():

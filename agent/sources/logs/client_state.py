@@ -81,6 +81,8 @@ class ClientState:
     """A former member id came back: several processes print the same names."""
     is_reported: bool = False
     """A signal has carried its names."""
+    settings_head: str | None = None
+    """First line of the settings that it printed when it began."""
 
     def is_anonymous_in(self, group: str) -> bool:
         """Return whether the log has not named this client, which is the group's."""
@@ -99,6 +101,13 @@ class ClientState:
             and member.group == group
             and member.group_instance_id == instance_id
         )
+
+    def begin_again(self, settings_head: str | None) -> None:
+        """Forget the membership of a client that was killed: a new one has printed settings."""
+        self.settings_head = settings_head
+        self.has_joined, self.announced, self.subscription = False, None, None
+        self.assignment = None
+        self.partitions.clear()
 
     def is_out_of_place(self, rule: Rule) -> bool:
         """Return whether another line must stand before the rule's; remember the rule."""

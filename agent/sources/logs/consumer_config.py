@@ -16,6 +16,7 @@ from typing import NamedTuple
 _INT_DIGITS = 10
 """Digits of Java's largest int; Python raises an error for thousands."""
 _LIST = b"ConsumerConfig values:"
+_HEAD_BYTES = 200
 _CLIENT_ID, _GROUP, _INSTANCE_ID, _MAX_POLL_MS, _SESSION_MS = (
     re.compile(rb"%b = (.*?)(?:\\n|\r?\n)" % re.escape(name))
     for name in (
@@ -41,6 +42,8 @@ class Settings(NamedTuple):
 
     max_poll_interval_s: float | None = None
     session_timeout_s: float | None = None
+    head: str | None = None
+    """First line of the list, with its time: another one shows that another client began."""
 
 
 def has_settings(log: bytes, begin: int, end: int) -> bool:
@@ -61,9 +64,16 @@ def find_settings(client: Client, log: bytes, begin: int, end: int) -> Settings:
             return Settings(
                 _seconds(_value(_MAX_POLL_MS, log, start, end)),
                 _seconds(_value(_SESSION_MS, log, start, end)),
+                _head(log, start, end),
             )
         end = start
     return Settings()
+
+
+def _head(log: bytes, start: int, end: int) -> str:
+    begin = log.rfind(b"\n", 0, start) + 1
+    line_end = log.find(b"\n", start, end)
+    return log[begin : min(line_end, begin + _HEAD_BYTES)].decode(errors="replace")
 
 
 def _seconds(text: bytes) -> float | None:

@@ -9,6 +9,8 @@ from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import KEPT_BYTES
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
+from metrics.model.signals import SignalKind
+from metrics.model.status import RebalanceStatus
 
 # Recorded: how a consumer of 2.8.2, and a thread of a Streams 4.3.0 instance, begin.
 GOLDEN = Path(__file__).parents[3] / "golden" / "client_settings"
@@ -16,6 +18,7 @@ PLAIN = (GOLDEN / "java-2.8.2.log").read_bytes()
 STREAMS = (GOLDEN / "streams-4.3.0.log").read_bytes()
 LIST, _, SUBSCRIBED = PLAIN.rpartition(b"[2026-")
 SUBSCRIBED = b"[2026-" + SUBSCRIBED
+CLIENT, GROUP = "m2", "g-max_poll-2.8.2-42989"
 
 
 def told(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
@@ -99,3 +102,37 @@ def test_it_is_not_looked_back_further_than_what_is_kept(piece_bytes: int) -> No
 @pytest.mark.parametrize("number", [b"soon", b"-1", b"9" * 19, b"9" * 5000])
 def test_a_number_that_is_none_is_not_taken(number: bytes) -> None:
     assert told(PLAIN.replace(b"interval.ms = 3000", b"interval.ms = " + number)) == [None]
+
+
+def _run(hour: int, *messages: str) -> bytes:
+    """Return the log of a process from its settings on, with the recorded client's names."""
+    begin = LIST.replace(b"[2026-11-21 06:", b"[2026-11-21 %02d:" % hour)
+    lines = [
+        f"[2026-11-21 {hour:02}:50:{second:02},000] INFO [Consumer clientId={CLIENT}, "
+        f"groupId={GROUP}] {message}\n"
+        for second, message in enumerate(messages)
+    ]
+    return begin + "".join(lines).encode()
+
+
+def test_a_killed_client_that_begins_again_has_changed_no_subscription() -> None:
+    def joins(member: str) -> tuple[str, ...]:
+        return (
+            "(Re-)joining group",
+            f"Request joining group due to: need to re-join with the given member-id: {member}",
+            "(Re-)joining group",
+            (
+                f"Successfully synced group in generation Generation{{generationId=1, memberId="
+                f"'{member}', protocol='range'}}"
+            ),
+            "Adding newly assigned partitions: a-0",
+        )
+
+    first = _run(7, "Subscribed to topic(s): a", *joins("m-1"), "Subscribed to topic(s): a, b")
+    second = _run(8, "Subscribed to topic(s): a", *joins("m-2"))
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+
+    signals = parser.feed(first, 2e9) + parser.feed(second, 2e9) + parser.flush()
+
+    raised = [signal.status for signal in signals if signal.kind is SignalKind.RAISE]
+    assert raised == [RebalanceStatus.NEW_MEMBER, RebalanceStatus.NEW_MEMBER]
