@@ -93,6 +93,8 @@ class LineParser:
         self.shifts = ClockShifts(timezone)
         self.counts = ParserCounts()
         self.family: str | None = None
+        self.block_number = 0
+        """Number of the block that is read; its bytes are not kept behind it."""
         self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
         self._finder = create_finder(dialects)
         matchers = dialects.matchers
@@ -172,6 +174,7 @@ class LineParser:
         yield from self._search(data, start, end, arrival_at)
         self._before = self._tail_before(data, start, end)
         self._keep(data[end:])
+        self._release_block()
 
     def flush(self) -> list[Signal]:
         """Return all pending signals; a last line without its newline counts."""
@@ -224,6 +227,11 @@ class LineParser:
             kept = self._tail_before(block, begin, end)
             yield kept, 0, len(kept)
 
+    def _release_block(self) -> None:
+        """Drop the block that was read: thousands of streams would keep 1 MiB each."""
+        self._place = (b"", 0, 0)
+        self._finder.begin(b"", 0)
+
     def _keep(self, data: bytes) -> None:
         if self._skipping:
             return
@@ -249,6 +257,7 @@ class LineParser:
     ) -> Iterator[ParsedLine]:
         """Read the lines of a block that are found, and those that continue one."""
         begin, pieces, finder = start, self.unwrapper.pieces, self._finder
+        self.block_number += 1
         finder.begin(block, end)
         while start < end:
             if not pieces and not self._reads_next:

@@ -11,8 +11,9 @@ writer that has begun the new file writes no more to the old one. No timeout is 
 
 import contextlib
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.sources.lines.log_file import BLOCK_BYTES, Chunk, DamagedError, OpenLog, Place
@@ -21,6 +22,22 @@ from agent.sources.lines.recordings import rotation
 
 class Follower:
     """Reader of one stream's files, in order."""
+
+    __slots__ = (
+        "_at_end",
+        "_before",
+        "_idle",
+        "_is_new",
+        "_log",
+        "_next",
+        "_parked",
+        "_place",
+        "_seen",
+        "faults",
+        "finished",
+        "path",
+        "place_number",
+    )
 
     def __init__(
         self,
@@ -42,7 +59,7 @@ class Follower:
         ``unreadable``: a rotated file."""
         self._place, self._at_end, self._is_new = place, at_end, is_new
         self._log: OpenLog | None = None
-        self._next: deque[OpenLog] = deque()
+        self._next: list[OpenLog] = []  # a deque takes 760 bytes
         # Where the file before ended, while nothing is read of this one: an empty file has no head
         # to know it by, and its first bytes may be those of a later one.
         self._before: Place | None = None
@@ -96,14 +113,19 @@ class Follower:
         """Return the descriptor of the file that is read; None: no file is open."""
         return None if self._log is None else self._log.descriptor
 
-    def park(self) -> bool:
-        """Close an idle file until it changes; return False if it is busy."""
+    def park(self, unread: int = 0) -> bool:
+        """Close an idle file until it changes; return False if it is busy.
+
+        The last ``unread`` bytes are read again then.
+        """
         log = self._log
         if log is None or not self._idle or (log.offset == 0 and self._before is not None):
             return False
         self._parked = (log.device, log.inode)
         self._seen = log.stamp() or self._seen
         self.close()
+        if unread and self._place is not None:
+            self._place = replace(self._place, offset=max(0, self._place.offset - unread))
         return True
 
     def _unpark(self, parked: tuple[int, int]) -> bool:
@@ -227,7 +249,7 @@ class Follower:
 
     def _pass_on(self) -> None:
         """Go to the next file; a pending one may have been copied and truncated meanwhile."""
-        waiting, self._next = self._next, deque()
+        waiting, self._next = self._next, []
         try:
             found = self._resume(self._reading.place, finished=True, otherwise=waiting)
         except FileNotFoundError:  # in the middle of a rotation by rename
@@ -244,7 +266,8 @@ class Follower:
 
         If it was not, continue with the files ``otherwise``, or the path's own.
         """
-        logs = self._open_set()
+        logs = [] if (own := self._open_own(place)) is None else [own]
+        logs = logs or self._open_set()
         at = _index(logs, place)
         if at is None and (renamed := _find_inode(self.path, place)) is not None:
             logs.insert(len(logs) - 1, renamed)
@@ -263,8 +286,19 @@ class Follower:
         return at is not None
 
     def _go_on(self, logs: Iterable[OpenLog]) -> None:
-        self._next = deque(logs)
-        self._switch(self._next.popleft())
+        first, *self._next = logs
+        self._switch(first)
+
+    def _open_own(self, place: Place) -> OpenLog | None:
+        """Open the path's own file if it is that of ``place``: the set need not be searched.
+
+        20,000 logs in one folder would be listed by each of them at a start.
+        """
+        log = OpenLog(self.path)
+        if place.head_bytes and log.is_inode_of(place) and log.is_copy_of(place):
+            return log
+        log.close()
+        return None
 
     def _open_set(self) -> list[OpenLog]:
         """Open the rotated set up to the path's own file, oldest first."""

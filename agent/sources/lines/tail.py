@@ -14,24 +14,23 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from agent.processes.descriptors import EXHAUSTED, is_reserved
+from agent.processes.descriptors import EXHAUSTED
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.exports import UTF_16
 from agent.sources.lines.file_reports import FileReports
 from agent.sources.lines.log_file import Chunk, NotAFileError, OpenLog, Place
+from agent.sources.lines.open_tails import OpenTails
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import rotation, stream_of
 from agent.sources.lines.rotation import Follower
-from agent.sources.lines.stream_parser import StreamParser, SupportsClock
+from agent.sources.lines.stream_parser import SupportsClock
+from agent.sources.lines.stream_tail import CreateParser, StreamTail
 from metrics.model.signals import Signal
 
 POLL_S = 0.25
@@ -40,8 +39,6 @@ SCAN_S = 5.0
 """Between two evaluations of the globs, and two tries of an unreadable file."""
 GONE_S = 30.0
 """A file that is missing for so long was deleted, not rotated."""
-_OPEN_MORE = 16
-"""Files that are opened more after each scan, to find out whether descriptors are free again."""
 _SLICE_S = 0.02
 """Time of a step before other tasks have their turn."""
 _MANY_FILES = 500
@@ -54,58 +51,8 @@ By its duration the pause would be long on a busy machine, and a leave's reason 
 _MAX_FINISHED = 1_000
 _STAMP_S = 1.0
 """A file system's time of a change may be so far behind the clock."""
-_HELD_MAX_S = 300.0
-"""Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Tail:
-    """One stream."""
-
-    stream: str
-    follower: Follower
-    parser: StreamParser
-    is_behind: bool = True
-    fault: str | None = None
-    gone_at: float | None = None
-    failed_at: float | None = None
-    idle_at: float | None = None
-    """Time of the last read that reached the end of the file."""
-    saved: dict[str, Any] | None = None
-    """The last `position`, of the follower's place number `saved_at`."""
-    saved_at: int = -1
-
-    def is_due(self, now: float) -> bool:
-        """Return whether it may be read: after a fault not at once, even if the clock steps."""
-        return self.failed_at is None or abs(now - self.failed_at) >= SCAN_S
-
-    def watermark(self, now: float) -> float:
-        if self.is_behind:
-            return self.parser.horizon() or 0.0
-        held_at = self.parser.oldest_pending_at()
-        return now if held_at is None or now > held_at + _HELD_MAX_S else held_at
-
-    def lag_s(self, now: float) -> float:
-        horizon = self.parser.horizon() if self.is_behind else None
-        return 0.0 if horizon is None else max(0.0, now - horizon)
-
-    def keep_position(self) -> dict[str, Any] | None:
-        """Return the position; of a stream that was not read since, the same one again."""
-        if self.saved is None or self.saved_at != self.follower.place_number:
-            self.saved, self.saved_at = self.position(), self.follower.place_number
-        return self.saved
-
-    def position(self) -> dict[str, Any] | None:
-        place = self.follower.place
-        if place is None:
-            return None
-        offset = max(0, place.offset - self.parser.pending)
-        return {
-            "place": msgspec.to_builtins(replace(place, offset=offset)),
-            "parser": self.parser.state(),
-        }
 
 
 class FileTail:
@@ -116,7 +63,7 @@ class FileTail:
     def __init__(  # noqa: PLR0913 - settings, positions and seams of tests
         self,
         config: FilesConfig,
-        parser: Callable[[str], StreamParser],
+        parser: CreateParser,
         *,
         position: dict[str, Any] | None = None,
         orphans: dict[str, Any] | None = None,
@@ -136,22 +83,19 @@ class FileTail:
         self.health = SourceHealth(files=self._reports.files)
         self._origin_of = origin_of
         self._config, self._parser = config, parser
+        self._are_apart = are_streams_apart
         self._clock, self._pause = clock, pause
-        self._tails: dict[str, _Tail] = {}
-        self._restored: dict[str, _Tail] = {}
+        self._open = OpenTails(self._report_short, are_apart=are_streams_apart)
+        self._tails: dict[str, StreamTail] = {}
+        self._restored: dict[str, StreamTail] = {}
         """Streams of the checkpoint that no scan has seen yet."""
         for stream, place in {**(position or {}), **_claim(orphans or {}, config.paths)}.items():
             self._restore(stream, place)
         self._finished: dict[tuple[int, int], Place] = {}
         """Files that were read to their end, by device and inode, the newest last."""
         self._scanned_at: float | None = None
-        self._open: dict[str, _Tail] = {}
-        """Tails with an open file, the one that was read last at the end."""
-        self._open_max: int | None = None
-        """Files that may be open, once descriptors are short."""
         self._is_short = self._is_behind = False
-        self._are_apart = are_streams_apart
-        self._busy: dict[str, _Tail] = {}
+        self._busy: dict[str, StreamTail] = {}
         """Tails that were read, or added, since `_find_busy` found nothing pending in them."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
@@ -195,13 +139,12 @@ class FileTail:
         if self._is_scan_due(now):
             yield from self._scan(find(self._config.paths), now, detach)
             self._scanned_at = now
-            if self._open_max is not None:
-                self._open_max += _OPEN_MORE
+            self._open.try_more()
         for tail in list(self._tails.values()):
             if tail.is_due(now):
                 self._advance(tail, now, emit, detach)
             yield
-        tails: Collection[_Tail] = self._tails.values()
+        tails: Collection[StreamTail] = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
         tails = self._find_busy()
         self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
@@ -222,17 +165,16 @@ class FileTail:
         }
         return {stream: position for stream, position in found.items() if position is not None}
 
-    def _find_busy(self) -> Collection[_Tail]:
+    def _find_busy(self) -> Collection[StreamTail]:
         """Return the tails that may be behind or hold a signal; 20,000 idle ones cost nothing."""
         if not self._are_apart:
             return self._tails.values()
         for stream, tail in list(self._busy.items()):
-            is_idle = not tail.is_behind and tail.parser.oldest_pending_at() is None
-            if is_idle or stream not in self._tails:
+            if tail.is_at_rest() or stream not in self._tails:
                 del self._busy[stream]
         return self._busy.values()
 
-    def _add(self, tail: _Tail) -> None:
+    def _add(self, tail: StreamTail) -> None:
         self._tails[tail.stream] = self._busy[tail.stream] = tail
 
     def _scan(self, paths: dict[str, Path], now: float, detach: Detach) -> Iterator[None]:
@@ -252,9 +194,9 @@ class FileTail:
                 if self._scanned_at is not None and place is None and sets.has_older(path):
                     is_new = partial(_is_new, since=self._scanned_at, known=known)
                 follower = Follower(path, place, at_end=at_end, is_new=is_new)
-                tail = _Tail(stream, follower, self._parser(stream))
+                tail = StreamTail(stream, follower, self._parser)
                 tail.idle_at = self._scanned_at  # it is younger than the last scan, or was moved
-                yield  # a parser takes a millisecond
+                yield
             self._add(tail)
             tail.follower.path = path
         for stream, tail in self._restored.items():
@@ -284,22 +226,26 @@ class FileTail:
     def _restore(self, stream: str, position: Any) -> None:
         """Resume a stream; one whose position is unusable is read afresh."""
         try:
-            parser = self._parser(stream)
-            parser.restore(position["parser"])
-            place = msgspec.convert(position["place"], Place)
+            tail = StreamTail.resume(
+                stream, partial(Follower, Path(stream)), position, self._parser
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             _log.warning("position_unusable", extra={"path": stream, "error": repr(error)})
             self.health.damaged.append(self._origin_of(stream))
-        else:
-            self._restored[stream] = _Tail(stream, Follower(Path(stream), place), parser)
+            return
+        if self._open.limit is not None and len(self._restored) >= self._open.limit:
+            tail.rest_parser()
+        self._restored[stream] = tail
 
-    def _detach(self, tail: _Tail, now: float, detach: Detach) -> None:
+    def _detach(self, tail: StreamTail, now: float, detach: Detach) -> None:
         self._reports.report_end(tail.stream)
         for origin in ("", *tail.parser.origins):
             detach(name_stream(self._origin_of(tail.stream), origin), now)
 
-    def _advance(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
-        if tail.stream not in self._open and not self._make_room():
+    def _advance(self, tail: StreamTail, now: float, emit: Emit, detach: Detach) -> None:
+        tail.is_waiting = not self._open.let_in(tail)
+        if tail.is_waiting:
+            self._busy[tail.stream] = tail
             return
         try:
             chunk = tail.follower.read(now)
@@ -308,7 +254,7 @@ class FileTail:
             return
         except OSError as error:
             if error.errno in EXHAUSTED:
-                self._run_short()
+                self._open.run_short()
                 self._busy[tail.stream] = tail
                 tail.is_behind = True  # tried again in the next step, with idle files closed
             else:
@@ -317,9 +263,9 @@ class FileTail:
         finally:
             self._count(tail.follower.faults)
             self._note_finished(tail.follower.finished)
-            self._note_open(tail, is_read=False)
+            self._open.note(tail, is_read=False)
         if chunk is not None:
-            self._note_open(tail, is_read=True)
+            self._open.note(tail, is_read=True)
         if tail.fault is not None:
             _log.info("log_readable_again", extra={"path": tail.stream})
         tail.fault = tail.gone_at = tail.failed_at = None
@@ -328,45 +274,17 @@ class FileTail:
             self._busy[tail.stream] = tail
             self._observe_clock(tail, chunk, now)
             self._feed(tail, chunk, emit)
+            self._open.note_half(tail)
         tail.idle_at = None if tail.is_behind else now
 
-    def _note_open(self, tail: _Tail, *, is_read: bool) -> None:
-        """Update the open files; one in the reserve shows that there are too many."""
-        descriptor = tail.follower.descriptor
-        if descriptor is None:
-            self._open.pop(tail.stream, None)
-            return
-        if is_read:
-            self._open.pop(tail.stream, None)
-        if tail.stream not in self._open:
-            self._open[tail.stream] = tail
-            if is_reserved(descriptor):
-                self._run_short()
-
-    def _run_short(self) -> None:
-        """Close idle files from now on: descriptors are short."""
-        self._open_max = max(1, len(self._open) - 1)
+    def _report_short(self, count: int) -> None:
         self._count(Counter(["descriptors"]))
         if not self._is_short:
-            keys = {"open": len(self._open), "files": len(self._tails)}
+            keys = {"open": count, "files": len(self._tails)}
             _log.warning("descriptors_short", extra=keys)
         self._is_short = True
 
-    def _make_room(self) -> bool:
-        """Close the longest idle files, while there are too many; return whether there is room."""
-        if self._open_max is None or len(self._open) < self._open_max:
-            return True
-        parked = []
-        for stream, tail in self._open.items():
-            if tail.follower.park():
-                parked.append(stream)
-                if len(self._open) - len(parked) < self._open_max:
-                    break
-        for stream in parked:
-            del self._open[stream]
-        return len(self._open) < self._open_max
-
-    def _observe_clock(self, tail: _Tail, chunk: Chunk, now: float) -> None:
+    def _observe_clock(self, tail: StreamTail, chunk: Chunk, now: float) -> None:
         """Compare new lines with the wall clock: they may come from another zone."""
         parser = tail.parser
         if tail.is_behind or not isinstance(parser, SupportsClock):
@@ -379,7 +297,7 @@ class FileTail:
             _log.warning("log_in_another_zone", extra={**extra, "hint": hint})
             self._count(Counter(["zone"]))
 
-    def _feed(self, tail: _Tail, chunk: Chunk, emit: Emit) -> None:
+    def _feed(self, tail: StreamTail, chunk: Chunk, emit: Emit) -> None:
         parser, counts = tail.parser, tail.parser.counts
         unread, long, evicted = counts.unread, counts.long, parser.eviction_count
         lines = counts.lines
@@ -406,7 +324,7 @@ class FileTail:
             self.health.signals += len(signals)
             emit(signals)
 
-    def _miss(self, tail: _Tail, now: float, emit: Emit, detach: Detach) -> None:
+    def _miss(self, tail: StreamTail, now: float, emit: Emit, detach: Detach) -> None:
         """Handle a missing file: a rotation is under way, or the file was deleted."""
         tail.is_behind = False
         tail.gone_at = now if tail.gone_at is None else min(tail.gone_at, now)
@@ -416,12 +334,12 @@ class FileTail:
         if tail.follower.place is not None:
             self._note_finished([tail.follower.place])
         del self._tails[tail.stream]
-        self._open.pop(tail.stream, None)
+        self._open.forget(tail)
         self._emit(tail.parser.flush(), emit)
         self._detach(tail, now, detach)
         _log.info("log_deleted", extra={"path": tail.stream})
 
-    def _fail(self, tail: _Tail, error: OSError, now: float) -> None:
+    def _fail(self, tail: StreamTail, error: OSError, now: float) -> None:
         reason = _reason(error)
         self._count(Counter([reason]))
         if tail.fault != reason:

@@ -88,6 +88,17 @@ def test_no_piece_of_a_file_grows_with_the_members() -> None:
     assert max(sizes) < sum(sizes) / 5
 
 
+def test_no_piece_of_a_file_grows_with_the_files_of_a_source() -> None:
+    positions = {f"/{number}.log": {"place": {"offset": number}} for number in range(5000)}
+
+    pieces = list(encode_parts(a_checkpoint([], {"logs": positions, "other": {}})))
+
+    sizes = [len(piece) for piece in pieces]
+    assert max(sizes) < sum(sizes) / 5
+    found = msgspec.json.decode(b"".join(pieces))
+    assert found["sources"] == {"logs": positions, "other": {}}
+
+
 def test_no_file_is_no_checkpoint(tmp_path: Path) -> None:
     assert load(tmp_path / "checkpoint.json") is None
 

@@ -1,8 +1,11 @@
 import asyncio
+import gc
 import gzip
 import os
 import random
 import shutil
+import sys
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ConfigError, DialectError
-from agent.sources.lines import rotation
-from agent.sources.lines import tail as file_tail
+from agent.sources.lines import open_tails, rotation
 from agent.sources.lines.config import ReadFrom
 from agent.sources.lines.log_file import BLOCK_BYTES, OpenLog
 from agent.sources.lines.tail import GONE_S, SCAN_S
@@ -25,6 +27,8 @@ from agent.sources.logs.source import LogSource
 from metrics.model.signals import Signal
 
 START_AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC).timestamp()
+_AT_REST_BYTES_MAX = 5_000
+"""20,000 streams take 100 MB at most."""
 
 
 def line(number: int) -> bytes:
@@ -701,12 +705,15 @@ def test_an_unknown_dialect_is_the_authors_error() -> None:
 class TestDescriptors:
     """Files beyond the descriptors: idle ones are closed, and read on when they grow."""
 
-    @pytest.fixture
-    def few(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        """Leave room for ten more files above those that are open."""
+    @pytest.fixture(params=["descriptors", "awake"])
+    def few(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+        """Leave room for ten more files above those that are open, or for ten awake parsers."""
+        if request.param == "awake":
+            monkeypatch.setattr(open_tails, "AWAKE_MAX", 10)
+            return 10
         probe = os.open(os.devnull, os.O_RDONLY)
         os.close(probe)
-        monkeypatch.setattr(file_tail, "is_reserved", lambda descriptor: descriptor >= probe + 10)
+        monkeypatch.setattr(open_tails, "is_reserved", lambda descriptor: descriptor >= probe + 10)
         return 10
 
     def bench(self, folder: Path, files: int) -> Bench:
@@ -724,7 +731,7 @@ class TestDescriptors:
             f"c{number}" for number in range(100)
         }
         assert len(bench.source._open) <= few + 1
-        assert bench.source.health.errors.keys() == {"descriptors"}
+        assert bench.source.health.errors.keys() <= {"descriptors"}
         bench.close()
 
     def test_closed_files_are_read_on_from_their_place(self, tmp_path: Path, few: int) -> None:
@@ -867,3 +874,76 @@ def test_positions_of_unread_streams_are_kept_and_right(tmp_path: Path) -> None:
 def named(client: int, number: int) -> bytes:
     """The line of a client of its own."""
     return line(number).replace(b"clientId=m1", b"clientId=c%d" % client)
+
+
+class TestBytes:
+    """Memory of a stream: what was read is not kept, and a stream that rests costs little."""
+
+    def test_a_block_that_was_read_is_not_kept(self) -> None:
+        source = LogSource(LogConfig(paths=("x",)), timezone="UTC", host="h")
+        parser = source._parser("x")
+        block = lines(1) + b"another line\n" * 100_000
+        before = sys.getrefcount(block)
+
+        parser.feed(block, START_AT + 10_000)
+
+        assert sys.getrefcount(block) == before
+
+    def test_a_stream_at_rest_takes_some_kilobytes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(open_tails, "AWAKE_MAX", 10)
+        bench, count = Bench(tmp_path, "*.log"), 500
+        for number in range(count):
+            (tmp_path / f"app{number:03}.log").write_bytes(named(number, 1))
+        gc.collect()
+        tracemalloc.start()
+
+        bench.read()
+        bench.source.checkpoint()
+
+        bench.signals.clear()
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert taken / count < _AT_REST_BYTES_MAX
+        bench.close()
+
+    def test_half_lines_of_all_streams_share_a_bound(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(open_tails, "HALF_LINES_MAX", 5_000)
+        bench = Bench(tmp_path, "*.log")
+        half = b"x" * 1_000
+        for number in range(40):
+            (tmp_path / f"app{number:03}.log").write_bytes(named(number, 1) + half)
+
+        assert bench.read() == [1] * 40
+        assert sum(tail.half_bytes for tail in bench.source._tails.values()) <= 6_000
+
+        for number in range(40):
+            with (tmp_path / f"app{number:03}.log").open("ab") as file:
+                file.write(b"\n" + named(number, 2))
+        assert bench.read() == [2] * 40
+        assert bench.scan() == []
+        bench.close()
+
+    def test_a_position_at_rest_is_resumed_in_the_same_process_and_from_json(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(open_tails, "AWAKE_MAX", 2)
+        bench = Bench(tmp_path, "*.log")
+        for number in range(20):
+            (tmp_path / f"app{number:03}.log").write_bytes(named(number, 1))
+        assert bench.read() == [1] * 20
+
+        position = bench.source.checkpoint()
+        bench.close()
+        bench.restart(position)  # a reload
+        assert bench.read() == []
+        bench.restart(bench.stop())
+        for number in range(20):
+            with (tmp_path / f"app{number:03}.log").open("ab") as file:
+                file.write(named(number, 2))
+        assert bench.read() == [2] * 20
+        bench.close()

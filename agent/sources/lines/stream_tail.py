@@ -1,0 +1,178 @@
+"""One stream of a source of files: its follower, and its parser, awake or asleep.
+
+A stream that is not read for a while costs some kilobytes: its file is closed, and its parser is
+kept as the text that a checkpoint holds of it. The next block wakes it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import msgspec
+
+from agent.sources.lines.log_file import Place
+from agent.sources.lines.rotation import Follower
+from agent.sources.lines.stream_parser import StreamParser
+
+RETRY_S = 5.0
+"""Between two tries of an unreadable file."""
+_HELD_MAX_S = 300.0
+"""Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
+
+CreateParser = Callable[[str], StreamParser]
+"""Creates the parser of a stream, by its name."""
+Position = dict[str, Any] | msgspec.Raw
+"""A stream's place and its parser's state; a sleeping stream has them as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sleep:
+    """State of a parser that sleeps."""
+
+    position: msgspec.Raw
+    last_at: float | None
+    held_at: float | None
+
+
+@dataclass(slots=True)
+class StreamTail:
+    """One stream."""
+
+    stream: str
+    follower: Follower
+    create: CreateParser
+    is_behind: bool = True
+    is_waiting: bool = False
+    """Whether it was not looked at, as too many others are read."""
+    fault: str | None = None
+    gone_at: float | None = None
+    failed_at: float | None = None
+    idle_at: float | None = None
+    """Time of the last read that reached the end of the file."""
+    _parser: StreamParser | None = None
+    _sleep: _Sleep | None = None
+    _saved: Position | None = field(default=None, repr=False)
+    """The last `position`, of the follower's place number ``_saved_at``."""
+    _saved_at: int = -1
+
+    @classmethod
+    def resume(
+        cls, stream: str, follower: Callable[[Place], Follower], position: Any, create: CreateParser
+    ) -> Self:
+        """Continue from a `position`.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: it is unusable.
+
+        """
+        if isinstance(position, msgspec.Raw):
+            position = msgspec.json.decode(position)
+        parser = create(stream)
+        parser.restore(position["parser"])
+        place = msgspec.convert(position["place"], Place)
+        return cls(stream, follower(place), create, _parser=parser)
+
+    @property
+    def parser(self) -> StreamParser:
+        """Return the parser, awake."""
+        if self._parser is None:
+            self._parser = self.create(self.stream)
+            if self._sleep is not None:
+                self._parser.restore(msgspec.json.decode(self._sleep.position)["parser"])
+            self._sleep = self._saved = None
+        return self._parser
+
+    @property
+    def half_bytes(self) -> int:
+        """Bytes in memory of a line that is not whole."""
+        return 0 if self._parser is None else self._parser.pending
+
+    def is_due(self, now: float) -> bool:
+        """Return whether it may be read: after a fault not at once, even if the clock steps."""
+        return self.failed_at is None or abs(now - self.failed_at) >= RETRY_S
+
+    def watermark(self, now: float) -> float:
+        """Return the event time up to which everything was read."""
+        if self.is_behind or self.is_waiting:
+            return self._horizon() or 0.0
+        held_at = self._held_at()
+        return now if held_at is None or now > held_at + _HELD_MAX_S else held_at
+
+    def lag_s(self, now: float) -> float:
+        """Return how far behind the clock the stream is read (seconds)."""
+        horizon = self._horizon() if self.is_behind or self.is_waiting else None
+        return 0.0 if horizon is None else max(0.0, now - horizon)
+
+    def is_at_rest(self) -> bool:
+        """Return whether nothing of it is unread, and no signal is held."""
+        return not self.is_behind and not self.is_waiting and self._held_at() is None
+
+    def park(self) -> bool:
+        """Close an idle file until it changes; return False if it is busy."""
+        return self.follower.park()
+
+    def sleep(self) -> bool:
+        """Close an idle file, and keep its parser as text; return False if it is busy.
+
+        The rest of a half line is read again, as after a restart.
+        """
+        parser = self._parser
+        if not self.follower.park(0 if parser is None else parser.pending):
+            return False
+        if parser is not None:
+            self._keep_as_text(parser, 0)
+        return True
+
+    def rest_parser(self) -> None:
+        """Keep the parser of a stream that was not opened yet as text."""
+        if self._parser is not None:
+            self._keep_as_text(self._parser, self._parser.pending)
+
+    def keep_position(self) -> Position | None:
+        """Return the position; of a stream that was not read since, the same one again."""
+        if self._saved is None or self._saved_at != self.follower.place_number:
+            self._saved, self._saved_at = self.position(), self.follower.place_number
+        return self._saved
+
+    def position(self) -> Position | None:
+        """Return the place and the parser's state; None before the first file is open."""
+        place = self.follower.place
+        if place is None:
+            return None
+        if self._sleep is not None:
+            asleep = msgspec.json.decode(self._sleep.position)
+            return _encode(place, asleep["parser"])
+        parser = self.parser
+        rest = replace(place, offset=max(0, place.offset - parser.pending))
+        return {"place": msgspec.to_builtins(rest), "parser": parser.state()}
+
+    def _keep_as_text(self, parser: StreamParser, pending: int) -> None:
+        place = self.follower.place
+        if place is None:
+            return
+        rest = replace(place, offset=max(0, place.offset - pending))
+        text = _encode(rest, parser.state())
+        held_at = parser.oldest_pending_at()
+        self._sleep = _Sleep(text, None if held_at is not None else parser.horizon(), held_at)
+        self._saved, self._saved_at = text, self.follower.place_number
+        self._parser = None
+
+    def _held_at(self) -> float | None:
+        if self._sleep is not None:
+            return self._sleep.held_at
+        return None if self._parser is None else self._parser.oldest_pending_at()
+
+    def _horizon(self) -> float | None:
+        """Return the time after which its next lines are; None before any line."""
+        if self._parser is not None:
+            return self._parser.horizon()
+        if self._sleep is None:
+            return None
+        if self._sleep.held_at is not None:
+            return self._sleep.held_at
+        times = (at for at in (self._sleep.last_at, self.idle_at) if at is not None)
+        return max(times, default=None)
+
+
+def _encode(place: Place, state: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({"place": place, "parser": state}))
