@@ -10,6 +10,7 @@ import sys
 import tarfile
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -164,8 +165,7 @@ def test_state_goes_to_this_release_back_and_forth(tmp_path: Path) -> None:
             agent.upgrade(program)
             _write(log, number * _ROUNDS, (number + 1) * _ROUNDS)  # while it is down
             agent.start_ready()
-            wanted = 2 * (number + 1) * _ROUNDS
-            until(lambda wanted=wanted: len(_found(agent.on_disk())) == wanted, f"run {number}")
+            until(partial(_has_found, agent, 2 * (number + 1) * _ROUNDS), f"run {number}")
             if number % 2:
                 assert agent.drain() == 0
             else:
@@ -174,6 +174,10 @@ def test_state_goes_to_this_release_back_and_forth(tmp_path: Path) -> None:
     assert max(_found(agent.published()).values()) == 1
     assert _moves(agent.published()) == {("c1", 2): 4 * _ROUNDS, ("c1", 0): 4 * _ROUNDS}
     assert not list((tmp_path / "agent").rglob("*.corrupt"))
+
+
+def _has_found(agent: AgentProcess, count: int) -> bool:
+    return len(_found(agent.on_disk())) == count
 
 
 def _unpack_release(folder: Path) -> Path:
