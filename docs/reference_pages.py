@@ -16,7 +16,7 @@ from aggregation.spark.tables.dictionary import TABLES
 from docs.architecture_picture import architecture_picture
 from docs.configuration_page import attribute_docs, configuration, sentence
 from docs.man_page import man_page
-from metrics.exporters.catalog import METRICS
+from metrics.exporters.catalog import METRICS, Metric
 from metrics.exporters.otel import ATTRIBUTES, kind_of, name_of
 from metrics.model.sample import SCHEMA_VERSION, EpisodeRecord, Outcome, Sample, SampleKind, Scope
 from metrics.model.status import RebalanceStatus
@@ -131,13 +131,19 @@ def _help(context: click.Context) -> str:
     return f"```text\n{context.command.get_help(context)}\n```\n"
 
 
+def _kafka_first() -> list[Metric]:
+    """Return the metrics: those on Kafka's groups and members, then the agent's own."""
+    return sorted(METRICS, key=lambda metric: not metric.name.startswith("kafka_"))
+
+
 def _metrics() -> str:
     rows = [
         (f"`{m.name}`", m.type.value, ", ".join(f"`{label}`" for label in m.labels), m.help)
-        for m in METRICS
+        for m in _kafka_first()
     ]
     about = (
-        "In the order in which series are given out where there are more than `limits.series`.\n"
+        "Where there are more than `limits.series`, the agent's own are given out first, then\n"
+        "these in this order.\n"
         "Members' own series come from `role: sidecar` and `standalone`, and from a hub with "
         "`hub: {members: true}`.\n"
     )
@@ -147,7 +153,7 @@ def _metrics() -> str:
 def _opentelemetry() -> str:
     """Return the page on OpenTelemetry with its two tables generated."""
     text = (Path(__file__).parent / "opentelemetry.md").read_text(encoding="utf-8")
-    names = [(f"`{m.name}`", f"`{name_of(m)}`", kind_of(m)) for m in METRICS]
+    names = [(f"`{m.name}`", f"`{name_of(m)}`", kind_of(m)) for m in _kafka_first()]
     labels = [(f"`{label}`", f"`{attribute}`") for label, attribute in ATTRIBUTES.items()]
     text = _with_table(text, table(("on `/metrics`", "by OTLP", "as"), names))
     return _with_table(text, table(("label", "attribute"), labels))

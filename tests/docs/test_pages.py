@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from agent.cli import main
@@ -17,6 +18,8 @@ from metrics.model.status import RebalanceStatus
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 CODES = [code for code in RebalanceStatus if code]
+SEARCH = Path("search", "search_index.json")
+LOADED = re.compile(r'<(?:script|img)[^>]* src="([^"]*)"|<link rel="stylesheet" href="([^"]*)"')
 RECORDED = ROOT / "tests" / "golden" / "dialects"
 
 
@@ -71,7 +74,30 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "deploy" / "helm" / "index.html").is_file()
+    site = tmp_path / "site"
+    assert (site / "deploy" / "helm" / "index.html").is_file()
+    titles = {page["title"] for page in json.loads((site / SEARCH).read_text())["docs"]}
+    assert {"Quick start", "KafkaGroupIncident", "Metrics"} <= titles
+    for name in ("index.html", "quick-start/index.html"):
+        page = (site / name).read_text()
+        assert "content.code.copy" in page
+        loaded = [url for pair in LOADED.findall(page) for url in pair if url]
+        assert loaded
+        assert [url for url in loaded if "//" in url] == []
+
+
+def test_what_links_to_the_site_meets_a_page() -> None:
+    url = yaml.load((ROOT / "mkdocs.yml").read_text(), yaml.BaseLoader)["site_url"]
+    linked = {
+        match
+        for folder in ("agent", "dashboards/prometheus", "deploy/helm")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in {".html", ".yaml", ".py"}
+        for match in re.findall(rf"{re.escape(url)}([\w/.-]+)/", path.read_text())
+    }
+    pages = {path.relative_to(ROOT / "docs").with_suffix("") for path in DOCS.rglob("*.md")}
+    assert len(linked) > 10
+    assert {name for name in linked if Path(name) not in pages | {Path("runbooks")}} == set()
 
 
 def test_every_package_of_the_picture_exists() -> None:
