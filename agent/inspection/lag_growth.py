@@ -44,7 +44,7 @@ class _Growth:
     """The last height that was a change."""
 
 
-class LagGrowth:
+class LagFollower:
     """Follows the lag of all groups from poll to poll."""
 
     def __init__(self) -> None:

@@ -49,6 +49,11 @@ class Selection:
         names = tuple(name.strip().upper() for name in (columns or "").split(",") if name.strip())
         return cls(key.removeprefix("-"), key.startswith("-"), names)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that a user names; they are shown where nothing has a value, too."""
+        return frozenset(filter(None, (*self.columns, self.sort)))
+
     def apply(self, tables: Sequence[_Table]) -> list[_Table]:
         """Return the tables with the chosen columns, in the chosen order.
 
@@ -115,9 +120,11 @@ def render_descriptions(
     """Return a table of groups and, with ``members``, a table of their members."""
     if output is not OutputFormat.TABLE:
         return _document(descriptions, failures, (), output)
-    verbose = details.verbose
+    verbose, named = details.verbose, details.selection.names
     has_generation = verbose or any(each.generation is not None for each in descriptions)
+    has_generation = has_generation or not named.isdisjoint(_GENERATION)
     has_leader_url = verbose and any(each.leader_url for each in descriptions)
+    has_leader_url = has_leader_url or not named.isdisjoint(_LEADER_URL)
     groups = _GROUP | (_GENERATION if has_generation else {}) | (_GROUP_VERBOSE if verbose else {})
     groups |= _LEADER_URL if has_leader_url else {}
     groups |= _OPERATIONS if details.operations or verbose else {}
@@ -129,7 +136,7 @@ def render_descriptions(
             columns |= {
                 name: read
                 for name, read in _MEMBER_OPTIONAL.items()
-                if any(map(_cell, map(read, pairs)))
+                if name in named or any(map(_cell, map(read, pairs)))
             }
         tables.append(_fill_rows(columns, pairs))
     votes = [(each, vote) for each in descriptions for vote in each.assignor_votes or ()]
@@ -137,7 +144,7 @@ def render_descriptions(
         tables.append(_fill_rows(_VOTE, votes))
     if details.offsets and descriptions:
         rows = [(group, each) for group in descriptions for each in group.offsets or ()]
-        has_tasks = any(each.task is not None for _, each in rows)
+        has_tasks = "TASK" in named or any(each.task is not None for _, each in rows)
         offsets = _OFFSET | (_TASK if has_tasks else {}) | (_OFFSET_VERBOSE if verbose else {})
         offsets |= _TIME_LAG if details.time_lag else {}
         tables.append(_fill_rows(offsets, rows))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from agent.lab.artifacts import NEWEST_VERSION, default_cache
@@ -33,12 +34,24 @@ from tests.system.zoo import Zoo
 _USUAL_FLAGS = (
     *("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
-    *("-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),
+    *("-Djava.awt.headless=true", "-Dcom.sun.management.jmxremote=true"),
+    "-Dcom.sun.management.jmxremote.authenticate=false",
+    "-Dcom.sun.management.jmxremote.ssl=false",
 )
-"""With which Kafka's scripts start the tools; the lab's own flags make a lighter JVM."""
+"""Those of kafka-run-class.sh in Kafka 4; the lab's own flags make a lighter JVM."""
+_LOGGING = """\
+rootLogger.level=WARN
+rootLogger.appenderRef.console.ref=console
+appender.console.type=Console
+appender.console.name=console
+appender.console.target=SYSTEM_ERR
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=[%d] %p %m (%c)%n
+"""
+"""As the tools log by default: warnings, to stderr."""
 WALL_MIN, CPU_MIN = 3.0, 4.0
 ROUNDS = 3
-"""Each command's best of several times: the machine does other work, too."""
+"""Runs of each command, theirs and ours in turn: the medians count."""
 _READING = ("classic", "consumer", "streams")
 _ID = re.compile(r"\s+(\(\d+\))")
 _HEADS = re.compile(r"\S+(?: \(ID\))?")
@@ -96,9 +109,9 @@ class ExitCode(NamedTuple):
 def compare(zoo: Zoo) -> Iterator[Row]:
     """Run every case, and compare contents, time and CPU."""
     for case in CASES:
-        theirs = _best([_run(_theirs(zoo, case)) for _ in range(ROUNDS)])
-        best = _best([_run(_ours(zoo, case.ours)) for _ in range(ROUNDS)])
-        assert best.code == theirs.code == 0, (best, theirs)
+        pairs = [(_run(_theirs(zoo, case)), _run(_ours(zoo, case.ours))) for _ in range(ROUNDS)]
+        theirs, own = (_median(runs) for runs in zip(*pairs, strict=True))
+        assert own.code == theirs.code == 0, (own, theirs)
         document = json.loads(_run(_ours(zoo, [*case.ours, "--output", "json"])).text)
         rows = case.rows({group["group"]: group for group in document["groups"]})
         printed = [(head, value, row) for row in _parse(theirs.text) for head, value in row.items()]
@@ -107,7 +120,7 @@ def compare(zoo: Zoo) -> Iterator[Row]:
             for head, value, row in printed
             if rows.get(tuple(row.get(name, "") for name in case.key), {}).get(head) != value
         )
-        yield Row(case.name, len(printed), len(printed) - len(missing), missing, theirs, best)
+        yield Row(case.name, len(printed), len(printed) - len(missing), missing, theirs, own)
 
 
 def compare_exit_codes(zoo: Zoo) -> Iterator[ExitCode]:
@@ -154,8 +167,8 @@ def _theirs(zoo: Zoo, case: Case) -> list[str]:
     """Return the tool's command, started as Kafka's scripts start it."""
     command = list(map(str, zoo.tools.command(case.main)))
     classes, main = command[command.index("-cp") + 1], command.index(case.main)
-    log = [each for each in command if each.startswith(("-Dlog4j2.", "-Ddriver.log"))]
-    return [command[0], *_USUAL_FLAGS, *log, "-cp", classes, *command[main:], *case.theirs]
+    log = f"-Dlog4j2.configurationFile={zoo.folder / 'tools-log4j2.properties'}"
+    return [command[0], *_USUAL_FLAGS, log, "-cp", classes, *command[main:], *case.theirs]
 
 
 def _ours(zoo: Zoo, arguments: Sequence[str]) -> list[str]:
@@ -163,10 +176,10 @@ def _ours(zoo: Zoo, arguments: Sequence[str]) -> list[str]:
     return [*command, "--bootstrap-server", zoo.bootstrap]
 
 
-def _best(runs: Sequence[Run]) -> Run:
-    """Return the least time and the least CPU of several runs, and the first one's text."""
+def _median(runs: Sequence[Run]) -> Run:
+    """Return the median time and CPU of several runs, and the first one's text."""
     codes = {run.code for run in runs}
-    wall_s, cpu_s = min(run.wall_s for run in runs), min(run.cpu_s for run in runs)
+    wall_s, cpu_s = median(run.wall_s for run in runs), median(run.cpu_s for run in runs)
     return Run(max(codes), runs[0].text, wall_s, cpu_s)
 
 
@@ -349,6 +362,7 @@ def open_zoo(folder: Path, stack: ExitStack, cache: Path) -> Zoo:
     """Start the cluster, with records that some groups have read and others have not."""
     zoo = Zoo(folder, cache, stack, brokers=1, version=NEWEST_VERSION)
     zoo.settle()
+    (folder / "tools-log4j2.properties").write_text(_LOGGING)
     for topic in ("orders", "views"):
         zoo.admin.do(f"produce {topic} 40")
     assert until(lambda: _is_caught_up(zoo), wanted=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trustme
 from click.testing import CliRunner, Result
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
@@ -133,6 +133,13 @@ class Guarded:
                 f"ssl.{name}.password": STORE_PASSWORD,
             }
         return found
+
+    def produce(self, written_at: float) -> None:
+        """Write a record of this time (Unix seconds) and one of now to the group's topic."""
+        producer = Producer({"bootstrap.servers": f"{HOST}:{self.plain_port}", "log_level": 0})
+        for at in (written_at, time.time()):
+            producer.produce("orders", b"x", partition=0, timestamp=int(at * 1000))
+        assert producer.flush(DEADLINE_S) == 0
 
     def delegation_token(self) -> tuple[str, str]:
         """Return the id and the HMAC of a new token of the reader, from Kafka's own tool."""

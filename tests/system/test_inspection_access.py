@@ -4,6 +4,7 @@ import base64
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -289,6 +290,21 @@ def test_what_acls_deny_is_named(guarded: Guarded) -> None:
     assert describing.stderr == (
         f"Error: group '{GROUP}': GROUP_AUTHORIZATION_FAILED: an ACL for Describe on it is wanted\n"
     )
+
+
+def test_the_time_lag_is_the_age_of_the_oldest_unread_record(guarded: Guarded) -> None:
+    hour_ago = time.time() - 3600.0
+    guarded.produce(hour_ago)
+    server = f"{HOST}:{guarded.plain_port}"
+
+    result = guarded.call({}, "describe", GROUP, "--time-lag", "--output", "json", server=server)
+    age_s = time.time() - hour_ago
+
+    assert result.exit_code == 0, result.stderr
+    (group,) = json.loads(result.stdout)["groups"]
+    (offsets,) = (each for each in group["offsets"] if each["topic"] == "orders")
+    assert (offsets["current_offset"], offsets["lag"]) == (0, 2)
+    assert 3600 <= offsets["time_lag_s"] <= age_s
 
 
 class Setup(NamedTuple):

@@ -26,6 +26,7 @@ class Zoo:
         brokers: int = 3,
         version: str = BROKER_VERSION,
     ) -> None:
+        self.folder = folder
         cluster = Cluster(folder / "lab", cache, brokers=brokers, version=version)
         self.cluster = stack.enter_context(cluster)
         self.bootstrap, self.cache = self.cluster.bootstrap, cache

@@ -12,7 +12,7 @@ from agent.errors import ConfigError
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, RefusedError
 from agent.inspection.lag import GroupLag, total_lag
-from agent.inspection.lag_growth import GroupLagLevel, LagGrowth
+from agent.inspection.lag_growth import GroupLagLevel, LagFollower
 from agent.inspection.membership_diff import (
     AttributeChange,
     GroupSnapshot,
@@ -63,7 +63,7 @@ class GroupsSource:
         self._app_of, self._clock = app_of, clock
         self._findings: list[Sample] = []
         self._lags: dict[str, GroupLag] = {}
-        self._tracker, self._growth = MembershipTracker(), LagGrowth()
+        self._tracker, self._growth = MembershipTracker(), LagFollower()
         self._fault = ""
 
     async def run(self, emit: Emit, detach: Detach) -> None:

@@ -523,6 +523,18 @@ def test_offsets_are_in_json_where_they_are_wanted() -> None:
     }
 
 
+def test_a_column_that_is_named_is_shown_where_nothing_has_a_value() -> None:
+    columns = ("--columns", "group,connectors,leader-url,task")
+    with Simulated(OFFSETS, ends=ENDS) as cluster:
+        result = call(
+            cluster, "describe", "orders", "--members", "--verbose", "--offsets", *columns
+        )
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    heads = [line.split() for line in result.stdout.splitlines() if line.startswith("GROUP")]
+    assert heads == [["GROUP", "LEADER-URL"], ["GROUP", "CONNECTORS"], ["GROUP", "TASK"]]
+
+
 def test_the_time_lag_is_the_age_of_the_oldest_unread_record() -> None:
     with Simulated(OFFSETS, ends=ENDS) as cluster:
         now_ms = int(time.time() * 1000)

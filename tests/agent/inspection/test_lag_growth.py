@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from agent.inspection.lag_growth import GIVE_UP_S, GroupLagLevel, LagChange, LagGrowth
+from agent.inspection.lag_growth import GIVE_UP_S, GroupLagLevel, LagChange, LagFollower
 
 
-def play(growth: LagGrowth, *polls: tuple[int, bool], step_s: float = 10.0) -> list[LagChange]:
+def play(growth: LagFollower, *polls: tuple[int, bool], step_s: float = 10.0) -> list[LagChange]:
     """Return the changes of a group's polls: lag, and whether the group is disturbed."""
     return [
         change
@@ -19,7 +19,7 @@ def quiet(*lags: int) -> Sequence[tuple[int, bool]]:
 
 
 def test_a_disturbance_has_its_growth_its_height_and_its_end() -> None:
-    found = play(LagGrowth(), *quiet(40, 100, 60), (100, True), (500, True), *quiet(520, 300, 80))
+    found = play(LagFollower(), *quiet(40, 100, 60), (100, True), (500, True), *quiet(520, 300, 80))
 
     assert found == [
         LagChange("g", 87, 100),
@@ -29,21 +29,21 @@ def test_a_disturbance_has_its_growth_its_height_and_its_end() -> None:
 
 
 def test_a_lag_that_grows_in_quiet_times_is_no_change() -> None:
-    assert play(LagGrowth(), *quiet(0, 100, 10_000, 0)) == []
+    assert play(LagFollower(), *quiet(0, 100, 10_000, 0)) == []
 
 
 def test_a_disturbance_that_costs_nothing_is_no_change() -> None:
-    assert play(LagGrowth(), *quiet(10), (10, True), *quiet(9, 500)) == []
+    assert play(LagFollower(), *quiet(10), (10, True), *quiet(9, 500)) == []
 
 
 def test_a_group_at_its_old_lag_is_not_caught_up_while_it_rebalances() -> None:
-    found = play(LagGrowth(), *quiet(10), (100, True), (5, True), *quiet(5))
+    found = play(LagFollower(), *quiet(10), (100, True), (5, True), *quiet(5))
 
     assert found == [LagChange("g", 10, 100), LagChange("g", 100, 5)]
 
 
 def test_a_group_that_never_catches_up_is_followed_for_an_hour() -> None:
-    growth = LagGrowth()
+    growth = LagFollower()
 
     found = play(growth, *quiet(0), (100, True), *quiet(100, 100, 0), step_s=GIVE_UP_S)
 
@@ -51,7 +51,7 @@ def test_a_group_that_never_catches_up_is_followed_for_an_hour() -> None:
 
 
 def test_a_group_that_is_gone_is_forgotten() -> None:
-    growth = LagGrowth()
+    growth = LagFollower()
     play(growth, *quiet(0), (100, True))
 
     growth.forget(["g"])

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import struct
 from datetime import timedelta
+from functools import cache
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -77,13 +78,21 @@ def _frame(head: bytes, schema: Any, values: dict[str, Any]) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-def _fill(schema: Any, values: dict[str, Any]) -> Any:
+@cache
+def _defaults(schema: Any) -> dict[str, tuple[Any, Any]]:
+    """Return type and empty value of each field; they are immutable."""
     hints = get_type_hints(schema)
-    known = {field.name for field in dataclasses.fields(schema)}
-    filled = {name: _value(hints[name], values[name]) for name in known & values.keys()}
-    for field in dataclasses.fields(schema):
-        if field.name not in filled:
-            filled[field.name] = _empty(hints[field.name])
+    return {
+        field.name: (hints[field.name], _empty(hints[field.name]))
+        for field in dataclasses.fields(schema)
+    }
+
+
+def _fill(schema: Any, values: dict[str, Any]) -> Any:
+    filled = {
+        name: _value(hint, values[name]) if name in values else empty
+        for name, (hint, empty) in _defaults(schema).items()
+    }
     return schema(**filled)
 
 
