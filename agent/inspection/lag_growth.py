@@ -1,18 +1,21 @@
 """Lag of groups from a disturbance until it is as before.
 
-Theory of operation. A group is disturbed while its members change or while it is not stable. Its
-lag before is the highest of the polls before, which fades by an eighth a poll: lag rises and falls
-in quiet times, too. From the disturbance on, each new height of a tenth more is a change. The end
-is the first poll of a quiet group at which the lag is as before, or less. A group that has not
-caught up within an hour is followed no longer.
+Theory of operation. A group is disturbed while its members change or while it is not stable. A
+member that is dead or stuck disturbs it late, when its session or poll interval ends, and the lag
+has grown for minutes by then. So the lag before is the median of ten minutes, of a sample in half a
+minute. From the disturbance on, each new height of a tenth more is a change. The end is the first
+poll of a quiet group at which the lag is as before, or less. A group that has not caught up within
+an hour is followed no longer.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 GIVE_UP_S = 3600.0
-_FADE = 8
+_SAMPLE_S = 30.0
+_SAMPLES = 20
 _STEP = 10
 """A height counts when it is a tenth above the last one."""
 
@@ -48,26 +51,34 @@ class LagFollower:
     """Follows the lag of all groups from poll to poll."""
 
     def __init__(self) -> None:
-        self._usual: dict[str, int] = {}
+        self._samples: dict[str, array[int]] = {}
+        self._sampled_at = 0.0
         self._growing: dict[str, _Growth] = {}
 
     def update(self, levels: Iterable[GroupLagLevel], now: float) -> Iterator[LagChange]:
         """Take the lags of a poll; yield the changes. Groups that it lacks are kept as they are."""
+        is_due = now - self._sampled_at >= _SAMPLE_S
+        self._sampled_at = now if is_due else self._sampled_at
         for each in levels:
             growth = self._growing.get(each.group)
             if growth is None and each.is_disturbed:
-                before = self._usual.get(each.group, each.lag)
-                growth = self._growing[each.group] = _Growth(now, before, before, before)
-            if growth is None:
-                usual = self._usual.get(each.group, 0)
-                self._usual[each.group] = max(each.lag, usual - usual // _FADE - 1, 0)
-            else:
+                growth = self._growing[each.group] = self._begin(each, now)
+            if growth is not None:
                 yield from self._follow(each, growth, now)
+            elif is_due or each.group not in self._samples:
+                samples = self._samples.setdefault(each.group, array("q"))
+                samples.append(each.lag)
+                del samples[:-_SAMPLES]
+
+    def _begin(self, level: GroupLagLevel, now: float) -> _Growth:
+        samples = sorted(self._samples.get(level.group, (level.lag,)))
+        before = samples[(len(samples) - 1) // 2]
+        return _Growth(now, before, before, before)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
         for group in groups:
-            self._usual.pop(group, None)
+            self._samples.pop(group, None)
             self._growing.pop(group, None)
 
     def _follow(self, level: GroupLagLevel, growth: _Growth, now: float) -> Iterator[LagChange]:

@@ -98,6 +98,13 @@ class Observer:
             if (row["kind"], row.get("subject"), row["group"]) == ("change", "group", group)
         ]
 
+    def incidents(self, group: str) -> list[dict[str, Any]]:
+        """Return the incidents of a group, as the API has them."""
+        url = f"{self._url}/api/v1/incidents?group={group}"
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
+            found: list[dict[str, Any]] = json.load(answer)
+        return found
+
     def stop(self) -> None:
         self._agent.stop()
 

@@ -31,7 +31,7 @@ _STALL_MS = 15_000
 """A consumer that does not poll, for longer than the steps before a kill take."""
 _SOURCES = """\
 {{type: logs, paths: ["{logs}/*.log"]}}
-  - {{type: groups, interval: 1s}}
+  - {{type: groups, interval: 1s, lag: true}}
 cluster: {{bootstrap_servers: {bootstrap}}}
 """
 

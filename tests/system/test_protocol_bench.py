@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,26 @@ def test_a_killed_leader_is_shown_until_the_others_are_stable_again(
         assert _STATE[step] in states(scene)
         assert states(scene)[-1] == "Stable"
         assert raised(scene) >= {f"{scene.group}-{name}" for name in others}
+
+
+@pytest.mark.field
+def test_an_incident_shows_how_the_lag_grew_and_that_the_group_has_caught_up(bench: Bench) -> None:
+    with bench.group("lag") as scene:
+        leader = scene.leader()
+        victim = next(name for name in scene.members if name != leader)
+        bench.admin.do("produce orders 60", 60.0)
+        assert bench.agent.gauge("kafka_group_lag", 0.0, group="lag") == 0.0
+        scene.members[victim].kill()
+        bench.admin.do("produce orders 60", 60.0)
+        scene.settled([name for name in scene.members if name != victim])
+
+        def costs() -> list[dict[str, Any]]:
+            return [each["cost"] for each in bench.agent.incidents("lag")]
+
+        assert until(lambda: any(each["caught_up_at"] for each in costs()), wanted=True), costs()
+        (cost,) = (each for each in costs() if each["caught_up_at"])
+        assert cost["lag_before"] == 0
+        assert cost["lag"] > 0
 
 
 @pytest.mark.field
