@@ -1,5 +1,7 @@
 """Line parser of a client's log; its interpreter also reads the client's settings."""
 
+import weakref
+
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
@@ -27,7 +29,7 @@ class _LookBack:
     """Search for a client's settings in the bytes above the line; those without are read once."""
 
     def __init__(self, parser: LineParser) -> None:
-        self._parser = parser
+        self._parser = weakref.ref(parser)  # the parser owns it, and is freed without a collection
         self._block_number, self._bare_to = -1, 0
         """The block that was searched last, and up to where it holds no settings at all."""
         self._is_bare_above = False
@@ -35,9 +37,12 @@ class _LookBack:
 
     def find(self, client: Client) -> Settings:
         """Return the client's settings; none where its log does not hold them."""
-        regions = self._parser.bytes_before()
+        parser = self._parser()
+        if parser is None:
+            return Settings()
+        regions = parser.bytes_before()
         block, begin, end = next(regions)
-        number = self._parser.block_number
+        number = parser.block_number
         if number != self._block_number:
             self._block_number, self._bare_to, self._is_bare_above = number, begin, False
         if has_settings(block, max(begin, self._bare_to), end):

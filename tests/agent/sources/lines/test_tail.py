@@ -6,6 +6,7 @@ import random
 import shutil
 import sys
 import tracemalloc
+import weakref
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -888,6 +889,19 @@ class TestBytes:
         parser.feed(block, START_AT + 10_000)
 
         assert sys.getrefcount(block) == before
+
+    def test_a_parser_that_is_dropped_is_freed_at_once(self) -> None:
+        """The process collects cycles rarely, and those of old objects once an hour."""
+        source = LogSource(LogConfig(paths=("x",)), timezone="UTC", host="h")
+        parser = source._parser("x")
+        parser.feed(lines(1), START_AT + 10_000)
+        ended = weakref.ref(parser)
+        gc.disable()
+        try:
+            del parser
+            assert ended() is None
+        finally:
+            gc.enable()
 
     def test_a_stream_at_rest_takes_some_kilobytes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
