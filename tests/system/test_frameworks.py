@@ -1,5 +1,6 @@
 """Programs of real frameworks with default logging: their logs show what the wire shows."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.net_raw import needs_net_raw
 from tests.system.frameworks import pages, program
 from tests.system.frameworks.program import Program
 from tests.system.frameworks.side_by_side import Run, replay_hints, side_by_side
+from tests.system.observer import Observer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(1800), needs_net_raw]
 
@@ -72,6 +74,36 @@ def _stay_alone_and_freeze(run: Run) -> None:
     run.fleet.stop("payments-1")
     run.fleet.wait_members(0)
     run.assert_equal(1, 6, 3)
+
+
+def _block_until_dropped(run: Run) -> None:
+    run.fleet.block("payments-1", _BLOCKED_S)
+    run.fleet.wait_members(0)
+    run.fleet.wait_members(1)
+
+
+def _stay_alone_and_be_dropped(run: Run) -> None:
+    """Have the first member dropped; the wire cannot tell that from a leave (6) and a join (2).
+
+    Its LeaveGroup has no reason, so the log shows more than the wire here.
+    """
+    _block_until_dropped(run)
+    shown, logged = run.logs.poll(
+        lambda: (_codes(run, run.wire), _codes(run, run.logs)),
+        lambda seen: seen[0][-4:] == [6, 0, 2, 0] and seen[0][:-4] == seen[1][:-2],
+    )
+    assert shown[-4:] == [6, 0, 2, 0]
+    assert logged == [*shown[:-4], 5, 0]
+
+
+def _codes(run: Run, agent: Observer) -> list[int]:
+    return agent.codes_of_group(run.group).get("payments-1", [])
+
+
+def _assert_clients(run: Run, *names: str) -> None:
+    """The log's agent has each client by its name."""
+    rows = run.logs.transitions_of_group(run.group)
+    assert {row["client_id"] for row in rows} == set(names)
 
 
 def _assert_members(run: Run, *hosts: str) -> None:
@@ -163,3 +195,33 @@ def test_the_lines_of_its_page(
         _come_and_go(run)
         _come_back_and_die(run)
         stay(run)
+
+
+@pytest.mark.field
+def test_rdkafka_with_the_lines_of_its_page(lab: Lab, tmp_path: Path) -> None:
+    (command,) = [line for line in pages.lines("rust", "sh").splitlines() if "RUST_LOG=" in line]
+    variable, _, value = command.split()[0].partition("=")
+    (contexts,) = re.findall(r'"debug", "(.+?)"', pages.lines("rust", "rust"))
+    environment = {variable: value, "DEBUG_CONTEXTS": contexts}
+    each = replace(program.RDKAFKA, environment=environment)
+    with side_by_side(each, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_be_dropped(run)
+        _assert_clients(run, "payments-1", "payments-2")
+
+
+@pytest.mark.field
+def test_rdkafka_at_its_default_level_shows_drops_and_names_the_setting(
+    lab: Lab, tmp_path: Path
+) -> None:
+    with side_by_side(program.RDKAFKA, lab, tmp_path, pages.sources("rust", tmp_path)) as run:
+        run.fleet.start("payments-1")
+        run.fleet.wait_members(1)
+        _block_until_dropped(run)
+        shown = run.logs.poll(
+            lambda: run.logs.transitions_of_group("payments"), bool
+        )  # the page's name of the group
+        hints = replay_hints(run.folder)
+    assert [row["to"] for row in shown] == [5]
+    assert "default level: set debug=cgrp" in hints

@@ -180,7 +180,17 @@ class ClientInterpreter:
         if event.rule.anonymous and (client is None or client.is_anonymous_in(group or "")):
             name = client_id or seen.get("member_name", "")
             return self._find_or_create(key or group or "", name, group or self.group, None)
+        if client is not None and "member_name" in seen:
+            self._name(client, seen["member_name"])
         return client
+
+    def _name(self, client: ClientState, client_id: str) -> None:
+        """Name a client and its join that waits, unless signals have reported it without a name."""
+        if client.member.client_id:
+            return
+        client.name(client_id, None)
+        if client.held is not None:
+            client.held.signal = msgspec.structs.replace(client.held.signal, member=client.member)
 
     def _find_by_group(self, group: str | None) -> ClientState | None:
         """Find the only client, or the only one of a group; a file with several is ambiguous."""
@@ -285,10 +295,13 @@ class ClientInterpreter:
         return self._drain(client)
 
     def _pass(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        out = self._release(client) if event.rule.ends_sync else []
+        is_unnamed = client.is_unnamed(event.rule)
+        is_released = event.rule.ends_sync or not client.is_reported  # a join that had no name
+        out = self._release(client) if is_released else []
         signal = self._signal(client, event, at)
+        client.is_reported = not is_unnamed
         causes = client.causes_before(signal) if client.announced or client.returned else ()
-        waits = client.is_nowhere(event.rule) or client.is_unsure(event.rule)
+        waits = is_unnamed or client.is_nowhere(event.rule) or client.is_unsure(event.rule)
         if client.lane not in self.lanes and not waits:
             return [*out, *causes, signal]
         lane = self._lane(client)

@@ -147,6 +147,14 @@ class ClientState:
         joins = rule.status is RebalanceStatus.NEW_MEMBER
         return joins and rule.group_type != CLASSIC and not self.member.cluster
 
+    def is_unnamed(self, rule: Rule) -> bool:
+        """Return whether this is the first signal of a client that a response may name.
+
+        Bindings of librdkafka drop the client's name; its first member id has it.
+        """
+        is_new = not self.member.client_id and not self.is_reported and self.held is None
+        return is_new and rule.action is Action.JOIN
+
     def is_unsure(self, rule: Rule) -> bool:
         """Return whether only later events show if the assignment has changed.
 

@@ -16,6 +16,10 @@ _NEWEST = (4, 4)
 _VERSION = re.compile(rb"Kafka version ?: (\d{1,3})\.(\d{1,3})")
 _WIRE = "use a source capture or proxy, which see every client's codes"
 _LIBRDKAFKA = "set debug=cgrp, or add the source of its statistics"
+_AT_DEFAULT_LEVEL = (
+    f"librdkafka, which logs dropped members alone at its default level: {_LIBRDKAFKA}"
+)
+_DROP = re.compile(rb"Application maximum poll interval")
 _JAVA = "org.apache.kafka.clients.consumer"
 _MARKS = (
     (
@@ -53,7 +57,7 @@ _MARKS = (
     ),
     (
         rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:",
-        f"librdkafka, which logs dropped members alone at its default level: {_LIBRDKAFKA}",
+        _AT_DEFAULT_LEVEL,
     ),
     (rb"kafkajs", f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}"),
     (rb"(?i)kafka", f"a client of Kafka that is not known: {_WIRE}"),
@@ -73,6 +77,9 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     ]
     mixed = tuple(sorted({client.member.client_id for client in clients if client.is_mixed}))
     yield from diagnose(sample, parser.counts, len(clients), mixed)
+    members = [client.member for client in clients]
+    if any(not member.client_id and not member.member_id for member in members):
+        yield from _diagnose_level(sample)
 
 
 def diagnose(
@@ -116,6 +123,12 @@ def _describe(sample: bytes) -> str:
         return "an empty file"
     text = first.decode(errors="replace").strip()[:_FIRST_LINE_CHARS]
     return f"no client of Kafka ({text!r}); rebalance-agent dialects lists those that are known"
+
+
+def _diagnose_level(sample: bytes) -> Iterator[str]:
+    """Yield what a log lacks that shows a drop of a client that it never names."""
+    if _DROP.search(sample):
+        yield f"a member is dropped, and nothing else is shown: {_AT_DEFAULT_LEVEL}"
 
 
 def _diagnose_version(sample: bytes) -> Iterator[str]:

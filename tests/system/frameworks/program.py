@@ -171,5 +171,5 @@ CONNECT = Program(
     needs=(),
     build=lambda _: None,
     words=connect_worker,
-    hidden=frozenset({2}),
+    hidden=frozenset({1, 2}),  # it prints why it joins at DEBUG
 )

@@ -34,10 +34,11 @@ class Run:
         """Compare both agents' members and codes so far; wait until they have all of it.
 
         ``wanted`` are codes that the wire has: without them, two empty views would be equal.
+        Those that the log never shows are left out.
         """
         starts = self.fleet.starts
         assert self.wire.poll(self._joins, lambda seen: seen == starts) == starts
-        least = set(wanted)
+        least = set(wanted) - self.program.hidden
         shown, logged = self.logs.poll(
             lambda: (self.on_wire(), self.in_logs()),
             lambda seen: seen[0] == seen[1] and _have_ended(seen[0]) and least <= _codes(seen[0]),

@@ -1,7 +1,10 @@
 import pytest
 
+from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import ParserCounts
-from agent.sources.logs.diagnosis import diagnose
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
+from agent.sources.logs.diagnosis import diagnose, diagnose_log
 
 NOTHING = ParserCounts(lines=1)
 HINTS = {
@@ -54,3 +57,19 @@ def test_processes_that_cannot_be_told_apart_are_noted() -> None:
     (note,) = diagnose(b"x", ParserCounts(lines=3, events=2), 1, ("c",))
 
     assert note.startswith("several processes write as client c")
+
+
+def test_a_drop_alone_of_a_nameless_client_names_the_level() -> None:
+    line = (
+        "[2026-11-26T00:04:01Z WARN  librdkafka] librdkafka: MAXPOLL [thrd:main]: "
+        "Application maximum poll interval (6000ms) exceeded by 302ms (adjust "
+        "max.poll.interval.ms for long-running message processing): leaving group\n"
+    )
+    parser = create_parser(
+        choose_dialects("auto"), ClientInterpreter(stream="s", group="payments"), "UTC"
+    )
+    parser.feed(line.encode(), 1_900_000_000.0)
+
+    (note,) = diagnose_log(line.encode(), parser)
+
+    assert "default level: set debug=cgrp" in note

@@ -73,6 +73,57 @@ def test_the_leave_of_a_poll_timeout_is_not_the_users() -> None:
     assert _codes(signals) == [RebalanceStatus.DROPPED_GROUP]
 
 
+_RUST = "[2026-11-26T00:03:26Z DEBUG librdkafka] librdkafka: "
+_UUID = "ba67017f-0f3a-4550-b8ec-09e49de2df31"
+
+
+def test_a_binding_without_the_clients_name_has_it_from_its_first_member_id() -> None:
+    lines = (
+        (
+            'JOIN [thrd:main]: 127.0.0.1:9092/1: Joining group "g" with 1 subscribed topic(s) and '
+            'member id ""'
+        ),
+        (
+            "JOINGROUP [thrd:main]: JoinGroup response: GenerationId -1, Protocol , LeaderId , my "
+            f"MemberId payments-1-{_UUID}, member metadata count 0: Broker: Group member needs a "
+            "valid member ID"
+        ),
+        f'MEMBERID [thrd:main]: Group "g": updating member id "" -> "payments-1-{_UUID}"',
+        (
+            'JOIN [thrd:main]: 127.0.0.1:9092/1: Joining group "g" with 1 subscribed topic(s) and '
+            f'member id "payments-1-{_UUID}"'
+        ),
+    )
+
+    signals = _signals("".join(f"{_RUST}{line}\n" for line in lines))
+
+    assert [signal.kind for signal in signals] == [
+        SignalKind.JOIN,
+        SignalKind.RAISE,
+        SignalKind.JOIN,
+    ]
+    assert {signal.member.client_id for signal in signals} == {"payments-1"}
+    assert signals[-1].member.member_id == f"payments-1-{_UUID}"
+
+
+def test_a_join_of_a_binding_without_the_clients_name_is_not_lost() -> None:
+    line = '127.0.0.1:9092/1: Joining group "g" with 1 subscribed topic(s) and member id ""'
+
+    signals = _signals(f"{_RUST}JOIN [thrd:main]: {line}\n")
+
+    assert [(each.kind, each.member.client_id) for each in signals] == [(SignalKind.JOIN, "")]
+
+
+def test_joins_of_a_binding_without_the_clients_name_wait_for_one_line_alone() -> None:
+    line = '127.0.0.1:9092/1: Joining group "g" with 1 subscribed topic(s) and member id ""'
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    text = f"{_RUST}JOIN [thrd:main]: {line}\n".encode()
+
+    found = [len(parser.feed(text, _LATER)) for _ in range(3)]
+
+    assert found == [0, 2, 1]
+
+
 def test_a_line_without_a_group_belongs_to_the_group_that_its_handle_named() -> None:
     answer = "JoinGroup response: x: Broker: Group member needs a valid member ID"
     first, second = _says(_JOIN), _says(_JOIN.replace('"g"', '"h"'), handle="a#consumer-2")
