@@ -43,7 +43,14 @@ _PATTERNS = {
     "RFC 3164 without a tag": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}): (?=\{{)",
     ),
-    "pm2 logs": (r"\d{1,5}\|(?P<name>[\w.@-]{1,253})\s{0,64}\| ",),
+    "pm2 logs": (r"(?P<container>\d{1,5})\|(?P<name>[\w.@-]{1,253})\s{0,64}\| ",),
+    "kail": (
+        r"[a-z\d-]{1,63}/(?P<pod>[a-z\d][a-z\d.-]{1,252})\[(?P<container>[a-z\d-]{1,63})\]: ",
+    ),
+    "foreman, honcho": (r"(?P<time>\d\d:\d\d:\d\d) (?P<name>[\w-]{1,64}\.\d{1,5})\s{0,64}\| ",),
+    "flyctl logs": (
+        rf"(?P<time>{_ISO}) (?P<name>app\[[\da-f]{{4,32}}\]) [a-z]{{3}} \[\w{{2,8}}\] ?",
+    ),
     "tilt": (r"\s{0,64}(?P<name>[\w.@/-]{1,253}) \u2502 ",),
     "grep over several files, with numbers of lines or without, and lines of context": (
         r"(?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?)[:-]",

@@ -30,6 +30,7 @@ _IS_OPEN = re.compile(rb"\{\s*\n")
 """An object over several lines."""
 _YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 
+_TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Begin of a log that PowerShell's ``>`` wrote."""
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
@@ -62,6 +63,8 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
         yield from ((decoder.decode(piece).encode(), at) for piece, at in all_blocks)
     elif _ENTITY.search(data[:_HEAD_BYTES]) is not None:
         yield from _without_entities(all_blocks)
+    elif _TAIL_HEADER.search(data[:_TABLE_BYTES]) is not None:
+        yield from _named_by_header(all_blocks)
     else:
         yield from all_blocks
 
@@ -72,6 +75,22 @@ def _without_entities(blocks: Blocks) -> Blocks:
         whole, newline, carry = (carry + data).rpartition(b"\n")
         yield unescape((whole + newline).decode(errors="replace")).encode(), arrival_at
     yield unescape(carry.decode(errors="replace")).encode(), arrival_at
+
+
+def _named_by_header(blocks: Blocks) -> Blocks:
+    """Yield the lines of `tail -f` over several files with their file's name before each."""
+    carry, arrival_at, name = b"", 0.0, b""
+    for data, arrival_at in blocks:
+        *lines, carry = (carry + data).split(b"\n")
+        named: list[bytes] = []
+        for line in lines:
+            header = _TAIL_HEADER.fullmatch(line)
+            name = name if header is None else header[1] + b":"
+            if header is None and line:
+                named.append(name + line + b"\n")
+        yield b"".join(named), arrival_at
+    if carry:
+        yield name + carry, arrival_at
 
 
 def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:

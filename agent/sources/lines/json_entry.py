@@ -69,7 +69,16 @@ _HOSTS = (
     "_sourcehost", "_sourceHost", "cloud_RoleInstance",
 )  # fmt: skip
 _PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId")
-_ORIGINS = (*_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
+_CONTAINER_IDS = (
+    "container.id", "container_id", "docker.container_id", "ContainerId_s", "ContainerID",
+    "containerId",
+)  # fmt: skip
+_INSTANCES = (
+    "labels.instanceId", "service.node.name", "service.instance.id", "alloc_id", "ecs_task_arn",
+    "log.file.path", "file", "filename", "labels.filename", "stream.filename",
+)  # fmt: skip
+"""Identity without a name for people: it tells apart what has no pod."""
+_ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
 _RESOURCES = ("ResourceAttributes", "resource", "resource_attributes", "resources", "data")
 """Objects with the attributes of a resource, whose names have dots: OpenTelemetry's tables."""
 _ORIGIN_KEYS = frozenset(
@@ -252,10 +261,13 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
     container = container.removeprefix("/")  # Docker's API writes /name
     unit, stream, host = _first(found, _UNITS), _first(found, _STREAMS), _first(found, _HOSTS)
     name = pod or container or stream or host or unit
-    if name:
+    ids = _INSTANCES if container else (*_CONTAINER_IDS, *_INSTANCES)
+    instance = "" if pod else _first(found, ids)
+    if name or instance:
         within = (container if pod else "") or ("" if pod or container or stream else unit)
         entry.host = name
-        entry.origin = "/".join(dict.fromkeys(part for part in (name, within) if part))
+        parts = (name, within, instance)
+        entry.origin = "/".join(dict.fromkeys(part for part in parts if part))
     entry.pid = _first(found, _PIDS) or entry.pid
 
 

@@ -31,6 +31,8 @@ LINE_LIMIT = 1 << 20
 KEPT_BYTES = 1 << 16
 """Bytes before the current line in `bytes_before`; a list of settings takes 4 to 6 KiB."""
 
+_AHEAD_BYTES = 64 << 10
+"""Looked at once, before the first line with a process id is read."""
 _NEXT_LINES = 8
 """Lines in which the continuation of a line is looked for: others may write in between."""
 
@@ -69,6 +71,8 @@ class ParserCounts:
     untimed: int = 0
     """Lines without a time, before any line with one: the file's last change dates them."""
     ran_back: int = 0
+    ran_back_s: float = 0.0
+    """Longest step back within a stream, where every line has a time of its own."""
     ahead: int = 0
     long: int = 0
 
@@ -105,6 +109,7 @@ class LineParser:
         self._news = False  # a line has told what else to search for, or what no more
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
         self._before = b""  # the last bytes before the block that is searched
+        self._timezone, self._has_looked = timezone, False
         self._place = (b"", 0, 0)  # that block, where it begins, and the line that is read
         self._choose()
 
@@ -295,6 +300,8 @@ class LineParser:
             return ParsedLine(text, self.last_at or arrival_at, None)
         counts.events += 1
         origin, stream = "", self.streams.main
+        if entry.pid and not self._has_looked:
+            self._look_ahead(arrival_at)
         if entry.origin or entry.pid:
             origin = self.streams.name_of(entry)
             known = len(self.streams.names)
@@ -309,6 +316,16 @@ class LineParser:
         stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)
         return ParsedLine(text, at, event, origin, shift_s)
+
+    def _look_ahead(self, arrival_at: float) -> None:
+        """Show the next lines to the streams, which learn what processes there are."""
+        self._has_looked = True
+        block, _, start = self._place
+        unwrapper = Unwrapper(self._timezone)
+        ahead = block[start : start + _AHEAD_BYTES].splitlines()[:-1]
+        self.streams.look_ahead(
+            entry for line in ahead for entry in unwrapper.unwrap(line, arrival_at)
+        )
 
     def _match(self, text: str, matchers: Matchers) -> LogEvent | None:
         for matcher in matchers:
@@ -352,6 +369,7 @@ class LineParser:
             stream.dated_at = stamp
         if stream.last_at is not None and stamp < stream.last_at:
             self.counts.ran_back += 1
+            self.counts.ran_back_s = max(self.counts.ran_back_s, stream.last_at - stamp)
             return stream.last_at
         stream.last_at = stamp
         return stamp

@@ -5,7 +5,7 @@ different origins are different streams: two replicas print the same client ids.
 origins is one stream, the main one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,15 @@ class OriginStream:
         self.interpreter.restore(state["interpreter"])
 
 
+def _continues(known: list[str], pid: str) -> bool:
+    """Add a process id to those of an origin; return whether a former process continues."""
+    if pid not in known:
+        known.append(pid)
+        del known[:-_MAX_PROCESSES]
+        return False
+    return pid != known[-1]
+
+
 class OriginStreams:
     """The streams of one file."""
 
@@ -84,13 +93,19 @@ class OriginStreams:
         name = entry.origin
         if not entry.pid:
             return name
-        known = self._processes.setdefault(name, [entry.pid])
-        if entry.pid not in known:
-            known.append(entry.pid)
-            del known[:-_MAX_PROCESSES]
-        elif entry.pid != known[-1]:
+        if _continues(self._processes.setdefault(name, []), entry.pid):
             self._shared.add(name)
         return f"{name}[{entry.pid}]" if name in self._shared else name
+
+    def look_ahead(self, entries: Iterable[LogEntry]) -> None:
+        """Learn from the first lines of a file which origins several processes share.
+
+        Else the first lines of the second process would count as those of the first one.
+        """
+        processes: dict[str, list[str]] = {}
+        for entry in entries:
+            if entry.pid and _continues(processes.setdefault(entry.origin, []), entry.pid):
+                self._shared.add(entry.origin)
 
     def find(self, name: str, host: str = "") -> OriginStream:
         """Find or create an origin's stream, and put it last."""

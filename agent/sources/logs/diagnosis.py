@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from agent.sources.lines.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
 
+_RAN_BACK_S = 30.0
+"""Threads of a process write out of order by less than this."""
+
 _NEWEST = (4, 4)
 """The newest Kafka that the dialects were recorded with."""
 _VERSION = re.compile(rb"Kafka version ?: (\d{1,3})\.(\d{1,3})")
@@ -103,6 +106,11 @@ def diagnose(
         )
     if counts.ahead:
         yield f"{counts.ahead} lines have a time more than a day ahead of the file: see --timezone"
+    if counts.ran_back_s >= _RAN_BACK_S and not counts.untimed:
+        yield (
+            f"times run back by up to {counts.ran_back_s:.0f} s: later lines have the time of the "
+            "line before; logs that stand one after the other belong into files of their own"
+        )
     if mixed:
         yield (
             f"several processes write as client {', '.join(mixed)}: their member ids alternate, so "
