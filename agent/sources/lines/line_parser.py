@@ -7,6 +7,7 @@ found is unwrapped (CRI, Docker, JSON), dated and read. A file that merges sever
 the origin.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ LINE_LIMIT = 1 << 20
 KEPT_BYTES = 1 << 16
 """Bytes before the current line in `bytes_before`; a list of settings takes 4 to 6 KiB."""
 
+_TIME_PAIR = re.compile(r'\s(?:time|ts|timestamp)="?(\d[^"\n]{9,40})')
+"""Time of a logfmt line that does not begin with it."""
 _AHEAD_BYTES = 64 << 10
 """Looked at once, before the first line with a process id is read."""
 _NEXT_LINES = 8
@@ -311,6 +314,8 @@ class LineParser:
         shift_s = self.shifts.find(entry.origin, is_own=stamp is not None) if self.shifts else 0.0
         if stamp is None:
             stamp = entry.at
+        if stamp is None and (pair := _TIME_PAIR.search(text)) is not None:
+            stamp = self.stamper.find(pair[1], arrival_at)
         if stamp is None:
             stamp = self.stamper.find(self._line_before(), arrival_at)
         stamp = None if stamp is None else stamp - shift_s

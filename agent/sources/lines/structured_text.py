@@ -41,7 +41,7 @@ _PAIR = re.compile(
     r'(?<!\S)([A-Za-z_@][\w.@-]{0,63})=(?:"((?:[^"\\]|\\.){0,8192})"|([^\s"]\S{0,8191})?)'
 )
 _LEVEL = re.compile(
-    r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err))(?=[\]|:\s]|$)[\]|:]?"
+    r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err))(?=[\]|:\s\[]|$)(?:[\]|:]|\[\d{1,9}\])?"
     r"(?:\s+(?:\S+\.go:\d+|[\w.@/-]+:\d+)(?: >)?)?\s+"
 )
 _JSON_TAIL = re.compile(r"\s(?=\{\")")
@@ -50,8 +50,19 @@ _JSON_TAIL = re.compile(r"\s(?=\{\")")
 def structure(text: str, level: str, fields: Mapping[str, Any] | None) -> str | None:
     """Return the message and its fields in one form; None for a line without fields."""
     if fields is not None:
-        return _render(level, text, fields)
+        return _render(level, text, _flatten(fields))
     return _structure_line(text)
+
+
+def _flatten(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return fields with those of a group of them: slog's WithGroup, or winston's ``extra``."""
+    if not _GROUPS.isdisjoint(fields):
+        return fields
+    groups = (value for value in fields.values() if isinstance(value, dict))
+    return next((group for group in groups if not _GROUPS.isdisjoint(group)), fields)
+
+
+_GROUPS = frozenset(("group", "groupId"))
 
 
 def _structure_line(text: str) -> str | None:
@@ -74,9 +85,12 @@ def _structure_line(text: str) -> str | None:
 def _split(head: str) -> tuple[str, str]:
     """Split the level from the message of a console layout."""
     level = _LEVEL.search(head + " ")
-    if level is None:
-        return "", head.strip()
-    return level[1], head[level.end() :].strip() or head.strip()
+    message = head.strip() if level is None else head[level.end() :].strip() or head.strip()
+    if message.endswith('"'):  # klog quotes it
+        message = message.rstrip('"').rpartition('"')[2]
+    elif "\t" in message:  # zap writes a logger and a caller before it
+        message = message.rpartition("\t")[2]
+    return "" if level is None else level[1], message
 
 
 def _render(level: str, message: str, fields: Mapping[str, Any]) -> str:

@@ -44,6 +44,7 @@ _BEFORE = (
     r"|#{4}(?=<)"  # WebLogic
     r"|\[#\|"  # GlassFish
     r"|%\d\|"  # librdkafka's level
+    r"|-(?=\s)"  # NestJS
     r"|[DIWEFA],"  # Ruby's Logger
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?(?=\s)"
     r"|[A-Za-z\u00c0-\u024f\u0370-\u04ff]{2,12}\.?,?(?=\s\d\d?[ .])"  # a day of the week, anywhere

@@ -1,0 +1,97 @@
+"""Layouts of Go's and Node's loggers for the fields that franz-go and kafkajs log.
+
+franz-go's texts are those of its recordings; the layouts are slog's (with WithGroup), zap's with a
+named logger, zerolog's and logrus's consoles, klog's, Redpanda Connect's, winston's and NestJS's.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.sources.lines.test_posted_forms import BEGIN, iso, replay
+
+FRANZ_MEMBER = "kgo-11111111-2222-3333-4444-555555555555"
+JOINED = {"group": "pay", "member_id": FRANZ_MEMBER, "instance_id": None, "generation": 7}
+FRANZ: list[tuple[int, str, dict[str, Any]]] = [
+    (0, "joined", {**JOINED, "leader": False}),
+    (1, "synced", {"group": "pay", "assigned": "t[0]"}),
+    (1, "new group session begun", {"group": "pay", "added": "t[0]", "lost": ""}),
+    (1, "beginning heartbeat loop", {"group": "pay"}),
+    (60, "heartbeat errored", {"group": "pay", "err": "REBALANCE_IN_PROGRESS: The group ..."}),
+    (60, "joining group", {"group": "pay"}),
+    (63, "joined", {**JOINED, "generation": 8, "leader": False}),
+    (63, "synced", {"group": "pay", "assigned": "t[0]"}),
+    (63, "new group session begun", {"group": "pay", "added": "", "lost": ""}),
+    (63, "beginning heartbeat loop", {"group": "pay"}),
+]
+NODE = {"groupId": "pay", "memberId": "app-11111111-2222-3333-4444-555555555555"}
+NODE_JOINED = {
+    **NODE,
+    "leaderId": "x",
+    "isLeader": False,
+    "memberAssignment": {"t": [0]},
+    "groupProtocol": "RoundRobinAssigner",
+    "duration": 3012,
+}
+REJOIN = "The group is rebalancing, so a rejoin is needed"
+KAFKAJS: list[tuple[int, str, dict[str, Any]]] = [
+    (0, "[ConsumerGroup] Consumer has joined the group", NODE_JOINED),
+    (60, "[Runner] The group is rebalancing, re-joining", {**NODE, "error": REJOIN}),
+    (63, "[ConsumerGroup] Consumer has joined the group", NODE_JOINED),
+]
+Layout = Callable[[datetime, str, dict[str, Any]], str]
+
+
+def pairs(fields: dict[str, Any], key: str = "{}=") -> str:
+    texts = {name: "<nil>" if v is None else str(v) for name, v in fields.items()}
+    return " ".join(
+        key.format(name) + (json.dumps(text) if {" ", ""} & {*text, text} else text)
+        for name, text in texts.items()
+    )
+
+
+CYAN = "\x1b[36m{}=\x1b[0m"
+FRANZ_LAYOUTS: dict[str, Layout] = {
+    "slog": lambda t, m, f: f'time={iso(t)} level=INFO msg="{m}" {pairs(f)}',
+    "slog's group": lambda t, m, f: json.dumps({"time": iso(t), "msg": m, "kgo": f}),
+    "zap's console": lambda t, m, f: f"{iso(t)}\tINFO\tkgo\tkzap/k.go:1\t{m}\t{json.dumps(f)}",
+    "zap without a caller": lambda t, m, f: f"{iso(t)}\tINFO\tkgo\t{m}\t{json.dumps(f)}",
+    "zerolog's console": lambda t, m, f: f"{iso(t)} \x1b[32mINF\x1b[0m {m} {pairs(f, CYAN)}",
+    "klog": lambda t, m, f: f'I{t:%m%d %H:%M:%S}.123456       1 kgo.go:12] "{m}" {pairs(f)}',
+    "a time behind": lambda t, m, f: f'level=info msg="{m}" label="" time={iso(t)} {pairs(f)}',
+}
+KAFKAJS_LAYOUTS: dict[str, Layout] = {
+    "kafkajs": lambda t, m, f: json.dumps({"timestamp": iso(t), "message": m, **f}),
+    "winston": lambda t, m, f: json.dumps({"message": m, "timestamp": iso(t), "extra": f}),
+    "NestJS": lambda t, m, f: (
+        f"[Nest] 1  - {t:%m/%d/%Y, %I:%M:%S} PM     LOG [Server] INFO {m} {json.dumps(f)}"
+    ),
+}
+WANTED = [(1, "13:21:05"), (0, "13:21:08")]
+
+
+def write(story: list[tuple[int, str, dict[str, Any]]], layout: Layout) -> str:
+    return "\n".join(layout(BEGIN + timedelta(seconds=s), m, f) for s, m, f in story)
+
+
+@pytest.mark.parametrize("name", FRANZ_LAYOUTS)
+def test_layout_of_franz_go_is_read(name: str, tmp_path: Path) -> None:
+    assert replay(write(FRANZ, FRANZ_LAYOUTS[name]), tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("name", KAFKAJS_LAYOUTS)
+def test_layout_of_kafkajs_is_read(name: str, tmp_path: Path) -> None:
+    assert replay(write(KAFKAJS, KAFKAJS_LAYOUTS[name]), tmp_path)[0] == WANTED
+
+
+def test_layout_of_logrus_on_a_terminal_is_read_without_times(tmp_path: Path) -> None:
+    text = write(FRANZ, lambda _, m, f: f"\x1b[36mINFO\x1b[0m[0000] {m:<44} {pairs(f, TERMINAL)}")
+
+    assert [code for code, _ in replay(text, tmp_path)[0]] == [1, 0]
+
+
+TERMINAL = "\x1b[36m{}\x1b[0m="
