@@ -9,7 +9,9 @@ import pytest
 
 from agent.lab.lab import Lab
 from tests.net_raw import needs_net_raw
+from tests.system.connect_worker import run_connector
 from tests.system.frameworks import pages, program
+from tests.system.frameworks.episodes import Episodes
 from tests.system.frameworks.program import Program
 from tests.system.frameworks.side_by_side import Run, replay_hints, side_by_side
 from tests.system.observer import Observer
@@ -100,6 +102,18 @@ def _codes(run: Run, agent: Observer) -> list[int]:
     return agent.codes_of_group(run.group).get("payments-1", [])
 
 
+def _leads(found: Episodes, wanted: list[int]) -> bool:
+    return any(wanted in seen for seen in found.values())
+
+
+def _rest_port(log: Path) -> int:
+    """Return the port on which a Connect worker listens, which its log names."""
+    (port,) = set(
+        re.findall(r"REST server listening at http://127\.0\.0\.1:(\d+)/", log.read_text())
+    )
+    return int(port)
+
+
 def _assert_clients(run: Run, *names: str) -> None:
     """The log's agent has each client by its name."""
     rows = run.logs.transitions_of_group(run.group)
@@ -149,6 +163,23 @@ def test_a_connect_cluster_of_two_workers(lab: Lab, tmp_path: Path) -> None:
         _come_and_go(run)
         _come_back_and_die(run)
         _stay_alone_and_freeze(run)
+
+
+def test_the_connect_cluster_has_the_layout_of_its_page() -> None:
+    layout = pages.lines("connect", 'yaml title="connect-log4j2.yaml"')
+    assert layout == (program.SOURCES / "connect" / "connect-log4j2.yaml").read_text()
+
+
+@pytest.mark.field
+def test_a_connect_clusters_log_shows_a_new_connector(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.CONNECT, lab, tmp_path) as run:
+        run.fleet.start("payments-1")
+        run.fleet.wait_members(1)
+        run.fleet.start("payments-2")
+        run.fleet.wait_members(2)
+        run_connector(_rest_port(run.folder / "payments-1.log"), run.fleet.topic, 2)
+        shown = run.logs.poll(run.in_logs, lambda seen: _leads(seen, [7, 0]))
+        assert _leads(shown, [7, 0])
 
 
 @pytest.mark.field

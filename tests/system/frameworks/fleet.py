@@ -34,7 +34,7 @@ class Fleet:
         group: str,
         topic: str,
     ) -> None:
-        self._command, self._group, self._topic = command, group, topic
+        self._command, self._group, self.topic = command, group, topic
         self._is_prefixed = program.is_prefixed
         self._output = logs.with_name("stdout") if program.writes_files else logs
         self._environment = os.environ | dict(program.environment)
@@ -89,8 +89,8 @@ class Fleet:
         """Send a record to each partition which blocks this member alone."""
         until_ms = int((time.time() + seconds) * 1000)
         producer = Producer({"bootstrap.servers": self._bootstrap})
-        for partition in producer.list_topics(self._topic).topics[self._topic].partitions:
-            producer.produce(self._topic, f"{name} {until_ms}", partition=partition)
+        for partition in producer.list_topics(self.topic).topics[self.topic].partitions:
+            producer.produce(self.topic, f"{name} {until_ms}", partition=partition)
         producer.flush()
 
     def wait_members(self, wanted: int) -> None:

@@ -14,12 +14,13 @@ from zlib import crc32
 
 import pytest
 
-from agent.lab.artifacts import BROKER, TOOLS, appear_once, fetch
+from agent.lab.artifacts import BROKER, BROKER_VERSION, TOOLS, Artifact, appear_once, fetch
 from agent.lab.jvm import LIGHT_FLAGS, find_java
 from agent.processes.errors import ProcessError
 
-_SOURCES = Path(__file__).parent / "programs"
+SOURCES = Path(__file__).parent / "programs"
 _BUILD_WITHIN_S = 3000.0
+_FILE_CONNECTORS = (Artifact("org.apache.kafka", "connect-file", BROKER_VERSION),)
 _CONNECT_WORKER = "org.apache.kafka.connect.cli.ConnectDistributed"
 Build = Callable[[Path], None]
 """Builds in a folder that holds the sources."""
@@ -61,7 +62,7 @@ class Program:
             raise ProcessError(f"{', '.join(missing)} not found: {self.folder} needs it")
 
     def _built(self, cache: Path) -> list[str]:
-        sources = _SOURCES / self.folder
+        sources = SOURCES / self.folder
         target = cache / "frameworks" / f"{self.folder}-{_checksum(sources):08x}"
         with appear_once(target) as folder:
             if folder is not None:
@@ -113,11 +114,11 @@ def jar(name: str) -> Words:
 
 def connect_worker(folder: Path, cache: Path) -> list[str]:
     """Return the command of a distributed worker; there is nothing to build."""
-    jars = [*fetch(TOOLS, cache), *fetch(BROKER, cache)]
+    jars = [*fetch(TOOLS, cache), *fetch(BROKER, cache), *fetch(_FILE_CONNECTORS, cache)]
     # fmt: off
     return [
         str(find_java()), *LIGHT_FLAGS, "-Xmx192m", "-cp", ":".join(map(str, jars)),
-        f"-Dlog4j2.configurationFile={folder / 'connect-log4j2.properties'}",
+        f"-Dlog4j2.configurationFile={folder / 'connect-log4j2.yaml'}",
         _CONNECT_WORKER, str(folder / "worker.properties"),
     ]
     # fmt: on
