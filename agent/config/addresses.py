@@ -35,11 +35,13 @@ def parse_address(text: str, where: str, example: str = "kafka-1:9093") -> Addre
     return Address(host, int(port))
 
 
-def check_url(text: str, where: str, example: str) -> None:
+def check_url(text: str, where: str, example: str, secrets: str) -> None:
     """Check the address of an HTTP server. Messages hide a password in it.
 
+    Logs and ``check-config`` print addresses, so a password stands in the setting ``secrets``.
+
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is none, or has a password.
 
     """
     try:
@@ -51,6 +53,8 @@ def check_url(text: str, where: str, example: str) -> None:
     if not is_url:
         found = _USER.sub("…@", text)
         raise ConfigError(f"{where}: found {found!r}, wanted an address such as {example}")
+    if "@" in parts.netloc:
+        raise ConfigError(f"{where}: found a password in it, wanted {secrets}")
 
 
 def _is_host(host: str) -> bool:

@@ -38,7 +38,7 @@ class HubConfig:
 
         """
         for i, url in enumerate(self.push_to):
-            check_url(url, f"hub.push_to[{i}]", "https://hub:12472")
+            check_url(url, f"hub.push_to[{i}]", "https://hub:12472", "hub.token_file")
         if self.topic:
             check_topic(self.topic, "hub.topic")
         if not 0.1 <= self.interval_s <= 3600:

@@ -77,6 +77,7 @@ class SecurityConfig:
                 if getattr(self, name) is None:
                     raise ConfigError(f"{_PLACE}{name}: is missing; {self.mechanism} wants it")
         if self.token_url is not None:
-            check_url(self.token_url, f"{_PLACE}token_url", ISSUER_EXAMPLE)
+            place = f"{_PLACE}token_url"
+            check_url(self.token_url, place, ISSUER_EXAMPLE, "username and password_file")
         if self.key is not None and self.certificate is None:
             raise ConfigError(f"{_PLACE}certificate: is missing; there is a key")

@@ -167,7 +167,7 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str], wher
         return Login(mechanism=Mechanism.OAUTHBEARER, username="", secret=partial(_text, file))
     if scheme not in ("http", "https"):
         raise ConfigError(f"{where}: {key}: found {url!r}, wanted file:, http: or https:")
-    check_url(url, f"{where}: {key}", ISSUER_EXAMPLE)
+    check_url(url, f"{where}: {key}", ISSUER_EXAMPLE, "the client's id and secret as settings")
     retriever = properties.get("sasl.oauthbearer.jwt.retriever.class", "")
     if retriever.rpartition(".")[2] == _JWT_BEARER:
         return _assertion_login(properties, url, where)

@@ -55,7 +55,7 @@ def test_what_is_no_address_is_said(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["http://hub:12472/rebalances/", "https://[::1]", "http://a.b"])
 def test_a_server(text: str) -> None:
-    check_url(text, "hub", "https://hub:12472")
+    check_url(text, "hub", "https://hub:12472", "hub.token_file")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_server(text: str) -> None:
 )
 def test_what_is_no_server_is_said(text: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        check_url(text, "hub.push_to[0]", "https://hub:12472")
+        check_url(text, "hub.push_to[0]", "https://hub:12472", "hub.token_file")
     assert str(refused.value) == (
         f"hub.push_to[0]: found {text!r}, wanted an address such as https://hub:12472"
     )
@@ -83,4 +83,4 @@ def test_what_is_no_server_is_said(text: str) -> None:
 
 def test_a_password_is_not_said() -> None:
     with pytest.raises(ConfigError, match="found 'http://…@hub:port', wanted"):
-        check_url("http://me:secret@hub:port", "hub.push_to[0]", "https://hub:12472")
+        check_url("http://me:secret@hub:port", "hub.push_to[0]", "https://hub:12472", "x")

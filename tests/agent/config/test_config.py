@@ -220,6 +220,12 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         (LEAST + "web: {state_sets: yes please}", "web.state_sets: found 'yes please', wanted tr"),
         (LEAST + "web: {external_url: 'here'}", "web.external_url: found 'here', wanted an addr"),
         (LEAST + "web: {external_url: 'http://a:b@h'}", "web.external_url: found a password"),
+        (LEAST + "hub: {push_to: ['http://a:b@h']}", "hub.push_to[0]: found a password in it"),
+        (
+            LEAST + "cluster: {security: {protocol: SASL_SSL, mechanism: OAUTHBEARER, username: u, "
+            "password_file: /p, token_url: 'https://a:b@h'}}",
+            "cluster.security.token_url: found a password in it",
+        ),
         (LEAST + "web: {external_url: 'http://h/'}", "web.external_url: found a / at its end"),
         (LEAST + "web: {telemetry_path: m}", "web.telemetry_path: found 'm', wanted a path"),
         (LEAST + "web: {telemetry_path: /-/ready}", "web.telemetry_path: found '/-/ready', wa"),
