@@ -65,13 +65,23 @@
       event.preventDefault();
       setZoom(zoom * Math.exp(-event.deltaY / 200), event.clientX - box.getBoundingClientRect().left);
     }, { passive: false });
-    let from = null;
+    let from = null, dragged = false;
     box.addEventListener("pointerdown", (event) => {
       if (event.pointerType !== "mouse" || event.button !== 0 || zoom === 1) return;
       from = { x: event.clientX, left: box.scrollLeft };
+      dragged = false;
     });
-    box.addEventListener("pointermove", (event) => { if (from) box.scrollLeft = from.left - event.clientX + from.x; });
-    for (const end of ["pointerup", "pointerleave", "pointercancel"]) box.addEventListener(end, () => { from = null; });
+    box.addEventListener("pointermove", (event) => {
+      if (!from) return;
+      const by = event.clientX - from.x;
+      if (!dragged && Math.abs(by) < 4) return; // a click that shakes
+      if (!dragged) box.setPointerCapture(event.pointerId);
+      dragged = true;
+      box.scrollLeft = from.left - by;
+    });
+    for (const end of ["pointerup", "pointercancel"]) box.addEventListener(end, () => { from = null; });
+    box.addEventListener("dragstart", (event) => event.preventDefault());
+    box.addEventListener("click", (event) => { if (dragged) event.preventDefault(); dragged = false; }, true);
     let pinch = 0;
     const spread = (touches) => Math.hypot(touches[0].clientX - touches[1].clientX, touches[0].clientY - touches[1].clientY);
     box.addEventListener("touchmove", (event) => {

@@ -193,6 +193,61 @@ def test_the_timeline_zooms_by_key_and_keeps_its_end(tab: Tab, address: str) -> 
     assert at_end
 
 
+_PLOT = "document.getElementById('plot')"
+
+
+def test_a_drag_moves_the_timeline_and_opens_nothing(tab: Tab, address: str) -> None:
+    tab.screen(1400)
+    tab.open(f"{address}/group?group={BUSY}")
+    tab.run(f"{_PLOT}.focus()")
+    tab.press("+")
+    tab.press("+")
+    x, y = tab.run(
+        "(() => { const e = document.querySelector('.brackets a rect');"
+        " e.scrollIntoView({block: 'center', inline: 'center'});"
+        " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+    )
+    before = tab.run(f"{_PLOT}.scrollLeft")
+
+    for kind, to in (("Pressed", x), ("Moved", x - 40), ("Moved", x - 90), ("Released", x - 90)):
+        tab.call(
+            "Input.dispatchMouseEvent",
+            type=f"mouse{kind}", x=to, y=y, button="left", buttons=1, clickCount=1,
+        )  # fmt: skip
+
+    assert tab.run(f"{_PLOT}.scrollLeft") == pytest.approx(before + 90, abs=2)
+    assert tab.run("location.pathname") == "/group"
+    tab.click(".brackets a rect")
+    assert tab.run("location.pathname") == "/incident"
+
+
+def test_two_fingers_and_the_wheel_zoom_at_their_place(tab: Tab, address: str) -> None:
+    tab.screen(390)
+    tab.open(f"{address}/group?group={BUSY}")
+    left, top = tab.run(
+        f"(() => {{ {_PLOT}.scrollIntoView({{block: 'center'}});"
+        f" const r = {_PLOT}.getBoundingClientRect(); return [r.x, r.y + 40]; }})()"
+    )
+    wide = tab.run(f"{_PLOT}.scrollWidth")
+
+    for kind, apart in (("Start", 60), ("Move", 90), ("Move", 180), ("End", 0)):
+        points = [{"x": left + 150 - apart / 2, "y": top}, {"x": left + 150 + apart / 2, "y": top}]
+        tab.call(
+            "Input.dispatchTouchEvent", type=f"touch{kind}", touchPoints=points if apart else []
+        )
+    pinched = tab.run(f"{_PLOT}.scrollWidth")
+    place = f"({_PLOT}.scrollLeft + 150) / {_PLOT}.scrollWidth"
+    before = tab.run(place)
+    tab.call(
+        "Input.dispatchMouseEvent",
+        type="mouseWheel", x=left + 150, y=top, deltaX=0, deltaY=-140, modifiers=2,
+    )  # fmt: skip
+    tab.wait(f"{_PLOT}.scrollWidth > {pinched * 1.5}")
+
+    assert pinched > 1.8 * wide
+    assert tab.run(place) == pytest.approx(before, abs=0.02)
+
+
 def test_the_page_follows_and_what_did_not_change_stays(tab: Tab) -> None:
     now = time.time()
     history, shown = RecentRecords(), [Snapshot(at=now)]
