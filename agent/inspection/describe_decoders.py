@@ -50,9 +50,11 @@ class _Leader(NamedTuple):
     url: str | None
 
 
-_ContentReader = Callable[
-    [MemberDescription, bytes, bytes], tuple[MemberDescription, _Leader | None]
-]
+_Content = tuple[dict[str, Any], _Leader | None]
+"""Fields of a `MemberDescription` in a member's own words, and the leader that it names."""
+_NOTHING: _Content = ({}, None)
+_ContentReader = Callable[[bytes, bytes], _Content]
+"""Reads metadata and assignment."""
 
 
 def read_classic(node: Node, fields: Fields) -> Description | Failure:
@@ -139,48 +141,46 @@ def _classic_member(
     fields: Fields, read_content: _ContentReader | None
 ) -> tuple[MemberDescription, _Leader | None]:
     """Return a member, and the leader that it names; an unknown format adds nothing."""
+    content, leader = (
+        _NOTHING
+        if read_content is None
+        else read_content(fields["member_metadata"], fields["member_assignment"])
+    )
     member = MemberDescription(
         member_id=fields["member_id"],
         instance_id=fields.get("group_instance_id"),
         client_id=fields["client_id"],
         host=fields["client_host"],
+        **content,
     )
-    if read_content is None:
-        return member, None
-    return read_content(member, fields["member_metadata"], fields["member_assignment"])
+    return member, leader
 
 
-def _add_consumer(
-    member: MemberDescription, metadata: bytes, assignment: bytes
-) -> tuple[MemberDescription, _Leader | None]:
-    return _add_assignment(_add_subscription(member, metadata), assignment), None
+def _read_consumer(metadata: bytes, assignment: bytes) -> _Content:
+    return _read_subscription(metadata) | _read_assignment(assignment), None
 
 
-def _add_worker(
-    member: MemberDescription, metadata: bytes, assignment: bytes
-) -> tuple[MemberDescription, _Leader | None]:
-    """Add what a worker of Connect reports."""
+def _read_worker(metadata: bytes, assignment: bytes) -> _Content:
+    """Read what a worker of Connect reports."""
     try:
         worker = read_worker(metadata, assignment)
     except DecodeError:
-        return member, None
+        return _NOTHING
     if not worker.url:  # a worker always has one
-        return member, None
-    member = replace(member, url=worker.url, connectors=worker.connectors, owned=worker.tasks)
-    return member, _Leader(worker.leader, worker.leader_url) if worker.leader else None
+        return _NOTHING
+    content = {"url": worker.url, "connectors": worker.connectors, "owned": worker.tasks}
+    return content, _Leader(worker.leader, worker.leader_url) if worker.leader else None
 
 
-def _add_registry(
-    member: MemberDescription, metadata: bytes, assignment: bytes
-) -> tuple[MemberDescription, _Leader | None]:
-    """Add what a schema registry reports: JSON, also Karapace's."""
-    member = replace(member, url=_registry_url(_read_json(metadata)))
-    content = _read_json(assignment)
-    leader = content.get("master") or content.get("leader")
+def _read_registry(metadata: bytes, assignment: bytes) -> _Content:
+    """Read what a schema registry reports: JSON, also Karapace's."""
+    content = {"url": _registry_url(_read_json(metadata))}
+    assigned = _read_json(assignment)
+    leader = assigned.get("master") or assigned.get("leader")
     if not isinstance(leader, str):
-        return member, None
-    identity = content.get("master_identity") or content.get("leader_identity")
-    return member, _Leader(leader, _registry_url(identity if isinstance(identity, dict) else {}))
+        return content, None
+    identity = assigned.get("master_identity") or assigned.get("leader_identity")
+    return content, _Leader(leader, _registry_url(identity if isinstance(identity, dict) else {}))
 
 
 def _read_json(data: bytes) -> dict[str, Any]:
@@ -196,33 +196,31 @@ def _registry_url(identity: dict[str, Any]) -> str | None:
     return f"{identity.get('scheme') or 'http'}://{host}:{port}" if host and port else None
 
 
-def _add_subscription(member: MemberDescription, metadata: bytes) -> MemberDescription:
-    """Add what a consumer joined with; other formats add nothing."""
+def _read_subscription(metadata: bytes) -> dict[str, Any]:
+    """Return what a consumer joined with; other formats have nothing."""
     try:
         subscription = read_subscription(metadata)
     except DecodeError:
-        return member
-    return replace(
-        member,
-        subscription=tuple(sorted(subscription.topics)),
-        rack=subscription.rack,
-        claimed=_by_topic(subscription.owned),
-        claimed_generation=subscription.generation,
-        user_data=_spell_data(subscription.user_data),
-    )
+        return {}
+    return {
+        "subscription": tuple(sorted(subscription.topics)),
+        "rack": subscription.rack,
+        "claimed": _by_topic(subscription.owned),
+        "claimed_generation": subscription.generation,
+        "user_data": _spell_data(subscription.user_data),
+    }
 
 
-def _add_assignment(member: MemberDescription, data: bytes) -> MemberDescription:
-    """Add what the leader assigned; other formats add nothing."""
+def _read_assignment(data: bytes) -> dict[str, Any]:
+    """Return what the leader assigned; other formats have nothing."""
     try:
         assignment = read_assignment(data)
     except DecodeError:
-        return member
-    return replace(
-        member,
-        owned=_by_topic(assignment.partitions),
-        assignment_user_data=_spell_data(assignment.user_data),
-    )
+        return {}
+    return {
+        "owned": _by_topic(assignment.partitions),
+        "assignment_user_data": _spell_data(assignment.user_data),
+    }
 
 
 def _spell_data(data: bytes) -> str | None:
@@ -323,8 +321,8 @@ def _by_topic(partitions: Partitions) -> Assignment:
 
 
 _CONTENT_READERS: dict[str, _ContentReader] = {
-    "consumer": _add_consumer,
-    "connect": _add_worker,
-    "sr": _add_registry,
+    "consumer": _read_consumer,
+    "connect": _read_worker,
+    "sr": _read_registry,
 }
 """By a classic group's protocol type."""

@@ -4,6 +4,7 @@ Each row is one command of Kafka's tools and ours for the same. The contents are
 cell: a cell is shown where our document has the same value for the same group, member or partition.
 """
 
+import argparse
 import json
 import os
 import re
@@ -106,10 +107,10 @@ class ExitCode(NamedTuple):
     ours: int
 
 
-def compare(zoo: Zoo) -> Iterator[Row]:
+def compare(zoo: Zoo, rounds: int = ROUNDS) -> Iterator[Row]:
     """Run every case, and compare contents, time and CPU."""
     for case in CASES:
-        pairs = [(_run(_theirs(zoo, case)), _run(_ours(zoo, case.ours))) for _ in range(ROUNDS)]
+        pairs = [(_run(_theirs(zoo, case)), _run(_ours(zoo, case.ours))) for _ in range(rounds)]
         theirs, own = (_median(runs) for runs in zip(*pairs, strict=True))
         assert own.code == theirs.code == 0, (own, theirs)
         document = json.loads(_run(_ours(zoo, [*case.ours, "--output", "json"])).text)
@@ -148,19 +149,27 @@ def compare_exit_codes(zoo: Zoo) -> Iterator[ExitCode]:
 
 def render(rows: Sequence[Row], codes: Sequence[ExitCode]) -> str:
     """Return the tables, and what is missing."""
-    lines = [f"{'':28} {'cells shown':>12} {'wall':>16} {'ratio':>6} {'CPU':>16} {'ratio':>6}"]
-    for row in rows:
-        shown = f"{row.shown} of {row.cells}"
-        wall = f"{row.theirs.wall_s:.2f} / {row.ours.wall_s:.2f} s"
-        cpu = f"{row.theirs.cpu_s:.2f} / {row.ours.cpu_s:.2f} s"
-        lines.append(
-            f"{row.name:28} {shown:>12} {wall:>16} {row.wall_ratio:6.1f} "
-            f"{cpu:>16} {row.cpu_ratio:6.1f}"
-        )
-        lines += [f"  missing: {each}" for each in row.missing]
-    lines += ["", f"{'exit codes':28} {'theirs':>12} {'ours':>8}"]
-    lines += [f"{each.name:28} {each.theirs:12} {each.ours:8}" for each in codes]
-    return "\n".join(lines) + "\n"
+    return "\n".join((HEADER, *map(render_row, rows), render_codes(codes)))
+
+
+HEADER = f"{'':28} {'cells shown':>12} {'wall':>16} {'ratio':>6} {'CPU':>16} {'ratio':>6}"
+
+
+def render_row(row: Row) -> str:
+    """Return one line of the table, and what is missing."""
+    shown = f"{row.shown} of {row.cells}"
+    wall = f"{row.theirs.wall_s:.2f} / {row.ours.wall_s:.2f} s"
+    cpu = f"{row.theirs.cpu_s:.2f} / {row.ours.cpu_s:.2f} s"
+    line = (
+        f"{row.name:28} {shown:>12} {wall:>16} {row.wall_ratio:6.1f} {cpu:>16} {row.cpu_ratio:6.1f}"
+    )
+    return "\n".join((line, *(f"  missing: {each}" for each in row.missing)))
+
+
+def render_codes(codes: Sequence[ExitCode]) -> str:
+    """Return the table of exit codes."""
+    head = f"\n{'exit codes':28} {'theirs':>12} {'ours':>8}"
+    return "\n".join((head, *(f"{each.name:28} {each.theirs:12} {each.ours:8}" for each in codes)))
 
 
 def _theirs(zoo: Zoo, case: Case) -> list[str]:
@@ -378,10 +387,18 @@ def _is_caught_up(zoo: Zoo) -> bool:
 
 def main() -> int:
     """Print the tables; end with 1 if a cell is missing or a figure is not as wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each command")
+    rounds = parser.parse_args().rounds
+    rows = list[Row]()
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         zoo = open_zoo(Path(folder), stack, default_cache())
-        rows, codes = list(compare(zoo)), list(compare_exit_codes(zoo))
-    sys.stdout.write(render(rows, codes))
+        print(HEADER, flush=True)  # noqa: T201 - a row as soon as it is known
+        for row in compare(zoo, rounds):
+            rows.append(row)
+            print(render_row(row), flush=True)  # noqa: T201
+        codes = list(compare_exit_codes(zoo))
+    print(render_codes(codes))  # noqa: T201
     is_slow = any(row.wall_ratio < WALL_MIN or row.cpu_ratio < CPU_MIN for row in rows)
     is_incomplete = any(row.missing for row in rows) or not all(each.ours for each in codes)
     return int(is_slow or is_incomplete)
