@@ -8,12 +8,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
-_SECTION = _PAGE.partition("## One hostile or broken peer")[2].partition("\n## ")[0]
-_ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in _SECTION.splitlines()
-    if line.startswith("| ") and not line.startswith("| interface")
-]
+
+
+def _rows(heading: str) -> list[list[str]]:
+    """Return the rows of a section's table, without its head."""
+    section = _PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+_ROWS = _rows("One hostile or broken peer")
+_ATTACKS = _rows("Attacks that were tried")
+_ATTACK_COUNT = 20
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 _INTERFACES = {
     "log files",
@@ -36,11 +42,15 @@ def test_each_interface_has_a_row_with_all_bounds() -> None:
     assert all(cell for row in _ROWS for cell in row)
 
 
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: str(row[0]))
-def test_each_bound_has_tests_that_exist(row: list[str]) -> None:
-    named = _TEST.findall(row[4])
+def test_each_attack_has_a_row() -> None:
+    assert len({row[0] for row in _ATTACKS}) == len(_ATTACKS) >= _ATTACK_COUNT
 
-    assert len(named) == row[4].count("`") // 2 > 0
+
+@pytest.mark.parametrize("row", [*_ROWS, *_ATTACKS], ids=lambda row: str(row[0]))
+def test_each_bound_has_tests_that_exist(row: list[str]) -> None:
+    named = _TEST.findall(row[-1])
+
+    assert len(named) == row[-1].count("`") // 2 > 0
     assert [(path, name) for path, name in named if name not in _tests(ROOT / path)] == []
 
 
