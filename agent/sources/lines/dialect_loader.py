@@ -47,6 +47,7 @@ from typing import Any
 import yaml
 
 from agent.errors import DialectError
+from agent.sources.lines.backtracking import find_costly_part
 from agent.sources.lines.dialect import USERS, Action, Dialect, Rule
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.wire.members import kip800_reasons as reasons
@@ -133,6 +134,7 @@ def choose_dialects(
         if host not in wanted:
             raise DialectError(f"{where}.dialect: unknown dialect {host!r}; known: {wanted}")
         body = {key: value for key, value in rule.items() if key != "dialect"}
+        _check_cost(str(body.get("text", "")), where)
         mine = _rule({"rule": f"user-{number}", **body}, USERS, known[host].group_type, where)
         known[host] = replace(known[host], rules=(mine, *known[host].rules))
     return Dialects(all=tuple(known[name] for name in wanted))
@@ -275,6 +277,18 @@ def _bound_repeats(text: str) -> str:
         return f"{name or ''}.{{{int(repeat == '+')},{most}}}{tail or ''}"
 
     return _ANYTHING.sub(bound, text)
+
+
+def _check_cost(text: str, where: str) -> None:
+    try:
+        costly = find_costly_part(text)
+    except re.error:
+        return  # `_compile` reports it
+    if costly is not None:
+        raise DialectError(
+            f"{where}.text: found {costly} in {text!r}, wanted one whose parts cannot match the "
+            "same text; a possessive one, as (?:a|ab)*+, is tried once"
+        )
 
 
 def _compile(text: Any, where: str) -> re.Pattern[str]:

@@ -8,6 +8,7 @@ unchanged, block by block.
 """
 
 import codecs
+import contextlib
 import csv
 import io
 import json
@@ -231,7 +232,7 @@ def _lines_of_document(
             yield from blocks
             return
     lines = [
-        json.dumps(each, ensure_ascii=False, default=str).encode() + b"\n"
+        (each if isinstance(each, str) else _encode(each)).encode() + b"\n"
         for found in split(b"".join(pieces))
         for each in (split_export(found) if isinstance(found, dict) else [found])
     ]
@@ -242,18 +243,28 @@ def _lines_of_document(
     yield b"".join(lines), arrival_at
 
 
+def _encode(found: Any) -> str:
+    return json.dumps(found, ensure_ascii=False, default=str)
+
+
 def _split_json(data: bytes) -> Iterator[Any]:
-    """Yield the objects of an array, or of objects that follow each other; a broken end is cut."""
+    """Yield the objects of an array, or of objects that follow each other.
+
+    What is no JSON, such as the log behind a configuration that a program printed, are its lines.
+    """
     text, decoder, place = data.decode(errors="replace"), json.JSONDecoder(), 0
     place = len(text) - len(text.lstrip())
-    if text.startswith("[", place):
-        place += 1
+    is_array = text.startswith("[", place)
+    place += is_array
     while True:
         while place < len(text) and text[place] in " \t\r\n,":
             place += 1
-        try:
-            found, place = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
+        found = None
+        if text.startswith("{", place):
+            with contextlib.suppress(ValueError, RecursionError):
+                found, place = decoder.raw_decode(text, place)
+        if found is None:
+            yield from () if is_array else text[place:].splitlines()
             return
         yield found
 

@@ -194,3 +194,9 @@ def test_what_stands_around_a_text_makes_no_user_of_its_client(around: str, tmp_
     text = lines(lambda at, text: f"{at:%Y-%m-%d %H:%M:%S},123 INFO " + around.format(text))
 
     assert replay(text, tmp_path)[0] == WANTED
+
+
+def test_log_behind_an_object_over_several_lines_is_not_lost(tmp_path: Path) -> None:
+    text = json.dumps({"servers": ["a:9092"], "group": "pay"}, indent=2) + "\n" + lines(log4j)
+
+    assert replay(text, tmp_path)[0] == WANTED
