@@ -281,8 +281,14 @@ class ClientState:
         if group_type != member.group_type:
             changes["group_type"] = group_type
             changes["protocol_type"] = "consumer" if group_type == CLASSIC else None
+        if member.protocol_type != "connect" and event.rule.dialect.startswith(_CONNECT):
+            changes["protocol_type"] = "connect"
         if changes:
             self.member = replace(member, **changes)
+
+
+_CONNECT = "kafka-connect-"
+"""Dialects of Kafka Connect's workers, which are no consumers."""
 
 
 def _group_type(rule: Rule, member: Member) -> str:

@@ -24,7 +24,13 @@ from agent.wire.codec.messages import (
 )
 from agent.wire.members import kip800_reasons as reasons
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
-from agent.wire.members.member import EMPTY, WireMember, name_partitions
+from agent.wire.members.member import (
+    EMPTY,
+    WireMember,
+    describe_topics,
+    name_partitions,
+    share_topics,
+)
 from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
@@ -69,7 +75,7 @@ def handle_join_request(
     subscription, info = metadata
     out = _find_cause(member, join, subscription, at)
     if subscription is not None:
-        member.topics_hash, member.owned = hash(subscription.topics), subscription.owned or EMPTY
+        member.topics, member.owned = share_topics(subscription.topics), subscription.owned or EMPTY
     member.streams_info = info
     if member.reported_causes:  # of a running rebalance
         *others, last = out or member.report_alive(at)
@@ -86,11 +92,12 @@ def handle_join_request(
 def _find_cause(
     member: WireMember, join: JoinRequest, subscription: embedded.Subscription | None, at: float
 ) -> list[Signal]:
+    change = _describe_change(member, subscription)
     if join.reason is not None:
-        return _report_reason(member, join.reason, at)
-    before = member.topics_hash
-    if subscription is not None and before not in {None, hash(subscription.topics)}:
-        return member.report_cause(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
+        return _report_reason(member, join.reason, at, change)
+    if change:
+        reason = f"subscription has changed {change}"
+        return member.report_cause(RebalanceStatus.SUBSCRIPTION_CHANGED, at, reason)
     if (
         member.follow_up and not member.reported_causes
     ):  # Streams below 3.2 calls enforceRebalance()
@@ -98,10 +105,19 @@ def _find_cause(
     return []
 
 
-def _report_reason(member: WireMember, reason: str, at: float) -> list[Signal]:
+def _describe_change(member: WireMember, subscription: embedded.Subscription | None) -> str:
+    """Return which topics a join subscribes to, and which before; empty where they are the same."""
+    if subscription is None or member.topics is None or member.topics == subscription.topics:
+        return ""
+    return describe_topics(member.topics, subscription.topics)
+
+
+def _report_reason(member: WireMember, reason: str, at: float, change: str) -> list[Signal]:
     cause = reasons.parse_join_reason(reason)
     if cause.status is reasons.NONE:
         return []
+    if cause.status is RebalanceStatus.SUBSCRIPTION_CHANGED:  # it names no topics
+        reason = f"{reason} {change}".rstrip()
     if not cause.due_ms:  # the assignment before has reported Streams' at once (0), 10, 12 or 13
         return member.report_cause(cause.status, at, reason)
     layer = FollowUp(

@@ -14,7 +14,13 @@ from agent.wire.codec.messages import (
     SentHeartbeat,
 )
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
-from agent.wire.members.member import EMPTY, WireMember, name_partitions
+from agent.wire.members.member import (
+    EMPTY,
+    WireMember,
+    describe_topics,
+    name_partitions,
+    share_topics,
+)
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -29,7 +35,7 @@ def handle_request(member: WireMember, heartbeat: GroupHeartbeatRequest, at: flo
         return member.report_leave(at, None)
     out = (_handle_join if heartbeat.epoch == 0 else _compare_subscription)(member, heartbeat, at)
     if heartbeat.subscription is not None:
-        member.subscription_hash = hash(heartbeat.subscription)
+        member.subscription = share_topics(heartbeat.subscription)
     if heartbeat.owned is not None:
         member.reported = heartbeat.owned
     if heartbeat.endpoint is not None:
@@ -51,10 +57,11 @@ def _handle_join(member: WireMember, heartbeat: GroupHeartbeatRequest, at: float
 def _compare_subscription(
     member: WireMember, heartbeat: GroupHeartbeatRequest, at: float
 ) -> list[Signal]:
-    now = heartbeat.subscription
-    if now is None or member.subscription_hash in {None, hash(now)}:
+    before, now = member.subscription, heartbeat.subscription
+    if now is None or before is None or before == now:
         return []
-    return member.report_cause(RebalanceStatus.SUBSCRIPTION_CHANGED, at, None)
+    reason = f"subscription has changed {describe_topics(before, now)}"
+    return member.report_cause(RebalanceStatus.SUBSCRIPTION_CHANGED, at, reason)
 
 
 def handle_response(

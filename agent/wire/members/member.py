@@ -1,6 +1,7 @@
 """One member on the wire: its known state, and its signals."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,8 +41,8 @@ class WireMember:
     counted_partitions: int = 0
     """Its part of the registry's partitions."""
     # classic protocol
-    topics_hash: int | None = None
-    """The hash of its subscribed topics: compared only, and 20,000 sets would be long."""
+    topics: frozenset[str] | None = None
+    """Its subscribed topics (`share_topics`)."""
     owned: Partitions = EMPTY
     streams_info: SubscriptionInfo | None = None
     follow_up: RebalanceStatus = RebalanceStatus.NONE
@@ -50,7 +51,7 @@ class WireMember:
     gaps_at_join: int = 0
     """The connection's losses when this round's join was sent."""
     # consumer, share and streams groups
-    subscription_hash: int | None = None
+    subscription: frozenset[str] | None = None
     """The same of these groups."""
     reported: Partitions | None = None
     target: Partitions | None = None
@@ -131,20 +132,20 @@ class WireMember:
         self.has_left = True
         self.incarnation += 1
         self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
-        self.topics_hash, self.streams_info = None, None  # a later join is a new member's
+        self.topics, self.streams_info = None, None  # a later join is a new member's
         self.assigned = ()
         self._reset_heartbeats()
 
     def reset(self) -> None:
         """Forget a process' state: perhaps this is another one, with its own subscription."""
-        self.topics_hash, self.owned, self.streams_info = None, EMPTY, None
+        self.topics, self.owned, self.streams_info = None, EMPTY, None
         self.follow_up = RebalanceStatus.NONE
         self.reported_causes = EMPTY
         self._reset_heartbeats()
 
     def _reset_heartbeats(self) -> None:
         """Forget the state of consumer, share and streams groups."""
-        self.subscription_hash = self.reported = self.target = None
+        self.subscription = self.reported = self.target = None
         self.target_at = self.confirmed_at = None
         self.endpoint = self.endpoint_epoch = None
         self.warmups = self.has_moved = False
@@ -174,3 +175,15 @@ def name_partitions(partitions: Partitions) -> tuple[str, ...] | None:
     if len(partitions) > _NAMED_MAX:
         return None
     return tuple(sorted(f"{topic}-{number}" for topic, number in partitions))
+
+
+@lru_cache(maxsize=4096)  # a group's members subscribe to the same: 20,000 sets would be long
+def share_topics(topics: frozenset[str]) -> frozenset[str]:
+    """Return one set for all that are equal."""
+    return topics
+
+
+def describe_topics(before: frozenset[str], after: frozenset[str]) -> str:
+    """Return how a subscription changed, in the words of Kafka's clients."""
+    lists = (", ".join(sorted(topics)) for topics in (before, after))
+    return "from [{}] to [{}]".format(*lists)

@@ -711,3 +711,26 @@ def test_process_that_another_one_keeps_out_is_refused(broker: Broker) -> None:
     assert [(each.kind, each.member.group) for each in told] == [("fail", "g")] * 2
     assert "fenced by existing" in (told[0].reason or "")
     assert "owned by member" in (told[1].reason or "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "error when storing group assignment during SyncGroup (member: a-1)",
+        "Error NOT_COORDINATOR when storing group assignment during SyncGroup (member: a-1)",
+        "Error NOT_COORDINATOR when storing group assignmentduring SyncGroup (member: a-1).",
+    ],
+    ids=["2.x", "3.x", "4.x"],
+)
+def test_an_assignment_that_was_not_stored_is_the_leaders_nine(broker: Broker, words: str) -> None:
+    broker.joins("a-1")
+    broker.joins("b-1")
+    broker.settles("a-1", 2)
+
+    signals = broker.prints(
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
+        f"(__consumer_offsets-2) (reason: {words})"
+    )
+
+    assert {(s.member.member_id, s.status) for s in signals} == {("a-1", 9), ("b-1", 1)}
+    assert all("when storing group assignment" in (s.reason or "") for s in signals)

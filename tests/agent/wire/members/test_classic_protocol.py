@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from metrics.model.signals import SignalKind
+from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus as Status
 from tests.agent.wire.frames import (
     DESCRIBE_CLUSTER,
@@ -154,7 +154,17 @@ class TestReasons:
         talk = Wire().connect()
         talk.settle(version=7)
 
-        assert told(talk.join(topics=("t", "u"), version=7)) == raised(8)
+        signals = talk.join(topics=("t", "u"), version=7)
+
+        assert told(signals) == raised(8)
+        assert reasons_of(signals) == ["subscription has changed from [t] to [t, u]"]
+
+    def test_a_changed_subscription_has_its_topics_behind_the_clients_words(
+        self, talk: Talk
+    ) -> None:
+        signals = talk.join(topics=("u",), reason="subscription has changed")
+
+        assert reasons_of(signals) == ["subscription has changed from [t] to [u]"]
 
     def test_the_reason_says_it_better_than_the_topics(self, talk: Talk) -> None:
         assert told(talk.join(topics=("u",), reason="group is already rebalancing")) == raised(1)
@@ -547,3 +557,7 @@ def test_the_member_is_known_by_all_that_was_seen(talk: Talk) -> None:
         protocol_type="consumer",
         origin="10.0.0.1:50001",
     )
+
+
+def reasons_of(signals: list[Signal]) -> list[str | None]:
+    return [each.reason for each in signals if each.status]

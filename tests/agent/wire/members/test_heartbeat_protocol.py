@@ -103,7 +103,10 @@ class TestConsumerGroup:
         assert told(answer(talk, 5, 0, 1)) == []
 
     def test_another_subscription_holds_until_its_target_is_acknowledged(self, talk: Talk) -> None:
-        assert told(beat(talk, 5, subscribed_topic_names=("t", "u"))) == [("raise", 8)]
+        signals = beat(talk, 5, subscribed_topic_names=("t", "u"))
+
+        assert told(signals) == [("raise", 8)]
+        assert [s.reason for s in signals] == ["subscription has changed from [t] to [t, u]"]
         assert told(answer(talk, 5)) == []
         beat(talk, 5)
         assert told(answer(talk, 6, 0, 1, 2)) == []
