@@ -14,7 +14,7 @@ import click
 from agent.cli.explain import as_text
 from agent.client.api_client import DEFAULT_URL, ask
 from agent.errors import ConfigError
-from agent.terminal.rows import SORTS, fit, group_rows, sort_rows
+from agent.terminal.rows import SORTS, fit, group_rows, sort_rows, source_notes
 from aggregation.explain.explanation import Explanation
 from aggregation.incidents.answers import IncidentAnswer
 
@@ -104,6 +104,8 @@ def _print_once(url: str, pattern: str) -> None:
     ):
         texts = (_pad(cells[column.key], column.width) for column in columns)
         click.echo("  ".join(texts).rstrip())
+    for note in source_notes(ask(url, "sources")):
+        click.echo(note)
 
 
 def _pad(text: str, width: int) -> str:

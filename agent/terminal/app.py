@@ -33,6 +33,7 @@ from agent.terminal.rows import (
     is_of,
     member_rows,
     sort_rows,
+    source_notes,
     status_of,
 )
 from aggregation.explain.incident_words import headline
@@ -59,6 +60,8 @@ class Answers:
 
     groups: Sequence[dict[str, Any]] = ()
     incidents: Sequence[IncidentAnswer] = ()
+    sources: Sequence[dict[str, Any]] = ()
+    """Asked for as long as there is no group."""
     of_group: str | None = None
     """The group that is open: `members` and `own_incidents` are its own."""
     members: Sequence[dict[str, Any]] = ()
@@ -172,6 +175,7 @@ class GroupsScreen(TopScreen):
         parts.append(f"by {SORTS[self._sort]}, {order}")
         if not rows and not self.view.answers.fault:
             parts.append("no group seen yet: the agent shows groups as soon as a member is seen")
+            parts += source_notes(self.view.answers.sources)
         return Text("  ·  ".join(parts), style="bold" if ongoing else "")
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
@@ -378,6 +382,8 @@ class TopApp(App[None]):
                     "incidents", incidents, group=group, last=_LAST
                 )
                 answers.of_group = group
+            if not answers.groups:
+                answers.sources = self.request("sources")
             answers.at = self.now()
         except RebalanceAgentError as error:
             self.answers.fault = str(error)

@@ -70,6 +70,17 @@ def group_rows(
     ]
 
 
+def source_notes(sources: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what is wrong with sources of ``/api/v1/sources``: down, or without a file."""
+    notes = []
+    for source in sources:
+        if not source["up"]:
+            notes.append(f"{source['name']} is down")
+        elif source.get("files") == []:
+            notes.append(f"{source['name']}: nothing read yet: no file matches")
+    return notes
+
+
 def is_of(group: dict[str, Any], incident: IncidentAnswer) -> bool:
     """Check that an incident may be of a group: not every source knows the cluster."""
     clusters = {group["cluster"], incident.cluster} - {""}

@@ -203,6 +203,18 @@ def _error(incident: IncidentAnswer) -> str:
     return f" ({error})" if error else ""
 
 
+def _software(incident: IncidentAnswer) -> str:
+    joined = incident.detail.get("joined")
+    rows = [row for row in joined if isinstance(row, dict)] if isinstance(joined, list) else []
+    found = sorted({str(row["software"]) for row in rows if row.get("software")})
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _what_moved(incident: IncidentAnswer) -> str:
+    error = incident.detail.get("not_stored")
+    return f", and could not store the assignment ({error})" if error else ""
+
+
 _DETAILS: dict[str, Callable[[IncidentAnswer], str]] = {
     "poll_timeout": _polls,
     "enforced": _words_of_the_caller,
@@ -213,6 +225,8 @@ _DETAILS: dict[str, Callable[[IncidentAnswer], str]] = {
     "rollout": _changed_field,
     "join_failed": _error,
     "fenced": _error,
+    "member_joined": _software,
+    "coordinator_moved": _what_moved,
 }
 _WITHOUT_REASON = {"enforced", "member_joined", "subscription_changed", "metadata_changed"}
 """Kinds of which the words of the cause are in the summary, or are the same for all."""

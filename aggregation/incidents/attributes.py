@@ -48,6 +48,7 @@ class Attributes:
     ownership: list[Ownership] = field(default_factory=list)
     session_timeout_s: dict[_Key, float] = field(default_factory=dict)
     max_poll_interval_s: dict[_Key, float] = field(default_factory=dict)
+    software: dict[_Key, str] = field(default_factory=dict)
     removed_by: dict[_Key, str] = field(default_factory=dict)
     labels: dict[str, list[_LabelValue]] = field(default_factory=lambda: defaultdict(list))
     """Values of the assignor and of the group's type, each with its time."""
@@ -67,6 +68,8 @@ class Attributes:
                 self.session_timeout_s[member] = int(after) / 1000
             case "max.poll.interval.ms" if after.isdigit():
                 self.max_poll_interval_s[member] = int(after) / 1000
+            case "software":
+                self.software[member] = after
             case "removed_by":
                 self.removed_by[member] = after
             case "lag" if before.isdigit() and after.isdigit():

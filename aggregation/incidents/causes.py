@@ -4,6 +4,7 @@ Consequences are no causes: CoordinatorRequested (1), the follow-ups of a cooper
 follow-up that Kafka Streams triggers at once (semantics.md 4a and 6).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ _KINDS = {
     RebalanceStatus.ENDPOINT_UPDATE: IncidentKind.ENDPOINT_UPDATE,
 }
 
+NOT_STORED = re.compile(r"(?i)error(?: (?P<error>\w+))? when storing group assignment")
+# GroupCoordinator.doSyncGroup; 2.x prints no name
 _EXITS = {RebalanceStatus.USER_REQUESTED, DROPPED_GROUP}
 
 
@@ -98,6 +101,8 @@ def _exit(segment: Segment) -> Cause:
 
 def _kind_of(step: Step, segment: Segment) -> IncidentKind | None:
     code = cause_of(step)
+    if step.code is RebalanceStatus.RETRY_ON_ERROR and _is_store_error(step):
+        return IncidentKind.COORDINATOR_MOVED
     if code is None or (
         segment.is_exit and code in {RebalanceStatus.USER_REQUESTED, DROPPED_GROUP}
     ):
@@ -107,6 +112,11 @@ def _kind_of(step: Step, segment: Segment) -> IncidentKind | None:
     if code is RebalanceStatus.USER_REQUESTED and _is_by_streams(step):
         return IncidentKind.PROBING
     return _KINDS.get(code)
+
+
+def _is_store_error(step: Step) -> bool:
+    """Check that the coordinator could not store an assignment."""
+    return step.reason is not None and NOT_STORED.search(step.reason) is not None
 
 
 def _is_by_streams(step: Step) -> bool:

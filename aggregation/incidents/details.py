@@ -12,11 +12,14 @@ from collections.abc import Callable
 import msgspec
 
 from aggregation.incidents.attributes import Attributes
+from aggregation.incidents.causes import NOT_STORED
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import IncidentKind
 from metrics.model.sample import format_time
 
 Detail = dict[str, object]
+MAX_JOINERS = 10
+"""More members that join at once are as the first ones."""
 
 _CHANGE = re.compile(
     r"(?s)\bfrom (?P<before>.*?) (?:at the beginning of the rebalance )?to (?P<after>.*)"
@@ -33,6 +36,8 @@ _RACK = re.compile(r"NO_RACKS|racks=")
 def complete(draft: Draft, attributes: Attributes) -> Detail:
     """Return an incident's detail with what its members' attributes add."""
     kind = draft.kind
+    if kind is IncidentKind.MEMBER_JOINED:
+        return draft.detail | _joiners(draft, attributes)
     if kind is IncidentKind.POLL_TIMEOUT:
         return draft.detail | _polls(draft, attributes)
     if kind is IncidentKind.SESSION_EXPIRED:
@@ -42,6 +47,21 @@ def complete(draft: Draft, attributes: Attributes) -> Detail:
     if kind in _RESTARTS:
         return draft.detail | _changed_label(draft, attributes)
     return draft.detail
+
+
+def _joiners(draft: Draft, attributes: Attributes) -> Detail:
+    """Return the host, software and timeout of the first new members, where a source shows them."""
+    found: list[Detail] = []
+    for member in list(draft.members)[:MAX_JOINERS]:
+        timeout_s = attributes.session_timeout_s.get(member.key)
+        own: Detail = {
+            "software": attributes.software.get(member.key),
+            "session_timeout_ms": None if timeout_s is None else round(1000 * timeout_s),
+        }
+        known = {name: value for name, value in own.items() if value is not None}
+        if known:
+            found.append({"client_id": member.client_id, "host": member.host, **known})
+    return {"joined": found} if found else {}
 
 
 def _polls(draft: Draft, attributes: Attributes) -> Detail:
@@ -131,7 +151,13 @@ def _partitions(text: str) -> dict[str, int]:
     }
 
 
+def _read_store_error(reason: str) -> Detail:
+    error = NOT_STORED.search(reason)
+    return {} if error is None else {"not_stored": error["error"] or "no error named"}
+
+
 _READERS: dict[IncidentKind, Callable[[str], Detail]] = {
     IncidentKind.SUBSCRIPTION_CHANGED: _read_subscription,
     IncidentKind.METADATA_CHANGED: _read_metadata,
+    IncidentKind.COORDINATOR_MOVED: _read_store_error,
 }

@@ -253,6 +253,9 @@ class GroupHistory:
         if root.kind.is_caused_by_a_member:
             draft.add_members(cause.member for cause in same)
         others = [c for c in roots if c.kind is not root.kind and c.kind not in _DEPARTURES]
+        for cause in others:
+            if cause.kind is IncidentKind.COORDINATOR_MOVED:
+                draft.detail = draft.detail | detail_of(cause.kind, cause.reason)
         kinds = dict.fromkeys(cause.kind for cause in others if cause.kind not in _FOLLOW_UPS)
         draft.also = [
             RelatedCause(kind, tuple(dict.fromkeys(c.member for c in others if c.kind is kind)))
@@ -286,7 +289,9 @@ class GroupHistory:
             return draft
         if len({segment.member.key for segment in rebalance.round.consumers}) == 1:
             return Draft(IncidentKind.UNKNOWN, at, Certainty.UNKNOWN, retry.reason)
-        return Draft(IncidentKind.COORDINATOR_MOVED, at, Certainty.SEEN, retry.reason)
+        draft = Draft(IncidentKind.COORDINATOR_MOVED, at, Certainty.SEEN, retry.reason)
+        draft.detail = detail_of(draft.kind, retry.reason)
+        return draft
 
     def _depart(
         self,

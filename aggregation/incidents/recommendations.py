@@ -101,6 +101,7 @@ def _values(incident: Incident) -> dict[str, str]:
         "silence": "" if silence is None else f"{silence:.1f} s",
         "now": "" if number.now is None else f"{int(number.now) / 1000:g} s",
         "error": error if isinstance(error, str) else "",
+        "not_stored": str(detail.get("not_stored", "")),
         "by": f"client {by.get('client_id')} on {by.get('host')}" if isinstance(by, dict) else "",
         "dropped": _names(_dropped_others(incident)),
         "waits": _names([w.member.client_id for w in incident.waiting_for]),

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import msgspec
 
 from aggregation.rebalances.twins import number_twins
-from metrics.model.sample import Sample
+from metrics.model.sample import DUPLICATE, Sample, SampleKind
 from metrics.tracking.source_traits import POLL_SOURCES
 
 _Label = tuple[str, str, str]
@@ -25,7 +25,18 @@ _Label = tuple[str, str, str]
 
 def unify_identities(records: Iterable[Sample]) -> list[Sample]:
     """Return the records with one cluster a group, and one host a member, where that is known."""
-    return number_twins(_unify_hosts(_name_instances(_unify_clusters(list(records)))))
+    return number_twins(_unify_hosts(_name_instances(_unify_clusters(_drop_repeats(records)))))
+
+
+def _drop_repeats(records: Iterable[Sample]) -> list[Sample]:
+    """Return the records without episodes that another source's records have too.
+
+    A log shows a new process before its member id is known: until then it is a member of its own.
+    """
+    found = list(records)
+    repeats = {r.episode for r in found if r.kind is SampleKind.LOST and r.reason == DUPLICATE}
+    repeats.discard(None)
+    return [record for record in found if record.episode not in repeats] if repeats else found
 
 
 def _name_instances(records: list[Sample]) -> list[Sample]:

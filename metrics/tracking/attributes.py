@@ -33,6 +33,10 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
         out.append(
             track.record_change("session.timeout.ms", _ms(before), _ms(timeout_s), signal.at)
         )
+    software = track.member.software
+    if software is not None and software != track.software:
+        before_it, track.software = track.software, software
+        out.append(track.record_change("software", before_it, software, signal.at))
     out += _record_assignors(track, signal.at) + _record_leader(track, signal.at)
     return out + _record_labels(track, signal, events)
 

@@ -107,6 +107,7 @@ class Track(
     """The last one that was recorded."""
     assignor: str | None = None
     """The last one that was recorded."""
+    software: str | None = None
     leader: str | None = None
     """The member id of the group's leader at its last join."""
     left_at: float | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.sample import DUPLICATE, Sample, SampleKind, Scope
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
@@ -207,7 +207,7 @@ class Tracker:
         consumer, merged = self._members.identify(signal)
         out: list[Sample] = []
         if merged is not None:
-            out = self._transitions.lose_all(merged, signal.at, "another source reports it too")
+            out = self._transitions.lose_all(merged, signal.at, DUPLICATE)
             self._hand_over(merged, signal.at)
         if consumer is not None:
             self._members.record_view(consumer, signal)

@@ -9,9 +9,10 @@ import time
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple, Self, TypeVar
@@ -20,12 +21,17 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.cli.explain import as_text
 from agent.client.api_client import ask
+from agent.lab.lab import Lab
+from agent.processes.ports import HOST, free_port
 from aggregation.explain.explanation import Explanation
 from aggregation.incidents.answers import IncidentAnswer
+from tests.system.observer import Observer
 
 _SCRIPT = Path(__file__).parent / "librdkafka_member.py"
 _WITHIN_S = 120.0
 _EVERY_S = 1.0
+PARTITIONS = 6
+_numbers = count(1)
 _T = TypeVar("_T")
 LAG_S = 2.5
 """The agent looks once a second, and a request takes a while on a busy machine."""
@@ -395,3 +401,39 @@ def check_cost(last: Look, seconds: float, off: float) -> list[str]:
     metric = last.metrics.get(("kafka_group_rebalance_member_seconds_total", ""), 0.0)
     wrong += [] if abs(metric - members) < 0.01 else [f"metrics: members {metric}, API {members}"]
     return wrong
+
+
+@contextmanager
+def live_group(lab: Lab, folder: Path) -> Iterator[tuple[LiveGroup, str]]:
+    """Give a group behind a standalone agent's proxy, and the agent's address."""
+    number = next(_numbers)
+    topic, bootstrap = f"live-{number}", f"{HOST}:{free_port()}"
+    lab.admin.do(f"create-topic {topic} {PARTITIONS}")
+    logs = folder / "clients"
+    proxy = f'{{type: proxy, listen: "{bootstrap}", upstream: ["{lab.cluster.bootstrap}"]}}'
+    sources = f'{proxy}\n  - {{type: logs, paths: ["{logs}/*.log"]}}'
+    with (
+        Observer(logs, folder / "agent", sources, "standalone") as agent,
+        ExitStack() as stack,
+    ):
+        agent.wait_ready()
+        yield LiveGroup(stack, logs, bootstrap, f"live-{number}", topic), agent.url
+
+
+def pass_by(at: float) -> None:
+    """Wait until an instant (Unix seconds): members read meanwhile."""
+    until(lambda: time.time() > at or None, f"the instant {at}")
+
+
+def shown_after(url: str, group: LiveGroup, at: float) -> tuple[str, list[str]]:
+    """Return kind and members of the latest incident, once nothing is ongoing after an instant."""
+
+    def found() -> tuple[str, list[str]] | None:
+        incidents = ask(url, "incidents", group=group.group)
+        is_over = incidents and not any(each["ongoing"] for each in incidents)
+        if not is_over or time.time() < at + LAG_S:
+            return None
+        (last, *_) = incidents
+        return last["kind"], sorted({each["client_id"] for each in last["members"]})
+
+    return until(found, "end of what is ongoing")

@@ -1,9 +1,7 @@
 """What all views say, second by second, while something happens to a group of real consumers."""
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import count
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,16 +9,18 @@ import pytest
 from agent.client.api_client import ask
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
-from agent.processes.ports import HOST, free_port
 from tests.system.live_scene import (
-    LAG_S,
     NOTHING,
+    PARTITIONS,
     LiveGroup,
     Looker,
     Phase,
     check,
     check_cost,
     going,
+    live_group,
+    pass_by,
+    shown_after,
     unread_seconds,
     until,
 )
@@ -28,29 +28,10 @@ from tests.system.observer import Observer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
 
-PARTITIONS = 6
 UNREAD_OFF_S, UNREAD_OFF_SHARE = 1.5, 0.05
 """Wire and callbacks may differ by this, and by this share."""
 PROCESS_S = 4.0
 """No process lives for a shorter time."""
-_numbers = count(1)
-
-
-@contextmanager
-def live_group(lab: Lab, folder: Path) -> Iterator[tuple[LiveGroup, str]]:
-    """Give a group behind a standalone agent's proxy, and the agent's address."""
-    number = next(_numbers)
-    topic, bootstrap = f"live-{number}", f"{HOST}:{free_port()}"
-    lab.admin.do(f"create-topic {topic} {PARTITIONS}")
-    logs = folder / "clients"
-    proxy = f'{{type: proxy, listen: "{bootstrap}", upstream: ["{lab.cluster.bootstrap}"]}}'
-    sources = f'{proxy}\n  - {{type: logs, paths: ["{logs}/*.log"]}}'
-    with (
-        Observer(logs, folder / "agent", sources, "standalone") as agent,
-        ExitStack() as stack,
-    ):
-        agent.wait_ready()
-        yield LiveGroup(stack, logs, bootstrap, f"live-{number}", topic), agent.url
 
 
 def test_stuck_member(lab: Lab, tmp_path: Path) -> None:
@@ -168,12 +149,12 @@ def test_rolling_restart_of_six(lab: Lab, tmp_path: Path) -> None:
                 members[name].close()
                 members[name] = group.start(name)
                 whole = group.settle(members, PARTITIONS)
-                looker.wait_past(whole + 8.0)
+                looker.wait_past(whole + 5.0)
                 phases.append(
                     Phase(
                         name=f"after {name}",
                         start=whole,
-                        end=whole + 5.0,
+                        end=looker.looks[-1].end,
                         ongoing=NOTHING,
                         status=0,
                         last=("restart" if number == 1 else "rollout", frozenset(names[:number])),
@@ -339,25 +320,6 @@ def test_sources_share_the_id_of_the_cluster(lab: Lab, tmp_path: Path) -> None:
         assert until(label, "one row of state and status")
         clusters = {row["cluster"] for row in ask(agent.url, "members", group="labelled")}
         assert clusters == {label()}
-
-
-def pass_by(at: float) -> None:
-    """Wait until an instant (Unix seconds): members read meanwhile."""
-    until(lambda: time.time() > at or None, f"the instant {at}")
-
-
-def shown_after(url: str, group: LiveGroup, at: float) -> tuple[str, list[str]]:
-    """Return kind and members of the latest incident, once nothing is ongoing after an instant."""
-
-    def found() -> tuple[str, list[str]] | None:
-        incidents = ask(url, "incidents", group=group.group)
-        is_over = incidents and not any(each["ongoing"] for each in incidents)
-        if not is_over or time.time() < at + LAG_S:
-            return None
-        (last, *_) = incidents
-        return last["kind"], sorted({each["client_id"] for each in last["members"]})
-
-    return until(found, "end of what is ongoing")
 
 
 def names_of(url: str, group: LiveGroup) -> set[str]:

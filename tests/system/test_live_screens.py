@@ -22,8 +22,7 @@ from agent.lab.lab import Lab
 from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import IncidentAnswer
 from metrics.model.sample import parse_time
-from tests.system.live_scene import LiveGroup, MemberProcess, until
-from tests.system.test_live_incidents import PARTITIONS, live_group
+from tests.system.live_scene import PARTITIONS, LiveGroup, MemberProcess, live_group, until
 from tests.tmux import Terminal, terminal
 from tests.walks import PROGRAM
 

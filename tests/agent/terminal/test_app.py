@@ -21,7 +21,7 @@ from agent.sources.lines.ordering import order_by_time
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.terminal.app import Banner, GroupScreen, GroupsScreen, TopApp
-from agent.terminal.rows import group_rows, sort_rows
+from agent.terminal.rows import group_rows, sort_rows, source_notes
 from aggregation.explain.explanation import explanations
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import Analysis, analyze
@@ -221,3 +221,26 @@ def test_an_agent_without_groups_says_what_to_expect() -> None:
         await until(pilot, lambda: "no group seen yet" in screen(app))
 
     on_screen(test, request=lambda *_args, **_query: [])
+
+
+def test_source_without_a_file_is_named_while_there_is_no_group() -> None:
+    def request(what: str, *_: Any, **__: Any) -> Any:
+        return [{"name": "logs:/none/*.log", "up": True, "files": []}] if what == "sources" else []
+
+    async def test(app: TopApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "/none/*.log: nothing read yet" in screen(app))
+
+    on_screen(test, request=request)
+
+
+@pytest.mark.parametrize(
+    ("source", "notes"),
+    [
+        ({"up": True, "files": []}, ["logs: nothing read yet: no file matches"]),
+        ({"up": False, "files": []}, ["logs is down"]),
+        ({"up": True, "files": [{"path": "a.log"}]}, []),
+        ({"up": True}, []),
+    ],
+)
+def test_notes_name_what_is_wrong_with_a_source(source: dict[str, Any], notes: list[str]) -> None:
+    assert source_notes([{"name": "logs", **source}]) == notes

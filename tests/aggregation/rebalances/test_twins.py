@@ -1,13 +1,15 @@
 """Members of one client id and host: their member ids tell them apart."""
 
 import pytest
+from msgspec.structs import replace
 
 from aggregation.explain.explanation import explanations
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
+from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.segments import member_of
 from aggregation.rebalances.twins import number_twins
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time
+from metrics.model.sample import DUPLICATE, Outcome, Sample, SampleKind, Scope, format_time
 from tests.aggregation.incidents.invented import read, records
 
 
@@ -49,6 +51,15 @@ def test_a_record_without_a_member_id_goes_by_its_episode() -> None:
     joins = [event("", 1, 2, episode="e"), event("b", 2, 0, 5, episode="e")]
 
     assert numbers([event("a", 1, 0, 4), event("a", 2, 0, 5), *joins]) == [0, 0, 1, 1]
+
+
+def test_an_episode_that_another_source_has_too_is_nobodys() -> None:
+    """A log shows a new process before its member id is known; the wire shows it as well."""
+    beside = [event("a", 1, 0, 5), event("b", 1, 0, 5)]
+    twice = event("", 3, 2, episode="e")
+    lost = replace(twice, id="l", kind=SampleKind.LOST, to=None, reason=DUPLICATE)
+
+    assert unify_identities([*beside, twice, lost]) == unify_identities(beside)
 
 
 @pytest.mark.parametrize("name", ["replicas-on-one-host", "replicas-with-one-client-id"])

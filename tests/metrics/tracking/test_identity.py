@@ -518,7 +518,8 @@ class TestLabels:
             raised(3, 2.0, called(LOG, "x")),
         )
 
-        assert [(each.source, each.host) for each in samples] == [
+        moves = [each for each in samples if each.kind is SampleKind.TRANSITION]
+        assert [(each.source, each.host) for each in moves] == [
             ("wire", "10.0.0.5"),
             ("logs", "pod-1"),
         ]

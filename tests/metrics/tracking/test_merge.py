@@ -63,7 +63,7 @@ class TestEcho:
         samples = run(tracker, wire(SignalKind.RAISE, 10.0, 1, "error 27"), raised(1, 10.1, LOG))
 
         assert codes(samples) == [1]
-        assert len(samples) == 1
+        assert [each.kind for each in samples] == [SampleKind.TRANSITION, SampleKind.CHANGE]
 
     def test_late_cause_does_not_open_a_closed_episode(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))

@@ -1,0 +1,147 @@
+"""Cases that users reported: which test holds each, and the histories that no other test has."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.model import IncidentKind
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time
+
+_TESTS = Path(__file__).parents[2]
+_RECORDED = "aggregation/incidents/test_recorded.py"
+_GROUPS = "aggregation/explain/test_recorded_groups.py"
+_CASES = "aggregation/incidents/test_cases.py"
+TABLE = {
+    "incidents/dropped-member-still-out": (_RECORDED, "dropped_member_that_is_not_back"),
+    "incidents/kill-told-as-rollout": (_RECORDED, "killed_member_has_expired"),
+    "incidents/one-group-two-clusters": (_RECORDED, "some_logs_name_no_cluster"),
+    "incidents/one-ongoing-told-as-three": (_RECORDED, "rebalance_that_runs_is_one"),
+    "ux/dead-member-green": ("system/test_live_incidents.py", "killed_member"),
+    "ux/departure-counted-twice": (_GROUPS, "each_departure_is_counted_once"),
+    "ux/headline-tie": (_GROUPS, "ties_are_counted_by_member"),
+    "ux/host-flip-lane": (_GROUPS, "host_that_is_learned_late"),
+    "ux/invalid-request-newmember": (_GROUPS, "join_after_a_failed_sync"),
+    "ux/lost-time-two-answers": (_GROUPS, "time_of_the_members_is_one_number"),
+    "ux/silent-empty-glob": ("agent/terminal/test_app.py", "source_without_a_file_is_named"),
+    "groups/admin-removal": (_GROUPS, "connection_of_an_admin_alone"),
+    "groups/cluster-label": ("system/test_live_incidents.py", "sources_share_the_id"),
+    "spark/open-rebalance-splits": (_CASES, "rebalance_that_is_under_way"),
+    "spark/straggler-848": (_CASES, "nobody_waits_in_the_new_protocol"),
+    "spark/lost-excludes-5": (_CASES, "time_of_a_dropped_member"),
+    "spark/two-agents": (_CASES, "member_that_two_agents_see"),
+    "spark/end-of-group": ("aggregation/spark/test_figures.py", "end_of_a_group_is_a_departure"),
+    "spark/storm-window": ("aggregation/spark/test_figures.py", "storm_is_found_at_any_time"),
+    "spark/rolling-deploy-quadratic": ("benchmarks/test_short_forms.py", "incidents"),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_each_case_has_a_test(case: str) -> None:
+    file, name = TABLE[case]
+
+    assert re.search(rf"(def test_\w*|\"){name}", (_TESTS / file).read_text()), (file, name)
+
+
+def record(
+    member: str, at: float, change: tuple[int, int], generation: int, *, agent: str,
+    host: str, outcome: Outcome | None, group_type: str, episode: str,
+) -> Sample:  # fmt: skip
+    before, to = change
+    return Sample(
+        id=f"{agent}{member}{at}{to}", kind=SampleKind.TRANSITION, ts=format_time(at), agent=agent,
+        cluster="k", app="g", group="g", group_type=group_type, scope=Scope.CONSUMER,
+        client_id=member, member_id=f"{member}-id", host=host, from_=before, to=to,
+        generation=generation, episode=episode, outcome=outcome, source="logs",
+    )  # fmt: skip
+
+
+def episode(
+    member: str, at: float, until: float | None, code: int, generation: int, *, agent: str = "a",
+    host: str = "h", group_type: str = "classic",
+) -> list[Sample]:  # fmt: skip
+    """Return a status and its end by a sync; without ``until`` it is open."""
+    name = f"{agent}-{member}-{at}"
+    changes: list[tuple[float, tuple[int, int], int, Outcome | None]] = [
+        (at, (0, code), generation - 1, None)
+    ]
+    changes += [(until, (code, 0), generation, Outcome.SYNCED)] if until is not None else []
+    return [
+        record(member, when, change, number, agent=agent, host=host, outcome=outcome,
+               group_type=group_type, episode=name)
+        for when, change, number, outcome in changes
+    ]  # fmt: skip
+
+
+def whole(
+    generation: int, at: float, members: list[str], group_type: str = "classic"
+) -> list[Sample]:
+    return [
+        each
+        for number, name in enumerate(members)
+        for each in episode(name, at + 0.1 * number, at + 2.0, 2 if generation == 1 else 1,
+                            generation, group_type=group_type)
+    ]  # fmt: skip
+
+
+def kinds(found: Analysis) -> list[IncidentKind]:
+    return [each.kind for each in found.incidents]
+
+
+def test_rebalance_that_is_under_way_is_one_with_all_its_members() -> None:
+    """Open pieces have no generation yet, and last until now."""
+    members = [f"m{number}" for number in range(8)]
+    waiting = [
+        each
+        for number, name in enumerate(members)
+        for each in episode(name, 7200 + 0.35 * number, None, 7 if number == 0 else 1, 2)
+    ]
+
+    found = analyze([*whole(1, 0.0, members), *waiting], now=7210.0)
+
+    assert len(found.rebalances) == 2
+    assert kinds(found) == [IncidentKind.MEMBER_JOINED, IncidentKind.METADATA_CHANGED]
+    last = found.rebalances[-1]
+    assert last.round.is_open
+    assert last.seconds == pytest.approx(10.0)
+    assert {segment.member.client_id for segment in last.round.consumers} == set(members)
+
+
+@pytest.mark.parametrize(("slow_s", "waits"), [(4.5, 0), (9.0, 1)])
+def test_nobody_waits_in_the_new_protocol_but_for_a_slow_revocation(
+    slow_s: float, waits: int
+) -> None:
+    members = ["a", "b"]
+    start = whole(1, 0.0, members, group_type="consumer")
+    joined = episode("c", 1000.0, 1001.0, 2, 2, group_type="consumer")
+    gives_up = episode("a", 1000.2, 1000.2 + slow_s, 10, 2, group_type="consumer")
+    follows = episode("b", 1001.0, 1004.9, 1, 2, group_type="consumer")
+
+    found = analyze([*start, *joined, *gives_up, *follows], now=1100.0)
+
+    assert [w.member.client_id for i in found.incidents for w in i.waiting_for] == ["a"] * waits
+
+
+def test_time_of_a_dropped_member_is_time_of_its_group() -> None:
+    out = episode("m0", 1000.0, 1600.7, 5, 3)
+    others = episode("m1", 1000.1, 1000.5, 1, 2)
+    again = episode("m1", 1599.6, 1600.7, 1, 3)
+
+    found = analyze([*whole(1, 0.0, ["m0", "m1"]), *out, *others, *again], now=2000.0)
+
+    costs = [each.cost.member_seconds for each in found.incidents[1:]]
+    assert sum(costs) == pytest.approx(600.7 + 0.4 + 1.1)
+
+
+def test_member_that_two_agents_see_counts_once() -> None:
+    members = ["m0", "m1"]
+    sidecar = episode("m0", 1000.0, 1010.0, 7, 2, agent="sidecar", host="pod-0")
+    proxy = episode("m0", 1000.002, 1010.004, 7, 2, agent="proxy", host="10.0.0.7")
+
+    found = analyze([*whole(1, 0.0, members), *sidecar, *proxy], now=1100.0)
+
+    (incident,) = [each for each in found.incidents if each.kind is IncidentKind.METADATA_CHANGED]
+    assert incident.cost.member_seconds == pytest.approx(10.004)
+    (rebalance,) = found.rebalances[1:]
+    assert len({segment.member for segment in rebalance.round.consumers}) == 1
