@@ -52,11 +52,9 @@ class ClockShifts:
         self._timezone = timezone
         self._reader = TimestampReader(timezone)
         self._shifts: dict[_Clock, float] = {}
+        self.is_any = False
+        """Whether a stream is shifted; each line asks."""
         self._again_at = 0.0
-
-    def __bool__(self) -> bool:
-        """Return whether a stream is shifted."""
-        return bool(self._shifts)
 
     def find(self, origin: str, *, is_own: bool) -> float:
         """Return how many seconds a stream's stamps are ahead; 0 for the right zone."""
@@ -103,6 +101,7 @@ class ClockShifts:
             self._shifts[clock] = shift_s
         if len(self._shifts) > _MAX_SHIFTS:
             del self._shifts[next(iter(self._shifts))]
+        self.is_any = bool(self._shifts)
 
     def _date(self, data: bytes, arrival_at: float) -> Iterator[tuple[_Clock, float]]:
         """Yield the stamps of the lines at both ends of a block."""

@@ -97,6 +97,8 @@ class Rule:
     """It names partitions that the member reads from now on, or no more."""
     numbers: tuple[str, ...] = field(init=False)
     """Its captures that are whole numbers."""
+    varies: bool = field(init=False)
+    """It names a member id or a generation: a client hardly prints the same line twice."""
 
     def __post_init__(self) -> None:
         """Compute the derived fields."""
@@ -116,10 +118,15 @@ class Rule:
         self.assigns = "assignment" in captures
         self.moves = "added" in captures or "revoked" in captures
         self.numbers = tuple(name for name in _NUMBERS if name in captures)
+        self.varies = "member_id" in captures or "generation" in captures
 
     def accepts(self, captures: Mapping[str, str]) -> bool:
         """Return whether every number of the captures is one."""
-        return all(_NUMBER.fullmatch(captures.get(name, "0")) for name in self.numbers)
+        for name in self.numbers:
+            text = captures.get(name)
+            if text is not None and _NUMBER.fullmatch(text) is None:
+                return False
+        return True
 
     @property
     def visible_status(self) -> RebalanceStatus:

@@ -178,13 +178,13 @@ class DialectMatcher:
         return head if all(p.prefix.pattern.startswith(head) for p in self.prefixes) else ""
 
     @cached_property
-    def _is_cacheable(self) -> bool:
+    def is_cacheable(self) -> bool:
         """Whether the text from the anchor on decides the event."""
         return bool(self.head) and not any(prefix.named_by for prefix in self.prefixes)
 
     def read(self, entry: str) -> LogEvent | None:
         """Return the event of an entry, or None if no rule matches."""
-        if not self._is_cacheable:
+        if not self.is_cacheable:
             start = min((at for at in map(entry.find, self.anchors) if at >= 0), default=-1)
             return None if start < 0 else self._read(entry, start)
         start = entry.find(self.anchors[0])
@@ -194,7 +194,7 @@ class DialectMatcher:
         event = self._cache.get(words)
         if event is None:
             event = self._read(entry, start)
-            if event is not None and len(words) <= _CACHE_CHARS:
+            if event is not None and not event.rule.varies and len(words) <= _CACHE_CHARS:
                 if len(self._cache) >= _CACHE_TEXTS:
                     self._cache.clear()
                 self._cache[words] = event

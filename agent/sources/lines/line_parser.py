@@ -10,6 +10,7 @@ the origin.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import LogEntry, Unwrapper
 from agent.sources.lines.line_finder import Matchers, create_finder
 from agent.sources.lines.origin_streams import CreateInterpreter, OriginStream, OriginStreams
+from agent.sources.lines.repeated_lines import RepeatedLine, share_lines
 from agent.sources.lines.stream_parser import LineInterpreter
 from agent.sources.lines.structured_text import structure
 from agent.sources.lines.timestamps import TimestampReader
@@ -45,8 +47,16 @@ _DROPPED = "<dropped>"
 _HEAD_BYTES = 1_024
 """Bytes of the line above, which is searched for a timestamp alone."""
 
+_LINES_AT_ONCE = 256
+"""Lines that are read before their events are interpreted: two loops that fit the caches of a CPU
+take a fifth less time than one. Merged streams do so line by line, as one may evict another."""
+
 _CLOCK_AHEAD_S = 86_400.0
 """A timestamp further ahead of its arrival than any zone explains is not this line's."""
+
+
+Place = tuple[bytes, int, int, bytes]
+"""A block, its begin, the start of a line in it, and the last bytes before the block."""
 
 
 class ParsedLine(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +65,7 @@ class ParsedLine(msgspec.Struct, frozen=True, gc=False):
     text: str
     at: float
     event: LogEvent | None
+    place: Place
     origin: str = ""
     shift_s: float = 0.0
     """Seconds that its stamp is ahead of ``at``, as another zone's."""
@@ -103,17 +114,19 @@ class LineParser:
         self.block_number = 0
         """Number of the block that is read; its bytes are not kept behind it."""
         self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
-        self._finder = create_finder(dialects)
+        self._finder = create_finder(dialects, self._recall)
         matchers = dialects.matchers
         self._unshown = {m.anchor_after for m in matchers if m.anchor_after is not None}
         self._hosts = [(m.guests, m.family) for m in matchers if m.guests is not None]
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._named = ""  # the client of the line before
+        self._repeated = share_lines(matchers)
+        self._reader: DialectMatcher | None = None  # the one that has read the last line
         self._news = False  # a line has told what else to search for, or what no more
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
         self._before = b""  # the last bytes before the block that is searched
         self._timezone, self._has_looked = timezone, False
-        self._place = (b"", 0, 0)  # that block, where it begins, and the line that is read
+        self._place: Place = (b"", 0, 0, b"")  # of the line that is read
         self._choose()
 
     @property
@@ -145,14 +158,20 @@ class LineParser:
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
         out: list[Signal] = []
-        for line in self.lines(data, arrival_at):
-            if line.event is not None:
-                stream = self.streams.find(line.origin) if line.origin else self.streams.main
-                signals = stream.interpreter.take(line.event, line.at)
-                if line.shift_s:
-                    signals = [replace(each, shift_s=line.shift_s) for each in signals]
-                out += signals
+        lines = self.lines(data, arrival_at)
+        while some := list(islice(lines, 1 if self.streams.names else _LINES_AT_ONCE)):
+            for line in some:
+                if line.event is not None:
+                    self._place = line.place
+                    out += self._take(line, line.event)
         return out + self.streams.take_pending()
+
+    def _take(self, line: ParsedLine, event: LogEvent) -> list[Signal]:
+        stream = self.streams.find(line.origin) if line.origin else self.streams.main
+        signals = stream.interpreter.take(event, line.at)
+        if line.shift_s:
+            signals = [replace(each, shift_s=line.shift_s) for each in signals]
+        return signals
 
     def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
         """Compare the stamps of the next bytes with their arrival, before `feed`.
@@ -176,11 +195,11 @@ class LineParser:
             if not self._skipping:
                 joined = self._carry + data[:start]
                 yield from self._search(joined, 0, len(joined), arrival_at)
-                self._before = self._tail_before(joined, 0, len(joined))
+                self._before = _tail_before(self._before, joined, 0, len(joined))
             self._carry, self._skipping = b"", False
         end = data.rfind(b"\n") + 1
         yield from self._search(data, start, end, arrival_at)
-        self._before = self._tail_before(data, start, end)
+        self._before = _tail_before(self._before, data, start, end)
         self._keep(data[end:])
         self._release_block()
 
@@ -229,10 +248,10 @@ class LineParser:
 
         At most `KEPT_BYTES` each; the second one is copied on demand.
         """
-        block, begin, end = self._place
+        block, begin, end, before = self._place
         yield block, max(begin, end - KEPT_BYTES), end
         if end - begin < KEPT_BYTES:
-            kept = self._tail_before(block, begin, end)
+            kept = _tail_before(before, block, begin, end)
             yield kept, 0, len(kept)
 
     def _release_block(self) -> None:
@@ -250,15 +269,10 @@ class LineParser:
 
     def _line_before(self) -> str:
         """Return the line above, the head of this one in java.util.logging and Payara."""
-        block, begin, start = self._place
-        near, end = (block, start - 1) if start > begin else (self._before, len(self._before) - 1)
+        block, begin, start, before = self._place
+        near, end = (block, start - 1) if start > begin else (before, len(before) - 1)
         above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
         return above[:_HEAD_BYTES].decode("utf-8", "replace")
-
-    def _tail_before(self, block: bytes, begin: int, end: int) -> bytes:
-        """Return the last bytes before ``end`` of a block that begins at ``begin``."""
-        near = block[max(begin, end - KEPT_BYTES) : end]
-        return near if len(near) == KEPT_BYTES else (self._before + near)[-KEPT_BYTES:]
 
     def _search(
         self, block: bytes, start: int, end: int, arrival_at: float
@@ -272,16 +286,19 @@ class LineParser:
                 found = finder.find_next(start)
                 if found is None:
                     return
-                start, line_end, matchers = found
+                start, line_end, matchers, known = found
             else:
-                line_end, matchers = block.find(b"\n", start), finder.matchers
+                line_end, matchers, known = block.find(b"\n", start), finder.matchers, None
                 self._reads_next = max(0, self._reads_next - 1)
-            self._place = (block, begin, start)
+            self._place = (block, begin, start, self._before)
             if line_end - start > LINE_LIMIT:
                 self.counts.long += 1
+            elif known is not None:
+                yield self._read_again(block[start:line_end], known, arrival_at)
             else:
-                for entry in self.unwrapper.unwrap(block[start:line_end], arrival_at):
-                    yield self._read_entry(entry, arrival_at, matchers)
+                raw = block[start:line_end]
+                for entry in self.unwrapper.unwrap(raw, arrival_at):
+                    yield self._read_entry(entry, raw, arrival_at, matchers)
             start = line_end + 1
             if self._news:
                 self._choose()
@@ -291,7 +308,24 @@ class LineParser:
         self._finder.choose(self.family, self.enabled, is_merged=bool(self.streams.names))
         self._news = False
 
-    def _read_entry(self, entry: LogEntry, arrival_at: float, matchers: Matchers) -> ParsedLine:
+    def _recall(self, raw: bytes) -> RepeatedLine | None:
+        """Return the line that this one repeats, apart from its time."""
+        if self.shifts.is_any:
+            return None
+        return self._repeated.find(raw, self.stamper, self._arrival_at, self._finder.matchers)
+
+    def _read_again(self, raw: bytes, known: RepeatedLine, arrival_at: float) -> ParsedLine:
+        """Read a line that repeats another one."""
+        at, reader, event = known
+        self.counts.lines += 1
+        self.counts.events += 1
+        self._bind(reader, event)
+        at = self._date(self.streams.main, at, arrival_at)
+        return ParsedLine(raw.decode("ascii"), at, event, self._place)
+
+    def _read_entry(
+        self, entry: LogEntry, raw: bytes, arrival_at: float, matchers: Matchers
+    ) -> ParsedLine:
         counts, text = self.counts, entry.text
         counts.lines += 1
         event = self._match(text, matchers)
@@ -300,7 +334,7 @@ class LineParser:
             event = None if structured is None else self._match(structured, matchers)
         if event is None:
             counts.unread += 1
-            return ParsedLine(text, self.last_at or arrival_at, None)
+            return ParsedLine(text, self.last_at or arrival_at, None, self._place)
         counts.events += 1
         origin, stream = "", self.streams.main
         if entry.pid and not self._has_looked:
@@ -311,7 +345,12 @@ class LineParser:
             stream = self.streams.find(origin, entry.host)
             self._news = self._news or len(self.streams.names) != known
         stamp = self.stamper.find(text, arrival_at)
-        shift_s = self.shifts.find(entry.origin, is_own=stamp is not None) if self.shifts else 0.0
+        is_found = matchers is not self._finder.matchers  # not what continues another line
+        if stamp is not None and is_found and not event.rule.varies:
+            self._remember(raw, stamp, event, arrival_at)
+        shift_s = 0.0
+        if self.shifts.is_any:
+            shift_s = self.shifts.find(entry.origin, is_own=stamp is not None)
         if stamp is None:
             stamp = entry.at
         if stamp is None and (pair := _TIME_PAIR.search(text)) is not None:
@@ -320,12 +359,18 @@ class LineParser:
             stamp = self.stamper.find(self._line_before(), arrival_at)
         stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)
-        return ParsedLine(text, at, event, origin, shift_s)
+        return ParsedLine(text, at, event, self._place, origin, shift_s)
+
+    def _remember(self, raw: bytes, stamp: float, event: LogEvent, arrival_at: float) -> None:
+        reader = self._reader
+        if reader is not None and reader.is_cacheable:
+            line = stamp, reader, event
+            self._repeated.keep(raw, line, self.stamper, arrival_at, self._finder.matchers)
 
     def _look_ahead(self, arrival_at: float) -> None:
         """Show the next lines to the streams, which learn what processes there are."""
         self._has_looked = True
-        block, _, start = self._place
+        block, _, start, *_ = self._place
         unwrapper = Unwrapper(self._timezone)
         ahead = block[start : start + _AHEAD_BYTES].splitlines()[:-1]
         self.streams.look_ahead(
@@ -344,6 +389,7 @@ class LineParser:
 
     def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
         """Learn the stream's family from an event, and the names of its clients."""
+        self._reader = reading
         if event.rule.drops and _DROPPED in self._unshown:
             self.enabled |= {_DROPPED}
             self._news = True
@@ -378,6 +424,12 @@ class LineParser:
             return stream.last_at
         stream.last_at = stamp
         return stamp
+
+
+def _tail_before(before: bytes, block: bytes, begin: int, end: int) -> bytes:
+    """Return the last bytes before ``end`` of a block that begins at ``begin``."""
+    near = block[max(begin, end - KEPT_BYTES) : end]
+    return near if len(near) == KEPT_BYTES else (before + near)[-KEPT_BYTES:]
 
 
 def _may_be_structured(entry: LogEntry, matchers: Matchers) -> bool:

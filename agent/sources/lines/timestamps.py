@@ -102,6 +102,8 @@ def _form(to_the_minute: str, separator: str = ":", tail: str = _ZONE) -> _Form:
 
 _NO_TAIL = r"(?P<tail>)"
 _NEVER = re.compile("(?!)")
+_SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
+_DIGIT = re.compile(r"\d", re.ASCII)
 _EPOCH = _Form(
     re.compile(
         rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])", re.ASCII
@@ -204,6 +206,23 @@ class TimestampReader:
         self._valid_until = 0.0
         self._last_at: float | None = None
         self._day_first: bool | None = None
+        self._begin = b""
+        self.layout: tuple[str, str | None] = ("", None)
+        """Shape of the last line up to its seconds (each digit as 0), and its zone."""
+
+    def find_again(self, raw: bytes, arrival_at: float) -> tuple[float, int] | None:
+        """Return the time of a line that begins as the last one, up to the minute, and its end.
+
+        What follows the seconds is not tested: it must be that of a line with the same layout.
+        """
+        begin = self._begin
+        if not begin or arrival_at >= self._valid_until or not raw.startswith(begin):
+            return None
+        seconds = _SECONDS.match(raw, len(begin))
+        if seconds is None:
+            return None
+        self._last_at = at = self._minute_at + float(seconds[0].replace(b",", b"."))
+        return at, seconds.end()
 
     def find(self, text: str, arrival_at: float) -> float | None:
         """Return the timestamp in the head of ``text`` as Unix seconds, None without one."""
@@ -228,14 +247,20 @@ class TimestampReader:
                 continue
             self._form = form
             if form is _EPOCH:
+                self._begin = b""
                 return parse_epoch(float(match["epoch"]))
             key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
             if (self._key, self._tail) != (key, tail) or not arrival_at < self._valid_until:
                 self._minute_at = self._minute(match, tail, arrival_at)
                 self._key, self._tail = key, tail
-            self._start = text[: match.start("second")]
+            self._set_start(text[: match.start("second")])
             return self._minute_at + _seconds(second, fraction)
         return None
+
+    def _set_start(self, start: str) -> None:
+        self._start = start
+        self._begin = start.encode() if start.isascii() else b""
+        self.layout = (_DIGIT.sub("0", start), self._tail)
 
     def _minute(self, match: re.Match[str], tail: str | None, arrival_at: float) -> float:
         # An hour: the key of a time of day comes again tomorrow.

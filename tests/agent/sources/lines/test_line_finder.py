@@ -44,7 +44,7 @@ def _found(finder: LineFinder, block: bytes) -> list[bytes]:
     finder.begin(block, block.rfind(b"\n") + 1)
     lines, start = [], 0
     while (found := finder.find_next(start)) is not None:
-        begin, end, _ = found
+        begin, end, *_ = found
         lines.append(block[begin:end])
         start = end + 1
     return lines
@@ -136,3 +136,25 @@ def test_a_line_of_marks_alone_is_one_line() -> None:
     block = b"clientId=" * 100_000 + b"\n" + _JAVA
 
     assert _found(finder, block) == [_JAVA[:-1]]
+
+
+def test_a_line_of_a_common_mark_alone_is_looked_at_once() -> None:
+    finder = MarkFinder(MarkSearch(_CLIENTS.matchers))
+    block = b"cGroup" * 100_000 + b"\n" + _PYTHON
+
+    assert _found(finder, block) == [_PYTHON[:-1]]
+
+
+@pytest.mark.parametrize("matcher", [m for m in _CLIENTS.matchers if m.search])
+def test_a_mark_is_no_earlier_than_the_text_that_an_expression_finds(
+    matcher: DialectMatcher,
+) -> None:
+    """The search passes over the marks before the next text that the expression finds."""
+    for number, mark in enumerate(matcher.marks):
+        anchor = matcher.anchors[min(number, len(matcher.anchors) - 1)].encode()
+        is_behind = mark == b"clientId=" and anchor == b"Consumer "
+        assert (
+            is_behind
+            or any(mark.startswith(anchor[at:]) for at in range(len(anchor)))
+            or (mark in anchor)
+        )
