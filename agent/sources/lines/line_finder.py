@@ -50,8 +50,8 @@ class LineFinder(Protocol):
         holds several streams.
         """
 
-    def begin(self, block: bytes, end: int) -> None:
-        """Begin the search of a block up to ``end``."""
+    def begin(self, block: bytes, end: int, recall: Recall = _recall_none) -> None:
+        """Begin the search of a block up to ``end``; ``recall`` finds lines that are known."""
 
     def find_next(self, start: int) -> FoundLine | None:
         """Return the next line at or behind ``start``, the start of a line; None at the end."""
@@ -60,8 +60,9 @@ class LineFinder(Protocol):
 class MarkFinder:
     """Search for the marks of all families in one pass."""
 
-    def __init__(self, marks: "MarkSearch", recall: Recall = _recall_none) -> None:
-        self._marks, self._recall = marks, recall
+    def __init__(self, marks: "MarkSearch") -> None:
+        self._marks = marks
+        self._recall: Recall = _recall_none
         self._block, self._end = b"", 0
         self._found: list[tuple[int, int, int]] = []
         self._next = 0
@@ -85,14 +86,16 @@ class MarkFinder:
         self._headed = [()] * len(headed) if self._has_arguments else headed
         self._quiet_to = [-1] * len(headed)
 
-    def begin(self, block: bytes, end: int) -> None:
+    def begin(self, block: bytes, end: int, recall: Recall = _recall_none) -> None:
         """See `LineFinder`."""
-        self._block, self._end, self._next = block, end, 0
+        self._block, self._end, self._next, self._recall = block, end, 0, recall
         self._ahead.clear()
         self._has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
         self._limit = -1
         self._set_headed()
         self._found = self._marks.find(block) if end else []
+        if not end:  # at rest, as thousands of streams are
+            self._quiet_to = []
 
     def find_next(self, start: int) -> FoundLine | None:
         """See `LineFinder`."""
@@ -252,8 +255,9 @@ class FamilyFinder:
         found = (m.loose_finders if self._has_arguments else m.finders for m in self.matchers)
         self._finders = list(dict.fromkeys(finder for finders in found for finder in finders))
 
-    def begin(self, block: bytes, end: int) -> None:
-        """See `LineFinder`."""
+    def begin(self, block: bytes, end: int, recall: Recall = _recall_none) -> None:
+        """See `LineFinder`; all its expressions are searched."""
+        del recall
         self._block, self._end = block, end
         has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
         if has_arguments != self._has_arguments:
@@ -277,10 +281,10 @@ class FamilyFinder:
         return line_start, block.find(b"\n", first), self.matchers, None
 
 
-def create_finder(dialects: Dialects, recall: Recall) -> LineFinder:
+def create_finder(dialects: Dialects) -> LineFinder:
     """Create the finder of a stream: in one pass where the package for it is installed."""
     marks = _mark_search(dialects.matchers)
-    return FamilyFinder(dialects.matchers) if marks is None else MarkFinder(marks, recall)
+    return FamilyFinder(dialects.matchers) if marks is None else MarkFinder(marks)
 
 
 @lru_cache(maxsize=8)

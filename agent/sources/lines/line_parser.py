@@ -55,8 +55,10 @@ _CLOCK_AHEAD_S = 86_400.0
 """A timestamp further ahead of its arrival than any zone explains is not this line's."""
 
 
-Place = tuple[bytes, int, int, bytes]
-"""A block, its begin, the start of a line in it, and the last bytes before the block."""
+Place = tuple[bytes, int, int, bytes, int]
+"""A block, its begin, the start of a line in it, the last bytes before it, and its number."""
+
+_NOWHERE: Place = (b"", 0, 0, b"", 0)
 
 
 class ParsedLine(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +67,7 @@ class ParsedLine(msgspec.Struct, frozen=True, gc=False):
     text: str
     at: float
     event: LogEvent | None
-    place: Place
+    place: Place = _NOWHERE
     origin: str = ""
     shift_s: float = 0.0
     """Seconds that its stamp is ahead of ``at``, as another zone's."""
@@ -111,10 +113,9 @@ class LineParser:
         self.shifts = ClockShifts(timezone)
         self.counts = ParserCounts()
         self.family: str | None = None
-        self.block_number = 0
-        """Number of the block that is read; its bytes are not kept behind it."""
+        self._blocks = 0
         self.enabled: set[str] = set()  # the `anchor_after` texts that a client's name has shown
-        self._finder = create_finder(dialects, self._recall)
+        self._finder = create_finder(dialects)
         matchers = dialects.matchers
         self._unshown = {m.anchor_after for m in matchers if m.anchor_after is not None}
         self._hosts = [(m.guests, m.family) for m in matchers if m.guests is not None]
@@ -126,7 +127,7 @@ class LineParser:
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
         self._before = b""  # the last bytes before the block that is searched
         self._timezone, self._has_looked = timezone, False
-        self._place: Place = (b"", 0, 0, b"")  # of the line that is read
+        self._place = _NOWHERE  # of the line that is read
         self._choose()
 
     @property
@@ -144,6 +145,11 @@ class LineParser:
         """Return the time of the last line (Unix seconds), of the latest stream."""
         times = [stream.last_at for stream in self.streams if stream.last_at is not None]
         return max(times, default=None)
+
+    @property
+    def block_number(self) -> int:
+        """Return the number of the current line's block; its bytes are not kept behind it."""
+        return self._place[4]
 
     @property
     def origins(self) -> Sequence[str]:
@@ -164,6 +170,7 @@ class LineParser:
                 if line.event is not None:
                     self._place = line.place
                     out += self._take(line, line.event)
+        self._release_block()
         return out + self.streams.take_pending()
 
     def _take(self, line: ParsedLine, event: LogEvent) -> list[Signal]:
@@ -248,7 +255,7 @@ class LineParser:
 
         At most `KEPT_BYTES` each; the second one is copied on demand.
         """
-        block, begin, end, before = self._place
+        block, begin, end, before, _ = self._place
         yield block, max(begin, end - KEPT_BYTES), end
         if end - begin < KEPT_BYTES:
             kept = _tail_before(before, block, begin, end)
@@ -256,7 +263,7 @@ class LineParser:
 
     def _release_block(self) -> None:
         """Drop the block that was read: thousands of streams would keep 1 MiB each."""
-        self._place = (b"", 0, 0)
+        self._place = _NOWHERE
         self._finder.begin(b"", 0)
 
     def _keep(self, data: bytes) -> None:
@@ -269,7 +276,7 @@ class LineParser:
 
     def _line_before(self) -> str:
         """Return the line above, the head of this one in java.util.logging and Payara."""
-        block, begin, start, before = self._place
+        block, begin, start, before, _ = self._place
         near, end = (block, start - 1) if start > begin else (before, len(before) - 1)
         above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
         return above[:_HEAD_BYTES].decode("utf-8", "replace")
@@ -279,8 +286,8 @@ class LineParser:
     ) -> Iterator[ParsedLine]:
         """Read the lines of a block that are found, and those that continue one."""
         begin, pieces, finder = start, self.unwrapper.pieces, self._finder
-        self.block_number += 1
-        finder.begin(block, end)
+        self._blocks += 1
+        finder.begin(block, end, self._recall)
         while start < end:
             if not pieces and not self._reads_next:
                 found = finder.find_next(start)
@@ -290,7 +297,7 @@ class LineParser:
             else:
                 line_end, matchers, known = block.find(b"\n", start), finder.matchers, None
                 self._reads_next = max(0, self._reads_next - 1)
-            self._place = (block, begin, start, self._before)
+            self._place = (block, begin, start, self._before, self._blocks)
             if line_end - start > LINE_LIMIT:
                 self.counts.long += 1
             elif known is not None:

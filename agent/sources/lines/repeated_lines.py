@@ -36,6 +36,8 @@ class RepeatedLines:
 
     def __init__(self) -> None:
         self._lines: dict[bytes, _KnownLine] = {}
+        self._once: set[int] = set()
+        """Hashes of texts that were seen once: most texts of thousands of quiet streams."""
 
     def find(
         self,
@@ -62,16 +64,25 @@ class RepeatedLines:
         arrival_at: float,
         matchers: tuple[DialectMatcher, ...],
     ) -> None:
-        """Keep the event of a line which ``stamper`` has just dated, if it has no envelope."""
+        """Keep the event of a line that ``stamper`` has just dated, if it has no envelope.
+
+        A text is kept when it is seen for the second time.
+        """
         at, reader, event = line
         if not raw.isascii() or b"\x1b" in raw or b"\r" in raw or not is_bare(raw.decode()):
             return
         dated = stamper.find_again(raw, arrival_at)
         if dated is None or dated[0] != at or len(raw) - dated[1] > _MAX_BYTES:
             return
+        text = raw[dated[1] :]
+        if hash(text) not in self._once:
+            if len(self._once) >= _MAX_TEXTS:
+                self._once.clear()
+            self._once.add(hash(text))
+            return
         if len(self._lines) >= _MAX_TEXTS:
             self._lines.clear()
-        self._lines[raw[dated[1] :]] = _KnownLine(stamper.layout, matchers, reader, event)
+        self._lines[text] = _KnownLine(stamper.layout, matchers, reader, event)
 
 
 @lru_cache(maxsize=8)

@@ -54,7 +54,7 @@ def read_events(
     if parser.pending:  # a last line without its newline
         yield from (line for line in parser.lines(b"\n", 0.0) if line.event is not None)
     if (end_at := ends.find_time(parser)) is not None:
-        yield ParsedLine("", end_at, None, (b"", 0, 0, b""))
+        yield ParsedLine("", end_at, None)
     head.report(recording, parser, options, diagnose)
 
 

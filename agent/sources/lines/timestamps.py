@@ -16,6 +16,7 @@ time that a clock jumped over has the offset from before the jump, as clocks do.
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from agent.sources.lines.locale_names import AFTERNOON, MONTHS, MORNING
@@ -167,6 +168,12 @@ _FORMS = (
 )
 
 
+@lru_cache(maxsize=64)
+def _layout_of(shape: str, tail: str | None) -> tuple[str, str | None]:
+    """Return one object for all streams of a layout."""
+    return shape, tail
+
+
 def estimate_arrival(changed_at: float, now: float) -> float:
     """Return the arrival time (Unix seconds) of a file's content: its last change.
 
@@ -260,7 +267,7 @@ class TimestampReader:
     def _set_start(self, start: str) -> None:
         self._start = start
         self._begin = start.encode() if start.isascii() else b""
-        self.layout = (_DIGIT.sub("0", start), self._tail)
+        self.layout = _layout_of(_DIGIT.sub("0", start), self._tail)
 
     def _minute(self, match: re.Match[str], tail: str | None, arrival_at: float) -> float:
         # An hour: the key of a time of day comes again tomorrow.
