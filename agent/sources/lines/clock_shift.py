@@ -58,7 +58,7 @@ class ClockShifts:
 
     def find(self, origin: str, *, is_own: bool) -> float:
         """Return how many seconds a stream's stamps are ahead; 0 for the right zone."""
-        return self._shifts.get(_Clock(origin, is_own), 0.0)
+        return self._shifts.get(_Clock(origin, is_own), 0.0) if self.is_any else 0.0
 
     def observe(self, data: bytes, arrival_at: float, gap_s: float | None) -> list[Shift]:
         """Compare a block's stamps with its arrival; return the shifts that changed.

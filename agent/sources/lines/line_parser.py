@@ -335,10 +335,7 @@ class LineParser:
     ) -> ParsedLine:
         counts, text = self.counts, entry.text
         counts.lines += 1
-        event = self._match(text, matchers)
-        if event is None and _may_be_structured(entry, matchers):
-            structured = structure(text, entry.level, entry.fields)
-            event = None if structured is None else self._match(structured, matchers)
+        event = self._match(text, matchers) or self._match_structured(entry, matchers)
         if event is None:
             counts.unread += 1
             return ParsedLine(text, self.last_at or arrival_at, None, self._place)
@@ -352,12 +349,9 @@ class LineParser:
             stream = self.streams.find(origin, entry.host)
             self._news = self._news or len(self.streams.names) != known
         stamp = self.stamper.find(text, arrival_at)
-        is_found = matchers is not self._finder.matchers  # not what continues another line
-        if stamp is not None and is_found and not event.rule.varies:
+        if stamp is not None and matchers is not self._finder.matchers:  # it continues no other
             self._remember(raw, stamp, event, arrival_at)
-        shift_s = 0.0
-        if self.shifts.is_any:
-            shift_s = self.shifts.find(entry.origin, is_own=stamp is not None)
+        shift_s = self.shifts.find(entry.origin, is_own=stamp is not None)
         if stamp is None:
             stamp = entry.at
         if stamp is None and (pair := _TIME_PAIR.search(text)) is not None:
@@ -370,7 +364,7 @@ class LineParser:
 
     def _remember(self, raw: bytes, stamp: float, event: LogEvent, arrival_at: float) -> None:
         reader = self._reader
-        if reader is not None and reader.is_cacheable:
+        if reader is not None and reader.is_cacheable and not event.rule.varies:
             line = stamp, reader, event
             self._repeated.keep(raw, line, self.stamper, arrival_at, self._finder.matchers)
 
@@ -383,6 +377,12 @@ class LineParser:
         self.streams.look_ahead(
             entry for line in ahead for entry in unwrapper.unwrap(line, arrival_at)
         )
+
+    def _match_structured(self, entry: LogEntry, matchers: Matchers) -> LogEvent | None:
+        if not _may_be_structured(entry, matchers):
+            return None
+        text = structure(entry.text, entry.level, entry.fields)
+        return None if text is None else self._match(text, matchers)
 
     def _match(self, text: str, matchers: Matchers) -> LogEvent | None:
         for matcher in matchers:
