@@ -7,7 +7,8 @@ Entry points::
 
     find_changes(facts)  # Change: three a group at most, the most useful first
 
-`facts` is what the rules need of an incident, `savings` what one incident would have saved,
-`timeouts` the curve over timeouts, `rules` and `shape_rules` the settings, `changes` the ranking,
-`lines` the lines to paste. Each rule is written in the docstring of its function.
+`facts` is what rules need of an incident, `savings` what one incident would have saved,
+`timeouts` the curve of a timeout, `rules`, `shape_rules`, `membership_rules` the settings,
+`changes` the ranking, `lines` the lines to paste, `sentences` a change in one sentence. Each rule
+is written in the docstring of its function. Backtests with real clients: docs/backtests.md.
 """

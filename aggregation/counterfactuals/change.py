@@ -8,6 +8,7 @@ from typing import NamedTuple
 from aggregation.counterfactuals.facts import IncidentFacts
 from aggregation.counterfactuals.lines import Lines
 from aggregation.counterfactuals.savings import Saving, sum_unread
+from aggregation.counterfactuals.timeouts import Curve
 
 
 class Confidence(StrEnum):
@@ -44,6 +45,8 @@ class Change:
     confidence: Confidence
     savings: tuple[Saving, ...]
     lines: Lines
+    curve: Curve = ()
+    """Of a timeout: what each candidate saves, and what it costs."""
 
     @property
     def cluster(self) -> str:

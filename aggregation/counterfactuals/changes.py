@@ -10,6 +10,12 @@ from collections.abc import Callable, Iterable
 
 from aggregation.counterfactuals.change import Change, PastIncidents
 from aggregation.counterfactuals.facts import IncidentFacts
+from aggregation.counterfactuals.membership_rules import (
+    propose_leave_on_close,
+    propose_probing_interval,
+    propose_separate_groups,
+    propose_unique_instance_ids,
+)
 from aggregation.counterfactuals.rules import (
     propose_poll_interval,
     propose_poll_records,
@@ -17,6 +23,7 @@ from aggregation.counterfactuals.rules import (
     propose_static_membership,
 )
 from aggregation.counterfactuals.shape_rules import (
+    propose_consumer_protocol,
     propose_cooperative,
     propose_initial_delay,
     propose_pacing,
@@ -33,8 +40,13 @@ RULES: tuple[Rule, ...] = (
     propose_poll_interval,
     propose_poll_records,
     propose_cooperative,
+    propose_consumer_protocol,
     propose_initial_delay,
     propose_pacing,
+    propose_unique_instance_ids,
+    propose_leave_on_close,
+    propose_probing_interval,
+    propose_separate_groups,
 )
 
 

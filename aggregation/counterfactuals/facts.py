@@ -44,6 +44,11 @@ class IncidentFacts:
     """Seconds that members spent at a status other than 0."""
     unread_s: float | None = None
     moved: int | None = None
+    """Partitions that had to move, by the numbers that each member had before and after."""
+    moved_s: float | None = None
+    """The same in partition seconds: each for the length of its rebalance."""
+    away_s: float | None = None
+    """Partition seconds for which members that came back did not read their own."""
     group_type: str | None = None
     members: tuple[str, ...] = ()
     is_static: bool = False
@@ -74,7 +79,9 @@ def facts_of_incident(incident: Incident, group_type: str | None = None) -> Inci
         rebalances=len(incident.rebalances),
         member_s=cost.member_seconds,
         unread_s=cost.unread_partition_seconds,
-        moved=cost.partitions_moved,
+        moved=cost.partitions_to_move,
+        moved_s=cost.moved_partition_seconds,
+        away_s=cost.away_partition_seconds,
         members=_names(member.client_id for member in incident.members),
         is_static=any(member.group_instance_id for member in incident.members),
         absences=tuple(
@@ -100,6 +107,8 @@ def facts_of_row(row: Mapping[str, Any]) -> IncidentFacts:
         member_s=row["member_s"] or 0.0,
         unread_s=row["unread_s"],
         moved=row["moved"],
+        moved_s=row["moved_s"],
+        away_s=row["away_s"],
         members=_names(row["members"] or ()),
         is_static=bool(row["is_static"]),
         absences=tuple(

@@ -17,9 +17,14 @@ SESSION = "session.timeout.ms"
 POLL_INTERVAL = "max.poll.interval.ms"
 POLL_RECORDS = "max.poll.records"
 ASSIGNOR = "partition.assignment.strategy"
+GROUP_PROTOCOL = "group.protocol"
 INITIAL_DELAY = "group.initial.rebalance.delay.ms"
+GROUP_ID = "group.id"
+LEAVE_ON_CLOSE = "internal.leave.group.on.close"
+PROBING_INTERVAL = "probing.rebalance.interval.ms"
 PACING = "rollout in fewer steps"
 
+_LIBRDKAFKA_NOTE = f"# {POLL_INTERVAL} is at least as long, else no consumer is made\n"
 _STABLE_NAME = "<a name that stays, one for each instance>"
 _COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
@@ -41,7 +46,11 @@ def client_lines(values: dict[str, str], group: str, group_type: str | None) -> 
         ("Streams", _join(f"consumer.{name}={value}" for name, value in shown.items())),
         (
             "librdkafka",
-            _join(f"{name}={value}" for name, value in shown.items() if name != POLL_RECORDS),
+            _join(
+                f"{_LIBRDKAFKA_NOTE}{name}={value}" if name == SESSION else f"{name}={value}"
+                for name, value in shown.items()
+                if name != POLL_RECORDS
+            ),
         ),
         ("broker", _broker_line(values.get(SESSION), group, is_new=is_new)),
     ]
@@ -77,6 +86,52 @@ def assignor_lines() -> Lines:
             f"# stop all members first, the two do not mix\n{ASSIGNOR}=cooperative-sticky",
         ),
     )
+
+
+def protocol_lines() -> Lines:
+    """Return the lines of the new protocol: a client refuses those of the classic one with it."""
+    line = f"{GROUP_PROTOCOL}=consumer"
+    gone = f"# without {SESSION}, heartbeat.interval.ms and {ASSIGNOR}"
+    return (
+        ("Java", f"{gone}\n{line}"),
+        ("Spring", f"{gone}\nspring.kafka.consumer.properties.{line}"),
+        ("Streams", f"# Kafka 4.2 or newer\n{GROUP_PROTOCOL}=streams"),
+        ("librdkafka", f"{gone}\n{line}"),
+        ("broker", "# Kafka 4.0 or newer: group.coordinator.rebalance.protocols has consumer"),
+    )
+
+
+def instance_lines() -> Lines:
+    """Return the lines of an instance id that no two processes share."""
+    return client_lines({STATIC_ID: _STABLE_NAME}, "", None)
+
+
+def group_lines(group: str, programs: Iterable[str]) -> Lines:
+    """Return a group for each program, and the commands that copy the offsets."""
+    names = [f"{group}-{program}" for program in programs]
+    copies = [
+        "kafka-consumer-groups.sh --bootstrap-server <broker> --group "
+        f"{shlex.quote(name)} --reset-offsets --from-file offsets.csv --execute"
+        for name in names
+    ]
+    export = (
+        "kafka-consumer-groups.sh --bootstrap-server <broker> --group "
+        f"{shlex.quote(group)} --all-topics --reset-offsets --to-current --export > offsets.csv"
+    )
+    return (
+        ("clients", _join(f"{GROUP_ID}={name}" for name in names)),
+        ("broker", _join(["# with all members stopped", export, *copies])),
+    )
+
+
+def leave_lines() -> Lines:
+    """Return the line of a leave at a close: Streams of the classic protocol alone has it."""
+    return (("Streams", f"{LEAVE_ON_CLOSE}=true"),)
+
+
+def probing_lines(interval_ms: str) -> Lines:
+    """Return the line of a probing interval."""
+    return (("Streams", f"{PROBING_INTERVAL}={interval_ms}"),)
 
 
 def delay_lines(delay_ms: str) -> Lines:

@@ -18,7 +18,14 @@ from aggregation.counterfactuals.lines import (
     static_lines,
 )
 from aggregation.counterfactuals.savings import REBALANCES_OF_AN_ABSENCE, Saving, save_all
-from aggregation.counterfactuals.timeouts import MARGIN, TimeoutPoint, choose, draw_curve, round_up
+from aggregation.counterfactuals.timeouts import (
+    MARGIN,
+    Curve,
+    TimeoutPoint,
+    choose,
+    draw_curve,
+    round_up,
+)
 from aggregation.incidents.model import DepartureMode, IncidentKind
 
 WITH_STATIC = {None, "classic", "consumer"}
@@ -64,7 +71,8 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
             for each in _gone(history.all, {DepartureMode.LEFT, DepartureMode.EXPIRED})
         )
 
-    best = choose(draw_curve(candidates, save_within, count_later))
+    curve = draw_curve(candidates, save_within, count_later)
+    best = choose(curve)
     if best is None:
         return None
     timeout_ms, first = _ms(best.timeout_s), best.savings[0].incident
@@ -75,10 +83,10 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         proposed=f"one stable id for each member, with {SESSION}={timeout_ms}",
         because=f"{len(best.savings)} of {len(found)} planned restarts and rollouts "
         f"had members back within {best.timeout_s:g} s",
-        price=f"a member that is gone is missed only after {best.timeout_s:g} s: "
-        f"{best.later_s:g} s in all for those of this period",
+        price=f"a member that is gone is missed only after {best.timeout_s:g} s" + _of_period(best),
         confidence=rate_confidence(now is not None, knows_unread),
         savings=best.savings,
+        curve=curve,
         lines=static_lines(timeout_ms, first.group, first.group_type),
     )
 
@@ -88,7 +96,7 @@ def _save_static(incident: IncidentFacts, timeout_s: float) -> Saving:
     spans = _seconds(incident.absences)
     late = len(incident.absences) - sum(span < timeout_s for span in spans)
     if not late:
-        return save_all(incident, max(spans))
+        return save_all(incident)
     left = max(0, incident.rebalances - REBALANCES_OF_AN_ABSENCE * late)
     return Saving(incident=incident, rebalances=left, unread_s=None)
 
@@ -108,10 +116,8 @@ def propose_session_timeout(history: PastIncidents) -> Change | None:
         and (span := _silence(each, is_known=now is not None)) is not None
         and (now or 0.0) <= span <= LONGEST_PAUSE_S
     }
-    best = _lengthen(list(needed.values()), now, len(dead))
-    if best is None:
-        return None
-    return _longer(SESSION, now, best, f"of {len(needed)} that were silent and came back")
+    curve = _lengthen(list(needed.values()), now, len(dead))
+    return _longer(SESSION, now, curve, f"of {len(needed)} that were silent and came back")
 
 
 def _silence(incident: IncidentFacts, *, is_known: bool) -> float | None:
@@ -135,17 +141,16 @@ def propose_poll_interval(history: PastIncidents) -> Change | None:
     now = latest(history.all, "max_poll_interval_s")
     hung = _gone(history.all, {DepartureMode.DROPPED})
     found = [(each, span) for each, span in _slow(history, now) if span <= LONGEST_INTERVAL_S]
-    best = _lengthen(found, now, len(hung))
-    if best is None:
-        return None
-    return _longer(POLL_INTERVAL, now, best, f"of {len(found)} that polled late and came back")
+    curve = _lengthen(found, now, len(hung))
+    return _longer(POLL_INTERVAL, now, curve, f"of {len(found)} that polled late and came back")
 
 
 def propose_poll_records(history: PastIncidents) -> Change | None:
     """Propose fewer records a poll, where an interval would be longer than `LONGEST_INTERVAL_S`.
 
     The work between two polls is taken as proportional to the records. The number now is no part
-    of incidents, so the proposal divides it.
+    of incidents, so the proposal divides it. The member polls in time, so its own partitions are
+    read, too.
     """
     now = latest(history.all, "max_poll_interval_s")
     found = [(each, span) for each, span in _slow(history, now) if span > LONGEST_INTERVAL_S]
@@ -160,7 +165,10 @@ def propose_poll_records(history: PastIncidents) -> Change | None:
         because=f"{len(found)} took up to {longest:.4g} s between two polls, {now:g} s are allowed",
         price="more overhead for each record",
         confidence=rate_confidence(False, False),
-        savings=tuple(save_all(each, span) for each, span in found),
+        savings=tuple(
+            Saving(incident=each, rebalances=each.rebalances, unread_s=each.unread_s)
+            for each, _ in found
+        ),
         lines=client_lines({POLL_RECORDS: f"<{value}>"}, found[0][0].group, None),
     )
 
@@ -178,20 +186,21 @@ def _slow(history: PastIncidents, now: float | None) -> list[tuple[IncidentFacts
     return found
 
 
-def _lengthen(
-    needed: Sequence[tuple[IncidentFacts, float]], now: float | None, gone: int
-) -> TimeoutPoint | None:
-    """Return the best longer timeout; where none is known now, the best addition to it."""
+def _lengthen(needed: Sequence[tuple[IncidentFacts, float]], now: float | None, gone: int) -> Curve:
+    """Return the curve over longer timeouts; where none is known now, over additions to it."""
     base = now or 0.0
     candidates = [value for _, span in needed if (value := round_up(span)) > base]
 
     def save_within(timeout_s: float) -> list[Saving]:
-        return [save_all(each, span) for each, span in needed if span < timeout_s]
+        return [save_all(each) for each, span in needed if span < timeout_s]
 
-    return choose(draw_curve(candidates, save_within, lambda t: gone * (t - base)))
+    return draw_curve(candidates, save_within, lambda t: gone * (t - base))
 
 
-def _longer(setting: str, now: float | None, best: TimeoutPoint, of: str) -> Change:
+def _longer(setting: str, now: float | None, curve: Curve, of: str) -> Change | None:
+    best = choose(curve)
+    if best is None:
+        return None
     first = best.savings[0].incident
     value = _ms(best.timeout_s) if now is not None else f"its value now + {_ms(best.timeout_s)}"
     added = best.timeout_s - (now or 0.0)
@@ -202,12 +211,16 @@ def _longer(setting: str, now: float | None, best: TimeoutPoint, of: str) -> Cha
         now=None if now is None else _ms(now),
         proposed=value,
         because=f"{len(best.savings)} incidents {of} would have been within it",
-        price=f"a member that is dead or hangs is missed {added:g} s later: "
-        f"{best.later_s:g} s in all for those of this period",
+        price=f"a member that is dead or hangs is missed {added:g} s later" + _of_period(best),
         confidence=rate_confidence(now is not None, knows_unread),
         savings=best.savings,
+        curve=curve,
         lines=client_lines({setting: line}, first.group, first.group_type),
     )
+
+
+def _of_period(best: TimeoutPoint) -> str:
+    return f": {best.later_s:g} s in all for those of this period" if best.later_s else ""
 
 
 def _seconds(absences: Sequence[Absence]) -> list[float]:

@@ -1,9 +1,9 @@
 """Savings: what one incident would not have cost under another setting. Pure.
 
-A saving is never larger than what was recorded. While a member is away or busy, nobody reads its
-own partitions, whatever the setting: that time is no saving. How many partitions were its own is
-not recorded; the partitions that moved bound it. Each goes and comes back, so it is half of them
-where each absence had two rebalances. Where no moves are recorded, the unread time is unknown.
+While a member is away or busy, nobody reads its own partitions under a setting that keeps the group
+from going on without it: that time is no saving. Where it is longer than what was recorded, the
+setting makes things worse, and the saving is below 0. Where the partitions of a member are not
+recorded, the saving of unread time is unknown.
 """
 
 from collections.abc import Iterable
@@ -30,14 +30,10 @@ class Saving:
         return self.incident.member_s * self.rebalances / total if total else 0.0
 
 
-def save_all(incident: IncidentFacts, away_s: float) -> Saving:
-    """Return the saving of an incident that does not happen; ``away_s`` is the longest absence."""
-    unread, moved = incident.unread_s, incident.moved
-    known = None
-    if unread is not None and moved:
-        count = REBALANCES_OF_AN_ABSENCE * max(1, len(incident.absences))
-        own = moved / 2 if incident.rebalances >= count else moved
-        known = max(0.0, unread - own * away_s)
+def save_all(incident: IncidentFacts) -> Saving:
+    """Return the saving of an incident that does not happen: its members wait for their own."""
+    unread, away = incident.unread_s, incident.away_s
+    known = None if unread is None or away is None else unread - away
     return Saving(incident=incident, rebalances=incident.rebalances, unread_s=known)
 
 

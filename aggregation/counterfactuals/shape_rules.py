@@ -1,14 +1,19 @@
 """Rules of how a group rebalances: assignor, initial delay, pace of rollouts. Pure."""
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
 from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
 from aggregation.counterfactuals.facts import IncidentFacts, latest
 from aggregation.counterfactuals.lines import (
     ASSIGNOR,
+    GROUP_PROTOCOL,
     INITIAL_DELAY,
     PACING,
     assignor_lines,
     delay_lines,
     pacing_lines,
+    protocol_lines,
 )
 from aggregation.counterfactuals.savings import Saving
 from aggregation.counterfactuals.timeouts import round_up
@@ -16,10 +21,14 @@ from aggregation.incidents.model import DepartureMode, IncidentKind
 
 LONGEST_START_S = 60.0
 """Joins over a longer time are no mass start that a delay should gather."""
+LONGEST_GAP_S = 5.0
+"""A later join is no part of the start: a delay of that length is too long for other groups."""
 DEFAULT_DELAY_S = 3.0
 """Default of the broker: no shorter one is proposed unseen."""
 PACED_REBALANCES = 4
 """Rebalances of a rollout by halves: each half goes, and comes back."""
+HEARTBEAT_S = 5.0
+"""Default of the broker's group.consumer.heartbeat.interval.ms."""
 FEWEST_PACED = 3
 """A smaller group has no larger steps."""
 
@@ -27,7 +36,9 @@ FEWEST_PACED = 3
 def propose_cooperative(history: PastIncidents) -> Change | None:
     """Propose the cooperative assignor: the rebalances stay, the partitions of others are read.
 
-    What moves is unread at most for the whole incident; the rest of its unread time is saved.
+    A partition that moves is given up in one round and taken in the next one, which takes as long:
+    it is unread for the length of the rebalance. Only those move that have to, by the numbers of
+    partitions that each member had before and after. The rest of the unread time is saved.
     Incidents in which a member went without a word are left out: their unread time is mostly its
     own. So are groups of other protocols, and of an assignor that is cooperative already.
     """
@@ -37,7 +48,7 @@ def propose_cooperative(history: PastIncidents) -> Change | None:
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
         for each in history.uncounted
-        if (saved := _unread_of_others(each)) > 0.0
+        if (saved := _unread_but_for(each, each.moved_s)) > 0.0
     ]
     if not savings:
         return None
@@ -53,14 +64,44 @@ def propose_cooperative(history: PastIncidents) -> Change | None:
     )
 
 
-def _unread_of_others(incident: IncidentFacts) -> float:
-    """Return the unread seconds of partitions that did not move; 0 where not known."""
+def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float:
+    """Return the unread seconds of an orderly incident, but for those that are left; 0: unknown."""
     is_orderly = all(each.how is DepartureMode.LEFT for each in incident.absences)
-    if incident.unread_s is None or incident.moved is None or not is_orderly:
+    if incident.unread_s is None or left_s is None or not is_orderly:
         return 0.0
-    if incident.kind not in _ORDERLY:
-        return 0.0
-    return max(0.0, incident.unread_s - incident.moved * (incident.ended_at - incident.started_at))
+    return max(0.0, incident.unread_s - left_s) if incident.kind in _ORDERLY else 0.0
+
+
+def propose_consumer_protocol(
+    history: PastIncidents, heartbeat_s: float = HEARTBEAT_S
+) -> Change | None:
+    """Propose the protocol of KIP-848: the rebalances stay, and members do not wait for others.
+
+    An owner reads until it gives a partition up, and reports that at once. The new owner learns of
+    it with its next heartbeat: after half of the broker's interval, on average. The rest of the
+    unread time is saved. Incidents are left out as for the cooperative assignor, and where the
+    rebalances took less time than that.
+    """
+    if history.all[-1].group_type not in {None, "classic"}:
+        return None
+    savings = [
+        Saving(incident=each, rebalances=0, unread_s=saved)
+        for each in history.uncounted
+        if each.moved is not None
+        and (saved := _unread_but_for(each, each.moved * heartbeat_s / 2)) > 0.0
+    ]
+    if not savings:
+        return None
+    return Change(
+        setting=GROUP_PROTOCOL,
+        now="classic",
+        proposed="consumer",
+        because=f"in {len(savings)} incidents partitions were unread while members waited",
+        price="brokers and clients of Kafka 4.0 or newer; assignors of clients are not used",
+        confidence=Confidence.MEDIUM,
+        savings=tuple(savings),
+        lines=protocol_lines(),
+    )
 
 
 _ORDERLY = {
@@ -77,35 +118,77 @@ _ORDERLY = {
 def propose_initial_delay(history: PastIncidents) -> Change | None:
     """Propose a longer initial delay for mass starts: joins within it are one rebalance.
 
-    A broker delays the first rebalance of an empty group, and again while members join. Whether the
-    group was empty is not recorded, so the confidence is low. Unread time is no saving: partitions
-    wait for the delay instead.
+    A broker delays the first rebalance of an empty group, and again with each join that comes
+    meanwhile: so the delay needs the largest time between two joins. Members that have begun to
+    read are not stopped again, so all unread time is saved; that all of them begin later is the
+    price. A group in which a first join alone stopped somebody was not empty. Where more came with
+    it, that is not recorded, so the confidence is low.
     """
-    found = [
-        each
-        for each in history.uncounted
-        if each.kind is IncidentKind.MEMBER_JOINED
-        and len(each.members) > 1
-        and each.rebalances > 1
-        and each.ended_at - each.started_at <= LONGEST_START_S
-        and each.group_type in {None, "classic"}
+    starts = list(_starts(history.uncounted))
+    savings = [
+        Saving(
+            incident=each,
+            rebalances=each.rebalances - (each is start[0]),
+            unread_s=each.unread_s,
+        )
+        for start in starts
+        for each in start
     ]
-    if not found:
+    savings = [each for each in savings if each.rebalances]
+    if not savings:
         return None
-    longest = max(each.ended_at - each.started_at for each in found)
+    longest = max(map(_longest_gap, starts))
     value = str(round(1000 * max(DEFAULT_DELAY_S, round_up(longest))))
     return Change(
         setting=INITIAL_DELAY,
         now=None,
         proposed=value,
-        because=f"in {len(found)} starts the members joined within {longest:.3g} s",
+        because=f"in {len(starts)} starts the members joined within {longest:.3g} s of each other",
         price="the first records of each group of the broker come that much later",
         confidence=Confidence.LOW,
-        savings=tuple(
-            Saving(incident=each, rebalances=each.rebalances - 1, unread_s=0.0) for each in found
-        ),
+        savings=tuple(savings),
         lines=delay_lines(value),
     )
+
+
+def _starts(incidents: Sequence[IncidentFacts]) -> Iterator[list[IncidentFacts]]:
+    """Yield the incidents of each mass start: joins, each soon after the one before."""
+    start: list[IncidentFacts] = []
+    for each in [*incidents, None]:
+        if each is not None and start and _continues(each, start):
+            start.append(each)
+            continue
+        if len(start) > 1 or any(found.rebalances > 1 for found in start):
+            yield start
+        start = [each] if each is not None and _may_begin(each) else []
+
+
+def _may_begin(incident: IncidentFacts) -> bool:
+    was_empty = not incident.unread_s or (incident.rebalances > 1 and len(incident.members) > 1)
+    return (
+        was_empty
+        and incident.kind is IncidentKind.MEMBER_JOINED
+        and incident.group_type in {None, "classic"}
+        and incident.ended_at - incident.started_at <= LONGEST_START_S
+    )
+
+
+def _continues(incident: IncidentFacts, start: Sequence[IncidentFacts]) -> bool:
+    return (
+        incident.kind is IncidentKind.MEMBER_JOINED
+        and incident.started_at - start[-1].ended_at <= LONGEST_GAP_S
+        and incident.ended_at - start[0].started_at <= LONGEST_START_S
+    )
+
+
+def _longest_gap(start: Sequence[IncidentFacts]) -> float:
+    """Return the longest time between two joins; within one incident they are at most its length.
+
+    The first joins come with the beginning of an incident.
+    """
+    within = (each.ended_at - each.started_at for each in start if each.rebalances > 1)
+    between = (after.started_at - before.started_at for before, after in pairwise(start))
+    return max([*within, *between], default=0.0)
 
 
 def propose_pacing(history: PastIncidents) -> Change | None:

@@ -9,7 +9,7 @@ A candidate is `MARGIN` times the time that was needed, rounded up.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from aggregation.counterfactuals.savings import Saving
+from aggregation.counterfactuals.savings import Saving, sum_unread
 
 MARGIN = 1.5
 _MINUTE_S = 60.0
@@ -31,9 +31,17 @@ class TimeoutPoint:
         return sum(each.rebalances for each in self.savings)
 
     @property
+    def unread_s(self) -> float | None:
+        """Unread seconds of partitions that it saves; None where not known."""
+        return sum_unread(self.savings)
+
+    @property
     def net_s(self) -> float:
         """Seconds of members that it saves."""
         return sum(each.member_s for each in self.savings) - self.later_s
+
+
+Curve = tuple[TimeoutPoint, ...]
 
 
 def round_up(needed_s: float) -> float:
@@ -47,7 +55,7 @@ def draw_curve(
     candidates_s: Iterable[float],
     save_within: Callable[[float], Sequence[Saving]],
     count_later: Callable[[float], float],
-) -> tuple[TimeoutPoint, ...]:
+) -> Curve:
     """Return the points of a curve, by timeout."""
     return tuple(
         TimeoutPoint(
@@ -59,7 +67,11 @@ def draw_curve(
     )
 
 
-def choose(curve: Sequence[TimeoutPoint]) -> TimeoutPoint | None:
-    """Return the best point of a curve; None where nothing is worth it."""
-    best = max(curve, key=lambda p: (p.net_s, p.rebalances, -p.timeout_s), default=None)
+def choose(curve: Curve) -> TimeoutPoint | None:
+    """Return the best point of a curve; None where nothing is worth it.
+
+    A timeout with which partitions are unread for longer than without it is none.
+    """
+    fit = [point for point in curve if (point.unread_s or 0.0) >= 0.0]
+    best = max(fit, key=lambda p: (p.net_s, p.rebalances, -p.timeout_s), default=None)
     return best if best is not None and best.savings and best.net_s >= 0.0 else None

@@ -5,6 +5,7 @@ Partitions, timeouts and lag are for the cost of an incident, the others for its
 Source: incidents.md 1a.4, 1a.8 and 5.
 """
 
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -46,6 +47,10 @@ class Attributes:
     """What the records of one group show of its members."""
 
     ownership: list[Ownership] = field(default_factory=list)
+    changes_of_member: dict[_Key, list[Ownership]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """The same by member, by time."""
     session_timeout_s: dict[_Key, float] = field(default_factory=dict)
     max_poll_interval_s: dict[_Key, float] = field(default_factory=dict)
     software: dict[_Key, str] = field(default_factory=dict)
@@ -63,7 +68,9 @@ class Attributes:
         match record.field:
             case "partitions":
                 owned = frozenset(parse_partitions(record.after))
-                self.ownership.append(Ownership(parse_time(record.ts), member, owned))
+                change = Ownership(parse_time(record.ts), member, owned)
+                self.ownership.append(change)
+                insort(self.changes_of_member[member], change, key=lambda each: each.at)
             case "session.timeout.ms" if after.isdigit():
                 self.session_timeout_s[member] = int(after) / 1000
             case "max.poll.interval.ms" if after.isdigit():
@@ -99,6 +106,17 @@ class Attributes:
         if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
             return departure.at
         return departure.at - self.session_timeout_s.get(key, 0.0)
+
+    def count_owned(self, member: _Key, at: float) -> int:
+        """Return how many partitions a member had at an instant (Unix seconds).
+
+        What it gave up shortly before counts: at the start of a rebalance, or with its leave.
+        """
+        changes = self.changes_of_member.get(member, [])
+        index = bisect_right(changes, at, key=lambda each: each.at) - 1
+        if index > 0 and not changes[index].owned and changes[index].at >= at - SLACK_S:
+            index -= 1
+        return len(changes[index].owned) if index >= 0 else 0
 
 
 def read_attributes(records: Iterable[Sample]) -> dict[tuple[str, str], Attributes]:

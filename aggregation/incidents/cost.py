@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import DepartureMode
 
 GONE_S = 600.0
 """A group that nobody is in for longer has ended: its partitions are nobody's loss."""
@@ -74,6 +75,46 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
         if gap.until is not None or draft.is_ongoing or gap.is_taken:
             costs[draft] += max(0.0, until - gap.loss.since)
     return {draft: seconds for draft, seconds in costs.items() if _has_stayed(draft)}
+
+
+def count_away(draft: Draft, attributes: Attributes) -> float:
+    """Return the partition seconds for which members that came back did not read their own."""
+    spans = (
+        (departure.returned_at - stopped_at)
+        * attributes.count_owned(departure.member.key, stopped_at)
+        for departure in draft.all_departures
+        if departure.returned_at is not None
+        for stopped_at in [attributes.stop_of(departure)]
+    )
+    return sum(spans, start=0.0)
+
+
+class NeededMoves(NamedTuple):
+    """Moves that no assignor avoids, and their partition seconds."""
+
+    number: int
+    seconds: float
+
+
+def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
+    """Return the moves that no assignor avoids.
+
+    A member that has more partitions after a rebalance than before gained at least the difference.
+    Each of them counts for the length of the rebalance: from its first member's start, or from the
+    leave that the others learned of by their next heartbeats.
+    """
+    leaves = [each.at for each in draft.all_departures if each.how is DepartureMode.LEFT]
+    count, seconds, before = 0, 0.0, float("-inf")
+    for each in draft.rebalances:
+        since, until = each.round.started_at, each.round.ended_at
+        since = min([since, *(at for at in leaves if before < at < since)])
+        gained = sum(
+            max(0, owned - attributes.count_owned(member, since))
+            for member in attributes.changes_of_member
+            if (owned := attributes.count_owned(member, until + SLACK_S))
+        )
+        count, seconds, before = count + gained, seconds + gained * (until - since), until
+    return NeededMoves(count, seconds)
 
 
 def _incident_of(

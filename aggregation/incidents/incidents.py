@@ -12,7 +12,7 @@ from math import inf
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, read_attributes
-from aggregation.incidents.cost import count_unread
+from aggregation.incidents.cost import count_away, count_moves, count_unread
 from aggregation.incidents.details import complete
 from aggregation.incidents.detection import RESTART_S, GroupHistory
 from aggregation.incidents.drafts import Draft
@@ -143,7 +143,7 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         departures=departures,
         members_out=tuple(d.member for d in departures if d.returned_at is None),
         also=tuple(draft.also),
-        cost=_cost(draft, unread, growth),
+        cost=_cost(draft, unread, growth, group.attributes),
         sources=tuple(sorted(draft.sources)),
         missing=_missing(draft),
     )
@@ -194,11 +194,14 @@ def _span(rebalance: ExplainedRebalance) -> RebalanceSpan:
     )
 
 
-def _cost(draft: Draft, unread: float | None, growth: LagGrowth | None) -> Cost:
+def _cost(
+    draft: Draft, unread: float | None, growth: LagGrowth | None, attributes: Attributes
+) -> Cost:
     moved = [each.partitions_moved for each in draft.rebalances]
     known = [each for each in moved if each is not None]
     lags = [each.lag for each in draft.rebalances if each.lag is not None]
     lags += [] if growth is None else [growth.highest]
+    needed = None if unread is None else count_moves(draft, attributes)
     return Cost(
         unread_partition_seconds=unread,
         member_seconds=draft.refused_seconds + sum(r.member_seconds for r in draft.rebalances),
@@ -206,6 +209,9 @@ def _cost(draft: Draft, unread: float | None, growth: LagGrowth | None) -> Cost:
         lag=max(lags, default=None),
         lag_before=None if growth is None else growth.before,
         caught_up_at=None if growth is None else growth.caught_up_at,
+        away_partition_seconds=None if unread is None else count_away(draft, attributes),
+        partitions_to_move=None if needed is None else needed.number,
+        moved_partition_seconds=None if needed is None else needed.seconds,
     )
 
 

@@ -139,6 +139,12 @@ class Cost:
     """The lag before it, where the lag grew."""
     caught_up_at: float | None = None
     """When the lag was as before (Unix seconds); None: not yet, or not seen."""
+    away_partition_seconds: float | None = None
+    """Time that members which came back did not read what was theirs: no setting saves it."""
+    partitions_to_move: int | None = None
+    """Partitions that had to move, by the numbers that each member had before and after."""
+    moved_partition_seconds: float | None = None
+    """The same, each for the length of its rebalance."""
 
 
 class RelatedCause(NamedTuple):

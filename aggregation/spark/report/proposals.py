@@ -18,7 +18,8 @@ SELECT id, cluster, `group`, group_type, kind, plan, rebalances,
        unix_micros(started_at) / 1000000D AS started_at,
        unix_micros(ended_at) / 1000000D AS ended_at,
        member_seconds AS member_s, unread_partition_seconds AS unread_s,
-       partitions_moved AS moved, detail, members.client_id AS members,
+       partitions_to_move AS moved, away_partition_seconds AS away_s,
+       moved_partition_seconds AS moved_s, detail, members.client_id AS members,
        exists(members, m -> m.group_instance_id IS NOT NULL) AS is_static,
        transform(departures, d -> named_struct(
            'client_id', d.client_id, 'how', d.how,
@@ -28,6 +29,16 @@ FROM incidents
 WHERE $period AND ended_at IS NOT NULL
 """
 """The rows that proposals are made from: incidents that are over. Instants are Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """One candidate of a timeout. ``later_s``: how much later members that died are missed."""
+
+    timeout_s: float
+    rebalances_avoided: int
+    unread_avoided_s: float | None
+    later_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +61,8 @@ class Proposal:
     """Client ids of the members that it rests on."""
     lines: tuple[tuple[str, str], ...] = ()
     """Lines to paste, by the client that they are for."""
+    curve: tuple[CurvePoint, ...] = ()
+    """Of a timeout: its candidates, by length."""
 
 
 Propose = Callable[[Rows], Sequence[Proposal]]
@@ -73,6 +86,15 @@ def propose_changes(rows: Rows) -> list[Proposal]:
             incidents=each.incidents,
             members=each.members,
             lines=each.lines,
+            curve=tuple(
+                CurvePoint(
+                    timeout_s=point.timeout_s,
+                    rebalances_avoided=point.rebalances,
+                    unread_avoided_s=point.unread_s,
+                    later_s=point.later_s,
+                )
+                for point in each.curve
+            ),
         )
         for each in find_changes(map(facts_of_row, rows))
     ]

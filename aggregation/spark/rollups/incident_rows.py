@@ -59,6 +59,9 @@ INCIDENT = T.StructType(
         T.StructField("also", T.StringType()),
         T.StructField("sources", T.ArrayType(T.StringType())),
         T.StructField("missing", T.ArrayType(T.StringType())),
+        T.StructField("away_partition_seconds", T.DoubleType()),
+        T.StructField("partitions_to_move", T.LongType()),
+        T.StructField("moved_partition_seconds", T.DoubleType()),
     ]
 )
 """``client_id`` and ``host`` are of the first of ``members``; ``detail`` and ``also`` are JSON."""
@@ -115,6 +118,9 @@ def incident_row(incident: Incident, app: str, group_type: str) -> dict[str, Any
         "also": _json(answer_of(incident).also) if incident.also else None,
         "sources": list(incident.sources),
         "missing": list(incident.missing),
+        "away_partition_seconds": _rounded(cost.away_partition_seconds),
+        "partitions_to_move": cost.partitions_to_move,
+        "moved_partition_seconds": _rounded(cost.moved_partition_seconds),
     }
 
 

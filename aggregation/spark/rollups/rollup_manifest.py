@@ -33,8 +33,8 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 1
-"""Since 1 there are incidents, and planned and unplanned rebalances are apart."""
+LAYOUT = 2
+"""Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves."""
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
 """A batch in work, or the rebalances that were open on the last day."""

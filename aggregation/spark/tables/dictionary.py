@@ -121,6 +121,13 @@ INCIDENTS: Table = {
     "also": _c("string", "Other causes in the same rebalance, JSON", source=_COUNTED),
     "sources": _c("array<string>", "Sources that saw it", source=_COUNTED),
     "missing": _c("array<string>", "Sources that would show more", source=_COUNTED),
+    "away_partition_seconds": _c(
+        "double", "Time that members which came back did not read their own", _S, _COUNTED
+    ),
+    "partitions_to_move": _c("bigint", "Partitions that had to move", _N, _COUNTED),
+    "moved_partition_seconds": _c(
+        "double", "The same, each for the length of its rebalance", _S, _COUNTED
+    ),
     "batch": _BATCH,
 }
 REBALANCES: Table = {

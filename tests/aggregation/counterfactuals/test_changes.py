@@ -43,6 +43,8 @@ def _facts(draw: st.DrawFn, number: int) -> IncidentFacts:
         member_s=draw(_SECONDS),
         unread_s=draw(_maybe(_SECONDS)),
         moved=draw(st.none() | st.integers(0, 40)),
+        moved_s=draw(_maybe(_SECONDS)),
+        away_s=draw(_maybe(_SECONDS)),
         members=tuple(f"m{n}" for n in range(draw(st.integers(0, 5)))),
         absences=absences,
         session_timeout_s=draw(_maybe(_SECONDS)),
@@ -64,12 +66,12 @@ def test_savings_are_within_what_was_recorded_and_order_does_not_count(
     rebalances: Counter[str] = Counter()
     unread: dict[str, float] = defaultdict(float)
     for change in found:
+        assert (change.unread_avoided_s or 0.0) >= 0.0
         for saving in change.savings:
             id_ = saving.incident.id
             rebalances[id_] += saving.rebalances
             unread[id_] += saving.unread_s or 0.0
             assert saving.rebalances >= 0
-            assert (saving.unread_s or 0.0) >= 0.0
     assert all(count <= by_id[id_].rebalances for id_, count in rebalances.items())
     assert all(total <= (by_id[id_].unread_s or 0.0) for id_, total in unread.items())
     named = [id_ for change in found for id_ in change.incidents]
@@ -91,7 +93,7 @@ def test_best_proposal_takes_its_incidents() -> None:
 def test_groups_are_apart_and_the_costliest_is_first() -> None:
     found = find_changes(
         [
-            incident(name, K.RESTART, group=name, absences=away(5.0), unread_s=unread, moved=2)
+            incident(name, K.RESTART, group=name, absences=away(5.0), unread_s=unread, away_s=5.0)
             for name, unread in (("a", 20.0), ("b", 80.0))
         ]
     )

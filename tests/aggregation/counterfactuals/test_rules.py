@@ -20,11 +20,11 @@ def lines(change: Change) -> dict[str, str]:
 class TestStaticMembership:
     def test_restarts_within_the_timeout_are_avoided(self) -> None:
         back = [
-            incident(f"r{n}", K.RESTART, absences=away(20.0), unread_s=100.0, moved=4)
+            incident(f"r{n}", K.RESTART, absences=away(20.0), unread_s=100.0, away_s=40.0)
             for n in range(5)
         ]
         change = changes(*back, incident("j", K.MEMBER_JOINED, rebalances=1))["group.instance.id"]
-        # 1.5 x 20 s is less than the default of 45 s; 5 x 2 rebalances; own: 4 / 2 x 20 s = 40 s
+        # 1.5 x 20 s is less than the default of 45 s; 5 x 2 rebalances; own: 2 x 20 s = 40 s
         assert "session.timeout.ms=45000" in change.proposed
         assert change.rebalances_avoided == 10
         assert change.unread_avoided_s == pytest.approx(5 * 60.0)
@@ -93,10 +93,10 @@ class TestSessionTimeout:
             session_timeout_s=10.0,
             silent_since=90.0,
             unread_s=100.0,
-            moved=4,
+            away_s=32.0,
         )
         change = changes(pause)["session.timeout.ms"]
-        # silent from 90 to 106: 16 s, x 1.5 = 24 s; own 4 / 2 x 16 s = 32 s
+        # silent from 90 to 106: 16 s, x 1.5 = 24 s; own 2 x 16 s = 32 s
         assert (change.now, change.proposed) == ("10000", "24000")
         assert change.rebalances_avoided == 2
         assert change.unread_avoided_s == pytest.approx(68.0)
@@ -124,13 +124,25 @@ class TestPolls:
             max_poll_interval_s=60.0,
             between_polls_s=72.0,
             unread_s=200.0,
-            moved=4,
+            away_s=144.0,
         )
         change = changes(slow)["max.poll.interval.ms"]
-        # 1.5 x 72 s = 108 s, in tens of seconds 110 s; own 4 / 2 x 72 s = 144 s
+        # 1.5 x 72 s = 108 s, in tens of seconds 110 s; own 2 x 72 s = 144 s
         assert (change.now, change.proposed) == ("60000", "110000")
         assert change.unread_avoided_s == pytest.approx(56.0)
         assert "50 s later" in change.price
+
+    def test_longer_wait_that_costs_more_than_it_saves_is_no_proposal(self) -> None:
+        """The others had the partitions after 60 s; with a longer interval nobody would."""
+        slow = incident(
+            "p",
+            K.POLL_TIMEOUT,
+            absences=away(112.0, how=H.DROPPED),
+            max_poll_interval_s=60.0,
+            unread_s=200.0,
+            away_s=2 * 172.0,
+        )
+        assert not changes(slow)
 
     def test_drop_to_return_stands_for_polls_that_were_not_seen(self) -> None:
         known = incident(
@@ -154,9 +166,9 @@ class TestPolls:
 
 class TestShape:
     def test_cooperative_saves_what_did_not_move_and_no_rebalance(self) -> None:
-        join = incident("j", K.MEMBER_JOINED, unread_s=50.0, moved=3)
+        join = incident("j", K.MEMBER_JOINED, unread_s=50.0, moved_s=30.0)
         change = changes(join)["partition.assignment.strategy"]
-        # 50 - 3 x 10 s
+        # 50 s - 3 x 10 s
         assert change.unread_avoided_s == pytest.approx(20.0)
         assert change.rebalances_avoided == 0
         assert change.confidence is Confidence.LOW
@@ -164,13 +176,28 @@ class TestShape:
     def test_cooperative_needs_moves_and_an_eager_group(self) -> None:
         assert not changes(incident("j", K.MEMBER_JOINED, unread_s=50.0))
         for fields in ({"group_type": "consumer"}, {"assignor": "cooperative-sticky"}):
-            assert not changes(incident("j", K.MEMBER_JOINED, unread_s=50.0, moved=3, **fields))
+            made = changes(incident("j", K.MEMBER_JOINED, unread_s=50.0, moved_s=3.0, **fields))
+            assert "partition.assignment.strategy" not in made
+
+    def test_new_protocol_is_better_where_rebalances_are_long(self) -> None:
+        """Half a heartbeat's interval is 2.5 s; the rebalance took 60 s."""
+        join = incident("j", K.MEMBER_JOINED, unread_s=360.0, moved=3, moved_s=180.0)
+        change = changes(join)["group.protocol"]
+        assert (change.now, change.proposed) == ("classic", "consumer")
+        assert change.unread_avoided_s == pytest.approx(360.0 - 3 * 2.5)
+        assert change.rebalances_avoided == 0
+        assert "group.protocol=consumer" in lines(change)["librdkafka"].splitlines()
+        assert not changes(
+            incident(
+                "j", K.MEMBER_JOINED, unread_s=9.0, moved=3, moved_s=1.0, group_type="consumer"
+            )
+        )
 
     def test_joins_of_a_start_are_one_rebalance(self) -> None:
-        start = incident("j", K.MEMBER_JOINED, members=("a", "b", "c"), rebalances=3)
+        start = incident("j", K.MEMBER_JOINED, members=("a", "b", "c"), rebalances=3, unread_s=7.0)
         change = changes(start)["group.initial.rebalance.delay.ms"]
         assert (change.proposed, change.rebalances_avoided) == ("15000", 2)
-        assert change.unread_avoided_s == 0.0
+        assert change.unread_avoided_s == 7.0
         assert lines(change) == {"broker": "group.initial.rebalance.delay.ms=15000"}
 
     def test_delay_is_never_below_the_default(self) -> None:

@@ -456,6 +456,49 @@ class TestCost:
         assert found.cost.unread_partition_seconds is None
 
 
+class TestWhatNoSettingSaves:
+    """A read t-0, B read t-1 and t-2; A left, and came back."""
+
+    def history(self) -> Incident:
+        (found,) = incidents(
+            reads(1.0, A, "t-0"),
+            reads(1.0, B, "t-1", "t-2"),
+            reads(99.9, A),
+            left(100.0, A, "closed"),
+            *round_of(2, 100.5, B, C),
+            reads(100.5, B),
+            reads(101.5, B, "t-1"),
+            reads(101.5, C, "t-0", "t-2"),
+            *round_of(3, 110.0, A, B, C, causes={"a": NEW}),
+            reads(110.0, B),
+            reads(110.0, C),
+            reads(111.0, B, "t-1"),
+            reads(111.0, C, "t-2"),
+            reads(111.0, A, "t-0"),
+        )
+        return found
+
+    def test_time_that_the_member_was_away_counts_for_its_own_partition(self) -> None:
+        found = self.history()
+        (went,) = found.departures
+        assert went.returned_at is not None
+        assert found.cost.away_partition_seconds == pytest.approx(went.returned_at - 100.0)
+
+    def test_fewest_moves_count_from_the_leave_to_the_end(self) -> None:
+        """C gained two and B lost one, A gained one: 2 and 1 had to move."""
+        found = self.history()
+        (first, second) = found.rebalances
+        assert found.cost.partitions_to_move == 3
+        assert found.cost.moved_partition_seconds == pytest.approx(
+            2 * (first.ended_at - 100.0) + (second.ended_at - second.started_at)
+        )
+
+    def test_not_known_where_no_source_shows_assignments(self) -> None:
+        (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
+        assert found.cost.away_partition_seconds is None
+        assert found.cost.moved_partition_seconds is None
+
+
 def test_order_of_records_does_not_matter() -> None:
     found = records(*START, left(100.0, A), *round_of(2, 101.0, B, C))
 

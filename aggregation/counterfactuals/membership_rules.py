@@ -1,0 +1,163 @@
+"""Rules of who is in a group, and of Streams: instance ids, programs, leaves, probing. Pure."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+from statistics import median
+
+from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
+from aggregation.counterfactuals.facts import IncidentFacts
+from aggregation.counterfactuals.lines import (
+    GROUP_ID,
+    LEAVE_ON_CLOSE,
+    PROBING_INTERVAL,
+    STATIC_ID,
+    group_lines,
+    instance_lines,
+    leave_lines,
+    probing_lines,
+)
+from aggregation.counterfactuals.savings import Saving
+from aggregation.incidents.model import DepartureMode, IncidentKind
+
+STREAM_THREAD = "-StreamThread-"
+"""Part of the client ids that Streams gives its consumers."""
+FEWEST_PROBES = 3
+"""Fewer show no interval."""
+LONGEST_PROBING_S = 3600.0
+"""Probes farther apart are of different assignments."""
+FEWEST_LETTERS = 3
+_FIRST_WORD = re.compile(r"[A-Za-z]+")
+
+
+def propose_unique_instance_ids(history: PastIncidents) -> Change | None:
+    """Propose an instance id for each process where two used one: they fence each other.
+
+    With an id each, none of these incidents happens.
+    """
+    found = [each for each in history.uncounted if each.kind is IncidentKind.FENCED]
+    savings = tuple(
+        Saving(incident=each, rebalances=each.rebalances, unread_s=each.unread_s) for each in found
+    )
+    if not savings:
+        return None
+    return Change(
+        setting=STATIC_ID,
+        now="one id of several processes",
+        proposed="one id for each process",
+        because=f"{len(found)} times two processes used one id",
+        price="none",
+        confidence=Confidence.HIGH,
+        savings=savings,
+        lines=instance_lines(),
+    )
+
+
+def propose_separate_groups(history: PastIncidents) -> Change | None:
+    """Propose a group for each program where client ids show several programs in one.
+
+    Programs are told apart by the first word of their client ids. The rebalances of one program
+    stay; those of the others read on. Their share of the unread time is taken as their share of the
+    members, so the confidence is low. Members that are seen in no incident are not counted.
+    """
+    programs: dict[str, set[str]] = defaultdict(set)
+    for name in _names(history.all):
+        programs[_program(name)].add(name)
+    if len(programs) < 2 or not all(len(word) >= FEWEST_LETTERS for word in programs):
+        return None
+    total = sum(map(len, programs.values()))
+    savings = []
+    for each in history.uncounted:
+        begun_by = {_program(name) for name in each.members}
+        if len(begun_by) != 1 or not each.unread_s:
+            continue
+        others = total - len(programs[next(iter(begun_by))])
+        left_s = max(0.0, each.unread_s - (each.away_s or 0.0))
+        savings.append(Saving(incident=each, rebalances=0, unread_s=left_s * others / total))
+    beginners = {_program(name) for each in savings for name in each.incident.members}
+    if len(beginners) < 2:
+        return None
+    return Change(
+        setting=GROUP_ID,
+        now=history.all[0].group,
+        proposed="one group for each program",
+        because=f"client ids show {len(programs)} programs: {', '.join(sorted(programs))}",
+        price="each program begins with offsets of its own: copy them before it starts",
+        confidence=Confidence.LOW,
+        savings=tuple(savings),
+        lines=group_lines(history.all[0].group, sorted(programs)),
+    )
+
+
+def _names(facts: Iterable[IncidentFacts]) -> set[str]:
+    return {
+        name
+        for each in facts
+        for name in (*each.members, *(absence.member for absence in each.absences))
+        if name
+    }
+
+
+def _program(client_id: str) -> str:
+    """Return the first word of a client id, in lower case; empty where it begins with none."""
+    word = _FIRST_WORD.match(client_id)
+    return "" if word is None else word[0].lower()
+
+
+def propose_leave_on_close(history: PastIncidents) -> Change | None:
+    """Propose that Streams instances which close for good leave their group.
+
+    By default they do not, so the others wait for the session timeout: only what moves to them is
+    unread for its rebalance then. An instance that comes back in time loses its sticky tasks.
+    """
+    savings = [
+        Saving(incident=each, rebalances=0, unread_s=saved)
+        for each in history.uncounted
+        if each.kind is IncidentKind.MEMBER_LEFT
+        and not each.is_static
+        and any(STREAM_THREAD in absence.member for absence in each.absences)
+        and all(absence.how is DepartureMode.EXPIRED for absence in each.absences)
+        and each.unread_s is not None
+        and (saved := each.unread_s - (each.moved_s or 0.0)) > 0.0
+    ]
+    if not savings:
+        return None
+    return Change(
+        setting=LEAVE_ON_CLOSE,
+        now="false",
+        proposed="true",
+        because=f"{len(savings)} times an instance closed, and the others waited for its session",
+        price="a restart moves its tasks, and an internal setting may change with any release",
+        confidence=Confidence.MEDIUM,
+        savings=tuple(savings),
+        lines=leave_lines(),
+    )
+
+
+def propose_probing_interval(history: PastIncidents) -> Change | None:
+    """Propose a probing interval twice as long: every second probing rebalance is saved.
+
+    The interval now is the median time between two of them. Tasks that are warmed up move later.
+    """
+    found = [
+        each for each in history.uncounted if each.kind is IncidentKind.PROBING and each.rebalances
+    ]
+    gaps = [after.started_at - before.started_at for before, after in pairwise(found)]
+    near = [gap for gap in gaps if 0.0 < gap <= LONGEST_PROBING_S]
+    if len(found) < FEWEST_PROBES or not near:
+        return None
+    now_s = max(1.0, round(median(near)))
+    return Change(
+        setting=PROBING_INTERVAL,
+        now=f"{1000 * now_s:.0f}",
+        proposed=f"{2000 * now_s:.0f}",
+        because=f"{len(found)} rebalances probed for tasks that were warmed up",
+        price=f"such tasks move up to {now_s:g} s later",
+        confidence=Confidence.MEDIUM,
+        savings=tuple(
+            Saving(incident=each, rebalances=each.rebalances, unread_s=each.unread_s)
+            for each in found[1::2]
+        ),
+        lines=probing_lines(f"{2000 * now_s:.0f}"),
+    )

@@ -1,0 +1,60 @@
+"""Changes in one sentence each, with what they would have saved. Pure."""
+
+from aggregation.counterfactuals.change import Change
+from aggregation.counterfactuals.lines import (
+    ASSIGNOR,
+    GROUP_ID,
+    GROUP_PROTOCOL,
+    INITIAL_DELAY,
+    LEAVE_ON_CLOSE,
+    PACING,
+    STATIC_ID,
+)
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86_400.0
+_WEEK_S = 7 * _DAY_S
+_NAMES = {
+    STATIC_ID: "static membership",
+    ASSIGNOR: "the cooperative assignor",
+    GROUP_PROTOCOL: "group.protocol=consumer",
+    INITIAL_DELAY: "a longer initial delay",
+    GROUP_ID: "a group for each program",
+    LEAVE_ON_CLOSE: "internal.leave.group.on.close=true",
+    PACING: "a rollout in fewer steps",
+}
+
+
+def describe_change(change: Change, rebalances: int, seconds: float) -> str:
+    """Return what a change would have avoided, of all rebalances of a group in a period."""
+    avoided, unread = change.rebalances_avoided, change.unread_avoided_s
+    parts = [f"{avoided:,} of {rebalances:,} rebalances"] if avoided else []
+    parts += [f"{format_span(unread)} unread"] if unread else []
+    return f"{name_of(change)} would have avoided {', '.join(parts)} {_within(seconds)}"
+
+
+def name_of(change: Change) -> str:
+    """Name a change for people: its common name, else the setting with its new value."""
+    name = _NAMES.get(change.setting, change.setting)
+    if change.setting in {STATIC_ID, INITIAL_DELAY}:
+        return f"{name} ({change.setting}: {change.proposed})"
+    if change.setting in _NAMES:
+        return name
+    return (
+        f"{name}={change.proposed}" if change.proposed.isdigit() else f"{name} ({change.proposed})"
+    )
+
+
+def format_span(seconds: float) -> str:
+    """Write a time in one unit: 41 min."""
+    for unit, length in (("h", _HOUR_S), ("min", _MINUTE_S)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _within(seconds: float) -> str:
+    if 0.9 * _WEEK_S <= seconds <= _WEEK_S:
+        return "within a week"
+    if seconds >= 2 * _DAY_S:
+        return f"in {seconds / _DAY_S:.0f} days"
+    return f"in {format_span(seconds)}"

@@ -1,0 +1,69 @@
+"""Rules of instance ids, programs and Streams; the numbers were computed by hand."""
+
+import pytest
+
+from aggregation.counterfactuals.change import Change, Confidence
+from aggregation.counterfactuals.changes import find_changes
+from aggregation.counterfactuals.facts import Absence, IncidentFacts
+from tests.aggregation.counterfactuals.given import H, K, incident
+
+THREAD = "app-c0ffee-StreamThread-1-consumer"
+
+
+def changes(*facts: IncidentFacts) -> dict[str, Change]:
+    return {each.setting: each for each in find_changes(facts)}
+
+
+def test_two_processes_with_one_id_need_two() -> None:
+    fenced = incident("f", K.FENCED, members=("a", "b"), unread_s=12.0, is_static=True)
+    change = changes(fenced)["group.instance.id"]
+    assert (change.proposed, change.price) == ("one id for each process", "none")
+    assert (change.rebalances_avoided, change.unread_avoided_s) == (2, 12.0)
+    assert change.confidence is Confidence.HIGH
+    assert "group.instance.id" in dict(change.lines)["librdkafka"]
+
+
+def test_programs_with_a_group_each_do_not_stop_each_other() -> None:
+    """One of three members is of the other program, and two are: 30 s / 3, and 2/3 of 30 s."""
+    by_orders = incident("o", K.ENFORCED, members=("orders-1", "orders-2"), unread_s=30.0)
+    by_billing = incident("b", K.ENFORCED, members=("billing-1",), unread_s=30.0)
+    change = changes(by_orders, by_billing)["group.id"]
+    assert change.unread_avoided_s == pytest.approx(10.0 + 20.0)
+    assert change.rebalances_avoided == 0
+    assert change.confidence is Confidence.LOW
+    assert dict(change.lines)["clients"].splitlines() == [
+        "group.id=g-billing",
+        "group.id=g-orders",
+    ]
+
+
+@pytest.mark.parametrize("other", ["orders-2", "orders.b", "o", "7", "Orders_x"])
+def test_client_ids_of_one_program_are_no_two(other: str) -> None:
+    joins = [
+        incident(name, K.MEMBER_JOINED, members=(name,), unread_s=30.0)
+        for name in ("orders-1", other)
+    ]
+    assert "group.id" not in changes(*joins)
+
+
+def test_streams_instance_that_closes_for_good_should_leave() -> None:
+    gone = (Absence(THREAD, H.EXPIRED, 100.0, None),)
+    closed = incident("c", K.MEMBER_LEFT, absences=gone, unread_s=95.0, moved_s=3.0, rebalances=1)
+    change = changes(closed)["internal.leave.group.on.close"]
+    assert change.unread_avoided_s == pytest.approx(92.0)
+    assert dict(change.lines) == {"Streams": "internal.leave.group.on.close=true"}
+    plain = (Absence("m", H.EXPIRED, 100.0, None),)
+    assert "internal.leave.group.on.close" not in changes(
+        incident("c", K.MEMBER_LEFT, absences=plain, unread_s=95.0, moved_s=3.0, rebalances=1)
+    )
+
+
+def test_probing_half_as_often_saves_every_second_rebalance() -> None:
+    probes = [
+        incident(f"p{n}", K.PROBING, started_at=600.0 * n, ended_at=600.0 * n + 1.0, rebalances=1)
+        for n in range(5)
+    ]
+    change = changes(*probes)["probing.rebalance.interval.ms"]
+    assert (change.now, change.proposed) == ("600000", "1200000")
+    assert change.rebalances_avoided == 2
+    assert changes(*probes[:2]) == {}
