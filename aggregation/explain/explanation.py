@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from textwrap import shorten
 
+from aggregation.counterfactuals.changes import find_changes
+from aggregation.counterfactuals.facts import facts_of_incident
+from aggregation.counterfactuals.sentences import describe_change
 from aggregation.explain.incident_words import costliest, count_by_member, duration, headline
 from aggregation.explain.recommendations import load_recommendations
 from aggregation.incidents.answers import IncidentAnswer, RecommendationAnswer, answer_of
@@ -52,6 +55,22 @@ class GroupRebalance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeAnswer:
+    """A setting to change, with what it would have saved; null where it is not known."""
+
+    setting: str
+    now: str | None
+    proposed: str
+    because: str
+    price: str
+    rebalances_avoided: int
+    unread_avoided_seconds: float | None
+    confidence: str
+    text: str
+    """The same in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The whole answer about one group."""
 
@@ -67,6 +86,8 @@ class Explanation:
     incidents: tuple[IncidentAnswer, ...] = ()
     incidents_total: int = 0
     """Number of all incidents that were seen; `incidents` are the last of them."""
+    changes: tuple[ChangeAnswer, ...] = ()
+    """What would have saved most, of all incidents that were seen."""
 
 
 def explain(  # noqa: PLR0913 - a group, and what is shown of it
@@ -76,6 +97,7 @@ def explain(  # noqa: PLR0913 - a group, and what is shown of it
     until: float | None = None,
     incidents: Sequence[Incident] = (),
     incidents_total: int = 0,
+    changes: tuple[ChangeAnswer, ...] = (),
 ) -> Explanation:
     """Explain a group's rebalances, given by their start: all, or the one up to an instant."""
     found = tuple(answer_of(each) for each in incidents)
@@ -89,9 +111,10 @@ def explain(  # noqa: PLR0913 - a group, and what is shown of it
         member_seconds=round(sum(each.member_seconds for each in episodes), 6),
         partitions_moved=_sum_moved(episodes),
         happened=tuple(_summarize(each) for each in episodes),
-        advice=_advise(found) if found else _advice(episodes),
+        advice=_advise(found, changes) if found else _advice(episodes),
         incidents=found,
         incidents_total=total,
+        changes=changes,
     )
 
 
@@ -133,9 +156,40 @@ def explanations(
             until,
             choose_incidents(incidents_of[ref], last, until),
             0 if until is not None else len(incidents_of[ref]),
+            () if until is not None else propose(incidents_of[ref], of_group[ref]),
         )
         for ref in sorted(of_group.keys() | incidents_of.keys())
     ]
+
+
+def propose(
+    incidents: Sequence[Incident], episodes: Sequence[ExplainedRebalance]
+) -> tuple[ChangeAnswer, ...]:
+    """Return what would have saved most of a group's incidents that are over."""
+    group_type = episodes[-1].round.group_type if episodes else None
+    facts = [each for one in incidents if (each := facts_of_incident(one, group_type))]
+    if not facts:
+        return ()
+    total = sum(each.rebalances for each in facts)
+    span = max(each.ended_at for each in facts) - min(each.started_at for each in facts)
+    return tuple(
+        ChangeAnswer(
+            setting=each.setting,
+            now=each.now,
+            proposed=each.proposed,
+            because=each.because,
+            price=each.price,
+            rebalances_avoided=each.rebalances_avoided,
+            unread_avoided_seconds=_rounded(each.unread_avoided_s),
+            confidence=each.confidence.value,
+            text=describe_change(each, total, span),
+        )
+        for each in find_changes(facts)
+    )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
 
 
 def explain_unobserved(group: str, shown: Snapshot) -> list[Explanation]:
@@ -298,13 +352,20 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
     )
 
 
-def _advise(incidents: Sequence[IncidentAnswer]) -> tuple[str, ...]:
-    """Return what to change, by incident: of the costliest first, each of them once."""
+def _advise(
+    incidents: Sequence[IncidentAnswer], changes: Sequence[ChangeAnswer]
+) -> tuple[str, ...]:
+    """Return what to change: what would have saved most, then by incident, the costliest first.
+
+    Each setting stands there once.
+    """
+    proposed = {each.setting for each in changes}
+    texts = [f"{each.text}; the price: {each.price}." for each in changes]
     ranked = sorted(incidents, key=_price, reverse=True)
     rows = zip_longest(*(each.recommendations for each in ranked))
-    found = [each for row in rows for each in row if each is not None]
+    found = [each for row in rows for each in row if each and each.setting not in proposed]
     unique = {(each.setting or "", each.because): each for each in found}
-    return tuple(_sentence(each) for each in unique.values())
+    return (*texts, *(_sentence(each) for each in unique.values()))
 
 
 def _price(incident: IncidentAnswer) -> tuple[float, float]:

@@ -1,9 +1,11 @@
 """The report as Markdown, as JSON, and as a mail that is ready to send."""
 
 import re
+from collections.abc import Iterator
 from datetime import date, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
+from textwrap import indent
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ from metrics.model.sample import format_time
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _CELL_MAX_CHARS = 60
+_ITEM = "   "
 _SUBJECT_MAX_CHARS = 150
 _LINE_MAX_CHARS = 200
 """A subject is one line: mail readers show a folded one with a space in front."""
@@ -42,7 +45,8 @@ def _first(report: Report) -> list[str]:
         for n, row in enumerate(report.worst, start=1)
     ]
     changes = [
-        f"{n}. {_escape(describe_proposal(each))}" for n, each in enumerate(report.proposals, 1)
+        "\n".join([f"{n}. {_escape(describe_proposal(each))}", *_markdown_lines(each)])
+        for n, each in enumerate(report.proposals, 1)
     ]
     missed = [
         f"- {_escape(readable(subject(row)))}: {'met' if row['met'] else 'missed'}"
@@ -65,6 +69,37 @@ def describe_proposal(change: Proposal) -> str:
         f"It avoids {change.rebalances_avoided} rebalances{saved}; the price: {change.price}. "
         f"Confidence: {change.confidence}."
     )
+
+
+def paste_text(change: Proposal) -> str:
+    """Write the lines to paste, each client's under its name."""
+    return "\n".join(f"# {client}\n{text}" for client, text in change.lines)
+
+
+def _markdown_lines(change: Proposal) -> Iterator[str]:
+    """Yield curve and lines to paste, indented as parts of an item of a list."""
+    if change.curve:
+        rows = [
+            {
+                "timeout": format_seconds(point.timeout_s),
+                "rebalances avoided": point.rebalances_avoided,
+                "unread avoided": _seconds_or_not(point.unread_avoided_s),
+                "deaths noticed later by": format_seconds(point.later_s),
+            }
+            for point in change.curve
+        ]
+        yield indent(f"\n{_table(rows)}\n", _ITEM)
+    if change.lines:
+        yield indent(f"\n```\n{plain_lines(paste_text(change))}\n```\n", _ITEM)
+
+
+def _seconds_or_not(seconds: float | None) -> str:
+    return "not known" if seconds is None else format_seconds(seconds)
+
+
+def plain_lines(text: str) -> str:
+    """Return lines without control characters; none ends a block of code."""
+    return "\n".join(plain(line).replace("```", '"') for line in text.splitlines())
 
 
 def _table(rows: Rows) -> str:
@@ -137,7 +172,11 @@ def mail(report: Report) -> bytes:
             f"{n}. {readable(subject(row))}: {cost_of(row)}, {row['unplanned']:,} unplanned"
             for n, row in enumerate(report.worst, 1)
         ),
-        *(describe_proposal(each) for each in report.proposals),
+        *(
+            line
+            for each in report.proposals
+            for line in [describe_proposal(each), *paste_text(each).splitlines()]
+        ),
         "",
         f"Kafka consumer group rebalances {format_days(report.period)} ({report.zone})",
     ]

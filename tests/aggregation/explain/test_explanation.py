@@ -4,6 +4,7 @@ import pytest
 
 from aggregation.explain.explanation import choose, explain, explanations
 from aggregation.explain.recommendations import load_recommendations
+from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.inspection_findings import Finding
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.status import BY_LABEL
@@ -160,3 +161,26 @@ def test_groups_are_explained_apart() -> None:
     one, other = story(), explain_rebalances(records(*START))
 
     assert [told.rebalances for told in explanations(one + other, 3, None)] == [3]
+
+
+def test_setting_that_would_have_saved_most_is_the_first_advice() -> None:
+    """B restarted twice: four rebalances that static membership avoids, of five."""
+    back = [
+        left(100.0, B, "closed"),
+        *round_of(2, 100.5, A, C),
+        *round_of(3, 103.0, A, B, C, causes={"b": NEW}),
+        left(2_000.0, B, "closed"),
+        *round_of(4, 2_000.5, A, C),
+        *round_of(5, 2_003.0, A, B, C, causes={"b": NEW}),
+    ]
+    analysis = analyze(records(*START, *back), now=9_000.0)
+    (found,) = explanations(analysis.rebalances, 1, None, analysis.incidents)
+
+    change = found.changes[0]
+    total = sum(len(each.rebalances) for each in analysis.incidents)
+    assert (change.setting, change.rebalances_avoided) == ("group.instance.id", 4)
+    assert f"would have avoided 4 of {total} rebalances in 3" in change.text
+    assert found.advice[0] == f"{change.text}; the price: {change.price}."
+    assert not [each for each in found.advice[1:] if each.startswith("group.instance.id")]
+    (at,) = explanations(analysis.rebalances, 1, 150.0, analysis.incidents)
+    assert at.changes == ()

@@ -16,7 +16,7 @@ from aggregation.spark.report.headline import Direction
 from aggregation.spark.report.history import dated_folder, write_index
 from aggregation.spark.report.news import News
 from aggregation.spark.report.page import format_number, html_page
-from aggregation.spark.report.proposals import Proposal
+from aggregation.spark.report.proposals import CurvePoint, Proposal
 from aggregation.spark.report.render import MAIL, Format, write_report
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.texts import json_text, mail, markdown
@@ -146,13 +146,27 @@ def test_proposals_have_their_place_in_each_format() -> None:
         confidence="high",
         incidents=("i1", "i2", "i3", "i4"),
         members=(EVIL, "worker-1"),
-        lines=(("Java", "max.poll.interval.ms=300000"),),
+        lines=(("Java", "max.poll.interval.ms=300000"), ("broker", "# ```\x1b none")),
+        curve=(
+            CurvePoint(timeout_s=110.0, rebalances_avoided=6, unread_avoided_s=None, later_s=50.0),
+            CurvePoint(
+                timeout_s=300.0, rebalances_avoided=8, unread_avoided_s=2400.0, later_s=240.0
+            ),
+        ),
     )
     found = report(proposals=[proposal])
     for text in (html_page(found), markdown(found).replace("\\", ""), mail(found).decode()):
         assert "max.poll.interval.ms" in text
         assert "8 rebalances and 40 min unread" in text.replace("=\r\n", "")
         assert "Confidence: high." in text.replace("=\r\n", "")
+        assert "max.poll.interval.ms=300000" in text.replace("=3D", "=")
+        assert "# Java" in text
+        assert "\x1b" not in text
+    assert markdown(found).count("```") == 2
+    assert "   | 110 s | 6 | not known | 50 s |\n   | 5 min | 8 | 40 min | 4 min |" in markdown(
+        found
+    )
+    assert "<td>5 min</td><td>8</td><td>40 min</td><td>4 min</td>" in html_page(found)
     page = html_page(found)
     assert "Incidents: i1, i2, i3 and 1 more; members: " in page
     assert "worker-1." in page
