@@ -8,7 +8,7 @@ EXTRAS := fast,wire,kafka,otel,spark,top,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field backtests groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ field: $(READY) ## frameworks, live incidents, backtests and side by side, all o
 groups-side-by-side: $(READY) ## groups and Kafka's newest tools on one cluster: contents, time, CPU, exit codes (minutes)
 	-@$(BIN)/python -m tests.lab_start
 	$(BIN)/python -m tests.system.groups_side_by_side
+
+backtests: $(READY) ## play scenes with and without what a report proposes, into docs/backtests.md (15 minutes)
+	-@$(BIN)/python -m tests.lab_start
+	$(BIN)/python -m tests.system.backtests
 
 coverage-core: $(READY) ## every branch of metrics/ is taken by its tests
 	$(BIN)/pytest --quiet -n 2 tests/metrics \

@@ -119,12 +119,18 @@ def propose_initial_delay(history: PastIncidents) -> Change | None:
     """Propose a longer initial delay for mass starts: joins within it are one rebalance.
 
     A broker delays the first rebalance of an empty group, and again with each join that comes
-    meanwhile: so the delay needs the largest time between two joins. Members that have begun to
-    read are not stopped again, so all unread time is saved; that all of them begin later is the
-    price. A group in which a first join alone stopped somebody was not empty. Where more came with
-    it, that is not recorded, so the confidence is low.
+    meanwhile, up to the members' max.poll.interval.ms in all: so the delay needs the largest time
+    between two joins, and a start that takes longer than a known interval is left out. Members that
+    have begun to read are not stopped again, so all unread time is saved; that all of them begin
+    later is the price. A group in which a first join alone stopped somebody was not empty. Where
+    more came with it, that is not recorded, so the confidence is low.
     """
-    starts = list(_starts(history.uncounted))
+    interval_s = latest(history.all, "max_poll_interval_s") or LONGEST_START_S
+    starts = [
+        start
+        for start in _starts(history.uncounted)
+        if start[-1].ended_at - start[0].started_at <= interval_s
+    ]
     savings = [
         Saving(
             incident=each,

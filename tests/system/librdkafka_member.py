@@ -2,7 +2,9 @@
 
 ``librdkafka_member.py TOPIC KEY=VALUE ...``. Commands come from stdin, one a line: ``stall S``
 (does not poll), ``block S`` (its next revoke callback takes so long), ``close``. Events go to
-stdout, one a line: what, when (Unix seconds), which partitions.
+stdout, one a line: what, when (Unix seconds), which partitions. With ``start.at=S`` it begins then
+(Unix seconds), as a process does that takes a while to start; with ``work.s=S`` it works so long
+between two polls, once it has partitions.
 """
 
 import os
@@ -22,7 +24,10 @@ class Member:
     def __init__(self, topic: str, settings: list[str]) -> None:
         self._commands: SimpleQueue[str] = SimpleQueue()
         self._block_s = 0.0
-        self._consumer = Consumer(dict(text.split("=", 1) for text in settings))
+        given = dict(text.split("=", 1) for text in settings)
+        time.sleep(max(0.0, float(given.pop("start.at", "0")) - time.time()))
+        self._work_s, self._reads = float(given.pop("work.s", "0")), False
+        self._consumer = Consumer(given)
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
@@ -30,7 +35,8 @@ class Member:
     def run(self) -> None:
         Thread(target=self._listen, daemon=True).start()
         while True:
-            self._consumer.poll(_POLL_S)
+            has_failed = self._consumer.poll(_POLL_S) is not None  # there are no records
+            time.sleep(self._work_s if self._reads and not has_failed else 0.0)
             try:
                 command, _, argument = self._commands.get_nowait().partition(" ")
             except Empty:
@@ -52,6 +58,7 @@ class Member:
         os._exit(0)  # its parent is gone
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._reads = bool(partitions)
         report("assigned", partitions)
 
     def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:

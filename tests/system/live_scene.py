@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from threading import Event, Thread
 from typing import NamedTuple, Self, TypeVar
 
@@ -127,6 +128,16 @@ class MemberProcess:
         self._process.kill()
         self._end()
         return at
+
+    def freeze(self) -> float:
+        """Stop the process by SIGSTOP; return when (Unix seconds)."""
+        self._process.send_signal(SIGSTOP)
+        return time.time()
+
+    def thaw(self) -> float:
+        """Let a frozen process go on; return when (Unix seconds)."""
+        self._process.send_signal(SIGCONT)
+        return time.time()
 
     def close(self) -> float:
         """Close the consumer and wait; return when it began (Unix seconds)."""

@@ -200,6 +200,20 @@ class TestShape:
         assert change.unread_avoided_s == 7.0
         assert lines(change) == {"broker": "group.initial.rebalance.delay.ms=15000"}
 
+    def test_joins_of_several_incidents_are_one_start(self) -> None:
+        """3 s apart; the second one stopped the first member, which the delay avoids."""
+        first = incident("a", K.MEMBER_JOINED, rebalances=1, unread_s=0.0, ended_at=100.5)
+        second = incident(
+            "b", K.MEMBER_JOINED, rebalances=1, unread_s=6.0, started_at=103.0, ended_at=104.0
+        )
+        change = changes(first, second)["group.initial.rebalance.delay.ms"]
+        assert (change.proposed, change.rebalances_avoided) == ("5000", 1)
+        assert change.unread_avoided_s == 6.0
+        busy = incident("p", K.POLL_TIMEOUT, max_poll_interval_s=3.0, started_at=50.0)
+        assert "group.initial.rebalance.delay.ms" not in changes(busy, first, second)
+        late = incident("b", K.MEMBER_JOINED, rebalances=1, started_at=106.0, ended_at=107.0)
+        assert "group.initial.rebalance.delay.ms" not in changes(first, late)
+
     def test_delay_is_never_below_the_default(self) -> None:
         start = incident("j", K.MEMBER_JOINED, members=("a", "b"), ended_at=100.6)
         assert changes(start)["group.initial.rebalance.delay.ms"].proposed == "3000"

@@ -7,8 +7,10 @@ from datetime import date
 from html.parser import HTMLParser
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import msgspec
 import polars as pl
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -254,6 +256,18 @@ def statements_of(page: Path) -> tuple[list[str], list[str]]:
     sql = [part.strip() for block in code for part in block.split(";\n") if part.strip()]
     views = [each for each in sql if each.startswith("CREATE VIEW")]
     return views, [each for each in sql if each.startswith("SELECT")]
+
+
+def test_notebook_runs(week_report: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REBALANCE_TABLES", str(week_report.tables))
+    notebook = msgspec.json.decode(Path("docs/analysts.ipynb").read_bytes())
+    found: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec("".join(cell["source"]), found)
+    assert found["kinds"]["incidents"].sum() == len(week_report.rows("incidents"))
+    assert found["weeks"]["incidents"].sum() == len(week_report.rows("incidents"))
 
 
 def test_tables_open_in_polars(week_report: Reports) -> None:

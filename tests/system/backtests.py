@@ -1,0 +1,426 @@
+"""Backtests of counterfactuals: each scene is played twice with real clients and a real broker.
+
+The first run has the setting as it is, and its records make the proposal. The second run has the
+lines that the proposal gives to paste. Then the prediction, which is what the first run cost
+without what the proposal saves, is compared with what happened in the second run. Rebalances are
+those of the agent's records; unread time is measured by the consumers' own callbacks.
+
+``python -m tests.system.backtests`` plays all scenes and writes docs/backtests.md.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from agent.client.record_files import read_records
+from agent.lab.artifacts import default_cache
+from agent.lab.broker import Cluster
+from agent.lab.clients import Clients
+from agent.processes.ports import HOST, free_port
+from aggregation.counterfactuals.change import Change, PastIncidents
+from aggregation.counterfactuals.facts import IncidentFacts, facts_of_incident
+from aggregation.counterfactuals.rules import (
+    propose_poll_interval,
+    propose_session_timeout,
+    propose_static_membership,
+)
+from aggregation.counterfactuals.shape_rules import (
+    propose_consumer_protocol,
+    propose_cooperative,
+    propose_initial_delay,
+)
+from aggregation.incidents.incidents import analyze
+from tests.system.live_scene import Happening, LiveGroup, MemberProcess, unread_seconds, until
+from tests.system.observer import Observer
+
+PARTITIONS = 12
+REBALANCES_OFF, REBALANCES_SHARE = 1, 0.15
+UNREAD_OFF_S, UNREAD_SHARE = 2.0, 0.25
+PAGE = Path(__file__).parents[2] / "docs" / "backtests.md"
+Settings = Mapping[str, str]
+_numbers = count(1)
+_CLIENT = "librdkafka"
+PATIENT = {"session.timeout.ms": "10000", "max.poll.interval.ms": "60000"}
+
+
+class Pause(NamedTuple):
+    """A time (Unix seconds) in which a member reads nothing, though it has its partitions."""
+
+    member: str
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One thing that happens to a group, and the rule that proposes a setting against it."""
+
+    name: str
+    rule: Callable[[PastIncidents], Change | None]
+    play: "Callable[[Actors], None]"
+    client: Settings = field(default_factory=dict)
+    broker: Settings = field(default_factory=dict)
+    """What the first run has set."""
+    work_s: float = 0.0
+    """How long members work between two polls, as those do that write batches to a database."""
+
+
+class Outcome(NamedTuple):
+    """What one run cost."""
+
+    incidents: tuple[IncidentFacts, ...]
+    rebalances: int
+    unread_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backtest:
+    """One scene, played twice."""
+
+    scene: Scene
+    change: Change
+    first: Outcome
+    second: Outcome
+
+    @property
+    def rebalances(self) -> int:
+        """The number of rebalances that was predicted for the second run."""
+        return self.first.rebalances - self.change.rebalances_avoided
+
+    @property
+    def unread_s(self) -> float:
+        """The unread time that was predicted for the second run, from the records of the first."""
+        return self.recorded_s - (self.change.unread_avoided_s or 0.0)
+
+    @property
+    def recorded_s(self) -> float:
+        """The unread time of the first run, by the agent's records."""
+        return sum(each.unread_s or 0.0 for each in self.first.incidents)
+
+    @property
+    def faults(self) -> list[str]:
+        """What is outside of the bounds."""
+        found = []
+        rebalances, unread_s = self.second.rebalances, self.second.unread_s
+        if abs(self.rebalances - rebalances) > max(REBALANCES_OFF, REBALANCES_SHARE * rebalances):
+            found.append(f"{self.scene.name}: {self.rebalances} rebalances, not {rebalances}")
+        if abs(self.unread_s - unread_s) > max(UNREAD_OFF_S, UNREAD_SHARE * unread_s):
+            found.append(f"{self.scene.name}: {self.unread_s:.1f} s unread, not {unread_s:.1f} s")
+        return found
+
+
+class Actors:
+    """The members of one run. The scene moves them."""
+
+    def __init__(self, group: LiveGroup, settings: Settings, work_s: float) -> None:
+        self.group, self.settings, self._work_s = group, settings, work_s
+        self.members: dict[str, MemberProcess] = {}
+        self.pauses: list[Pause] = []
+        self.since = time.time()
+
+    def start(self, name: str, **more: str) -> None:
+        """Start a member; a value in angle brackets is the member's own name."""
+        own = {k: name if value.startswith("<") else value for k, value in self.settings.items()}
+        own["work.s"] = str(self._work_s)
+        named = {key.replace(".", "_"): value for key, value in (own | more).items()}
+        self.members[name] = self.group.start(name, **named)
+
+    def begin(self, number: int) -> None:
+        """Start members, and let the scene begin when they read all partitions."""
+        for index in range(1, number + 1):
+            self.start(f"m{index}")
+        self.settle()
+        self.since = time.time()
+        self.rest(4.0)
+
+    def settle(self) -> None:
+        """Wait until the members read all partitions between them."""
+        self.group.settle(self.members, PARTITIONS)
+
+    def rest(self, seconds: float = 1.5) -> None:
+        """Let the group read for a while: nothing follows at once from what was before."""
+        end = time.time() + seconds
+        until(lambda: time.time() > end or None, "the end of a rest")
+
+    def restart(self, name: str, seconds: float) -> None:
+        """Close a member; its next process joins so long after that."""
+        self.members[name].close()
+        closed = self.group.wait("closed", name, self.since).at
+        self.start(name, start_at=str(closed + seconds))
+        self.group.wait("assigned", name, closed)
+        self.settle()
+
+    def freeze(self, name: str, seconds: float) -> None:
+        """Stop a member's process for a time."""
+        since = self.members[name].freeze()
+        self.rest(seconds)
+        self.pauses.append(Pause(name, since, self.members[name].thaw()))
+
+    def stall(self, name: str, seconds: float) -> None:
+        """Let a member work for a time without a poll; it has polled before its last work."""
+        self.members[name].send(f"stall {seconds}")
+        since = self.group.wait("stalled", name, self.since).at
+        until = self.group.wait("polls", name, since).at
+        self.pauses.append(Pause(name, since - self._work_s, until))
+
+
+def measure_unread(happened: Sequence[Happening], pauses: Sequence[Pause], since: float) -> float:
+    """Return the time that partitions had no reader; a paused member reads nothing."""
+    events = sorted(happened)
+    for pause in pauses:
+        owned: frozenset[int] = frozenset()
+        for event in events:
+            if event.member == pause.member and event.at < pause.since:
+                if event.what == "assigned":
+                    owned |= event.partitions
+                elif event.what in {"revoked", "lost"}:
+                    owned -= event.partitions
+        events += [
+            Happening(pause.since, pause.member, "gone", frozenset()),
+            Happening(pause.until, pause.member, "assigned", owned),
+        ]
+    return unread_seconds(events, {}, since)
+
+
+def _roll(actors: Actors) -> None:
+    actors.begin(6)
+    for name in list(actors.members):
+        actors.restart(name, 1.5)
+        actors.rest()
+
+
+def restart_once(actors: Actors) -> None:
+    """Restart one of two members: the shortest scene."""
+    actors.begin(2)
+    actors.restart("m1", 0.5)
+
+
+def _freeze(actors: Actors) -> None:
+    actors.begin(6)
+    for name in ("m1", "m2"):
+        actors.freeze(name, 5.5)
+        actors.rest(2.0)
+        actors.settle()
+        actors.rest(4.0)
+
+
+def _stall(actors: Actors) -> None:
+    actors.begin(6)
+    for name in ("m1", "m2"):
+        actors.stall(name, 3.0)
+        actors.rest(2.0)
+        actors.settle()
+        actors.rest(4.0)
+
+
+def _scale(actors: Actors) -> None:
+    actors.begin(4)
+    for name in ("m5", "m6"):
+        actors.start(name)
+        actors.settle()
+        actors.rest(4.0)
+    for name in ("m5", "m6"):
+        actors.members.pop(name).close()
+        actors.settle()
+        actors.rest(4.0)
+
+
+def _start_all(actors: Actors) -> None:
+    now = time.time() + 4.0
+    for index in range(1, 6):
+        actors.start(f"m{index}", start_at=str(now + 2.0 * index))
+    actors.settle()
+
+
+def _propose_protocol(history: PastIncidents) -> Change | None:
+    return propose_consumer_protocol(history, heartbeat_s=1.0)  # the lab's, which is short
+
+
+SCENES = (
+    Scene(
+        name="static membership in a rolling restart",
+        rule=propose_static_membership,
+        play=_roll,
+        work_s=2.0,
+        client=PATIENT,
+    ),
+    Scene(
+        name="longer session timeout, frozen members",
+        rule=propose_session_timeout,
+        play=_freeze,
+        work_s=2.0,
+        client=PATIENT | {"session.timeout.ms": "4000"},
+    ),
+    Scene(
+        name="longer poll interval, slow members",
+        rule=propose_poll_interval,
+        play=_stall,
+        work_s=2.0,
+    ),
+    Scene(name="cooperative for eager, scaling", rule=propose_cooperative, play=_scale),
+    Scene(name="KIP-848 for classic, scaling", rule=_propose_protocol, play=_scale),
+    Scene(
+        name="initial delay in a mass start",
+        rule=propose_initial_delay,
+        play=_start_all,
+        client=PATIENT,
+        broker={"group.initial.rebalance.delay.ms": "0"},
+    ),
+)
+
+
+def _propose_static_alone(history: PastIncidents) -> Change | None:
+    """Propose static membership by its rebalances: on a busy machine the times are not the same."""
+    found = [replace(each, unread_s=None) for each in history.all]
+    return propose_static_membership(PastIncidents(found, found))
+
+
+SHORT = Scene(
+    name="static membership in a restart",
+    rule=_propose_static_alone,
+    play=restart_once,
+    client=PATIENT,
+)
+
+
+def backtest(scene: Scene, folder: Path, cache: Path) -> Backtest:
+    """Play a scene without and with what the first run's records propose.
+
+    Raises:
+        LookupError: they propose nothing.
+
+    """
+    first = _run(scene, scene.client, scene.broker, folder / "first", cache)
+    change = scene.rule(PastIncidents(first.incidents, first.incidents))
+    if change is None:
+        raise LookupError(f"{scene.name}: no proposal for {first}")
+    lines = dict(change.lines)
+    client = dict(scene.client) | _settings(lines.get(_CLIENT, ""))
+    if client.get("group.protocol") == "consumer":
+        client = {key: text for key, text in client.items() if key != "session.timeout.ms"}
+    broker = dict(scene.broker) | (_settings(lines["broker"]) if _CLIENT not in lines else {})
+    second = _run(scene, client, broker, folder / "second", cache)
+    return Backtest(scene=scene, change=change, first=first, second=second)
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Return the settings of lines to paste."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def _run(scene: Scene, client: Settings, broker: Settings, folder: Path, cache: Path) -> Outcome:
+    """Play a scene once."""
+    with _stage(scene.work_s, client, broker, folder, cache) as (actors, spool):
+        scene.play(actors)
+        ended = time.time()
+        group = actors.group.group
+        generations: set[int | str] = set()
+
+        def find() -> tuple[IncidentFacts, ...] | None:
+            records = read_records(str(spool), group).records
+            found = [
+                (each, facts_of_incident(each, "classic"))
+                for each in analyze(records, now=time.time()).incidents
+                if each.started_at >= actors.since
+            ]
+            generations.clear()
+            generations.update(
+                max(span.generations) if span.generations else span.id
+                for incident, _ in found
+                for span in incident.rebalances
+            )
+            is_over = time.time() > ended + 4.0 and all(facts for _, facts in found)
+            return tuple(facts for _, facts in found if facts) if is_over else None
+
+        incidents = until(find, f"end of the incidents of {scene.name}")
+    return Outcome(
+        incidents,
+        len(generations),
+        measure_unread(actors.group.happened, actors.pauses, actors.since),
+    )
+
+
+@contextmanager
+def _stage(
+    work_s: float, client: Settings, broker: Settings, folder: Path, cache: Path
+) -> Iterator[tuple[Actors, Path]]:
+    """Give a group of a cluster of its own, behind a standalone agent's proxy, and its spool."""
+    name = f"backtest-{next(_numbers)}"
+    listens, logs = f"{HOST}:{free_port()}", folder / "clients"
+    folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(folder, cache, extra=lambda _: broker))
+        with Clients(cluster.bootstrap, folder / "admin", cache) as operators:
+            operators.admin().do(f"create-topic {name} {PARTITIONS}")
+        proxy = f'{{type: proxy, listen: "{listens}", upstream: ["{cluster.bootstrap}"]}}'
+        sources = f'{proxy}\n  - {{type: logs, paths: ["{logs}/*.log"]}}'
+        agent = stack.enter_context(Observer(logs, folder / "agent", sources, "standalone"))
+        agent.wait_ready()
+        group = LiveGroup(stack, logs, listens, name, name)
+        yield Actors(group, client, work_s), folder / "agent" / "spool"
+
+
+_HEAD = """\
+# Backtests
+
+What a proposal of the report predicts, and what happens when it is followed. Each scene is played
+twice with real consumers (librdkafka) and a real broker: without the setting, and with the lines
+that the proposal gives to paste. The prediction comes from the records of the first run alone.
+
+All numbers "before" and "predicted" come from the agent's records of the first run. What happened
+comes from the second run: rebalances (new generations or group epochs) from its records, unread
+time from the consumers' own callbacks, summed over 12 partitions. A prediction holds within 15 % of
+the rebalances, or 1, and within 25 % of the unread time, or 2 s.
+
+`make backtests` writes this page (15 minutes).
+
+| scene | setting | rebalances | predicted | happened | unread | predicted | happened | holds |
+|---|---|--:|--:|--:|--:|--:|--:|---|
+"""
+
+
+def render(found: Sequence[Backtest]) -> str:
+    """Return the page."""
+    return _HEAD + "".join(
+        f"| {each.scene.name} | `{each.change.setting}` {_value(each.change)} "
+        f"| {each.first.rebalances} | {each.rebalances} | {each.second.rebalances} "
+        f"| {each.recorded_s:.1f} s | {each.unread_s:.1f} s | {each.second.unread_s:.1f} s "
+        f"| {'no' if each.faults else 'yes'} |\n"
+        for each in found
+    )
+
+
+def _value(change: Change) -> str:
+    now = "" if change.now is None else f"{change.now} to "
+    return f"{now}{change.proposed}"
+
+
+def main(names: Sequence[str]) -> int:
+    """Play the scenes that have one of the words in their names, or all; all write the page."""
+    chosen = [each for each in SCENES if not names or any(word in each.name for word in names)]
+    found, faults = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, scene in enumerate(chosen):
+            try:
+                found.append(backtest(scene, Path(folder) / str(number), default_cache()))
+            except LookupError as error:
+                faults.append(str(error))
+                continue
+            faults += found[-1].faults
+            sys.stdout.write(render(found[-1:]).removeprefix(_HEAD))
+            sys.stdout.flush()
+    if not names:
+        PAGE.write_text(render(found))
+    sys.stdout.write("".join(f"{fault}\n" for fault in faults))
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
