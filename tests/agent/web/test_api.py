@@ -227,7 +227,9 @@ def test_openapi_describes_what_is_answered(running: Running) -> None:
         ("explain?group=g", schemas["Explanation"]),
     ):
         assert set(running.get(path)[0]) == set(schema["properties"])
-    assert set(running.get("incidents")[0]) == set(schemas["Incident"]["properties"])
+    incident = running.get("incidents")[0]
+    assert set(incident) == set(schemas["Incident"]["properties"])
+    assert set(incident["cost"]) == set(schemas["Cost"]["properties"])
     happening = set(schemas["GroupRebalance"]["properties"])
     assert set(running.get("episodes")[0]) == happening | {"cluster", "group"}
     assert set(document["paths"]) == {
