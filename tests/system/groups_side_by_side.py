@@ -391,14 +391,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each command")
     rounds = parser.parse_args().rounds
     rows = list[Row]()
-    with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:  # brokers end first
         zoo = open_zoo(Path(folder), stack, default_cache())
         print(HEADER, flush=True)  # noqa: T201 - a row as soon as it is known
         for row in compare(zoo, rounds):
             rows.append(row)
             print(render_row(row), flush=True)  # noqa: T201
         codes = list(compare_exit_codes(zoo))
-    print(render_codes(codes))  # noqa: T201
+        print(render_codes(codes), flush=True)  # noqa: T201
     is_slow = any(row.wall_ratio < WALL_MIN or row.cpu_ratio < CPU_MIN for row in rows)
     is_incomplete = any(row.missing for row in rows) or not all(each.ours for each in codes)
     return int(is_slow or is_incomplete)
