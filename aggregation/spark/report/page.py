@@ -183,7 +183,9 @@ def _figure(section: Section, rows: Rows, report: Report) -> Markup:
     legend = Markup().join(_swatch(key) for key in chart.legend)
     notes = Markup().join(Markup("<li>{}</li>").format(readable(note, 120)) for note in chart.notes)
     marks = Markup('<ol class="marks">{}</ol>').format(notes) if chart.notes else Markup()
-    return Markup('<figure>{}<ul class="legend">{}</ul>{}</figure>').format(drawing, legend, marks)
+    return Markup('<figure tabindex="0">{}<ul class="legend">{}</ul>{}</figure>').format(
+        drawing, legend, marks
+    )
 
 
 def _swatch(key: Key) -> Markup:

@@ -31,10 +31,12 @@ from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.tables.schema import QUARANTINE, Table, read_table
 from metrics.model.sample import Sample, SampleKind, format_time
 from metrics.model.status import RebalanceStatus as S
+from tests.agent.web.pages.axe import findings
 from tests.aggregation.spark import oracle
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, Fleet, fleet, rebalance
 from tests.browser import shown, sideways
+from tests.devtools import browser
 
 pytestmark = pytest.mark.spark
 
@@ -350,6 +352,14 @@ def test_a_reader_sees_it_in_light_and_dark(week_report: Reports, tmp_path: Path
     _, dark = shown(url, tmp_path, dark=True)
     assert document.count("<svg") == week_report.page.count("<svg")
     assert light != dark
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
+def test_everyone_can_read_it(week_report: Reports, tmp_path: Path, width: int, dark: bool) -> None:
+    with browser(tmp_path) as tab:
+        tab.screen(width, dark=dark)
+        tab.open((week_report.output / "report.html").as_uri())
+        assert findings(tab) == []
 
 
 @pytest.mark.parametrize("groups", [1, 2000])
