@@ -94,7 +94,7 @@ class FileTail:
         self._finished: dict[tuple[int, int], Place] = {}
         """Files that were read to their end, by device and inode, the newest last."""
         self._scanned_at: float | None = None
-        self._is_short = self._is_behind = False
+        self._is_short = self._is_behind = self._are_many = False
         self._busy: dict[str, StreamTail] = {}
         """Tails that were read, or added, since `_find_busy` found nothing pending in them."""
 
@@ -199,6 +199,7 @@ class FileTail:
                 yield
             self._add(tail)
             tail.follower.path = path
+        self._report_many()
         for stream, tail in self._restored.items():
             if Path(stream).exists():  # the configuration does not want it any more
                 self._detach(tail, now, detach)
@@ -276,6 +277,14 @@ class FileTail:
             self._feed(tail, chunk, emit)
             self._open.note_half(tail)
         tail.idle_at = None if tail.is_behind else now
+
+    def _report_many(self) -> None:
+        limit = self._open.limit
+        if limit is not None and len(self._tails) > limit and not self._are_many:
+            self._are_many = True
+            hint = "idle ones are closed until they change"
+            keys = {"files": len(self._tails), "open_max": limit, "hint": hint}
+            _log.info("log_files_many", extra=keys)
 
     def _report_short(self, count: int) -> None:
         self._count(Counter(["descriptors"]))
