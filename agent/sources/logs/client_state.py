@@ -59,6 +59,8 @@ class ClientState:
     held: PendingSignal | None = None
     announced: Announced | None = None
     subscription: str | None = None
+    joined_subscription: str | None = None
+    """The one that its last join carried."""
     """Text of the last line about it."""
     assignment: str | None = None
     """Text of the last assignment that it took."""
@@ -105,8 +107,8 @@ class ClientState:
     def begin_again(self, settings_head: str | None) -> None:
         """Forget the membership of a client that was killed: a new one has printed settings."""
         self.settings_head = settings_head
-        self.has_joined, self.announced, self.subscription = False, None, None
-        self.assignment = None
+        self.has_joined, self.announced, self.assignment = False, None, None
+        self.subscription = self.joined_subscription = None
         self.partitions.clear()
 
     def is_out_of_place(self, rule: Rule) -> bool:
@@ -190,6 +192,8 @@ class ClientState:
             self.assignment = event.captures["assignment"]
         if rule.parts:
             self._learn_membership(rule)
+        if rule.action is Action.JOIN:
+            self.joined_subscription = self.subscription
 
     def move(self, event: LogEvent) -> tuple[str, ...]:
         """Return the partitions that the client reads after a line about some of them."""
@@ -204,7 +208,9 @@ class ClientState:
         """Keep a cause until the next join or changed assignment, if ``is_valid``."""
         status, reason = event.rule.status, event.captures.get("reason")
         is_subscription = status is RebalanceStatus.SUBSCRIPTION_CHANGED
-        if is_valid and not (is_subscription and reason == self.subscription):
+        if is_subscription and reason is not None and reason == self.joined_subscription:
+            self.announced = None  # it came back to what the group knows
+        elif is_valid and not (is_subscription and reason == self.subscription):
             self.announced = Announced(status=status, at=at, reason=reason)
         if is_subscription:
             self.subscription = reason
@@ -247,7 +253,7 @@ class ClientState:
             if self.left or self.member.group_type != CLASSIC:
                 self.announced = None  # it belongs to the join
             if self.left:
-                self.subscription = None
+                self.subscription = self.joined_subscription = None
         elif rule.status is RebalanceStatus.DROPPED_GROUP:
             self.dropped_by = self.dropped_by if self.dropped else rule.name
             self.dropped = True

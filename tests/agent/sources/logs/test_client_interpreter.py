@@ -315,6 +315,19 @@ class TestNoCause:
 
         assert told(found) == ["join"]
 
+    def test_a_subscription_that_comes_back_before_the_next_join_has_not_changed(self) -> None:
+        one, two = says("Subscribed to topic(s): a"), says("Subscribed to topic(s): a, b")
+        member = [says(synced(2)), says(ASSIGNED)]
+
+        assert told(signals(two, says(JOINING), *member, one, two, says(JOINING))) == [
+            *("join", "sync"),
+            "join",
+        ]
+        assert told(signals(two, says(JOINING), *member, one, says(JOINING))) == [
+            *("join", "sync"),
+            *("8", "join"),
+        ]
+
 
 class TestNewProtocols:
     def test_a_member_joins_and_settles(self) -> None:
