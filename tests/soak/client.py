@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tests.soak.causes import RAISED_BY_ERROR, REVOKE, code_of, error_of
 from tests.soak.debug_log import IN_GROUP, JOINS
-from tests.soak.embedded import Partitions, assigned, owned
+from tests.soak.embedded import Partitions, assigned, owned, subscribed
 from tests.soak.lives import CROSSING_S, Left
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _DOUBT_S, _THREAD_DOUBT_S = 16.0, 600.0
 confirmed for so long may be lost; a probing rebalance's, for so long behind when it is due."""
 _DOUBT_AGAIN_S, _LOOKED_S = 30.0, 2.0
 """An agent looks for what is stale once a second: at first it may be lost between any two lines."""
-_DROPPED, _ASKED = 5, 6
+_DROPPED, _ASKED, _SUBSCRIBED = 5, 6, 8
 _DROP = "poll timeout has expired"
 
 
@@ -42,6 +42,7 @@ class Client:
         self._left: Left | None = None
         self._in_flight: dict[int, str] = {}
         self._owned: dict[str, Partitions] = {}
+        self._subscribed: tuple[str, frozenset[str]] | None = None
 
     def end(self) -> None:
         """Leave behind what is in flight."""
@@ -85,6 +86,19 @@ class Client:
             self._confirm()
             self._owned = owned(body)
             self._raise(code_of(body))
+            self._raise(self._resubscribe(body))
+
+    def _resubscribe(self, body: str) -> int:
+        """Return 8 where a member joins again with other topics.
+
+        It may have subscribed while a join was under way that another cause repeats: then no reason
+        names it, and a log may have shown that other cause alone.
+        """
+        before, self._subscribed = self._subscribed, subscribed(body)
+        if before is None or self._subscribed is None or before[0] != self._subscribed[0]:
+            return 0
+        is_same = before[1] == self._subscribed[1]
+        return 0 if is_same or not self._process.is_changed(self._client_id) else _SUBSCRIBED
 
     def cancel(self, number: int, api: str) -> None:
         """Give a request up; the wire alone may have told the round's end, which masks no more."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 Partitions = frozenset[tuple[str, int]]
 
 _PROTOCOL = re.compile(r"Protocol\(name='([^']*)', metadata=\[([^\]]*)\]\)")
+_MEMBER_ID = re.compile(r"memberId='([^']+)'")
 _ASSIGNED = re.compile(r"protocolName='([^']*)', assignment=\[([^\]]*)\]")
 _NEXT_REBALANCE_BYTES = 8
 _NEVER_MS = (1 << 63) - 1
@@ -57,10 +58,23 @@ def owned(body: str) -> dict[str, Partitions]:
     return {name: _owned(metadata) for name, metadata in _PROTOCOL.findall(body)}
 
 
+def subscribed(body: str) -> tuple[str, frozenset[str]] | None:
+    """Return the id of a member that joins again, and the topics to which it subscribes."""
+    member, protocol = _MEMBER_ID.search(body), _PROTOCOL.search(body)
+    return None if member is None or protocol is None else (member[1], _topics(protocol[2]))
+
+
 def assigned(body: str) -> tuple[str, Assignment]:
     """Return the protocol of an assignment, and what a member got from a sync."""
     match = _ASSIGNED.search(body)
     return ("", _NOTHING) if match is None else (match[1], _given(match[2]))
+
+
+@lru_cache(1000)
+def _topics(metadata: str) -> frozenset[str]:
+    reader = _Reader(metadata)
+    reader.number(2)  # the version
+    return frozenset(reader.text() for _ in range(reader.number(4)))
 
 
 @lru_cache(1000)

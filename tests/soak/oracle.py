@@ -11,6 +11,7 @@ partitions from it or demanded another rebalance of its instance, and whether wh
 lost (a status that nothing confirms is, after a time; so is a living client's). An answer to a
 SyncGroup that came when the heartbeat thread had just left is none to the client. What an
 assignment demands that the client rejects is told by the wire, unless the log was first.
+A subscription that changes while a join is under way is told by the next join alone.
 Those are ``fates``. What crosses on its way has no one order: where a cause is masked by a higher
 one of seconds before, or came just behind a leave, another source may have met it first. A request
 that the client gave up, or left behind as it was killed, may have been answered on the wire. And
@@ -72,6 +73,10 @@ class Process:
     def is_unanswered(self, client_id: str) -> bool:
         """Tell whether no answer has passed the wire to a SyncGroup that a client gave up."""
         return self._is_so("unanswered", client_id)
+
+    def is_changed(self, client_id: str) -> bool:
+        """Tell whether topics that a client's join changed, without a reason, were noticed."""
+        return self._is_so("changed", client_id)
 
     def _heeded(self, line: Line, client: Client) -> Line:
         if line.what == "Received" or not client.demands(line.body):

@@ -58,11 +58,20 @@ def log_of(
     return path
 
 
-def join(number: int, reason: str = "", owned: Sequence[int] = ()) -> Said:
+def join(
+    number: int, reason: str = "", owned: Sequence[int] = (), subscribed: Sequence[str] = ()
+) -> Said:
+    named = b"".join(pack(f">h{len(name)}s", len(name), name.encode()) for name in subscribed)
+    metadata = pack(">hi", 3, len(subscribed)) + named + pack(">i", 0)
     topics = pack(">h1si", 1, b"t", len(owned)) + pack(f">{len(owned)}i", *owned)
-    metadata = pack(">hii", 3, 0, 0) + pack(">i", 1) + topics
+    metadata += pack(">i", 1) + topics
     protocol = f"JoinGroupRequestProtocol(name='p', metadata={[*metadata]})"
-    return "ask", "JOIN_GROUP", number, f"JoinGroupRequestData([{protocol}], reason='{reason}')"
+    return (
+        "ask",
+        "JOIN_GROUP",
+        number,
+        f"JoinGroupRequestData(memberId='m', [{protocol}], reason='{reason}')",
+    )
 
 
 def answer(api: str, number: int, error: int) -> Said:

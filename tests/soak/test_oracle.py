@@ -85,6 +85,22 @@ def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> N
     assert told == [5, 6, 0]
 
 
+@pytest.mark.parametrize(("is_noticed", "told"), [(True, [1, 8, 0]), (False, [1, 0])])
+def test_topics_that_a_repeated_join_changes_are_a_cause(
+    tmp_path: Path, told: list[int], *, is_noticed: bool
+) -> None:
+    said = (
+        answer("HEARTBEAT", 1, 27),
+        join(2, "group is already rebalancing", subscribed=["t"]),
+        answer("SYNC_GROUP", 3, 27),
+        join(4, "rebalance failed due to x", subscribed=["t", "u"]),
+        synced(5),
+        join(6, subscribed=["u", "t"]),
+    )
+
+    assert _told(tmp_path, *said, fates=[is_noticed]) == told
+
+
 def test_a_thread_that_is_added_may_have_the_name_of_one_that_was_removed(tmp_path: Path) -> None:
     told = _told(
         tmp_path,
