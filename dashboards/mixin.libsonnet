@@ -65,8 +65,16 @@
             "expr": "max by (kafka_cluster, group, kind) (kafka_group_incident_ongoing) > 0"
           },
           {
+            "record": "group:kafka_recent_unplanned_incidents:max",
+            "expr": "max by (kafka_cluster, group) (kafka_group_recent_unplanned_incidents)"
+          },
+          {
+            "record": "group:kafka_recent_planned_incidents:sum",
+            "expr": "sum by (kafka_cluster, group) (group_kind:kafka_group_recent_incidents:max)\n- group:kafka_recent_unplanned_incidents:max\n"
+          },
+          {
             "record": "group:kafka_rebalance_planned:count",
-            "expr": "count by (kafka_cluster, group) (\n  max_over_time(\n    group_kind:kafka_group_recent_incidents:max{kind=~\"member_joined|member_left|restart|rollout|enforced|subscription_changed|metadata_changed|task_configuration|probing|version_probing|endpoint_update\"}[2m]\n  )\n)\nunless\ncount by (kafka_cluster, group) (\n  group_kind:kafka_group_recent_incidents:max{kind!~\"member_joined|member_left|restart|rollout|enforced|subscription_changed|metadata_changed|task_configuration|probing|version_probing|endpoint_update\"}\n)\n"
+            "expr": "(max_over_time(group:kafka_recent_planned_incidents:sum[2m]) > 0)\nunless\n(group:kafka_recent_unplanned_incidents:max > 0)\n"
           },
           {
             "record": "group:rebalance_agent_external_url:info",
@@ -108,7 +116,7 @@
           "annotations": {
             "summary": "Group {{ $labels.group }} has an incident: {{ $labels.kind }}",
             "description": "It has been going on for a minute. {{ with printf \"group:kafka_unread_partition_seconds:increase10m{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}Partitions were unread for about {{ (first .).Value | printf \"%.0f\" }} s in ten minutes, summed over partitions.{{ else }}For how long partitions were unread is not known.{{ end }}",
-            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/group?group={{ urlquery $labels.group }}{{ end }}{{ end }}",
+            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/incident?group={{ urlquery $labels.group }}{{ with $labels.kafka_cluster }}&cluster={{ urlquery . }}{{ end }}{{ with $labels.kind }}&kind={{ . }}{{ end }}{{ end }}{{ end }}",
             "explain": "rebalance-agent explain '{{ reReplaceAll \"'\" \"'\\\\''\" $labels.group }}'{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }} --from {{ .Labels.external_url }}{{ end }}{{ end }}",
             "incidents": "{{ with printf \"sort_desc(group_kind:kafka_group_recent_incidents:max{group=%q,kafka_cluster=%q})\" $labels.group $labels.kafka_cluster | query }}{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ .Value }} {{ .Labels.kind }}{{ end }}{{ else }}not counted: no hub and no standalone agent is scraped{{ end }}",
             "runbook_url": "https://kafka-rebalance-agent.github.io/kafka-rebalance-agent/runbooks/KafkaGroupIncident/"
@@ -125,7 +133,7 @@
           "annotations": {
             "summary": "Group {{ $labels.group }} has been rebalancing for five minutes",
             "description": "The highest status of its members is {{ $value }}, and at no look within five minutes was it 0. As long as it lasts, members wait instead of consuming.",
-            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/group?group={{ urlquery $labels.group }}{{ end }}{{ end }}",
+            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/incident?group={{ urlquery $labels.group }}{{ with $labels.kafka_cluster }}&cluster={{ urlquery . }}{{ end }}{{ with $labels.kind }}&kind={{ . }}{{ end }}{{ end }}{{ end }}",
             "explain": "rebalance-agent explain '{{ reReplaceAll \"'\" \"'\\\\''\" $labels.group }}'{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }} --from {{ .Labels.external_url }}{{ end }}{{ end }}",
             "incidents": "{{ with printf \"sort_desc(group_kind:kafka_group_recent_incidents:max{group=%q,kafka_cluster=%q})\" $labels.group $labels.kafka_cluster | query }}{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ .Value }} {{ .Labels.kind }}{{ end }}{{ else }}not counted: no hub and no standalone agent is scraped{{ end }}",
             "runbook_url": "https://kafka-rebalance-agent.github.io/kafka-rebalance-agent/runbooks/KafkaGroupRebalanceTooLong/"
@@ -142,7 +150,7 @@
           "annotations": {
             "summary": "Group {{ $labels.group }} rebalances again and again",
             "description": "{{ with printf \"group:kafka_rebalances:increase10m{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ (first .).Value | printf \"%.0f\" }}{{ end }} rebalances in ten minutes, and it is neither a rollout nor scaling, in which every member leaves or joins once.",
-            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/group?group={{ urlquery $labels.group }}{{ end }}{{ end }}",
+            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/incident?group={{ urlquery $labels.group }}{{ with $labels.kafka_cluster }}&cluster={{ urlquery . }}{{ end }}{{ with $labels.kind }}&kind={{ . }}{{ end }}{{ end }}{{ end }}",
             "explain": "rebalance-agent explain '{{ reReplaceAll \"'\" \"'\\\\''\" $labels.group }}'{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }} --from {{ .Labels.external_url }}{{ end }}{{ end }}",
             "incidents": "{{ with printf \"sort_desc(group_kind:kafka_group_recent_incidents:max{group=%q,kafka_cluster=%q})\" $labels.group $labels.kafka_cluster | query }}{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ .Value }} {{ .Labels.kind }}{{ end }}{{ else }}not counted: no hub and no standalone agent is scraped{{ end }}",
             "runbook_url": "https://kafka-rebalance-agent.github.io/kafka-rebalance-agent/runbooks/KafkaGroupRebalanceStorm/"
@@ -158,7 +166,7 @@
           "annotations": {
             "summary": "{{ $labels.client_id }} on {{ $labels.host }} makes group {{ $labels.group }} rebalance",
             "description": "It began about {{ $value | printf \"%.0f\" }} rebalances of its own within ten minutes: causes other than being told to by the coordinator.",
-            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/group?group={{ urlquery $labels.group }}{{ end }}{{ end }}",
+            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/incident?group={{ urlquery $labels.group }}{{ with $labels.kafka_cluster }}&cluster={{ urlquery . }}{{ end }}{{ with $labels.kind }}&kind={{ . }}{{ end }}{{ end }}{{ end }}",
             "explain": "rebalance-agent explain '{{ reReplaceAll \"'\" \"'\\\\''\" $labels.group }}'{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }} --from {{ .Labels.external_url }}{{ end }}{{ end }}",
             "incidents": "{{ with printf \"sort_desc(group_kind:kafka_group_recent_incidents:max{group=%q,kafka_cluster=%q})\" $labels.group $labels.kafka_cluster | query }}{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ .Value }} {{ .Labels.kind }}{{ end }}{{ else }}not counted: no hub and no standalone agent is scraped{{ end }}",
             "runbook_url": "https://kafka-rebalance-agent.github.io/kafka-rebalance-agent/runbooks/KafkaMemberFlapping/"
@@ -174,7 +182,7 @@
           "annotations": {
             "summary": "{{ $labels.client_id }} on {{ $labels.host }} was dropped from group {{ $labels.group }}",
             "description": "It did not poll within max.poll.interval.ms and left; its partitions went to others, who process what it had not committed a second time.",
-            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/group?group={{ urlquery $labels.group }}{{ end }}{{ end }}",
+            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/incident?group={{ urlquery $labels.group }}{{ with $labels.kafka_cluster }}&cluster={{ urlquery . }}{{ end }}{{ with $labels.kind }}&kind={{ . }}{{ end }}{{ end }}{{ end }}",
             "explain": "rebalance-agent explain '{{ reReplaceAll \"'\" \"'\\\\''\" $labels.group }}'{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }} --from {{ .Labels.external_url }}{{ end }}{{ end }}",
             "incidents": "{{ with printf \"sort_desc(group_kind:kafka_group_recent_incidents:max{group=%q,kafka_cluster=%q})\" $labels.group $labels.kafka_cluster | query }}{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ .Value }} {{ .Labels.kind }}{{ end }}{{ else }}not counted: no hub and no standalone agent is scraped{{ end }}",
             "runbook_url": "https://kafka-rebalance-agent.github.io/kafka-rebalance-agent/runbooks/KafkaMemberDroppedByPollInterval/"
@@ -219,7 +227,7 @@
           "annotations": {
             "summary": "{{ $labels.client_id }} on {{ $labels.host }} does not finish its rebalance",
             "description": "Most members of group {{ $labels.group }} have settled, it has held status {{ $value }} for five minutes and consumes nothing.",
-            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/group?group={{ urlquery $labels.group }}{{ end }}{{ end }}",
+            "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/incident?group={{ urlquery $labels.group }}{{ with $labels.kafka_cluster }}&cluster={{ urlquery . }}{{ end }}{{ with $labels.kind }}&kind={{ . }}{{ end }}{{ end }}{{ end }}",
             "explain": "rebalance-agent explain '{{ reReplaceAll \"'\" \"'\\\\''\" $labels.group }}'{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }} --from {{ .Labels.external_url }}{{ end }}{{ end }}",
             "incidents": "{{ with printf \"sort_desc(group_kind:kafka_group_recent_incidents:max{group=%q,kafka_cluster=%q})\" $labels.group $labels.kafka_cluster | query }}{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ .Value }} {{ .Labels.kind }}{{ end }}{{ else }}not counted: no hub and no standalone agent is scraped{{ end }}",
             "runbook_url": "https://kafka-rebalance-agent.github.io/kafka-rebalance-agent/runbooks/KafkaMemberStraggling/"

@@ -56,7 +56,7 @@ def walk_terminal(window: Terminal, columns: int, pictures: Path) -> list[str]:
         window.press(key)
         steps.append(key)
 
-    shown = window.wait(lambda text: "Help" in text and "GROUP" in text, "table")
+    shown = window.wait(lambda text: "GROUP" in text and " exceeded its" in text, "stuck consumer")
     window.picture(pictures / f"terminal-{columns}-1.svg", "rebalance-agent top")
     rows = shown.splitlines()
     heads = next(n for n, row in enumerate(rows) if "GROUP" in row)
