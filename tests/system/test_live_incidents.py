@@ -9,6 +9,7 @@ import pytest
 from agent.client.api_client import ask
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
+from aggregation.incidents.amounts import LATE_S
 from tests.system.live_scene import (
     NOTHING,
     PARTITIONS,
@@ -160,6 +161,7 @@ def test_rolling_restart_of_six(lab: Lab, tmp_path: Path) -> None:
                         last=("restart" if number == 1 else "rollout", frozenset(names[:number])),
                     )
                 )
+            looker.wait_past(whole + LATE_S + 10.0)  # counters show what grows so much later
     # two rebalances a member; the callbacks and the requests of one differ by some 40 ms
     off = 2 * len(names) * PARTITIONS * 0.05
     _assert_true(group, looker, phases, {}, off)
