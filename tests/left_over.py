@@ -18,7 +18,7 @@ import pytest
 
 _MARK = "REBALANCE_AGENT_TEST_RUN"
 _PORTS = "listening"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 90.0
 """A JVM ends some time after the process that it belongs to."""
 
 

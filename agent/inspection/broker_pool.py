@@ -164,7 +164,7 @@ class BrokerPool:
     def _lock(self, address: tuple[str, int]) -> asyncio.Lock:
         return self._locks.setdefault(address, asyncio.Lock())
 
-    def _view(self, fields: Fields, speaker: Node, down: list[DownBroker]) -> ClusterView:
+    def _view(self, fields: Fields, responder: Node, down: list[DownBroker]) -> ClusterView:
         if fields["error_code"]:
             said = fields["error_message"] or error_name(fields["error_code"])
             raise RefusedError(f"DescribeCluster: {said}", "denied")
@@ -181,7 +181,7 @@ class BrokerPool:
         down += [DownBroker(n.address, n.node_id, f"{n.address}: {text}", "fenced") for n in fenced]
         return ClusterView(
             cluster_id=fields["cluster_id"],
-            responder=speaker,
+            responder=responder,
             nodes=self._nodes,
             down=tuple(down),
             is_denied=not fields["cluster_authorized_operations"] & _DESCRIBE,

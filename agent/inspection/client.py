@@ -118,8 +118,10 @@ async def _complete_listings(
     """Describe groups whose type or state the filter needs and an older broker's list lacks."""
     unclear = [g.group for g in groups if chosen.needs_type(g) or chosen.needs_state(g)]
     answers = await describe_groups(brokers, unclear, timeout_s=RETRY_TIMEOUT_S)
-    told = {each.group: each for each in answers if isinstance(each, Description)}
+    described = {each.group: each for each in answers if isinstance(each, Description)}
     return [
-        replace(g, type=told[g.group].type, state=told[g.group].state) if g.group in told else g
+        replace(g, type=described[g.group].type, state=described[g.group].state)
+        if g.group in described
+        else g
         for g in groups
     ]

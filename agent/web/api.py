@@ -244,9 +244,9 @@ def _episodes(seen: _ApiView, query: _Query) -> list[dict[str, Any]]:
     history = seen.recent
     found = history.episodes(history.records(query.group), seen.snapshot.at)
     return [
-        {"cluster": told.cluster, "group": told.group, **msgspec.to_builtins(each)}
-        for told in explanations(found, query.last, query.at)
-        for each in told.happened
+        {"cluster": explanation.cluster, "group": explanation.group, **msgspec.to_builtins(each)}
+        for explanation in explanations(found, query.last, query.at)
+        for each in explanation.happened
     ]
 
 

@@ -66,11 +66,11 @@ class WebSecurity:
             ConfigError: it is wrong; the old one stays.
 
         """
-        made = self._read()
-        if (made.tls is None) != (self.tls is None):
+        settings = self._read()
+        if (settings.tls is None) != (self.tls is None):
             wanted = "wanted a restart to turn TLS on or off"
             raise ConfigError(f"{self._path}: tls_server_config: {wanted}")
-        self._active = made
+        self._active = settings
 
     def current(self) -> _ActiveConfig:
         """Return the active configuration, after a check of the files for changes."""

@@ -121,9 +121,9 @@ class _Handlers:
             with _without_gc():
                 return build(seen, request.query_params)
 
-        made = await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
-        headers = _PAGE_HEADERS | ({"Location": made.location} if made.location else {})
-        return HTMLResponse(made.html, made.status_code, headers=headers)
+        page = await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
+        headers = _PAGE_HEADERS | ({"Location": page.location} if page.location else {})
+        return HTMLResponse(page.html, page.status_code, headers=headers)
 
     @cached_property
     def _pages(self) -> "dict[str, PageBuilder]":

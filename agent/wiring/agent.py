@@ -228,8 +228,8 @@ class Agent:
             log_restart_needed(self._config, config)
             self._config = config
             state = self._pipeline.tracker.state()
-            made = self._make_sources(config, positions)
-            self._attach(state, [lasting.get(source.name, source) for source in made])
+            sources = self._make_sources(config, positions)
+            self._attach(state, [lasting.get(source.name, source) for source in sources])
             self._forget_departed(positions)
             self._start_sources()
             self._reloads["success"] += 1

@@ -73,10 +73,10 @@ def _of_group(facts: list[IncidentFacts]) -> list[Change]:
     found: list[Change] = []
     uncounted, rules = facts, list(RULES)
     while len(found) < MAX:
-        made = {rule: rule(PastIncidents(facts, uncounted)) for rule in rules}
+        changes = {rule: rule(PastIncidents(facts, uncounted)) for rule in rules}
         offered = [
             (change, rule)
-            for rule, change in made.items()
+            for rule, change in changes.items()
             if change is not None and _rank(change) > (0.0, 0)
         ]
         if not offered:

@@ -198,13 +198,14 @@ def explain_unobserved(group: str, shown: Snapshot) -> list[Explanation]:
     return quiet or [_explain_inspected(each) for each in shown.inspected if each.group == group]
 
 
-def _explain_inspected(told: InspectedGroup) -> Explanation:
-    members = "an unknown number of" if told.members is None else told.members
+def _explain_inspected(inspected: InspectedGroup) -> Explanation:
+    members = "an unknown number of" if inspected.members is None else inspected.members
     answer = (
-        f"no agent sees a member of {told.group}, so who began what is not known; its coordinator"
-        f" says {told.state}, {members} members, {told.changes} changes of membership so far."
+        f"no agent sees a member of {inspected.group}, so who began what is not known;"
+        f" its coordinator says {inspected.state}, {members} members,"
+        f" {inspected.changes} changes of membership so far."
     )
-    return replace(explain(told.cluster, told.group, []), answer=answer)
+    return replace(explain(inspected.cluster, inspected.group, []), answer=answer)
 
 
 def _answer(
@@ -322,16 +323,16 @@ def partitions(count: int) -> str:
 
 
 def _sum_moved(episodes: Sequence[ExplainedRebalance]) -> int | None:
-    told = [moved for moved in (each.partitions_moved for each in episodes) if moved is not None]
-    return sum(told) if told else None
+    counts = [moved for moved in (each.partitions_moved for each in episodes) if moved is not None]
+    return sum(counts) if counts else None
 
 
 def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
-    trigger, made = episode.trigger, episode.round
+    trigger, round_ = episode.trigger, episode.round
     who, slow = trigger.member, episode.straggler
     return GroupRebalance(
-        episode=made.id,
-        ts=format_time(made.started_at),
+        episode=round_.id,
+        ts=format_time(round_.started_at),
         seconds=round(episode.seconds, 6),
         status=None if trigger.code is None else trigger.code.label,
         client_id=None if who is None else who.client_id,
@@ -342,13 +343,13 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
         straggler_member_id=None if slow is None else slow.member_id,
         waited_seconds=None if slow is None else round(slow.waited_s, 6),
         departures=tuple(f"{d.member.client_id}: {d.kind}" for d in episode.departures),
-        generations=made.generations,
-        members=len({piece.member for piece in made.consumers}),
+        generations=round_.generations,
+        members=len({piece.member for piece in round_.consumers}),
         member_seconds=round(episode.member_seconds, 6),
         partitions_moved=episode.partitions_moved,
         lag=episode.lag,
         caused_by=episode.caused_by,
-        is_open=made.is_open,
+        is_open=round_.is_open,
     )
 
 

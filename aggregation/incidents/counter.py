@@ -207,7 +207,7 @@ class IncidentCounts:
 def _last_ends(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, float]:
     """Return the latest end of a rebalance of each group."""
     over = [each.round for each in rebalances if not each.round.is_open]
-    return {made.ref: made.ended_at for made in sorted(over, key=attrgetter("ended_at"))}
+    return {round_.ref: round_.ended_at for round_ in sorted(over, key=attrgetter("ended_at"))}
 
 
 def _end(incident: Incident) -> float:

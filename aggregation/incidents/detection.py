@@ -265,16 +265,16 @@ class GroupHistory:
 
     def _draft_without_cause(self, rebalance: ExplainedRebalance) -> Draft:
         """Return what is known where no cause was seen: an expiry, a failed join, or nothing."""
-        made = rebalance.round
-        is_short = made.ended_at - made.started_at <= EXPIRY_WAIT_S
-        if rebalance.absent and is_short and not made.is_open:
-            draft = Draft(IncidentKind.SESSION_EXPIRED, made.started_at, Certainty.INFERRED)
+        round_ = rebalance.round
+        is_short = round_.ended_at - round_.started_at <= EXPIRY_WAIT_S
+        if rebalance.absent and is_short and not round_.is_open:
+            draft = Draft(IncidentKind.SESSION_EXPIRED, round_.started_at, Certainty.INFERRED)
             draft.add_members(rebalance.absent)
             return draft
         retry = find_retries(rebalance)
-        if retry is not None and retry.at <= made.started_at + STOP_S:
+        if retry is not None and retry.at <= round_.started_at + STOP_S:
             return self._draft_of_retry(rebalance, retry)
-        return Draft(IncidentKind.UNKNOWN, made.started_at, Certainty.UNKNOWN)
+        return Draft(IncidentKind.UNKNOWN, round_.started_at, Certainty.UNKNOWN)
 
     def _draft_of_retry(self, rebalance: ExplainedRebalance, retry: Cause) -> Draft:
         """Return what a join that the coordinator could not serve shows.

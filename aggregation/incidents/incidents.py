@@ -183,13 +183,13 @@ def _first(draft: Draft) -> list[str]:
 
 
 def _span(rebalance: ExplainedRebalance) -> RebalanceSpan:
-    made = rebalance.round
+    round_ = rebalance.round
     return RebalanceSpan(
-        id=made.id,
-        started_at=made.started_at,
-        ended_at=made.ended_at,
-        is_open=made.is_open,
-        generations=made.generations,
+        id=round_.id,
+        started_at=round_.started_at,
+        ended_at=round_.ended_at,
+        is_open=round_.is_open,
+        generations=round_.generations,
         status=rebalance.trigger.code,
     )
 

@@ -41,13 +41,13 @@ def _late_by_broker(rebalance: ExplainedRebalance) -> list[Wait]:
 
     It shows the join that begins a rebalance and when all have joined, not the joins between.
     """
-    made = rebalance.round
-    seconds = made.ended_at - made.started_at
-    if seconds <= NOTICE_S or any(s.source not in BROKER_SOURCES for s in made.consumers):
+    round_ = rebalance.round
+    seconds = round_.ended_at - round_.started_at
+    if seconds <= NOTICE_S or any(s.source not in BROKER_SOURCES for s in round_.consumers):
         return []
     invited = {
         segment.member: Wait(segment.member, seconds, segment.ended_at, Certainty.INFERRED)
-        for segment in made.consumers
+        for segment in round_.consumers
         if segment.steps and segment.steps[0].code is RebalanceStatus.COORDINATOR_REQUESTED
     }
     if len(invited) == 1:

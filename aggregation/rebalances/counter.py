@@ -57,11 +57,13 @@ class _Mark:
     beside: set[_FirstPiece] = field(default_factory=set)
     """What was counted while something was under way."""
 
-    def is_new(self, made: RebalanceSegments) -> bool:
+    def is_new(self, round_: RebalanceSegments) -> bool:
         """Tell whether it is not counted, nor is a part of it."""
-        if made.started_at > self.to:
+        if round_.started_at > self.to:
             return True
-        return made.started_at in self.under_way and self.beside.isdisjoint(_first_segments(made))
+        return round_.started_at in self.under_way and self.beside.isdisjoint(
+            _first_segments(round_)
+        )
 
 
 class CompletedRebalances:
@@ -85,16 +87,16 @@ class CompletedRebalances:
         found: list[ExplainedRebalance] = []
         under_way = defaultdict[GroupRef, set[float]](set)
         for each in explain_rebalances(records, told_to or (lambda _: now)):
-            made = each.round
+            round_ = each.round
             if each.is_end:
                 continue  # the last member left: nobody rebalanced
-            is_over = not made.is_open and made.ended_at + SETTLE_S <= now
-            if made.ref in self._marks and not self._marks[made.ref].is_new(made):
+            is_over = not round_.is_open and round_.ended_at + SETTLE_S <= now
+            if round_.ref in self._marks and not self._marks[round_.ref].is_new(round_):
                 continue
             if is_over:
                 found.append(each)
             else:
-                under_way[made.ref].add(made.started_at)
+                under_way[round_.ref].add(round_.started_at)
         self._under_way = under_way
         return found
 
@@ -139,8 +141,8 @@ class CompletedRebalances:
             self._marks.pop(oldest, None)
 
 
-def _first_segments(made: RebalanceSegments) -> set[_FirstPiece]:
-    return {(piece.started_at, piece.member.key) for piece in made.consumers}
+def _first_segments(round_: RebalanceSegments) -> set[_FirstPiece]:
+    return {(piece.started_at, piece.member.key) for piece in round_.consumers}
 
 
 def _status(episode: ExplainedRebalance) -> str:
@@ -165,17 +167,17 @@ def _as_totals(total: _Total) -> Rebalances:
 
 def record(episode: ExplainedRebalance) -> EpisodeRecord:
     """Return an episode as a record of the schema; its id is of the episode alone."""
-    made, trigger, slow = episode.round, episode.trigger, episode.straggler
+    round_, trigger, slow = episode.round, episode.trigger, episode.straggler
     member = trigger.member
     code = RebalanceStatus.NONE if trigger.code is None else trigger.code
     return EpisodeRecord(
-        id=digest(Scope.GROUP, *made.ref, SampleKind.EPISODE, made.id),
+        id=digest(Scope.GROUP, *round_.ref, SampleKind.EPISODE, round_.id),
         kind=SampleKind.EPISODE,
-        ts=format_time(made.started_at),
-        cluster=made.ref.cluster,
-        app=made.app,
-        group=made.ref.group,
-        group_type=made.group_type,
+        ts=format_time(round_.started_at),
+        cluster=round_.ref.cluster,
+        app=round_.app,
+        group=round_.ref.group,
+        group_type=round_.group_type,
         scope=Scope.GROUP,
         client_id=None if member is None else member.client_id,
         group_instance_id=None if member is None else member.group_instance_id,
@@ -184,10 +186,10 @@ def record(episode: ExplainedRebalance) -> EpisodeRecord:
         peak=episode.highest.value,
         status=None if trigger.code is None else code.label,
         reason=trigger.reason if trigger.missing is None else trigger.missing,
-        generation=max(made.generations, default=None),
-        episode=made.id,
+        generation=max(round_.generations, default=None),
+        episode=round_.id,
         source="episodes",
-        ended_ts=format_time(made.ended_at),
+        ended_ts=format_time(round_.ended_at),
         seconds=round(episode.seconds, 6),
         member_seconds=round(episode.member_seconds, 6),
         partitions_moved=episode.partitions_moved,
@@ -197,5 +199,5 @@ def record(episode: ExplainedRebalance) -> EpisodeRecord:
         waited_seconds=None if slow is None else round(slow.waited_s, 6),
         departures=[f"{each.member.client_id}: {each.kind}" for each in episode.departures],
         caused_by=episode.caused_by,
-        members=len({piece.member for piece in made.consumers}),
+        members=len({piece.member for piece in round_.consumers}),
     )

@@ -51,33 +51,35 @@ class Arrival:
     at: float
 
 
-def departures(made: RebalanceSegments, absent: Sequence[MemberRef]) -> list[Departure]:
+def departures(round_: RebalanceSegments, absent: Sequence[MemberRef]) -> list[Departure]:
     """Return who went in a rebalance, by what was seen of it alone."""
     went: dict[tuple[MemberRef, DepartureKind], Departure] = {}
-    for piece in sorted((p for p in made.consumers if p.is_exit), key=lambda p: p.ended_at):
-        exit_ = _exit(made, piece.member, piece.ended_at)
+    for piece in sorted((p for p in round_.consumers if p.is_exit), key=lambda p: p.ended_at):
+        exit_ = _exit(round_, piece.member, piece.ended_at)
         went.setdefault((exit_.member, exit_.kind), exit_)  # of two agents' reports the first
     expired = [
-        Departure(member=member, kind=DepartureKind.EXPIRED, at=made.started_at)
+        Departure(member=member, kind=DepartureKind.EXPIRED, at=round_.started_at)
         for member in absent
     ]
-    return [*went.values(), *_find_unknown(made), *expired]
+    return [*went.values(), *_find_unknown(round_), *expired]
 
 
-def _exit(made: RebalanceSegments, member: MemberRef, at: float) -> Departure:
-    piece = next(p for p in made.consumers if p.is_exit and p.member == member and p.ended_at == at)
+def _exit(round_: RebalanceSegments, member: MemberRef, at: float) -> Departure:
+    piece = next(
+        p for p in round_.consumers if p.is_exit and p.member == member and p.ended_at == at
+    )
     last = piece.steps[-1] if piece.steps else None
     kind = DepartureKind.LEFT if piece.outcome is Outcome.LEFT else DepartureKind.DROPPED
     return Departure(member=member, kind=kind, at=at, reason=None if last is None else last.reason)
 
 
-def _find_unknown(made: RebalanceSegments) -> list[Departure]:
+def _find_unknown(round_: RebalanceSegments) -> list[Departure]:
     """Return those that the coordinator no longer knew: removed by an admin, or expired."""
     found: dict[MemberRef, Departure] = {}
-    for piece in made.consumers:
+    for piece in round_.consumers:
         for step in piece.steps:
             if step.code is RebalanceStatus.UNKNOWN_MEMBER and piece.member not in found:
-                note = removal_of(made, step.member)
+                note = removal_of(round_, step.member)
                 found[piece.member] = Departure(
                     member=piece.member,
                     kind=DepartureKind.EXPIRED if note is None else DepartureKind.REMOVED,
@@ -88,11 +90,11 @@ def _find_unknown(made: RebalanceSegments) -> list[Departure]:
     return list(found.values())
 
 
-def arrivals(made: RebalanceSegments) -> list[Arrival]:
+def arrivals(round_: RebalanceSegments) -> list[Arrival]:
     """Return who came as new."""
     return [
         Arrival(piece.member, piece.started_at)
-        for piece in made.consumers
+        for piece in round_.consumers
         if not piece.is_exit
         and (not piece.steps or any(s.code is RebalanceStatus.NEW_MEMBER for s in piece.steps))
     ]

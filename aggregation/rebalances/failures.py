@@ -43,9 +43,9 @@ def read_failures(records: Iterable[Sample]) -> dict[GroupRef, Failures]:
     return found
 
 
-def find_rejoin(made: RebalanceSegments, failures: Failures) -> Trigger | None:
+def find_rejoin(round_: RebalanceSegments, failures: Failures) -> Trigger | None:
     """Return the join after a failure that began a rebalance of which no cause was seen."""
-    for segment in sorted(made.consumers, key=lambda segment: segment.started_at):
+    for segment in sorted(round_.consumers, key=lambda segment: segment.started_at):
         if segment.is_exit:
             continue
         for failure in failures.get(segment.member.key, ()):
@@ -54,7 +54,7 @@ def find_rejoin(made: RebalanceSegments, failures: Failures) -> Trigger | None:
                 name = failure.reason if error is None else error[0]
                 return Trigger(
                     certainty=Certainty.INFERRED,
-                    at=made.started_at,
+                    at=round_.started_at,
                     member=segment.member,
                     reason=f"its join or sync failed ({name}) and it joined again",
                 )

@@ -53,9 +53,9 @@ def _finding(record: Sample) -> Finding:
     )
 
 
-def infer_trigger(trigger: Trigger, told: Sequence[Finding]) -> Trigger:
+def infer_trigger(trigger: Trigger, findings: Sequence[Finding]) -> Trigger:
     """Return who began what nobody has seen: the only one that came or went meanwhile."""
-    changed = [toll for toll in told if toll.member is not None]
+    changed = [finding for finding in findings if finding.member is not None]
     if trigger.certainty is not Certainty.UNKNOWN or len(changed) != 1:
         return trigger
     joined = changed[0].joined
@@ -71,18 +71,18 @@ def infer_trigger(trigger: Trigger, told: Sequence[Finding]) -> Trigger:
 
 
 def assign_findings(
-    made: Iterable[RebalanceSegments], told: Iterable[Finding]
+    rounds: Iterable[RebalanceSegments], findings: Iterable[Finding]
 ) -> Iterator[tuple[Finding, ...]]:
     """Return, for each rebalance of one group, the findings that are of it and of no later one."""
-    made = list(made)
-    starts = sorted({each.started_at for each in made})
+    rounds = list(rounds)
+    starts = sorted({each.started_at for each in rounds})
     by_start: dict[float, list[Finding]] = defaultdict(list)
-    for toll in told:
-        early_s = 0.0 if toll.member is None else EPOCH_NOTICE_S
-        before = bisect_right(starts, toll.at + early_s)
+    for finding in findings:
+        early_s = 0.0 if finding.member is None else EPOCH_NOTICE_S
+        before = bisect_right(starts, finding.at + early_s)
         if before:
-            by_start[starts[before - 1]].append(toll)
-    for each in made:
+            by_start[starts[before - 1]].append(finding)
+    for each in rounds:
         until, cluster = each.ended_at + LATE_S, each.ref.cluster
         near = by_start.get(each.started_at, ())
         yield tuple(t for t in near if t.at < until and _same(t.cluster, cluster))

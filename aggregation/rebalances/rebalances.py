@@ -104,7 +104,7 @@ class ExplainedRebalance:
     @property
     def partitions_moved(self) -> int | None:
         """How many another member has now; None: neither all seen members nor polls tell."""
-        polled = [toll.moved for toll in self.findings if toll.moved is not None]
+        polled = [finding.moved for finding in self.findings if finding.moved is not None]
         if polled:  # a poll knows all members
             return sum(polled)
         synced = [p for p in self.round.consumers if p.outcome is Outcome.SYNCED and p.steps]
@@ -118,7 +118,9 @@ class ExplainedRebalance:
     @property
     def lag(self) -> int | None:
         """How many records the group was behind afterwards; None: nobody has looked."""
-        return max((toll.lag for toll in self.findings if toll.lag is not None), default=None)
+        return max(
+            (finding.lag for finding in self.findings if finding.lag is not None), default=None
+        )
 
     @property
     def highest(self) -> RebalanceStatus:
@@ -171,26 +173,28 @@ def explain_unified(
     for ref, failures in read_failures(records).items():
         groups[ref].failures = failures
     now = max(heard.values(), default=0.0) if now is None else now
-    found = [_explain(made, groups[made.ref], heard) for made in group_segments(records, now)]
+    found = [_explain(round_, groups[round_.ref], heard) for round_ in group_segments(records, now)]
     rebalances = [each for each in found if each.is_rebalance]
-    told = [_in_hindsight(each, groups[each.round.ref]) for each in rebalances]
-    return _add_findings(told, read_findings(records))
+    explained = [_in_hindsight(each, groups[each.round.ref]) for each in rebalances]
+    return _add_findings(explained, read_findings(records))
 
 
 def _add_findings(
-    episodes: list[ExplainedRebalance], told: Mapping[str, Sequence[Finding]]
+    episodes: list[ExplainedRebalance], findings: Mapping[str, Sequence[Finding]]
 ) -> list[ExplainedRebalance]:
-    if not told:
+    if not findings:
         return episodes
     by_ref: dict[GroupRef, list[RebalanceSegments]] = defaultdict(list)
     for each in episodes:
         by_ref[each.round.ref].append(each.round)
-    found = {ref: assign_findings(made, told.get(ref.group, ())) for ref, made in by_ref.items()}
+    found = {
+        ref: assign_findings(round_, findings.get(ref.group, ())) for ref, round_ in by_ref.items()
+    }
     return [_add_finding(each, next(found[each.round.ref])) for each in episodes]
 
 
-def _add_finding(episode: ExplainedRebalance, told: tuple[Finding, ...]) -> ExplainedRebalance:
-    return replace(episode, trigger=infer_trigger(episode.trigger, told), findings=told)
+def _add_finding(episode: ExplainedRebalance, findings: tuple[Finding, ...]) -> ExplainedRebalance:
+    return replace(episode, trigger=infer_trigger(episode.trigger, findings), findings=findings)
 
 
 def _last_records(records: Iterable[Sample]) -> dict[str, float]:
@@ -202,28 +206,28 @@ def _last_records(records: Iterable[Sample]) -> dict[str, float]:
 
 
 def _explain(
-    made: RebalanceSegments, group: _Group, heard: Mapping[str, float]
+    round_: RebalanceSegments, group: _Group, heard: Mapping[str, float]
 ) -> ExplainedRebalance:
-    is_rebalance, is_end = _is_rebalance(made, group), _is_end_of_group(made, group)
-    absent = _find_absent(made, group, heard) if is_rebalance else []
-    rejoin = find_rejoin(made, group.failures) if group.failures else None
+    is_rebalance, is_end = _is_rebalance(round_, group), _is_end_of_group(round_, group)
+    absent = _find_absent(round_, group, heard) if is_rebalance else []
+    rejoin = find_rejoin(round_, group.failures) if group.failures else None
     trigger = (
-        find_seen_trigger(made)
+        find_seen_trigger(round_)
         or rejoin
         or infer_root_cause(
-            made,
+            round_,
             absent,
             frozenset(group.present),
-            is_next=min(made.generations, default=0) in {1, group.generation + 1},
+            is_next=min(round_.generations, default=0) in {1, group.generation + 1},
         )
     )
-    went = [d for d in departures(made, absent) if not _is_told(d, group)]
+    went = [d for d in departures(round_, absent) if not _is_told(d, group)]
     episode = ExplainedRebalance(
-        round=made,
+        round=round_,
         trigger=trigger,
-        straggler=straggler(made, absent),
+        straggler=straggler(round_, absent),
         departures=tuple(went),
-        arrivals=tuple(arrivals(made)),
+        arrivals=tuple(arrivals(round_)),
         absent=tuple(absent),
         is_rebalance=is_rebalance,
         is_end=is_end,
@@ -232,40 +236,40 @@ def _explain(
     )
     _remember(episode, group)
     if episode.departures:
-        group.staying[made.id] = [member for member, _ in group.present.values()]
+        group.staying[round_.id] = [member for member, _ in group.present.values()]
     return episode
 
 
-def _is_rebalance(made: RebalanceSegments, group: _Group) -> bool:
+def _is_rebalance(round_: RebalanceSegments, group: _Group) -> bool:
     """Check that the group rebalanced: a member's status rose, or a generation is new."""
-    if made.has_cause:
-        return not made.is_repeat
-    return made.group_type == "classic" and max(made.generations, default=-1) > group.generation
+    if round_.has_cause:
+        return not round_.is_repeat
+    return round_.group_type == "classic" and max(round_.generations, default=-1) > group.generation
 
 
-def _is_end_of_group(made: RebalanceSegments, group: _Group) -> bool:
+def _is_end_of_group(round_: RebalanceSegments, group: _Group) -> bool:
     """Check that members left and nobody is there who could rebalance because of it."""
-    if not all(piece.is_exit and piece.outcome is Outcome.LEFT for piece in made.consumers):
+    if not all(piece.is_exit and piece.outcome is Outcome.LEFT for piece in round_.consumers):
         return False
-    return {piece.member.key for piece in made.consumers} >= group.present.keys()
+    return {piece.member.key for piece in round_.consumers} >= group.present.keys()
 
 
 def _find_absent(
-    made: RebalanceSegments, group: _Group, heard: Mapping[str, float]
+    round_: RebalanceSegments, group: _Group, heard: Mapping[str, float]
 ) -> list[MemberRef]:
     """Return members that were there before and took no part, though their agents live.
 
     Only the classic protocol makes every member take part.
     """
-    if made.group_type != "classic" or made.is_open:
+    if round_.group_type != "classic" or round_.is_open:
         return []
-    took_part = {piece.member.key for piece in made.segments}
-    if not made.generations and len({piece.member.key for piece in made.consumers}) == 1:
+    took_part = {piece.member.key for piece in round_.segments}
+    if not round_.generations and len({piece.member.key for piece in round_.consumers}) == 1:
         return []  # a follower that joins again has its generation repeated: no other was asked
     return [
         member
         for key, (member, agent) in group.present.items()
-        if key not in took_part and heard.get(agent, 0.0) >= made.ended_at
+        if key not in took_part and heard.get(agent, 0.0) >= round_.ended_at
     ]
 
 
@@ -283,26 +287,26 @@ def _find_origin(trigger: Trigger, group: _Group) -> str | None:
     return rebalance if trigger.at - went_at <= RETURN_S else None
 
 
-def _note_the_stale(made: RebalanceSegments, group: _Group) -> None:
+def _note_the_stale(round_: RebalanceSegments, group: _Group) -> None:
     """A static member that is told that its generation is old had not been removed."""
-    for piece in made.consumers:
+    for piece in round_.consumers:
         if any(step.code is RebalanceStatus.STALE_MEMBER for step in piece.steps):
             _, rebalance = group.away.get(piece.member.key, (0.0, ""))
             group.never_gone.add((rebalance, piece.member))
 
 
 def _remember(episode: ExplainedRebalance, group: _Group) -> None:
-    made = episode.round
-    _note_the_stale(made, group)
+    round_ = episode.round
+    _note_the_stale(round_, group)
     group.came += [a for a in episode.arrivals if a.member.key not in group.away]
     if episode.is_rebalance:
-        group.last = made.id
-    group.generation = max(group.generation, *made.generations, -1)
+        group.last = round_.id
+    group.generation = max(group.generation, *round_.generations, -1)
     for departure in episode.departures:
         group.present.pop(departure.member.key, None)
         if departure.kind in _GONE_FOR_A_WHILE:
-            group.away[departure.member.key] = (departure.at, made.id)
-    for piece in made.consumers:
+            group.away[departure.member.key] = (departure.at, round_.id)
+    for piece in round_.consumers:
         key = piece.member.key
         if _stays(piece):
             group.present[key] = (piece.member, piece.agent)
@@ -330,14 +334,14 @@ def _in_hindsight(episode: ExplainedRebalance, group: _Group) -> ExplainedRebala
     """Tell rollouts, scale-downs and who was never gone, which only later rebalances show."""
     this = episode.round.id
     staying = group.staying.get(this, [])
-    told = tuple(
+    departures_ = tuple(
         departure
         if (this, departure.member) in group.came_back
         else classify(departure, group.came, staying)
         for departure in episode.departures
         if (this, departure.member) not in group.never_gone
     )
-    return replace(episode, trigger=_correct_trigger(episode, group), departures=told)
+    return replace(episode, trigger=_correct_trigger(episode, group), departures=departures_)
 
 
 def _correct_trigger(episode: ExplainedRebalance, group: _Group) -> Trigger:

@@ -56,40 +56,40 @@ class Straggler:
     """Of members with one name, the one that it was."""
 
 
-def find_seen_trigger(made: RebalanceSegments) -> Trigger | None:
+def find_seen_trigger(round_: RebalanceSegments) -> Trigger | None:
     """Return the earliest cause that was seen; an admin's words go before the victim's silence."""
-    causes = [(step, cause_of(step)) for piece in made.segments for step in piece.steps]
+    causes = [(step, cause_of(step)) for piece in round_.segments for step in piece.steps]
     found = [(step, code) for step, code in causes if code is not None]
     if not found:
         return None
     step, code = min(found, key=lambda cause: (cause[0].at, cause[0].scope, -cause[1]))
-    if _is_end_of_wait(step, made):
+    if _is_end_of_wait(step, round_):
         return None
-    told = removal_of(made, step.member) if code is RebalanceStatus.UNKNOWN_MEMBER else None
+    removal = removal_of(round_, step.member) if code is RebalanceStatus.UNKNOWN_MEMBER else None
     return Trigger(
         certainty=Certainty.SEEN,
-        at=step.at if told is None else told.at,
+        at=step.at if removal is None else removal.at,
         member=step.member,
         code=code,
-        reason=step.reason if told is None else told.reason,
+        reason=step.reason if removal is None else removal.reason,
     )
 
 
-def _is_end_of_wait(step: Step, made: RebalanceSegments) -> bool:
+def _is_end_of_wait(step: Step, round_: RebalanceSegments) -> bool:
     """Check that a member went after the coordinator had asked it to join this rebalance."""
     was_asked = step.before is RebalanceStatus.COORDINATOR_REQUESTED
-    return was_asked and step.code in _WENT and step.at - made.started_at >= MIN_WAIT_S
+    return was_asked and step.code in _WENT and step.at - round_.started_at >= MIN_WAIT_S
 
 
 _WENT = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.UNKNOWN_MEMBER}
 
 
-def removal_of(made: RebalanceSegments, member: MemberRef) -> Step | None:
+def removal_of(round_: RebalanceSegments, member: MemberRef) -> Step | None:
     """Return the admin's leave that removed a member, if one was seen."""
-    return find_removals(made).get(member)
+    return find_removals(round_).get(member)
 
 
-def find_removals(made: RebalanceSegments) -> dict[MemberRef, Step]:
+def find_removals(round_: RebalanceSegments) -> dict[MemberRef, Step]:
     """Return the admin's leave of each member that was removed.
 
     On the wire every note is one. A broker's log notes joins too: there the member was removed at
@@ -97,12 +97,12 @@ def find_removals(made: RebalanceSegments) -> dict[MemberRef, Step]:
     """
     gone = {
         (step.member, step.at)
-        for segment in made.segments
+        for segment in round_.segments
         for step in segment.steps
         if step.code is RebalanceStatus.UNKNOWN_MEMBER
     }
     found: dict[MemberRef, Step] = {}
-    for segment in made.segments:
+    for segment in round_.segments:
         for note in segment.notes if segment.outcome is not Outcome.FAILED else ():
             is_join = note.source in BROKER_SOURCES and (note.member, note.at) not in gone
             if note.reason and note.source in ADMIN_SOURCES and not is_join:
@@ -111,7 +111,7 @@ def find_removals(made: RebalanceSegments) -> dict[MemberRef, Step]:
 
 
 def infer_root_cause(
-    made: RebalanceSegments,
+    round_: RebalanceSegments,
     absent: Collection[MemberRef],
     before: Collection[tuple[str, ...]],
     *,
@@ -122,34 +122,34 @@ def infer_root_cause(
     ``before`` are the keys of the members that were there; ``absent`` those that took no part. The
     generation ``is_next`` if the one before was seen: a member that was not in it is new.
     """
-    with_steps = {s.member for s in made.consumers if s.steps}
-    rounds = (s for s in made.consumers if not s.is_exit and s.member not in with_steps)
+    with_steps = {s.member for s in round_.consumers if s.steps}
+    rounds = (s for s in round_.consumers if not s.is_exit and s.member not in with_steps)
     joined = {segment.member: segment for segment in rounds}
     new = [member for member in joined if member.key not in before] if is_next else []
-    if new or (len(joined) == 1 and made.has_cause and is_next):
+    if new or (len(joined) == 1 and round_.has_cause and is_next):
         member = min(new or joined, key=lambda each: joined[each].started_at)
         return Trigger(
             certainty=Certainty.INFERRED,
-            at=made.started_at,
+            at=round_.started_at,
             member=member,
             code=None if member.key in before else RebalanceStatus.NEW_MEMBER,
             reason="it joined without being told to",
         )
-    short = made.ended_at - made.started_at <= EXPIRY_WAIT_S and not made.is_open
+    short = round_.ended_at - round_.started_at <= EXPIRY_WAIT_S and not round_.is_open
     if len(absent) == 1 and short and not joined:
         return Trigger(
             certainty=Certainty.INFERRED,
-            at=made.started_at,
+            at=round_.started_at,
             member=next(iter(absent)),
             code=RebalanceStatus.UNKNOWN_MEMBER,
             reason="it took no part any more, and had not said that it leaves: its session expired",
         )
-    return unknown_trigger(made, absent)
+    return unknown_trigger(round_, absent)
 
 
-def unknown_trigger(made: RebalanceSegments, absent: Collection[MemberRef]) -> Trigger:
+def unknown_trigger(round_: RebalanceSegments, absent: Collection[MemberRef]) -> Trigger:
     """Return that nobody can be named, and whose source is missing."""
-    return Trigger(certainty=Certainty.UNKNOWN, at=made.started_at, missing=_missing(absent))
+    return Trigger(certainty=Certainty.UNKNOWN, at=round_.started_at, missing=_missing(absent))
 
 
 def _missing(absent: Collection[MemberRef]) -> str:
@@ -159,23 +159,23 @@ def _missing(absent: Collection[MemberRef]) -> str:
     return "the member that began it: no agent sees it"
 
 
-def straggler(made: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler | None:
+def straggler(round_: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler | None:
     """Return who joined last, whom the others waited for in vain, or who fell silent meanwhile."""
-    found = [_late(made, absent), *find_gone_instead(made)[:1]]
+    found = [_late(round_, absent), *find_gone_instead(round_)[:1]]
     waited = [each for each in found if each is not None]
-    return max(waited, key=lambda each: each.waited_s, default=None) or _suspected(made)
+    return max(waited, key=lambda each: each.waited_s, default=None) or _suspected(round_)
 
 
-def find_gone_instead(made: RebalanceSegments) -> list[Straggler]:
+def find_gone_instead(round_: RebalanceSegments) -> list[Straggler]:
     """Return who went where the group had waited for a join: dropped, or removed by the broker.
 
     The coordinator completes a rebalance as soon as the last member that it waits for is gone.
     """
-    gone = sorted(_gone(made), key=lambda each: each[0])
-    if made.group_type != "classic" or not gone:
+    gone = sorted(_gone(round_), key=lambda each: each[0])
+    if round_.group_type != "classic" or not gone:
         return []
     last_at = gone[-1][0]
-    since = _waits_since(made, last_at)
+    since = _waits_since(round_, last_at)
     if since is None or last_at - since < MIN_WAIT_S:
         return []
     return [
@@ -185,9 +185,9 @@ def find_gone_instead(made: RebalanceSegments) -> list[Straggler]:
     ]
 
 
-def _gone(made: RebalanceSegments) -> Iterator[tuple[float, Segment]]:
+def _gone(round_: RebalanceSegments) -> Iterator[tuple[float, Segment]]:
     """Yield the members that went without a join, and when."""
-    for piece in made.consumers:
+    for piece in round_.consumers:
         last = piece.steps[-1] if piece.steps else None
         if last is None or piece.joins or piece.scope is not Scope.CONSUMER:
             continue
@@ -197,19 +197,19 @@ def _gone(made: RebalanceSegments) -> Iterator[tuple[float, Segment]]:
             yield last.at, piece
 
 
-def _waits_since(made: RebalanceSegments, until: float) -> float | None:
+def _waits_since(round_: RebalanceSegments, until: float) -> float | None:
     """Return when the last of the others had joined before a member went; None: not known."""
-    ready = [at for at, _ in _arrivals(_list_staying(made))]
-    if all(piece.source in BROKER_SOURCES for piece in made.consumers):
+    ready = [at for at, _ in _arrivals(_list_staying(round_))]
+    if all(piece.source in BROKER_SOURCES for piece in round_.consumers):
         # a broker's log shows no join but the first, and ends a rebalance without delay
-        return made.started_at if made.ended_at - until <= MIN_WAIT_S else None
-    return max((at for at in ready if at <= until), default=None if ready else made.started_at)
+        return round_.started_at if round_.ended_at - until <= MIN_WAIT_S else None
+    return max((at for at in ready if at <= until), default=None if ready else round_.started_at)
 
 
-def _list_staying(made: RebalanceSegments) -> list[Segment]:
+def _list_staying(round_: RebalanceSegments) -> list[Segment]:
     return [
         piece
-        for piece in made.consumers
+        for piece in round_.consumers
         if not piece.is_exit and piece.scope is Scope.CONSUMER and not _is_removed(piece)
     ]
 
@@ -221,26 +221,26 @@ def _is_removed(piece: Segment) -> bool:
     return bool(is_unknown) and by_broker and piece.outcome is not Outcome.SYNCED
 
 
-def _late(made: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler | None:
+def _late(round_: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler | None:
     """Return who joined last, or whom the others waited for in vain."""
-    arrived = _arrivals(_list_staying(made))
+    arrived = _arrivals(_list_staying(round_))
     if not arrived:
         return None
     (at, last), *others = sorted(arrived, key=lambda each: (each[0], each[1].member), reverse=True)
-    in_vain = made.ended_at - at
+    in_vain = round_.ended_at - at
     if len(absent) == 1 and in_vain >= MIN_WAIT_S:
         return Straggler(next(iter(absent)), in_vain)
     # in the new protocols members go one by one with their heartbeats: nobody waits for that
-    least_s = MIN_WAIT_S if made.group_type == "classic" else EPOCH_NOTICE_S
+    least_s = MIN_WAIT_S if round_.group_type == "classic" else EPOCH_NOTICE_S
     if others and at - others[0][0] >= least_s:
         return Straggler(last.member, at - others[0][0], last.member_id)
     return None
 
 
-def _suspected(made: RebalanceSegments) -> Straggler | None:
+def _suspected(round_: RebalanceSegments) -> Straggler | None:
     """Return a client whose statistics had a hole while its group rebalanced: it did not poll."""
-    silent = [note for p in made.segments for note in p.notes if note.source in GAP_SOURCES]
-    return Straggler(silent[0].member, made.ended_at - made.started_at) if silent else None
+    silent = [note for p in round_.segments for note in p.notes if note.source in GAP_SOURCES]
+    return Straggler(silent[0].member, round_.ended_at - round_.started_at) if silent else None
 
 
 def _arrivals(staying: Iterable[Segment]) -> list[tuple[float, Segment]]:

@@ -61,16 +61,16 @@ def table(place: Place, panel: Mapping[str, Any], found: Found) -> None:
     (kept,) = (each["options"] for each in panel["transformations"] if each["id"] == "organize")
     names: Mapping[str, str] = kept["renameByName"]
     columns = sorted(names, key=lambda column: kept["indexByName"][column])
-    told = _rows(panel, found)
+    rows = _rows(panel, found)
     for sort in panel.get("options", {}).get("sortBy", []):
         (by,) = (column for column in columns if names[column] == sort["displayName"])
-        told.sort(key=lambda row: row.get(by, -1.0), reverse=sort["desc"])
+        rows.sort(key=lambda row: row.get(by, -1.0), reverse=sort["desc"])
     values, colours = value_mappings(panel), _coloured_columns(panel)
     each_in = (place.width_in - 0.2) / len(columns)
     for number, column in enumerate(columns):
         x = 0.1 + number * each_in
         place.say(x, TITLE_IN + 0.1, names[column], color=_BAR, weight="bold", size=6.5)
-        for line, row in enumerate(told[: int((place.height_in - TITLE_IN - 0.2) / _LINE_IN)]):
+        for line, row in enumerate(rows[: int((place.height_in - TITLE_IN - 0.2) / _LINE_IN)]):
             y = TITLE_IN + 0.1 + (line + 1) * _LINE_IN
             cell = row.get(column, "")
             text, colour = values.get(cell, (str(cell), ""))

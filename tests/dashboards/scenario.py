@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "dialects"
 RECORDINGS = ("java-consumer-3.0-4.3", "kafka-streams-2.6-4.3")
 _STAMP = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]", re.MULTILINE)
 _FORMAT = "%Y-%m-%d %H:%M:%S,%f"
-_DEADLINE_S = 10.0
+_DEADLINE_S = 90.0
 
 _AGENT = """\
 host: here

@@ -25,7 +25,7 @@ _MEMBERS = ("m1", "m2", "m3")
 _QUICK = {"session.timeout.ms": "4000", "heartbeat.interval.ms": "500"}
 # a client whose metadata is due keeps its leave back until its next poll
 _SLOW = {"max.poll.interval.ms": "3000", "metadata.max.age.ms": "300000"}
-_DEADLINE_S = 40.0
+_DEADLINE_S = 90.0
 
 
 def _scene(stage: Stage, version: str, spool: Path) -> list[tuple[str, str, str]]:

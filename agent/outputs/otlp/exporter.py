@@ -136,12 +136,12 @@ class OtlpOutput:
             self._connect().send(data)
 
     def _send_episodes(self, episodes: list[ExplainedRebalance]) -> None:
-        made = (span for each in episodes for span in spans(each, self._resource))
-        for some in _batches(made):
+        found = (span for each in episodes for span in spans(each, self._resource))
+        for some in _batches(found):
             with self._lock:
                 self._connect().send_spans(some)
 
 
-def _batches(made: Iterator[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
-    while some := list(islice(made, _SPANS_AT_ONCE)):
+def _batches(found: Iterator[ReadableSpan]) -> Iterator[list[ReadableSpan]]:
+    while some := list(islice(found, _SPANS_AT_ONCE)):
         yield some

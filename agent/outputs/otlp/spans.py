@@ -30,22 +30,22 @@ def spans(episode: ExplainedRebalance, resource: Resource) -> Iterator[ReadableS
     make = partial(
         ReadableSpan, resource=resource, kind=SpanKind.INTERNAL, instrumentation_scope=_SCOPE
     )
-    made = episode.round
-    root = _context(made.id)
+    round_ = episode.round
+    root = _context(round_.id)
     yield make(
-        name=printable(f"rebalance {made.ref.group}"),
+        name=printable(f"rebalance {round_.ref.group}"),
         context=root,
         attributes=_drop_unknown(_group_attributes(episode)),
         links=[Link(_context(episode.caused_by))] if episode.caused_by else (),
-        start_time=_ns(made.started_at),
-        end_time=_ns(made.ended_at),
+        start_time=_ns(round_.started_at),
+        end_time=_ns(round_.ended_at),
     )
-    for number, piece in enumerate(made.segments):
+    for number, piece in enumerate(round_.segments):
         if piece.is_note:
             continue
         yield make(
             name=printable(piece.member.client_id),
-            context=_child(root, made.id, number),
+            context=_child(root, round_.id, number),
             parent=root,
             attributes=_drop_unknown(_member_attributes(piece, episode)),
             events=[_event(step) for step in piece.steps],
@@ -83,13 +83,13 @@ def _member_attributes(piece: Segment, episode: ExplainedRebalance) -> OptionalA
 
 
 def _group(episode: ExplainedRebalance) -> OptionalAttributes:
-    made = episode.round
+    round_ = episode.round
     return {
         "messaging.system": "kafka",
-        ATTRIBUTES["group"]: made.ref.group,
-        ATTRIBUTES["kafka_cluster"]: made.ref.cluster,
-        ATTRIBUTES["group_type"]: made.group_type,
-        ATTRIBUTES["app"]: made.app,
+        ATTRIBUTES["group"]: round_.ref.group,
+        ATTRIBUTES["kafka_cluster"]: round_.ref.cluster,
+        ATTRIBUTES["group_type"]: round_.group_type,
+        ATTRIBUTES["app"]: round_.app,
     }
 
 

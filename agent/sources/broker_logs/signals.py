@@ -41,7 +41,7 @@ def report_cause(
 
 def report_join(party: CoordinatorMember, event: LogEvent, at: float) -> list[Signal]:
     """Return the cause of a join that began a rebalance, as the client or the broker gives it."""
-    words, told = read_client_reason(event), event.captures.get("reason")
+    words, captured = read_client_reason(event), event.captures.get("reason")
     cause = None if words is None else parse_join_reason(words)
     # of Streams' follow-ups at once (10, 12 or 13), the assignment before has reported the kind
     status = NONE if cause is None or cause.due_ms == 0 else cause.status
@@ -49,7 +49,7 @@ def report_join(party: CoordinatorMember, event: LogEvent, at: float) -> list[Si
     if status is NONE and adds and not party.at_once:
         status = RebalanceStatus.NEW_MEMBER  # 2.8 does not print its request for a member id
     if status is NONE:
-        note = build_signal(party, SignalKind.NOTE, at, reason=words or told)
+        note = build_signal(party, SignalKind.NOTE, at, reason=words or captured)
         return [note, build_signal(party, SignalKind.JOIN, at)]
     layer = None
     if cause is not None and cause.due_ms:
@@ -59,7 +59,7 @@ def report_join(party: CoordinatorMember, event: LogEvent, at: float) -> list[Si
             reason=clip_reason(words),
             due_at=cause.due_ms / 1000,
         )
-    return raise_once(party, status, at, words or told, layer)
+    return raise_once(party, status, at, words or captured, layer)
 
 
 def report_others(

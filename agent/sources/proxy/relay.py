@@ -104,10 +104,10 @@ class Relay:
         target: Endpoint,
         flow: FrameFilter,
         pipes: PipePool,
-        gait: SpliceTuning,
+        tuning: SpliceTuning,
     ) -> None:
         """Move nothing yet."""
-        self._tuning = gait
+        self._tuning = tuning
         self.source, self.target, self._filter, self._pipes = source, target, flow, pipes
         self._recv, self._send = source.recv, target.send
         self._out: bytes | memoryview = b""

@@ -124,7 +124,7 @@ class ProxySource:
 
     async def _listen(self, emit: Emit, detach: Detach) -> ProxyLoop:
         """Return the loop, as soon as the address is free."""
-        told, listen_at = "", _parse_host_port(self._config.listen)
+        logged, listen_at = "", _parse_host_port(self._config.listen)
         while True:
             try:
                 return ProxyLoop(
@@ -137,9 +137,9 @@ class ProxySource:
                 )
             except SourceError as error:
                 self._counts["listen"] += 1
-                if told != str(error):
+                if logged != str(error):
                     _log.error("proxy_cannot_listen", extra={"error": str(error)})
-                    told = str(error)
+                    logged = str(error)
                 await asyncio.sleep(_RETRY_S)
 
 

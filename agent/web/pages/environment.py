@@ -27,7 +27,7 @@ STATIC_TYPES = {
 @cache
 def environment() -> Environment:
     """Return the environment, built at the first page."""
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -36,9 +36,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"span": span, "time": time_tag, "ago": ago_tag, "number": number}
-    made.globals |= {"link": link, "static": static_link, "codes": list(RebalanceStatus)}
-    return made
+    environment.filters |= {"span": span, "time": time_tag, "ago": ago_tag, "number": number}
+    environment.globals |= {"link": link, "static": static_link, "codes": list(RebalanceStatus)}
+    return environment
 
 
 def render(template: str, values: Mapping[str, object]) -> str:

@@ -231,8 +231,8 @@ def _length(incident: IncidentAnswer) -> float:
 
 def _spoken(lane: timeline.Lane) -> str:
     """Return a lane in words; of many statuses the last ones."""
-    told: Sequence[str] = [timeline.describe(each) for each in lane.pieces if each.status]
-    return "; ".join(told[-5:]) or "no rebalance in this window"
+    texts: Sequence[str] = [timeline.describe(each) for each in lane.pieces if each.status]
+    return "; ".join(texts[-5:]) or "no rebalance in this window"
 
 
 def _clock(at: float) -> str:

@@ -89,13 +89,13 @@ class GroupDays:
             latest = max(records, key=lambda record: record.ts)
             self.app, self.group_type = latest.app, latest.group_type
         analysis = analyze_records(records, last_seen)
-        made = sorted(analysis.rebalances, key=_order)
+        ordered = sorted(analysis.rebalances, key=_order)
         found = sorted(analysis.incidents, key=lambda each: (each.started_at, each.id))
         self.incident_of = {span.id: each for each in found for span in each.rebalances}
         midnight = ends_at(day)
 
         counted = carried.counted_to, carried.counted_id
-        new = [each for each in made if _order(each) > counted]
+        new = [each for each in ordered if _order(each) > counted]
         over = list(takewhile(lambda each: _over_at(each) <= midnight, new))
         self.pending = new[len(over) :]
 
@@ -112,10 +112,10 @@ class GroupDays:
         past = [each for each in begun if each.started_at < first]
         self.pending_incidents = begun[len(past) :]
 
-        before = made[: len(made) - len(self.pending)][-_ROUNDS_KEPT:]
+        before = ordered[: len(ordered) - len(self.pending)][-_ROUNDS_KEPT:]
         starts = [each.round.started_at for each in [*before, *self.pending[:1]]]
         starts += [each.started_at for each in self.pending_incidents[:1]]
-        spans = [_Span(each.round.started_at, each.round.ended_at) for each in made]
+        spans = [_Span(each.round.started_at, each.round.ended_at) for each in ordered]
         spans += [span for each in found if (span := _whole_span(each)) is not None]
         cut = _cut(spans, min([midnight - RETURN_S, *starts]))
         kept = _retain(records, cut, midnight)
@@ -126,7 +126,7 @@ class GroupDays:
             past[-1].started_at if past else carried.incidents_to,
             tuple(
                 each.round.id
-                for each in made
+                for each in ordered
                 if each.round.id in counted_ids and each.round.ended_at >= cut
             ),
         )
@@ -149,8 +149,8 @@ def _order(episode: ExplainedRebalance) -> tuple[float, str]:
 
 
 def _over_at(episode: ExplainedRebalance) -> float:
-    made = episode.round
-    return made.ended_at + (OPEN_S if made.is_open else QUIET_S)
+    round_ = episode.round
+    return round_.ended_at + (OPEN_S if round_.is_open else QUIET_S)
 
 
 def _incident_over_at(incident: Incident) -> float:

@@ -243,21 +243,21 @@ def row_of(
     episode: ExplainedRebalance, incident: Incident | None = None, offsets: Offsets = NO_OFFSETS
 ) -> dict[str, Any]:
     """Return an explained rebalance as a row of `REBALANCES`, without its batch."""
-    made, trigger, slow = episode.round, episode.trigger, episode.straggler
-    start, end = span(made, offsets)
+    round_, trigger, slow = episode.round, episode.trigger, episode.straggler
+    start, end = span(round_, offsets)
     started_at = datetime.fromtimestamp(start, UTC)
     return {
         "day": started_at.date(),
-        "cluster": made.ref.cluster,
-        "app": made.app,
-        "group": made.ref.group,
-        "group_type": made.group_type,
-        "id": made.id,
+        "cluster": round_.ref.cluster,
+        "app": round_.app,
+        "group": round_.ref.group,
+        "group_type": round_.group_type,
+        "id": round_.id,
         "started_at": started_at,
         "ended_at": datetime.fromtimestamp(end, UTC),
         "seconds": round(end - start, 6),
         "member_seconds": round(episode.member_seconds, 6),
-        "is_open": made.is_open,
+        "is_open": round_.is_open,
         "is_end": episode.is_end,
         "cause": None if trigger.code is None else trigger.code.value,
         "certainty": trigger.certainty.value,
@@ -265,7 +265,7 @@ def row_of(
         "host": None if trigger.member is None else trigger.member.host,
         "reason": trigger.reason if trigger.missing is None else trigger.missing,
         "gravest": episode.highest.value,
-        "members": len({piece.member for piece in made.consumers}),
+        "members": len({piece.member for piece in round_.consumers}),
         "straggler": None if slow is None else slow.member.client_id,
         "straggler_host": None if slow is None else slow.member.host,
         "waited_seconds": None if slow is None else round(slow.waited_s, 6),
@@ -279,5 +279,7 @@ def row_of(
         "incident": None if incident is None else incident.id,
         "incident_kind": None if incident is None else incident.kind.value,
         "plan": None if incident is None else plan_of(incident),
-        "offsets": [{"agent": agent, "seconds": off} for agent, off in clock_offsets(made).items()],
+        "offsets": [
+            {"agent": agent, "seconds": off} for agent, off in clock_offsets(round_).items()
+        ],
     }

@@ -71,9 +71,9 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     """
     wanted = F.col("batch").isin(list(batches))
     seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
-    told = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
+    last_seen = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
     groups = (
-        explain_by_day(day_range.transitions, day_range.carried, day_range.days, told)
+        explain_by_day(day_range.transitions, day_range.carried, day_range.days, last_seen)
         .where(wanted)
         .persist()
     )

@@ -215,14 +215,14 @@ class RollupStore:
         came, since = known.get(before, NOTHING).carries, {row.batch: row.day for row in began}
         for day in span:
             went = carries.get(day, "")
-            made = RollupBatch(
+            batch = RollupBatch(
                 files=files[day],
                 carried_in=came,
                 carries=went,
                 since=since.get(day),
                 layout=LAYOUT,
             )
-            self._manifest.mark(day, made)
+            self._manifest.mark(day, batch)
             came = went
 
     def _digests(self, *carried: DataFrame) -> dict[date, str]:

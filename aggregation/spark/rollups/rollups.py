@@ -294,14 +294,14 @@ def _has_neighbour() -> Column:
 
 
 def _departure(one: Column) -> Column:
-    told = {name: one[name] for name in ("client_id", "host", "kind")}
-    return _count_row("departure", seconds=F.lit(None), member_seconds=F.lit(None), **told)
+    labels = {name: one[name] for name in ("client_id", "host", "kind")}
+    return _count_row("departure", seconds=F.lit(None), member_seconds=F.lit(None), **labels)
 
 
 def _offset(one: Column) -> Column:
     of_group = dict.fromkeys(_GROUP, F.lit(None))
-    told = {"host": one["agent"], "seconds": one["seconds"], "member_seconds": F.lit(None)}
-    return _count_row("skew", **of_group, **told)
+    labels = {"host": one["agent"], "seconds": one["seconds"], "member_seconds": F.lit(None)}
+    return _count_row("skew", **of_group, **labels)
 
 
 def _count_row(what: str, when: Column | None = None, **columns: Column) -> Column:

@@ -16,7 +16,7 @@ from agent.cli import main
 from agent.cli.top import start_live_view
 from agent.errors import ConfigError
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 
 
 def group(name: str, status: int, **columns: Any) -> dict[str, Any]:

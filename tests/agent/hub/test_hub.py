@@ -19,7 +19,7 @@ from tests.agent.wiring.test_restart import until
 pytestmark = pytest.mark.process
 
 AGENT = (sys.executable, "-P", "-m", "agent")
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 INTERNALS = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
 
 # ConsumerCoordinator and AbstractCoordinator, 3.5 to 4.3

@@ -19,7 +19,7 @@ from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
 from tests.agent.wire.frames import subscription
 
 NOT_COORDINATOR, NOT_AVAILABLE, LOADING, DENIED, UNKNOWN_SERVER_ERROR = 16, 15, 14, 30, -1
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 _T = TypeVar("_T")
 
 

@@ -22,7 +22,7 @@ from agent.web.server import listen, make_app
 from agent.wiring.web import WebWiring
 from tests.agent.web.test_server import Fake
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 HASHES = {name: bcrypt.hashpw(name.encode() * 2, bcrypt.gensalt(4)).decode() for name in ("a", "b")}
 """Everybody's password is the name, twice."""
 USERS = f"basic_auth_users: {{a: {HASHES['a']}}}\n"

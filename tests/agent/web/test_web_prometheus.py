@@ -18,7 +18,7 @@ from tests.agent.wiring.test_restart import until
 from tests.dashboards.scenario import Prometheus
 from tests.dashboards.test_rules import tool
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 PASSWORD = "pass: wörd"
 
 

@@ -21,7 +21,7 @@ from metrics.model.sample import Sample
 from metrics.model.status import RebalanceStatus as Status
 from tests.agent.observed import ScriptedSource, member, raised, synced
 
-DEADLINE_S = 20.0
+DEADLINE_S = 90.0
 CONFIG = """
 host: node-1
 state_dir: {folder}

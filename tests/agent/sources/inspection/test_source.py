@@ -16,7 +16,7 @@ from agent.sources.inspection.source import _MAX_LAGS, GroupsSource
 from metrics.model.snapshot import InspectedGroup, TopicLag
 from tests.agent.inspection.simulated import CLUSTER_ID, HOST, KAFKA_28, Group, Simulated
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 INTERVAL_S = 0.05
 TOPIC_DENIED = 29
 Rows = dict[str, InspectedGroup]

@@ -8,7 +8,7 @@ from starlette.responses import StreamingResponse
 from agent.web.pages import live_events
 from agent.web.pages.live_events import MAX_READERS, LiveEvents
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 
 
 async def following(stream: AsyncIterator[str]) -> str:
