@@ -23,9 +23,8 @@ _VIEWS = 4
 """Views kept of one member; a detached one makes room first, then the oldest."""
 _IDS = 4
 """Member ids kept of one member: a log that is behind still reports an older one."""
-_FILLED = (
-    "cluster",
-    "host",
+_LABELS = ("cluster", "host")
+_OF_PROCESS = (
     "software",
     "state",
     "assignor",
@@ -35,6 +34,8 @@ _FILLED = (
     "max_poll_interval_s",
     "protocol_type",
 )
+"""Fields of one process: a view of its predecessor has them only where no other view does."""
+_FILLED = _LABELS + _OF_PROCESS
 """Fields that other views fill where the best one has no value."""
 
 
@@ -88,6 +89,10 @@ class MemberView(
     def is_source_of(self, signal: Signal) -> bool:
         """Return True if a signal comes from this source and origin."""
         return self.source is signal.source and self.member.origin == signal.member.origin
+
+    def is_of(self, member_id: str | None) -> bool:
+        """Return False for a view of another process: it reports another member id."""
+        return self.member.member_id in {None, "", member_id}
 
     def record_progress(self, signal: Signal) -> None:
         """Record the source's own position in the rebalance."""
@@ -208,12 +213,13 @@ class Consumer(
         best, *others = sorted(self.views, key=lambda view: view.priority)
         if not others:
             return best.member
-        changes: dict[str, object] = {
-            "member_id": self.member_ids[-1] if self.member_ids else None,
-        }
+        newest = self.member_ids[-1] if self.member_ids else None
+        others.sort(key=lambda view: not view.is_of(newest))
+        is_outdated = not best.is_of(newest)
+        changes: dict[str, object] = {"member_id": newest}
         for name in _FILLED:
             own = getattr(best.member, name)
-            if not own:
+            if not own or (is_outdated and name in _OF_PROCESS):
                 values = (getattr(view.member, name) for view in others)
                 changes[name] = next(filter(None, values), own)
         return msgspec.structs.replace(best.member, **changes)

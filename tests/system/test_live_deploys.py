@@ -94,6 +94,12 @@ def test_eager_group_becomes_cooperative(lab: Lab, tmp_path: Path) -> None:
         }
         whole = group.settle(again, PARTITIONS)
         assert shown_after(url, group, whole) == ("rollout", ["m1", "m2"])
+        (rollout, *_) = ask(url, "incidents", group=group.group)
+        assert rollout["detail"] == {
+            "field": "assignor",
+            "before": "range",
+            "after": "cooperative-sticky",
+        }
 
 
 def test_connector_is_added_to_a_connect_cluster(lab: Lab, tmp_path: Path) -> None:

@@ -70,3 +70,33 @@ def test_what_nobody_knows_stays_as_the_best_voice_has_it() -> None:
     assert made.merge_views().host == ""
     made.record_view(signal("b", SourceKind.WIRE, host="h"))
     assert made.merge_views().host == "h"
+
+
+def test_attributes_of_a_process_come_from_a_view_of_its_member_id() -> None:
+    """A closed process leaves its log, and its successor is seen on the wire first."""
+    made = consumer()
+    old = member_signal("log", SourceKind.LOGS, "m-1", host="h", assignor="range")
+    made.record_view(old)
+    made.record_view(member_signal("c-1", SourceKind.WIRE, "m-1", assignor="range"))
+    made.record_view(member_signal("c-2", SourceKind.WIRE, "m-2", assignor="sticky"))
+
+    merged = made.merge_views()
+    assert (merged.member_id, merged.assignor, merged.host) == ("m-2", "sticky", "h")
+
+    made.record_view(old)
+    assert made.merge_views().assignor == "sticky"
+    made.record_view(member_signal("new log", SourceKind.LOGS, "m-2", assignor="cooperative"))
+    assert made.merge_views().assignor == "cooperative"
+
+
+def test_views_of_a_predecessor_fill_what_no_other_shows() -> None:
+    made = consumer()
+    made.record_view(member_signal("log", SourceKind.LOGS, "m-1", software="java 4.0.0"))
+    made.record_view(member_signal("c-2", SourceKind.WIRE, "m-2", assignor="sticky"))
+
+    assert made.merge_views().software == "java 4.0.0"
+
+
+def member_signal(stream: str, source: SourceKind, member_id: str, **attributes: str) -> Signal:
+    member = Member(group="g", client_id="m", member_id=member_id, origin=stream, **attributes)  # type: ignore[arg-type]
+    return Signal(kind=SignalKind.SEEN, at=NOW, member=member, source=source)
