@@ -98,6 +98,12 @@ class Attributes:
             return None
         return before[-1], after[-1]
 
+    def label_at(self, name: str, at: float) -> str | None:
+        """Return a label at an instant (Unix seconds), or its first value after that."""
+        values = sorted(self.labels[name])
+        index = max(0, bisect_right(values, at, key=lambda value: value.at) - 1)
+        return values[index].text if values else None
+
     def stop_of(self, departure: MemberDeparture) -> float:
         """Return when a member that went stopped to read (Unix seconds)."""
         key = departure.member.key

@@ -115,6 +115,8 @@ class GroupHistory:
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         known = None if rebalance.is_after_failure else self._find_draft(roots, returns)
+        if known is None and not roots and any(map(self._is_repeated, rejoins)):
+            known = self.drafts[-1]
         draft = known or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
         draft.sources |= {segment.source for segment in rebalance.round.segments} - {""}
@@ -368,8 +370,12 @@ class GroupHistory:
             for note in segment.notes
             if note.source in BROKER_SOURCES
         )
-        synced_at = self.synced_at.get(key, float("-inf"))
-        return not cause.is_first or joined_before or cause.at <= synced_at + REJOIN_S
+        return not cause.is_first or joined_before or self._is_repeated(cause)
+
+    def _is_repeated(self, cause: Cause) -> bool:
+        """Check for a join right after an assignment: it goes on with what that belonged to."""
+        synced_at = self.synced_at.get(cause.member.key, float("-inf"))
+        return synced_at <= cause.at <= synced_at + REJOIN_S
 
     def _is_unexpired(self, cause: Cause) -> bool:
         """Check for a new process of a member that the coordinator still knows."""

@@ -31,6 +31,7 @@ from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, exp
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Sample, digest, parse_time
+from metrics.model.signals import streams_thread
 
 
 class Analysis(NamedTuple):
@@ -146,7 +147,27 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         cost=_cost(draft, unread, growth, group.attributes),
         sources=tuple(sorted(draft.sources)),
         missing=_missing(draft),
+        is_classic=all(each.round.group_type == "classic" for each in draft.rebalances),
+        may_stop_others=_may_stop_others(draft, group.attributes),
     )
+
+
+def _may_stop_others(draft: Draft, attributes: Attributes) -> bool:
+    """Check for other members with an assignor of their own, which may be an eager one."""
+    assignor = attributes.label_at("assignor", draft.started_at) or ""
+    if "cooperative" in assignor:
+        return False
+    return any(
+        segment.member not in draft.members
+        and segment.protocol_type in _OF_CONSUMERS
+        and streams_thread(segment.member.client_id) is None
+        for rebalance in draft.rebalances
+        if rebalance.round.group_type == "classic"
+        for segment in rebalance.round.consumers
+    )
+
+
+_OF_CONSUMERS = {None, "", "consumer"}
 
 
 def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef, str]]:

@@ -181,6 +181,10 @@ class Incident:
     cost: Cost = field(default_factory=Cost)
     sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    is_classic: bool = True
+    """The group has the classic protocol."""
+    may_stop_others: bool = True
+    """Members beside its own take part, and their assignor may stop them: it is a setting."""
 
     @property
     def is_ongoing(self) -> bool:

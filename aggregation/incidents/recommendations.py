@@ -82,9 +82,9 @@ def _is_apt(entry: _AdviceText, incident: Incident, values: dict[str, str]) -> b
     if entry.setting == _STATIC and incident.kind is not IncidentKind.FENCED and is_static:
         return False
     if entry.setting == "partition.assignment.strategy" and incident.kind in _MOVES:
-        return incident.cost.unread_partition_seconds != 0.0
+        return incident.may_stop_others and incident.cost.unread_partition_seconds != 0.0
     is_delay = entry.setting == "group.initial.rebalance.delay.ms"
-    return not is_delay or len(incident.members) > 1
+    return not is_delay or (incident.is_classic and len(incident.members) > 1)
 
 
 _MOVES = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}

@@ -240,8 +240,10 @@ def _generations(moves: list[Sample]) -> frozenset[int]:
 
     One that ends in the generation in which it began shows none: a follower's idle rejoin, or a
     member of a new protocol whose epoch rises only after it has given its partitions up.
+    The moves of a Streams instance are of several threads: its last one alone shows it.
     """
-    seen = {move.generation for move in moves} - {None, moves[0].generation}
+    ends = moves[-1:] if moves[0].scope is Scope.STREAMS else moves
+    seen = {move.generation for move in ends} - {None, moves[0].generation}
     return frozenset(generation for generation in seen if generation is not None)
 
 

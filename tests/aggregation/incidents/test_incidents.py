@@ -9,6 +9,7 @@ from aggregation.explain.incident_words import lag_growth
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
+from aggregation.incidents.recommendations import recommend
 from aggregation.rebalances.root_cause import Certainty
 from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
@@ -409,6 +410,26 @@ class TestBrokerLog:
         assert kinds([found]) == [(K.UNKNOWN, [])]
         assert went(found) == []
 
+    def test_join_under_another_member_id_right_after_its_assignment_follows_from_it(self) -> None:
+        """Its sync failed for a reason that no broker prints: what began before goes on."""
+        again = replace(A, origin="a-2")
+        then = [
+            signal(SignalKind.NOTE, 100.0, A, reason="Leader a re-joining group during Stable"),
+            raised(1, 100.0, A),
+            signal(SignalKind.SYNC, 100.1, A, generation=2),
+            raised(2, 100.4, again),
+            raised(1, 100.4, A),
+            raised(3, 106.0, A, reason="has failed"),
+            signal(SignalKind.FAIL, 106.1, A, reason="no member any more"),
+            signal(SignalKind.SYNC, 106.1, again, generation=3),
+        ]
+        start = round_of(1, 0.0, A, causes={"a": NEW})
+
+        (_, found) = analyze(records(*map(by_broker, [*start, *then]))).incidents
+
+        assert kinds([found]) == [(K.UNKNOWN, [])]
+        assert len(found.rebalances) == 2
+
     def test_round_a_second_later_is_no_follow_up(self) -> None:
         start = round_of(1, 0.0, A, B, causes={"a": NEW, "b": NEW})
         then = round_of(2, 2.1, A, B)
@@ -606,3 +627,51 @@ class TestLag:
             None,
         )
         assert lag_growth(answer_of(found)) == []
+
+
+class TestAdviceOnAssignors:
+    def test_is_given_where_others_stop_for_a_join(self) -> None:
+        (found,) = incidents(*self.join_of_d())
+
+        assert "partition.assignment.strategy" in settings(found)
+
+    def test_is_not_given_to_members_that_are_alone(self) -> None:
+        (found,) = analyze(records(*START)).incidents
+
+        assert "partition.assignment.strategy" not in settings(found)
+
+    def test_is_not_given_to_a_group_of_the_new_protocol(self) -> None:
+        (found,) = incidents(*self.join_of_d(group_type="consumer"))
+
+        assert found.kind is K.MEMBER_JOINED
+        assert settings(found).isdisjoint(
+            {"partition.assignment.strategy", "group.initial.rebalance.delay.ms"}
+        )
+
+    @pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
+    def test_is_not_given_to_a_cooperative_group(self, assignor: str) -> None:
+        (found,) = incidents(*self.join_of_d(assignor=assignor))
+
+        assert ("partition.assignment.strategy" in settings(found)) == (assignor == "range")
+
+    def test_is_not_given_to_threads_of_streams(self) -> None:
+        one, two = (replace(A, client_id=f"s-StreamThread-{n}-consumer", origin="s") for n in "12")
+        signals = (
+            *round_of(1, 0.0, one, causes={one.client_id: NEW}),
+            *round_of(2, 90.0, one, two, causes={two.client_id: NEW}),
+        )
+
+        found = analyze(records(*signals)).incidents[-1]
+
+        assert found.kind is K.MEMBER_JOINED
+        assert "partition.assignment.strategy" not in settings(found)
+
+    @staticmethod
+    def join_of_d(**attributes: str) -> list[Signal]:
+        new = replace(A, client_id="d", origin="d", host="h-d")
+        members = [replace(each, **attributes) for each in (A, B, C, new)]
+        return round_of(2, 100.0, *members, causes={"d": NEW})
+
+
+def settings(incident: Incident) -> set[str | None]:
+    return {each.setting for each in recommend(incident)}

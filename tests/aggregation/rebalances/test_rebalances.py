@@ -680,3 +680,23 @@ def test_instance_that_repeats_its_threads_links_no_generations() -> None:
     )
 
     assert [each.round.generations for each in found] == [(1,), (2,), (3,)]
+
+
+def test_threads_of_one_instance_are_in_their_own_generations() -> None:
+    """A thread expires while a new one of its instance joins: the round before it is no part."""
+    one, two, new = (
+        Member(cluster="k", group="g", client_id=f"s-StreamThread-{n}-consumer", origin="s")
+        for n in (1, 2, 3)
+    )
+    start = round_of(1, 0.0, one, two, causes={m.client_id: NEW for m in (one, two)})
+    expiry = [
+        raised(2, 120.0, new),
+        raised(1, 120.1, one),
+        raised(1, 120.1, two),
+        raised(3, 125.0, two),
+        *(signal(SignalKind.SYNC, 126.0, each, generation=3) for each in (one, two, new)),
+    ]
+
+    found = explain_rebalances(records(*start, *round_of(2, 100.0, one, two), *expiry))
+
+    assert [each.round.generations for each in found] == [(1,), (2,), (3,)]
