@@ -68,6 +68,7 @@ _QUIET_LINES = 2000
 _REBALANCES = "kafka_consumer_rebalances_total"
 _LOOK_S = 1.0
 _TOLD_ABOUT = 3
+_WIDTH = 200
 _NEARLY = 0.999
 """Of 1: one race in thousands of transitions; what is broken is farther off."""
 
@@ -139,7 +140,9 @@ def _tell_about(differing: Sequence[Found], folder: Path) -> None:
     for each in differing[:_TOLD_ABOUT]:
         click.echo(f"about {each}", err=True)
         for line in about(each, folder / _CLIENTS / each["log"], rows):
-            click.echo(line, err=True)
+            click.echo(line[:_WIDTH], err=True)
+    for each in differing[:_TOLD_ABOUT]:
+        click.echo(f"difference: {each}", err=True)
 
 
 def _temporary(stack: ExitStack) -> Path:
