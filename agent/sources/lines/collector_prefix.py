@@ -61,6 +61,12 @@ _PATTERNS = {
         r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?[+-]\d\d:?\d\d|Z)?)",
         r"[ \t,][\w.*/-]{1,255}:?[ \t,](?=\{\")",
     ),
+    "Fluent Bit's stdout": (
+        r"\[\d{1,7}\] (?:[\w.]{1,64}\.containers\.(?P<pod>[a-z\d][a-z\d.-]{0,252})_[a-z\d-]{1,63}_",
+        r"(?P<container>[a-z\d-]{1,255})-[\da-f]{64}\.log|(?P<name>[\w.*/-]{1,255})): \[\[?",
+        r"(?P<epoch>\d{10}\.\d{9})(?:, \{[^{}]{0,1024}\}\])?, ",
+        r"(?=\{\")",
+    ),
     "aws logs get-log-events --output text": (r"EVENTS\t(?:\d{50,60}\t)?(?P<time>\d{13})\t",),
     "journalctl -o short-full, short-unix": (
         r"(?:[A-Z][a-z]{2} (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?",
@@ -80,7 +86,7 @@ _PATTERNS = {
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
 _DATED = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-])")
 """The most frequent begin of a line, and no collector's."""
-_BRACKETS = re.compile(rf"\[(?:pod/|{_POD_OF_SET}[\] ])")
+_BRACKETS = re.compile(rf"\[(?:pod/|{_POD_OF_SET}[\] ]|\d{{1,7}}\] [\w.*/-]{{1,255}}: \[)")
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
 
@@ -101,7 +107,7 @@ def is_bare(text: str) -> bool:
     """Return whether a line certainly has no prefix; cheap, as most lines have none."""
     first = text[:1]
     if first == "[":
-        return text[1:2].isdigit() or _BRACKETS.match(text) is None
+        return text[1:5].isdigit() or _BRACKETS.match(text) is None
     return first.isdigit() and _DATED.match(text) is not None
 
 

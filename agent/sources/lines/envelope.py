@@ -124,7 +124,7 @@ class Unwrapper:
         return LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)
 
     def _unwrap_json(self, text: str, prefix: CollectorPrefix, arrival_at: float) -> list[LogEntry]:
-        found = decode(text)
+        found = decode(text.removesuffix("]"))  # Fluent Bit's pair of time and object
         if found is None:
             return [self._plain(text, prefix, arrival_at)]
         log, stream = found.get("log"), found.get("stream")

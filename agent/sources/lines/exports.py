@@ -13,19 +13,18 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import unescape
 from itertools import chain
 from typing import Any
 
 from agent.errors import SourceError
 from agent.sources.lines.envelope import Unwrapper
-from agent.sources.lines.json_entry import MESSAGES, TIMES, decode, split_export
+from agent.sources.lines.json_entry import MESSAGES, TIMES, Json, decode, split_export
+from agent.sources.lines.record_dumps import Split, find_dump
 from agent.sources.lines.timestamps import TimestampReader
 
 Blocks = Iterator[tuple[bytes, float]]
-Split = Callable[[bytes], Iterator[Any]]
-"""Cuts a document into its entries."""
 
 _IS_OPEN = re.compile(rb"\{\s*\n")
 """An object over several lines."""
@@ -35,11 +34,17 @@ _TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json))
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Begin of a log that PowerShell's ``>`` wrote."""
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
+_MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
+_MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
+"""Marks of a chat and of Markdown around a line."""
+_BYTE_LISTS = re.compile(rb'"MESSAGE"\s?:\s?\[\s?\d')
+"""A message with colours, as `journalctl -o json` writes it."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _HEAD_LINES = 40
 """Dated lines that decide the order at the latest; the first step forward decides at once."""
 _TABLE_BYTES = 1 << 16
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _BACKWARD_STEPS = 3
 _BACKWARD_S = 0.5
 """Threads write out of order, by less than this."""
@@ -62,8 +67,10 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
     if data.startswith(UTF_16):
         decoder = codecs.getincrementaldecoder("utf-16")("replace")
         yield from ((decoder.decode(piece).encode(), at) for piece, at in all_blocks)
-    elif _ENTITY.search(data[:_HEAD_BYTES]) is not None:
+    elif _ENTITY.search(data[:_HEAD_BYTES]) is not None and not data.lstrip().startswith(b"<"):
         yield from _without_entities(all_blocks)
+    elif _MARKED.search(data[:_TABLE_BYTES]) is not None:
+        yield from _without_marks(all_blocks)
     elif _TAIL_HEADER.search(data[:_TABLE_BYTES]) is not None:
         yield from _named_by_header(all_blocks)
     else:
@@ -76,6 +83,14 @@ def _without_entities(blocks: Blocks) -> Blocks:
         whole, newline, carry = (carry + data).rpartition(b"\n")
         yield unescape((whole + newline).decode(errors="replace")).encode(), arrival_at
     yield unescape(carry.decode(errors="replace")).encode(), arrival_at
+
+
+def _without_marks(blocks: Blocks) -> Blocks:
+    carry, arrival_at = b"", 0.0
+    for data, arrival_at in blocks:
+        whole, newline, carry = (carry + data).rpartition(b"\n")
+        yield _MARKS.sub(b"", whole) + newline, arrival_at
+    yield _MARKS.sub(b"", carry), arrival_at
 
 
 def _named_by_header(blocks: Blocks) -> Blocks:
@@ -193,6 +208,10 @@ def _find_form(head: bytes) -> Split | None:
     if text.startswith(b"[") and text[1:].lstrip()[:1] in {b"{", b""} and text[1:].strip():
         return _split_json
     first = text.partition(b"\n")[0].strip()
+    if (dump := find_dump(head)) is not None:
+        return dump
+    if text.startswith(b"{") and _BYTE_LISTS.search(head) is not None:
+        return _split_journal_json
     if text.startswith(b"{") and (_IS_OPEN.match(text) or _is_export(first)):
         return _split_json
     if head.startswith(b"---\n") and _YAML_TIME.search(head):
@@ -207,7 +226,7 @@ def _is_table(text: bytes) -> bool:
         head, row = next(rows, []), next(rows, [])
     except csv.Error:
         return False
-    names = {name.partition(" [")[0].strip() for name in head}
+    names = {name.partition(" [UTC]")[0].strip() for name in head}
     is_known = not names.isdisjoint(TIMES) and not names.isdisjoint(MESSAGES)
     return is_known and len(row) == len(head)
 
@@ -269,6 +288,16 @@ def _split_json(data: bytes) -> Iterator[Any]:
         yield found
 
 
+def _split_journal_json(data: bytes) -> Iterator[Any]:
+    """Yield journald's objects, a message that is a list of bytes as text."""
+    for found in _split_json(data):
+        message = found.get("MESSAGE") if isinstance(found, dict) else None
+        if isinstance(message, list):
+            with contextlib.suppress(ValueError, TypeError):
+                found["MESSAGE"] = _COLOUR.sub("", bytes(message).decode(errors="replace"))
+        yield found
+
+
 def _split_yaml(data: bytes) -> Iterator[Any]:
     """Yield the documents of gcloud's default format; a broken one ends it."""
     import yaml  # noqa: PLC0415 - for this format alone
@@ -287,10 +316,22 @@ def _split_csv(data: bytes) -> Iterator[Any]:
     rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
     try:
         for row in rows:
-            yield {
-                name.partition(" [")[0].strip(): value
+            yield dict(
+                _read_cell(name, value)
                 for name, value in row.items()
                 if isinstance(name, str) and isinstance(value, str)
-            }
+            )
     except csv.Error:
         return
+
+
+def _read_cell(name: str, value: str) -> tuple[str, str | Json]:
+    """Return a cell as the store's JSON has it: Azure's zone, Grafana's labels, Graylog's host."""
+    name, zone, _ = name.partition(" [UTC]")
+    name = name.strip()
+    if zone:
+        return name, f"{value} UTC"
+    if name == "source":
+        return "host", value
+    labels = decode(value) if name not in MESSAGES and value.startswith("{") else None
+    return name, value if labels is None else labels

@@ -19,12 +19,13 @@ MESSAGES = (
     "line", "@message",
     "_raw", "body", "short_msg", "text", "stringValue", "content", "@m", "_msg", "RenderedMessage",
     "LogMessage", "LogEntry", "rawlog", "Body", "Log", "Log_s", "LogEntry_s", "Message", "Line",
+    "@rawstring", "logmsg",
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
 _WRAPPERS = (
     "jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message", "map",
-    "data", "body",
+    "data", "body", "logEvent",
 )  # fmt: skip
 """Keys of a store's object around the application's own."""
 _INNER_WRAPPERS = ("attributes", "fields")
@@ -66,7 +67,7 @@ _STREAMS = (
 _HOSTS = (
     "host.name", "host.hostname", "_HOSTNAME", "hostname", "host", "HOSTNAME", "agent.hostname",
     "resource.labels.instance_id", "labels.host", "source_host", "dyno", "hostName", "Host",
-    "_sourcehost", "_sourceHost", "cloud_RoleInstance",
+    "_sourcehost", "_sourceHost", "cloud_RoleInstance", "event.syslog.host",
 )  # fmt: skip
 _PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId")
 _CONTAINER_IDS = (

@@ -126,13 +126,15 @@ _FORMS = (
     _form(
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)", ""
     ),
-    _form(rf"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d) {_CLOCK}"),
+    # Google's C++ log, FIX engines
+    _form(rf"[IWEF]?(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)[ -]{_CLOCK}"),
     # log4j's DATE, Tomcat, Erlang
     _form(rf"(?P<day>\d\d?)[ /-]{_MONTH}[ /-](?P<year>(?:19|20)\d\d)(?: |:{{1,2}}){_CLOCK}"),
     _form(rf"(?P<year>(?:19|20)\d\d)[ /-]{_MONTH}[ /-](?P<day>\d\d?)[ :]{_CLOCK}"),
-    # Chinese, Japanese and Korean dates
+    # Chinese, Japanese, Korean and Hungarian dates
     _form(
-        r"(?P<year>(?:19|20)\d\d)[年년] ?(?P<month>\d\d?)[月월] ?(?P<day>\d\d?)[日일] {0,2}"
+        r"(?P<year>(?:19|20)\d\d)(?:[年년]|\. ) ?(?P<month>\d\d?)(?:[月월]|\. ) ?"
+        r"(?P<day>\d\d?)(?:[日일]|\. ) {0,2}"
         rf"{_CLOCK}"
     ),
     # WebSphere and Liberty: the short date of the locale, and the zone's name
@@ -150,7 +152,7 @@ _FORMS = (
     # day and month, or month and day; .NET
     _form(
         r"(?P<one>\d\d?)/(?P<two>\d\d?)/(?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
-        tail=rf"(?P<tail>{_HALF}|{_A_ZONE})?",
+        tail=rf"(?P<tail>{_HALF}(?:{_A_ZONE})?|{_A_ZONE})?",
     ),
     # java.util.logging, Kibana
     _form(
@@ -161,6 +163,10 @@ _FORMS = (
     _form(
         rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=rf"(?P<tail>{_HALF})?"
     )._replace(rest=_NEVER),
+    # Apache's error log, whose year stands behind the time
+    _form(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (?P<day>[ \d]\d) {_CLOCK}")._replace(
+        rest=_NEVER
+    ),
     _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
     # stern --timestamps=short
     _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d) {_CLOCK}", tail=_NO_TAIL),

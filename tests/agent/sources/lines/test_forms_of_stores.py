@@ -9,7 +9,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from agent.cli import main
 from tests.agent.sources.lines.test_posted_forms import (
     EVENTS,
     NEWEST_FIRST,
@@ -104,6 +106,30 @@ FORMS_OF_POD = {
     + "\n".join(f'"{ms(at)}","{text}","p-1"' for at, text in NEWEST_FIRST),
     "Datadog's CSV": "Date,Host,Service,Message\n"
     + "\n".join(f'"{iso(at)}","p-1","pay","{text}"' for at, text in NEWEST_FIRST),
+    "Graylog's CSV": '"timestamp","source","message"\n'
+    + "\n".join(f'"{iso(at)}","p-1","{text}"' for at, text in NEWEST_FIRST),
+    "Grafana's CSV": "Time,Line,tsNs,id,labels\n"
+    + "\n".join(
+        f'{at:%Y-%m-%d %H:%M:%S}.123,"{text}",{ms(at)}000000,1,"{{""pod"":""p-1""}}"'
+        for at, text in NEWEST_FIRST
+    ),
+    "Loggly's export": json.dumps(
+        {
+            "events": [
+                {"timestamp": ms(at), "logmsg": text, "event": {"syslog": {"host": "p-1"}}}
+                for at, text in NEWEST_FIRST
+            ]
+        }
+    ),
+    "Fluent Bit's stdout": lines(
+        lambda at, text: (
+            f"[0] kube.var.log.containers.p-1_shop_app-{'0f' * 32}.log: "
+            f"[[{ms(at) // 1000}.123000000, {{}}], {json.dumps({'log': text})}]"
+        )
+    ),
+    "Fluent Bit's stdout, before 2.1": lines(
+        lambda at, text: f"[0] p-1: [{ms(at) // 1000}.123000000, {json.dumps({'log': text})}]"
+    ),
     "Elasticsearch's fields": json.dumps(
         {
             "hits": {
@@ -149,6 +175,15 @@ FORMS = {
             {"timestamp": ms(at), "message": "{}", "formattedMessage": text}
         )
     ),
+    "Logstash's own log": lines(
+        lambda at, text: json.dumps(
+            {"level": "INFO", "timeMillis": ms(at), "logEvent": {"message": text}}
+        )
+    ),
+    "Humio": lines(lambda at, text: json.dumps({"@timestamp": ms(at), "@rawstring": text})),
+    "a code fence of a chat": lines(lambda at, text: f"```{log4j(at, text)}```"),
+    "bold text": lines(lambda at, text: f"**{log4j(at, text)}**"),
+    "a table of Markdown": lines(lambda at, text: f"| {iso(at)} | INFO | {text} |"),
     "Azure's console": lines(lambda at, text: json.dumps({"TimeStamp": iso(at), "Log": text})),
     "aws logs get-log-events": "\n".join(
         f"EVENTS\t{ms(at)}\t{text}\t{ms(at)}" for at, text in EVENTS
@@ -187,6 +222,21 @@ def test_form_with_a_pod_is_read(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_form_is_read(form: str, tmp_path: Path) -> None:
     assert replay(FORMS[form], tmp_path)[0] == WANTED
+
+
+def test_column_in_utc_is_not_in_the_zone_of_the_reader(tmp_path: Path) -> None:
+    path = tmp_path / "query_data.csv"
+    rows = (f'"{at:%m/%d/%Y, %I:%M:%S.123 %p}","{text}"' for at, text in NEWEST_FIRST)
+    path.write_text("\n".join(("timestamp [UTC],message", *rows)) + "\n", encoding="utf-8")
+
+    done = CliRunner().invoke(
+        main, ["replay", "--source", "logs", "--timezone", "Europe/Berlin", str(path)]
+    )
+
+    rows_read = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["ts"][11:19] for row in rows_read if row["kind"] == "transition"] == [
+        at for _, at in WANTED
+    ]
 
 
 @pytest.mark.parametrize("around", ['"{}\\n","stream"', "Body: Str({})", "<td>{}</td>", "'{}'"])

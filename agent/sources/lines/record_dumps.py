@@ -1,0 +1,150 @@
+"""Records that a tool prints over several lines, as objects.
+
+Theory of operation. `journalctl -o export` and `-o verbose`, the debug exporter of OpenTelemetry's
+collector, Logstash's rubydebug, and the XML of java.util.logging and log4j print one field a line.
+The head of a file shows which of them printed it. Each record becomes an object with the keys that
+the same tool's JSON has, so what reads that JSON reads the record.
+
+Sources: https://systemd.io/JOURNAL_EXPORT_FORMATS/ and the collector's
+`exporter/internal/otlptext/logs.go`.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from xml.sax.saxutils import unescape
+
+Split = Callable[[bytes], Iterator[Any]]
+"""Cuts a document into its entries."""
+
+_LENGTH_BYTES = 8
+_VERBOSE = re.compile(
+    rb"[A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S{1,6}) "
+    rb"\[s=[^\n]*\]\n(?=    [_A-Z])"
+)
+_VERBOSE_FIELD = re.compile(rb"    ([A-Z_][A-Z\d_]*)=(.*)")
+_RECORD = re.compile(r"^LogRecord #\d+\s*$", re.MULTILINE)
+_RECORD_HEAD = re.compile(rb"(?m)^LogRecord #\d+\s*$")
+_ATTRIBUTE = re.compile(r"^\s+-> ([^:\s]{1,255}): \w{2,8}\((.*)\)\s*$", re.MULTILINE)
+_SCOPE = re.compile(r"^ResourceLog #\d+\s*$", re.MULTILINE)
+_RECORD_TIME = re.compile(r"^(Observed)?Timestamp: (\S+ \S+ [+-]\d{4})", re.MULTILINE)
+_RECORD_BODY = re.compile(
+    r"^Body: (?:Str\((.*?)\)|Map\((.*?)\))\s*$(?=\s^(?:Attributes|Trace ID):)",
+    re.MULTILINE | re.DOTALL,
+)
+_RUBY_HEAD = re.compile(rb'\{\s*\n\s+"[^"\n]+" => ')
+_RUBY_KEY = re.compile(r'^(\s*)"([^"\n]+)" => ', re.MULTILINE)
+_RUBY_TIME = re.compile(r": (\d{4}-\d\d-\d\dT[\d:.]+Z)(?=,?$)", re.MULTILINE)
+_RUBY_NIL = re.compile(r": nil(?=,?$)", re.MULTILINE)
+_XML_HEAD = re.compile(rb"<(?:log4j:)?(?:[Ee]vent|record)[ >]")
+_XML = re.compile(r"<((?:log4j:)?[Ee]vent|record)\b([^>]*)>(.*?)</\1>", re.DOTALL)
+_XML_TEXT = re.compile(
+    r"<(?:log4j:)?message>(?:<!\[CDATA\[(.*?)\]\]>|(.*?))</(?:log4j:)?message>",
+    re.DOTALL | re.IGNORECASE,
+)
+_XML_INSTANT = re.compile(r'<Instant epochSecond="(\d+)" nanoOfSecond="(\d+)"')
+_XML_MILLIS = re.compile(r'<millis>(\d+)</millis>|(?:timestamp|timeMillis)="(\d+)"')
+_XML_LEVEL = re.compile(r'<level>(\w+)</level>|level="(\w+)"')
+_QUOTES = {"&quot;": '"', "&apos;": "'"}
+
+
+def find_dump(head: bytes) -> Split | None:
+    """Return the splitter of a text whose head is of such a tool; None for any other."""
+    text = head.lstrip()
+    if text.startswith(b"__CURSOR="):
+        return _split_journal
+    if _VERBOSE.match(text) is not None:
+        return _split_verbose
+    if _RUBY_HEAD.match(text) is not None:
+        return _split_ruby
+    if text.startswith(b"<") and _XML_HEAD.search(head) is not None:
+        return _split_xml
+    return _split_collector if _RECORD_HEAD.search(head) is not None else None
+
+
+def _split_journal(data: bytes) -> Iterator[Any]:
+    """Yield journald's entries; a field that is no plain text has its length before it."""
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(data):
+        end = data.find(b"\n", place)
+        end = len(data) if end < 0 else end
+        line, place = data[place:end], end + 1
+        name, is_plain, value = line.partition(b"=")
+        if not line:
+            if found:
+                yield found
+            found = {}
+            continue
+        if not is_plain:
+            begin = place + _LENGTH_BYTES
+            size = int.from_bytes(data[place:begin], "little")
+            value, place = data[begin : begin + size], begin + size + 1
+        found[name.decode(errors="replace")] = value.decode(errors="replace")
+    if found:
+        yield found
+
+
+def _split_verbose(data: bytes) -> Iterator[Any]:
+    """Yield the entries of `journalctl -o verbose`."""
+    pieces = _VERBOSE.split(data)
+    for time, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        fields = {name.decode(): value.decode(errors="replace") for name, value in _fields(body)}
+        yield {"timestamp": time.decode(), **fields}
+
+
+def _fields(body: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for line in body.splitlines():
+        if (match := _VERBOSE_FIELD.fullmatch(line)) is not None:
+            yield match[1], match[2]
+
+
+def _split_collector(data: bytes) -> Iterator[Any]:
+    """Yield the records of the collector's debug exporter, with the attributes of their resource.
+
+    Lines between them are the collector's own.
+    """
+    for resource in _SCOPE.split(data.decode(errors="replace")):
+        outer, *records = _RECORD.split(resource)
+        attributes = dict(_ATTRIBUTE.findall(outer))
+        for record in records:
+            body = _RECORD_BODY.search(record)
+            if body is None:
+                continue
+            times = {bool(observed): at for observed, at in _RECORD_TIME.findall(record)}
+            at = times.get(False, times.get(True))
+            is_dated = at is not None and not at.startswith("1970-")
+            yield {
+                "timestamp": at if is_dated else times.get(True),
+                "body": body[1] if body[2] is None else body[2],
+                "resource": attributes,
+                **dict(_ATTRIBUTE.findall(record)),
+            }
+
+
+def _split_ruby(data: bytes) -> Iterator[Any]:
+    """Yield the objects that Logstash prints with arrows between keys and values."""
+    text = _RUBY_KEY.sub(r'\1"\2": ', data.decode(errors="replace"))
+    text = _RUBY_NIL.sub(": null", _RUBY_TIME.sub(r': "\1"', text))
+    for piece in re.split(r"(?m)(?<=^\})\s*$", text):
+        with contextlib.suppress(ValueError):  # one that breaks off
+            yield json.loads(piece, strict=False)
+
+
+def _split_xml(data: bytes) -> Iterator[Any]:
+    """Yield the entries of log4j's XML layouts and of java.util.logging's files."""
+    for _, head, body in _XML.findall(data.decode(errors="replace")):
+        text = _XML_TEXT.search(body)
+        if text is None:
+            continue
+        message = text[1] if text[2] is None else unescape(text[2], _QUOTES)
+        instant, millis = _XML_INSTANT.search(body), _XML_MILLIS.search(head + body)
+        level = _XML_LEVEL.search(head + body)
+        yield {
+            "timestamp": instant and f"{instant[1]}{int(instant[2]):09}",
+            "timeMillis": millis and (millis[1] or millis[2]),
+            "level": level and (level[1] or level[2]),
+            "message": message,
+        }
