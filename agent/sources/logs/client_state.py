@@ -59,9 +59,9 @@ class ClientState:
     held: PendingSignal | None = None
     announced: Announced | None = None
     subscription: str | None = None
+    """Text of the last line about it."""
     joined_subscription: str | None = None
     """The one that its last join carried."""
-    """Text of the last line about it."""
     assignment: str | None = None
     """Text of the last assignment that it took."""
     partitions: set[str] = field(default_factory=set)
