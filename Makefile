@@ -129,7 +129,7 @@ corpus: $(READY) ## record the golden logs again from real clients of all versio
 versions: $(READY) ## name the releases of clients and brokers that are newer than dialects and recordings
 	$(BIN)/python -m tools.check_versions
 
-dashboards: $(READY) ## write Grafana's dashboards, which are code, as JSON
+dashboards: $(READY) ## write the dashboards, which are code, as JSON for Grafana and Perses, and the mixin
 	$(BIN)/python -m dashboards
 
 pictures: $(READY) screens ## draw dashboards into docs/dashboards, from a real Prometheus and the play of demo-kafka (minutes)

@@ -59,7 +59,7 @@ def _health(made: Dashboard) -> None:
         ),
         (
             "Sources that are down",
-            "They cannot read their traces; members that only they tell of get no new status.",
+            "They cannot read their input. Members that no other source reports get no new status.",
             "count(rebalance_agent_source_up{%s} == 0) or vector(0)",
         ),
         (
@@ -138,7 +138,7 @@ def _reading(made: Dashboard) -> None:
         ),
         (
             "Members",
-            "How many each source tells of.",
+            "How many members each source reports.",
             "rebalance_agent_source_members{%s}",
             BY_SOURCE,
             "short",
@@ -167,7 +167,7 @@ def _reading(made: Dashboard) -> None:
         )
         made.with_panel(lines(about))
     about = About(
-        title="Not taken as told",
+        title="Signals not applied",
         description="Masked by a higher status; later than what it would undo; joins whose cause no"
         " trace shows; statuses that nothing confirmed; members and groups beyond the limits.",
         queries=tuple(

@@ -22,7 +22,6 @@ from dashboards.panels import (
     HALF,
     HOLDS,
     QUARTER,
-    THIRD,
     About,
     Query,
     bars,
@@ -156,7 +155,7 @@ def _status(made: Dashboard) -> None:
         title="Group",
         description="The status that the group holds: the max over its members.",
         queries=(Query(f"max({GROUP_STATUS})"),),
-        width=THIRD,
+        width=QUARTER,
         height=4,
     )
     made.with_panel(status_now(about))
@@ -164,7 +163,7 @@ def _status(made: Dashboard) -> None:
         title="Highest of two minutes",
         description="What a look at the status itself may miss.",
         queries=(Query(f"max(kafka_group_rebalance_status_peak{{{OF_GROUP}}})"),),
-        width=THIRD,
+        width=QUARTER,
         height=4,
     )
     made.with_panel(status_now(about))
@@ -172,7 +171,7 @@ def _status(made: Dashboard) -> None:
         title="Members",
         description="Members whose own traces an agent reads.",
         queries=(Query(f"count(max by (client_id, host) ({CONSUMER})) or vector(0)"),),
-        width=THIRD,
+        width=QUARTER,
         height=4,
     )
     made.with_panel(number(about))
@@ -184,7 +183,7 @@ def _status(made: Dashboard) -> None:
                 f"time() - max(kafka_group_last_rebalance_timestamp_seconds{{{OF_GROUP}}})",
             ),
         ),
-        width=THIRD,
+        width=QUARTER,
         height=4,
         unit="s",
         needs=NEEDS_WHOLE_GROUPS,
@@ -278,8 +277,8 @@ def _time(made: Dashboard) -> None:
 def _membership(made: Dashboard) -> None:
     made.with_row(Row("Membership"))
     about = About(
-        title="Who is in it",
-        description="Each member's id, protocol, assignor and software, as far as it has told, its"
+        title="Members of the group",
+        description="Each member's id, protocol, assignor and software, as far as they are known, its"
         " status, and the highest of two minutes.",
         queries=(
             Query(_member_rows(CONSUMER)),
@@ -315,7 +314,7 @@ def _membership(made: Dashboard) -> None:
     made.with_panel(lines(about))
     about = About(
         title="State",
-        description="What the coordinator says: a lane for each state, marked while it holds."
+        description="The coordinator's state: a lane for each state, marked while it holds."
         + INSPECTED,
         queries=(Query(f"max by (state) (kafka_group_state{{{OF_GROUP}}})", "{{state}}"),),
         width=HALF,

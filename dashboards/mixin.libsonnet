@@ -4,12 +4,15 @@
   _config+:: {
     // The folder of the alerts' runbooks: a page for each alert.
     runbookUrl: 'https://kafka-rebalance-agent.github.io/kafka-rebalance-agent/runbooks',
+    // Colours for Grafana's theme: 'dark' or 'light'.
+    theme: 'dark',
   },
   grafanaDashboards+:: {
-    'kafka-rebalance-agent.json': import 'grafana/kafka-rebalance-agent.json',
-    'kafka-rebalance-group.json': import 'grafana/kafka-rebalance-group.json',
-    'kafka-rebalance-overview.json': import 'grafana/kafka-rebalance-overview.json',
-    'kafka-rebalance-streams.json': import 'grafana/kafka-rebalance-streams.json',
+    local light = self_config.theme == 'light',
+    'kafka-rebalance-agent.json': if light then import 'grafana-light/kafka-rebalance-agent.json' else import 'grafana/kafka-rebalance-agent.json',
+    'kafka-rebalance-group.json': if light then import 'grafana-light/kafka-rebalance-group.json' else import 'grafana/kafka-rebalance-group.json',
+    'kafka-rebalance-overview.json': if light then import 'grafana-light/kafka-rebalance-overview.json' else import 'grafana/kafka-rebalance-overview.json',
+    'kafka-rebalance-streams.json': if light then import 'grafana-light/kafka-rebalance-streams.json' else import 'grafana/kafka-rebalance-streams.json',
   },
   prometheusRules+:: {
     "groups": [

@@ -1,4 +1,4 @@
-"""The jsonnet mixin: dashboards, rules and alerts, with the runbooks' address as a setting.
+"""The jsonnet mixin: dashboards, rules and alerts; runbooks' address and theme are settings.
 
 The file imports Grafana's JSON beside it. A mixin's conventional fields hold the parts.
 """
@@ -15,8 +15,11 @@ _TEMPLATE = """\
   _config+:: {{
     // The folder of the alerts' runbooks: a page for each alert.
     runbookUrl: '{runbooks}',
+    // Colours for Grafana's theme: 'dark' or 'light'.
+    theme: 'dark',
   }},
   grafanaDashboards+:: {{
+    local light = self_config.theme == 'light',
 {dashboards}
   }},
   prometheusRules+:: {rules},
@@ -40,7 +43,10 @@ _TEMPLATE = """\
 def mixin(dashboards: list[str], rules: dict[str, Any]) -> str:
     """Return the mixin of dashboards' file names and of Prometheus' rules."""
     names = sorted(dashboards)
-    imports = [f"    '{name}': import 'grafana/{name}'," for name in names]
+    imports = [
+        f"    '{name}': if light then import 'grafana-light/{name}' else import 'grafana/{name}',"
+        for name in names
+    ]
     groups = rules["groups"]
     recording = [
         group | {"rules": [rule for rule in group["rules"] if "record" in rule]}

@@ -12,6 +12,7 @@ both allow is too narrow. So there are two shades. Fourteen colours are still ma
 is room a screen writes the code and its name beside them.
 """
 
+import re
 from typing import NamedTuple
 
 from metrics.model.status import RebalanceStatus
@@ -52,6 +53,8 @@ ON_LIGHT = {status: shades.light for status, shades in SHADES.items()}
 """Hex colour of each status on white, such as paper."""
 ON_DARK = {status: shades.dark for status, shades in SHADES.items()}
 """Hex colour of each status on black, such as Grafana's usual theme."""
+_LIGHT_OF = {shades.dark: shades.light for shades in (*_SHADES, UNKNOWN)}
+_DARK = re.compile("|".join(_LIGHT_OF))
 AMOUNTS = ("#fdd071", "#ed8b79", "#ad5f99", "#514998")
 """A ramp for amounts, from few to many: no status."""
 
@@ -62,6 +65,11 @@ _DARK_FROM = 0.179
 def ink_on(colour: str) -> str:
     """Return black or white, whichever is easier to read on a hex colour."""
     return "#000000" if _luminance(colour) >= _DARK_FROM else "#ffffff"
+
+
+def light_for_dark(text: str) -> str:
+    """Return a text with the light shade of each colour in place of its dark one."""
+    return _DARK.sub(lambda found: _LIGHT_OF[found[0]], text)
 
 
 def css_variables() -> str:

@@ -1,10 +1,11 @@
 """The committed dashboards are those of the code, and every panel says what it shows."""
 
+import json
 from typing import Any
 
 import pytest
 
-from dashboards.__main__ import FOLDER, documents
+from dashboards.__main__ import ROOT, documents
 from dashboards.frame import (
     AGENT,
     GROUP,
@@ -13,10 +14,11 @@ from dashboards.frame import (
     OVERVIEW,
     STREAMS,
 )
-from metrics.model.palette import ON_DARK
+from dashboards.panels import FULL
+from metrics.model.palette import ON_DARK, ON_LIGHT
 from metrics.model.status import RebalanceStatus
 from tests.dashboards.promql import metrics_of
-from tests.dashboards.written import DASHBOARDS, PANELS
+from tests.dashboards.written import DASHBOARDS, LIGHT, PANELS
 
 NAMES = {code.label: ON_DARK[code] for code in RebalanceStatus}
 WHOLE_GROUPS = {
@@ -39,7 +41,9 @@ EVERY_PANEL = pytest.mark.parametrize("panel", PANELS.values(), ids=PANELS)
 
 
 def test_nothing_has_drifted_from_the_code() -> None:
-    committed = {path.name: path.read_text() for path in FOLDER.glob("*.json")}
+    committed = {
+        path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.glob("*/*.json")
+    }
     assert documents() == committed, "say: make dashboards"
 
 
@@ -50,6 +54,13 @@ def test_there_are_four_and_they_link_to_each_other() -> None:
         assert set(link["tags"]) <= set(dashboard["tags"])
         assert link["includeVars"]
         assert link["keepTime"]
+
+
+def test_no_panel_reaches_over_the_right_edge() -> None:
+    """Grafana moves one that does, and leaves a hole."""
+    for panel in PANELS.values():
+        at = panel["gridPos"]
+        assert at["x"] + at["w"] <= FULL, panel["title"]
 
 
 def test_panels_lead_to_the_group() -> None:
@@ -91,6 +102,21 @@ def test_a_status_has_its_name_and_its_one_colour(panel: dict[str, Any]) -> None
         wanted = [(int(code), f"{int(code)} {code.label}", ON_DARK[code]) for code in ON_DARK]
         assert sorted(mapped) in ([], wanted)
     assert by_name == {name: NAMES.get(name, by_name[name]) for name in by_name}
+
+
+@EVERY_PANEL
+def test_light_dashboards_have_the_light_shades(panel: dict[str, Any]) -> None:
+    """Grafana knows no colour of one's own that depends on its theme."""
+    light = {
+        f"{dashboard['uid']}: {each['title']}": each
+        for dashboard in LIGHT.values()
+        for each in dashboard["panels"]
+    }
+    name = next(name for name, each in PANELS.items() if each is panel)
+    shown, twin = (json.dumps(each) for each in (panel, light[name]))
+    for code in RebalanceStatus:
+        assert shown.count(ON_DARK[code]) == twin.count(ON_LIGHT[code])
+        assert ON_DARK[code] not in twin
 
 
 def defaults(panel: dict[str, Any]) -> dict[str, Any]:

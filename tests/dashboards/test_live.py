@@ -12,7 +12,7 @@ import pytest
 from tests.agent.wiring.test_restart import until
 from tests.dashboards.promql import asked, metrics_of
 from tests.dashboards.scenario import Prometheus, scenario
-from tests.dashboards.written import ANNOTATIONS, DASHBOARDS, PANELS
+from tests.dashboards.written import ANNOTATIONS, DASHBOARDS, PANELS, PERSES
 
 VARIABLES = {"$__interval": "5s", "$__rate_interval": "10s", "$__range": "5m", "$group": "g-.*"}
 GROUP = "g-classic-4.3.0"
@@ -91,6 +91,20 @@ def _answer(prometheus: Prometheus, target: dict[str, Any], began_at: float) -> 
     start = end - _STEP_S * ceil((end - began_at) / _STEP_S)
     found = prometheus.get("query_range", query=expr, start=start, end=end, step=_STEP_S)
     return bool(found["result"])
+
+
+@pytest.mark.timeout(180)
+def test_every_query_of_perses_parses(live: tuple[Prometheus, float]) -> None:
+    prometheus, _ = live
+    exprs = [
+        sent(query["spec"]["plugin"]["spec"]["query"])
+        for dashboard in PERSES.values()
+        for panel in dashboard["spec"]["panels"].values()
+        for query in panel["spec"]["queries"]
+    ]
+    assert any(prometheus.has(expr) for expr in exprs if 'status="DroppedGroup"' in expr)
+    for expr in exprs:
+        prometheus.get("query", query=expr)
 
 
 @pytest.mark.timeout(180)

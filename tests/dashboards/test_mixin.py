@@ -9,7 +9,7 @@ import pytest
 
 from dashboards.__main__ import MIXIN, mixin_text
 from tests.dashboards.test_rules import ALERTS, RULES
-from tests.dashboards.written import DASHBOARDS
+from tests.dashboards.written import DASHBOARDS, LIGHT
 from tests.deploy.go_tools import tool
 
 pytestmark = pytest.mark.process
@@ -44,6 +44,11 @@ def test_it_has_all_dashboards_rules_and_alerts(tmp_path: Path) -> None:
     assert made["dashboards"] == DASHBOARDS
     assert made["rules"] == [rule for rule in RULES if "record" in rule]
     assert {rule["alert"]: rule for rule in made["alerts"]} == ALERTS
+
+
+@pytest.mark.timeout(600)
+def test_the_light_theme_has_the_light_dashboards(tmp_path: Path) -> None:
+    assert evaluated(tmp_path, "{ theme: 'light' }")["dashboards"] == LIGHT
 
 
 @pytest.mark.timeout(600)
