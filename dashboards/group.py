@@ -278,8 +278,8 @@ def _membership(made: Dashboard) -> None:
     made.with_row(Row("Membership"))
     about = About(
         title="Members of the group",
-        description="Each member's id, protocol, assignor and software, as far as they are known, its"
-        " status, and the highest of two minutes.",
+        description="Each member's id, protocol, assignor and software, as far as they are known,"
+        " its status, and the highest of two minutes.",
         queries=(
             Query(_member_rows(CONSUMER)),
             Query(_member_rows(f"kafka_consumer_rebalance_status_peak{{{OF_MEMBER}}}")),
