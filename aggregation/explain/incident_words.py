@@ -68,7 +68,7 @@ def count_by_member(incidents: Sequence[IncidentAnswer]) -> str:
     """Return how many rebalances each member began, the most first: equal numbers are ties."""
     counts: Counter[str] = Counter()
     for incident in incidents:
-        for name in dict.fromkeys(_name(incident.members, m) for m in incident.members):
+        for name in _distinct_names(incident.members):
             counts[name] += len(incident.rebalances)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ranked = [(name, count) for name, count in ranked if count]
@@ -254,21 +254,47 @@ _ID_CHARS = 8
 
 def names(members: Sequence[MemberAnswer]) -> str:
     """Return members by name; of many, the first."""
-    found = list(dict.fromkeys(_name(members, member) for member in members))
+    found = _distinct_names(members)
     more = f" and {len(found) - _NAMES_MAX} more" if len(found) > _NAMES_MAX else ""
     return ", ".join(found[:_NAMES_MAX]) + more
 
 
-def _name(members: Sequence[MemberAnswer], member: MemberAnswer) -> str:
-    """Return the client id, with the shortest text that tells equal ones apart."""
-    alike = [each for each in dict.fromkeys(members) if each.client_id == member.client_id]
-    if len(alike) < 2:
-        return member.client_id
-    named = [_marks(each) for each in alike]
-    for number, own in enumerate(_marks(member)):
-        if own and len({marks[number] for marks in named}) == len(alike):
-            return f"{member.client_id} ({own})"
-    own = member.group_instance_id or member.host
+def _distinct_names(members: Sequence[MemberAnswer]) -> list[str]:
+    """Return the members' names in their order, each once.
+
+    An incident has as many members as its group, and a page has many incidents: each member is
+    looked at once.
+    """
+    by_client: dict[str, dict[MemberAnswer, None]] = {}
+    for member in members:
+        by_client.setdefault(member.client_id, {})[member] = None
+    named = {
+        member: name
+        for alike in by_client.values()
+        for member, name in zip(alike, _name_apart([*alike]), strict=True)
+    }
+    return list(dict.fromkeys(named[member] for member in members))
+
+
+def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
+    """Return the client id that members share, with the shortest text that tells them apart."""
+    if len(alike) == 1:
+        return [alike[0].client_id]
+    rows = [_marks(member) for member in alike]
+    columns = [
+        number
+        for number, column in enumerate(zip(*rows, strict=True))
+        if len(set(column)) == len(alike)
+    ]
+    return [
+        _name(member, [row[number] for number in columns])
+        for member, row in zip(alike, rows, strict=True)
+    ]
+
+
+def _name(member: MemberAnswer, apart: Sequence[str]) -> str:
+    """Return the client id with the first mark that tells the member apart, if any does."""
+    own = next(filter(None, apart), "") or member.group_instance_id or member.host
     return f"{member.client_id} ({own})" if own else member.client_id
 
 

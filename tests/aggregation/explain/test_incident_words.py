@@ -1,0 +1,57 @@
+"""Names of an incident's members: short, apart, and found in one pass."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from aggregation.explain.incident_words import names
+from aggregation.incidents.answers import MemberAnswer
+
+_MEMBERS = 300
+_LOOKS_MAX = 10
+"""Of each member, whatever the number of members."""
+
+
+def _member(client_id: str, member_id: str = "", host: str = "") -> MemberAnswer:
+    return MemberAnswer(
+        client_id=client_id, member_id=member_id or None, group_instance_id=None, host=host
+    )
+
+
+def test_of_many_the_first_are_named() -> None:
+    assert names([_member(f"c{number}") for number in range(5)]) == "c0, c1, c2 and 2 more"
+
+
+def test_equal_client_ids_have_what_tells_them_apart() -> None:
+    members = [_member("c", "c-1", "a"), _member("c", "c-2", "b"), _member("d")]
+    assert names(members) == "c (a), c (b), d"
+
+
+def test_one_host_needs_the_member_ids() -> None:
+    assert names([_member("c", "c-1", "a"), _member("c", "c-2", "a")]) == "c (1), c (2)"
+
+
+def test_what_nothing_tells_apart_is_named_once() -> None:
+    assert names([_member("c", "c-", "a"), _member("c", "", "a")]) == "c (a)"
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [lambda number: f"c{number}", lambda _: "c"],
+    ids=["each its own client id", "one client id for all"],
+)
+def test_naming_looks_at_each_member_a_few_times(
+    monkeypatch: pytest.MonkeyPatch, client_id: Callable[[int], str]
+) -> None:
+    looks: Counter[str] = Counter()
+    hash_of = MemberAnswer.__hash__
+
+    def counting(member: MemberAnswer) -> int:
+        looks["hash"] += 1
+        return hash_of(member)
+
+    members = [_member(client_id(number), f"m-{number}") for number in range(_MEMBERS)]
+    monkeypatch.setattr(MemberAnswer, "__hash__", counting)
+    names(members)
+    assert looks["hash"] <= _LOOKS_MAX * _MEMBERS
