@@ -11,7 +11,7 @@ Source: incidents.md 1a and 2.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aggregation.incidents.causes import Cause, find_retries, list_causes
@@ -110,7 +110,8 @@ class GroupHistory:
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
         causes = [*list_causes(rebalance), *self._infer_joins(rebalance, self.away)]
-        rejoins = [cause for cause in causes if self._is_rejoin(rebalance, cause)]
+        noted = _find_first_notes(rebalance)
+        rejoins = {cause for cause in causes if self._is_rejoin(cause, noted)}
         causes = [cause for cause in causes if cause not in rejoins]
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
@@ -175,34 +176,41 @@ class GroupHistory:
         """Return the departure that each cause is the return of: one successor for each."""
         found: dict[Cause, _Away] = {}
         successors: dict[MemberRef, MemberRef] = {}
+        names = Counter(member.client_id for member in self.present.values())
         for cause in causes:
-            taken = {gone for gone, by in successors.items() if by != cause.member}
-            away = self._find_away(cause, taken)
+            away = self._find_away(cause, successors, names)
             if away is not None:
                 found[cause] = away
                 successors[away.member] = cause.member
         return found
 
-    def _find_away(self, cause: Cause, taken: Container[MemberRef]) -> _Away | None:
-        """Return the departure that a cause is the return of; others' successors are ``taken``."""
+    def _find_away(
+        self, cause: Cause, successors: Mapping[MemberRef, MemberRef], names: Mapping[str, int]
+    ) -> _Away | None:
+        """Return the departure that a cause is the return of; ``successors`` are by who went.
+
+        ``names`` are how many present members have each client id.
+        """
         if cause.kind not in _RETURNS:
             return None
         away = self.away.get(cause.member.key)
         if away is None and cause.kind is IncidentKind.MEMBER_JOINED:
-            away = self._find_predecessor(cause, taken)
+            away = self._find_predecessor(cause, successors, names)
         if away is None or not away.at <= cause.at <= away.at + RETURN_S:
             return None
         is_own = away.how is not DepartureMode.LEFT
         return away if is_own or cause.at <= away.at + RESTART_S else None
 
-    def _find_predecessor(self, cause: Cause, taken: Container[MemberRef]) -> _Away | None:
+    def _find_predecessor(
+        self, cause: Cause, successors: Mapping[MemberRef, MemberRef], names: Mapping[str, int]
+    ) -> _Away | None:
         if cause.member.key in self.present:
             return None
-        names = Counter(member.client_id for member in self.present.values())
-        is_shared = names[cause.member.client_id] > 0
+        is_shared = names.get(cause.member.client_id, 0) > 0
         for away in self.away.values():
-            in_time = away.at <= cause.at <= away.at + RESTART_S and away.member not in taken
-            if in_time and replaces(cause.member, away.member, is_shared=is_shared):
+            in_time = away.at <= cause.at <= away.at + RESTART_S
+            is_free = successors.get(away.member, cause.member) == cause.member
+            if in_time and is_free and replaces(cause.member, away.member, is_shared=is_shared):
                 return away
         return None
 
@@ -337,6 +345,9 @@ class GroupHistory:
         joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
         for member, departure in gone.items():
             is_open = departure.how is DepartureMode.EXPIRED and departure.returned_at is None
+            if not is_open:
+                yield member, departure
+                continue
             successor = next(
                 (
                     cause
@@ -346,7 +357,7 @@ class GroupHistory:
                 ),
                 None,
             )
-            if not is_open or successor is None:
+            if successor is None:
                 yield member, departure
                 continue
             joined.remove(successor)
@@ -354,22 +365,16 @@ class GroupHistory:
             if draft.kind is IncidentKind.MEMBER_JOINED:
                 self._restarts(draft, member, successor.at)
 
-    def _is_rejoin(self, rebalance: ExplainedRebalance, cause: Cause) -> bool:
+    def _is_rejoin(self, cause: Cause, noted: Mapping[tuple[str, ...], float]) -> bool:
         """Check for a process that joins again under another member id.
 
-        Its join was refused within this rebalance, or an error came right after its assignment: no
-        process starts again that fast.
+        Its join was refused within this rebalance, as the broker ``noted``, or an error came right
+        after its assignment: no process starts again that fast.
         """
         if cause.kind is not IncidentKind.MEMBER_JOINED or not self._is_unexpired(cause):
             return False
         key = cause.member.key
-        joined_before = any(
-            note.at < cause.at
-            for segment in rebalance.round.segments
-            if segment.member.key == key
-            for note in segment.notes
-            if note.source in BROKER_SOURCES
-        )
+        joined_before = noted.get(key, float("inf")) < cause.at
         return not cause.is_first or joined_before or self._is_repeated(cause)
 
     def _is_repeated(self, cause: Cause) -> bool:
@@ -435,8 +440,10 @@ class GroupHistory:
         self._rise_to_rollout(self.restart)
 
     def _rise_to_rollout(self, draft: Draft) -> None:
+        if draft.kind is not IncidentKind.RESTART:
+            return
         back = {place_key(d.member) for d in draft.departures.values() if d.returned_at is not None}
-        if len(back) > 1 and draft.kind is IncidentKind.RESTART:
+        if len(back) > 1:
             draft.kind = IncidentKind.ROLLOUT
 
     def _forget_step(self, away: _Away) -> None:
@@ -462,16 +469,16 @@ class GroupHistory:
 
     def _note_surges(self, roots: Iterable[Cause], draft: Draft) -> None:
         """Link a member that leaves with the successor that came shortly before."""
-        for cause in roots:
-            if cause.kind is IncidentKind.MEMBER_LEFT:
-                self._note_surge(cause, draft)
+        left = [cause for cause in roots if cause.kind is IncidentKind.MEMBER_LEFT]
+        names = Counter(member.client_id for member in self.present.values()) if left else {}
+        for cause in left:
+            self._note_surge(cause, draft, names)
 
-    def _note_surge(self, cause: Cause, draft: Draft) -> None:
+    def _note_surge(self, cause: Cause, draft: Draft, names: Mapping[str, int]) -> None:
         gone = cause.member
         if cause.at - self.arrived_at.get(gone.key, float("-inf")) <= SURGE_S:
             return
-        alike = Counter(member.client_id for member in self.present.values())
-        is_shared = alike[gone.client_id] - (gone.key in self.present) > 1
+        is_shared = names.get(gone.client_id, 0) - (gone.key in self.present) > 1
         for arrived, at in self.arrived_at.items():
             member = self.present.get(arrived)
             if member is None or arrived == gone.key or not 0 <= cause.at - at <= SURGE_S:
@@ -544,6 +551,17 @@ class GroupHistory:
                 self.away[key] = _Away(member=away.member, how=away.how, at=away.at, draft=first)
         for place, steps in self.steps.items():
             self.steps[place] = [(at, first if each is other else each) for at, each in steps]
+
+
+def _find_first_notes(rebalance: ExplainedRebalance) -> dict[tuple[str, ...], float]:
+    """Return when the broker first reported each member."""
+    found: dict[tuple[str, ...], float] = {}
+    for segment in rebalance.round.segments:
+        for note in segment.notes:
+            if note.source in BROKER_SOURCES:
+                key = segment.member.key
+                found[key] = min(note.at, found.get(key, note.at))
+    return found
 
 
 def _replacement(cause: Cause) -> MemberDeparture:

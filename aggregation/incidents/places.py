@@ -9,6 +9,7 @@ Source: incidents.md 1a.3.
 """
 
 import re
+from functools import lru_cache
 
 from aggregation.rebalances.segments import MemberRef
 from metrics.model.signals import streams_thread
@@ -22,6 +23,7 @@ _GENERATED = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)  # it is asked for by pairs of members
 def place_key(member: MemberRef) -> tuple[str, ...]:
     """Return the identity of a member's process: threads of a Streams instance share it."""
     thread = streams_thread(member.client_id)
@@ -44,6 +46,7 @@ def replaces(arrived: MemberRef, gone: MemberRef, *, is_shared: bool) -> bool:
     return _workload(arrived) == _workload(gone) is not None
 
 
+@lru_cache(maxsize=4096)  # as above
 def _workload(member: MemberRef) -> tuple[str, str] | None:
     """Return host and client id without their generated parts; None for a host that is no pod."""
     base = _POD_SUFFIX.sub("", member.host)

@@ -1,17 +1,21 @@
 """Departures of members, by their own reasons, by later events, and by their successors. Pure."""
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
 from aggregation.rebalances.grouping import RebalanceSegments
 from aggregation.rebalances.root_cause import removal_of
-from aggregation.rebalances.segments import MemberRef
+from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
 
+Workload = tuple[str, str]
+"""Host and client id without what tells one instance from the next."""
 ROLLOUT_S = 600.0
 """A member of the same workload that comes this soon after another has gone takes its place."""
 SURGE_S = 120.0
@@ -54,8 +58,9 @@ class Arrival:
 def departures(round_: RebalanceSegments, absent: Sequence[MemberRef]) -> list[Departure]:
     """Return who went in a rebalance, by what was seen of it alone."""
     went: dict[tuple[MemberRef, DepartureKind], Departure] = {}
+    exits: dict[tuple[MemberRef, float], Departure] = {}
     for piece in sorted((p for p in round_.consumers if p.is_exit), key=lambda p: p.ended_at):
-        exit_ = _exit(round_, piece.member, piece.ended_at)
+        exit_ = exits.setdefault((piece.member, piece.ended_at), _exit(piece))
         went.setdefault((exit_.member, exit_.kind), exit_)  # of two agents' reports the first
     expired = [
         Departure(member=member, kind=DepartureKind.EXPIRED, at=round_.started_at)
@@ -64,13 +69,15 @@ def departures(round_: RebalanceSegments, absent: Sequence[MemberRef]) -> list[D
     return [*went.values(), *_find_unknown(round_), *expired]
 
 
-def _exit(round_: RebalanceSegments, member: MemberRef, at: float) -> Departure:
-    piece = next(
-        p for p in round_.consumers if p.is_exit and p.member == member and p.ended_at == at
-    )
+def _exit(piece: Segment) -> Departure:
     last = piece.steps[-1] if piece.steps else None
     kind = DepartureKind.LEFT if piece.outcome is Outcome.LEFT else DepartureKind.DROPPED
-    return Departure(member=member, kind=kind, at=at, reason=None if last is None else last.reason)
+    return Departure(
+        member=piece.member,
+        kind=kind,
+        at=piece.ended_at,
+        reason=None if last is None else last.reason,
+    )
 
 
 def _find_unknown(round_: RebalanceSegments) -> list[Departure]:
@@ -100,33 +107,66 @@ def arrivals(round_: RebalanceSegments) -> list[Arrival]:
     ]
 
 
-def classify(
-    departure: Departure, came: Sequence[Arrival], staying: Sequence[MemberRef]
-) -> Departure:
-    """Tell a rollout and a scale-down from a member that just left.
+class Successors:
+    """Arrivals of a group by workload and time: who came to the place of one that went.
 
-    ``came`` are the group's arrivals, ``staying`` those who are still there afterwards.
+    A deploy replaces all members of a group. So each departure is looked up, not compared with
+    every arrival.
     """
+
+    def __init__(self, came: Iterable[Arrival]) -> None:
+        self._by_workload: dict[Workload, list[Arrival]] = defaultdict(list)
+        self._own: dict[MemberRef, list[float]] = defaultdict(list)
+        for arrival in sorted(came, key=_at):
+            self._by_workload[workload(arrival.member)].append(arrival)
+            self._own[arrival.member].append(arrival.at)
+
+    def has(self, departure: Departure) -> bool:
+        """Check that a member of the same workload came soon after, or shortly before."""
+
+        def since(arrival: Arrival) -> float:
+            return arrival.at - departure.at
+
+        alike = self._by_workload.get(workload(departure.member), [])
+        after = bisect_right(alike, 0.0, key=since)
+        if after < len(alike) and since(alike[after]) <= ROLLOUT_S:
+            return True
+        own = self._own.get(departure.member, [])
+        before = bisect_right(own, departure.at)
+        if before and departure.at - own[before - 1] <= ROLLOUT_S:
+            return False
+        first = bisect_left(alike, -SURGE_S, key=since)
+        return any(arrival.member != departure.member for arrival in alike[first:after])
+
+
+def _at(arrival: Arrival) -> float:
+    return arrival.at
+
+
+def classify(
+    departures: Iterable[Departure], successors: Successors, staying: Iterable[MemberRef]
+) -> list[Departure]:
+    """Separate rollouts and scale-downs from members that just left.
+
+    ``staying`` are those who are still there afterwards.
+    """
+    others: dict[Workload, set[MemberRef]] = defaultdict(set)
+    for member in staying:
+        others[workload(member)].add(member)
+    return [_classify(departure, successors, others) for departure in departures]
+
+
+def _classify(
+    departure: Departure, successors: Successors, staying: Mapping[Workload, Collection[MemberRef]]
+) -> Departure:
     if departure.kind is not DepartureKind.LEFT:
         return departure
-    mine = workload(departure.member)
-    alike = [arrival for arrival in came if workload(arrival.member) == mine]
-    if any(_takes_place(arrival, departure, alike) for arrival in alike):
+    if successors.has(departure):
         return replace(departure, kind=DepartureKind.ROLLOUT)
-    others = any(workload(m) == mine for m in staying if m != departure.member)
-    if departure.kind is DepartureKind.LEFT and others:
+    others = staying.get(workload(departure.member), ())
+    if len(others) > (departure.member in others):
         return replace(departure, kind=DepartureKind.SCALE_DOWN)
     return departure
-
-
-def _takes_place(arrival: Arrival, departure: Departure, alike: Sequence[Arrival]) -> bool:
-    wait = arrival.at - departure.at
-    if wait > 0:
-        return wait <= ROLLOUT_S
-    if arrival.member == departure.member or -wait > SURGE_S:
-        return False
-    own = (a.at for a in alike if a.member == departure.member and a.at <= departure.at)
-    return departure.at - max(own, default=float("-inf")) > ROLLOUT_S
 
 
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -139,6 +179,6 @@ _OWN_PART = re.compile(
 
 
 @lru_cache(maxsize=4096)  # it is asked for by pairs of members
-def workload(member: MemberRef) -> tuple[str, str]:
+def workload(member: MemberRef) -> Workload:
     """Return host and client id without what tells one instance from the next."""
     return _OWN_PART.sub("", member.host), _OWN_PART.sub("", member.client_id)

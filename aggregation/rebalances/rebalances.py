@@ -16,6 +16,7 @@ from aggregation.rebalances.departures import (
     Arrival,
     Departure,
     DepartureKind,
+    Successors,
     arrivals,
     classify,
     departures,
@@ -175,7 +176,10 @@ def explain_unified(
     now = max(heard.values(), default=0.0) if now is None else now
     found = [_explain(round_, groups[round_.ref], heard) for round_ in group_segments(records, now)]
     rebalances = [each for each in found if each.is_rebalance]
-    explained = [_in_hindsight(each, groups[each.round.ref]) for each in rebalances]
+    came = {ref: Successors(group.came) for ref, group in groups.items()}
+    explained = [
+        _in_hindsight(each, groups[each.round.ref], came[each.round.ref]) for each in rebalances
+    ]
     return _add_findings(explained, read_findings(records))
 
 
@@ -330,17 +334,16 @@ def _stays(piece: Segment) -> bool:
     return not piece.is_exit and (piece.is_open or piece.outcome is Outcome.SYNCED)
 
 
-def _in_hindsight(episode: ExplainedRebalance, group: _Group) -> ExplainedRebalance:
-    """Tell rollouts, scale-downs and who was never gone, which only later rebalances show."""
+def _in_hindsight(
+    episode: ExplainedRebalance, group: _Group, successors: Successors
+) -> ExplainedRebalance:
+    """Separate rollouts, scale-downs and who was never gone, which only later rebalances show."""
     this = episode.round.id
     staying = group.staying.get(this, [])
-    departures_ = tuple(
-        departure
-        if (this, departure.member) in group.came_back
-        else classify(departure, group.came, staying)
-        for departure in episode.departures
-        if (this, departure.member) not in group.never_gone
-    )
+    left = [each for each in episode.departures if (this, each.member) not in group.never_gone]
+    back = {each.member for each in left if (this, each.member) in group.came_back}
+    others = iter(classify((d for d in left if d.member not in back), successors, staying))
+    departures_ = tuple(each if each.member in back else next(others) for each in left)
     return replace(episode, trigger=_correct_trigger(episode, group), departures=departures_)
 
 
