@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agent.cli.replay_files import SOURCES, group_by_kind, line_parsers, make_options, read
-from agent.cli.replay_lines import explain
 from agent.errors import SourceError
 from agent.runtime.replay import Watermark, format_text
 from agent.runtime.replay import replay as run_replay
@@ -14,12 +14,14 @@ from agent.sources.base import Tick
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.logs.config import LogConfig
-from agent.wiring.agent_config import AgentConfig, load
 from metrics.model.names import printable
 from metrics.model.sample import SampleKind, encode
 from metrics.model.signals import Signal
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
+
+if TYPE_CHECKING:
+    from agent.wiring.agent_config import AgentConfig
 
 _PRINTED = {SampleKind.TRANSITION, SampleKind.LOST}
 _EXAMPLES = """\b
@@ -95,7 +97,7 @@ def replay(  # noqa: PLR0913 - one argument an option
     member are merged. `-` is stdin, even while it is still written: its transitions are printed
     some 10 s of recorded time later, when no earlier one can follow.
     """
-    config = None if config_file is None else load(Path(config_file))
+    config = None if config_file is None else _load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
     cluster = cluster or (config.cluster.name if config else "")
     configured = _only_source(config)
@@ -106,6 +108,8 @@ def replay(  # noqa: PLR0913 - one argument an option
     faults = list[SourceError]()
     options = make_options(_dialects(dialects, config), cluster, timezone, group, faults)
     if explain_line:
+        from agent.cli.replay_lines import explain  # noqa: PLC0415 - for this option alone
+
         summaries = line_parsers(files, options)
         for recording, parser in line_parsers(files, options).items():
             explain(recording, parser, summaries[recording], only)
@@ -117,7 +121,13 @@ def replay(  # noqa: PLR0913 - one argument an option
         raise SystemExit(1)
 
 
-def _dialects(names: tuple[str, ...], config: AgentConfig | None) -> Dialects:
+def _load(file: Path) -> "AgentConfig":
+    from agent.wiring.agent_config import load  # noqa: PLC0415 - for --config.file alone
+
+    return load(file)
+
+
+def _dialects(names: tuple[str, ...], config: "AgentConfig | None") -> Dialects:
     """Return the chosen dialects, with the rules of every log source of the configuration."""
     sources = [s for s in config.sources if isinstance(s, LogConfig)] if config else []
     rules = [rule for source in sources for rule in source.rules]
@@ -125,13 +135,13 @@ def _dialects(names: tuple[str, ...], config: AgentConfig | None) -> Dialects:
     return choose_dialects(names or configured, rules)
 
 
-def _only_source(config: AgentConfig | None) -> LogConfig | None:
+def _only_source(config: "AgentConfig | None") -> LogConfig | None:
     """Return the log source of a configuration with a single one."""
     sources = [s for s in config.sources if isinstance(s, LogConfig)] if config else []
     return sources[0] if len(sources) == 1 else None
 
 
-def _tracker(config: AgentConfig | None) -> Tracker:
+def _tracker(config: "AgentConfig | None") -> Tracker:
     if config is None:
         return Tracker(StatusConfig())
     return Tracker(config.status, config.app_of)

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from agent.errors import SourceError
-from agent.runtime.clock_alignment import align_clocks
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.registry import REGISTRY
 from agent.sources.source_type import ReplayOptions, ReplayStream
 from metrics.model.names import printable
 
 _PROGRESS_AFTER_S = 2.0
+_KINDS_TO_ALIGN = 2
 LOGS_AND_PCAP = "logs,pcap"
 KINDS = REGISTRY.replays()
 SOURCES = (*KINDS, LOGS_AND_PCAP)
@@ -66,16 +66,20 @@ def line_parsers(files: Files, options: ReplayOptions) -> dict[Any, Any]:
     return {
         recording: parser
         for kind, replay in KINDS.items()
-        if replay.line_parsers is not None
+        if files[kind] and replay.line_parsers is not None
         for recording, parser in replay.line_parsers(files[kind], options).items()
     }
 
 
 def read(files: Files, options: ReplayOptions) -> list[ReplayStream]:
     """Return the signals of all files, a stream each; logs have the clock of the traffic."""
-    streams = [stream for kind in KINDS for stream in KINDS[kind].read(files[kind], options)]
-    has_several_kinds = sum(map(bool, files.values())) > 1
-    return align_clocks(streams, options.on_note) if has_several_kinds else streams
+    kinds = [kind for kind in KINDS if files[kind]]
+    streams = [stream for kind in kinds for stream in KINDS[kind].read(files[kind], options)]
+    if len(kinds) < _KINDS_TO_ALIGN:
+        return streams
+    from agent.runtime.clock_alignment import align_clocks  # noqa: PLC0415 - only if used
+
+    return align_clocks(streams, options.on_note)
 
 
 def _choose(kinds: Sequence[str], path: str) -> str:

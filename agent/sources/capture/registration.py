@@ -23,8 +23,6 @@ def _create(config: CaptureConfig, context: SourceContext) -> Source:
 
 
 def _replay(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
-    if not paths:
-        return []
     with require_extra("wire", "replay of captures"):
         from agent.sources.capture.replay import read  # noqa: PLC0415 - an extra
     return read(paths, options)

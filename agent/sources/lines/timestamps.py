@@ -16,8 +16,7 @@ time that a clock jumped over has the offset from before the jump, as clocks do.
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
 
 from agent.sources.lines.locale_names import AFTERNOON, MONTHS, MORNING
 from agent.sources.lines.time_zone import find_zone
@@ -86,30 +85,44 @@ _RAN_BACK_S = 120.0
 """Threads write a little out of order, minutes are compared; a repeated hour goes back further."""
 _EPOCH_MIN_S, _EPOCH_MAX_S = 1_000_000_000, 4_102_444_800
 _ZONE_MAX_S = 18 * _HOUR_S  # java.time.ZoneOffset
+_NEVER = "(?!)"
 
 
-class _Form(NamedTuple):
-    """A form of timestamp: all of it, and the rest behind an equal begin of line."""
+class _Form:
+    """A form of timestamp: all of it, and the rest behind an equal begin of line.
 
-    whole: re.Pattern[str]
-    rest: re.Pattern[str]
+    A form is compiled when a line needs it: most logs have one form, and all take 60 ms.
+    """
+
+    def __init__(self, whole: str, rest: str = _NEVER) -> None:
+        self._whole, self._rest = whole, rest
+
+    @cached_property
+    def whole(self) -> re.Pattern[str]:
+        """Return the pattern of the head with its timestamp."""
+        return re.compile(self._whole, re.ASCII)
+
+    @cached_property
+    def rest(self) -> re.Pattern[str]:
+        """Return the pattern of the seconds and what follows them."""
+        return re.compile(self._rest, re.ASCII)
 
 
-def _form(to_the_minute: str, separator: str = ":", tail: str = _ZONE) -> _Form:
+def _form(
+    to_the_minute: str, separator: str = ":", tail: str = _ZONE, *, has_rest: bool = True
+) -> _Form:
     rest = rf"{_SECOND}{tail}(?!:?\d)"
     whole = rf"{_HEAD}(?P<key>{to_the_minute}){separator}{rest}"
-    return _Form(re.compile(whole, re.ASCII), re.compile(rest, re.ASCII))
+    return _Form(whole, rest if has_rest else _NEVER)
 
 
 _NO_TAIL = r"(?P<tail>)"
-_NEVER = re.compile("(?!)")
 _SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
 _DIGIT = re.compile(r"\d", re.ASCII)
-_EPOCH = _Form(
-    re.compile(
-        rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])", re.ASCII
-    ),
-    _NEVER,  # it has no minutes
+_TIME = re.compile(r"\d:\d\d:\d\d|\d{8}", re.ASCII)
+"""A part of every form; a line without it needs no form."""
+_EPOCH = _Form(  # it has no minutes, so no rest
+    rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])"
 )
 _COMPACT = r"(?P<year>20\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d)(?P<hour>[0-2]\d)(?P<minute>[0-5]\d)"
 _COMPACT_SECOND = r"(?P<second>[0-5]\d)(?P<fraction>\d{3})(?P<tail>)(?!\d)"
@@ -118,10 +131,7 @@ _FORMS = (
     _form(rf"(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d),?[T ]{_CLOCK}"),
     _EPOCH,
     # log4j's COMPACT
-    _Form(
-        re.compile(rf"{_HEAD}(?P<key>{_COMPACT}){_COMPACT_SECOND}", re.ASCII),
-        re.compile(_COMPACT_SECOND, re.ASCII),
-    ),
+    _Form(rf"{_HEAD}(?P<key>{_COMPACT}){_COMPACT_SECOND}", _COMPACT_SECOND),
     # log4j's ISO8601_BASIC
     _form(
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)", ""
@@ -161,12 +171,12 @@ _FORMS = (
     ),
     # syslog, where its text has no better stamp
     _form(
-        rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}", tail=rf"(?P<tail>{_HALF})?"
-    )._replace(rest=_NEVER),
-    # Apache's error log, whose year stands behind the time
-    _form(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (?P<day>[ \d]\d) {_CLOCK}")._replace(
-        rest=_NEVER
+        rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}",
+        tail=rf"(?P<tail>{_HALF})?",
+        has_rest=False,
     ),
+    # Apache's error log, whose year stands behind the time
+    _form(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (?P<day>[ \d]\d) {_CLOCK}", has_rest=False),
     _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
     # stern --timestamps=short
     _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d) {_CLOCK}", tail=_NO_TAIL),
@@ -254,6 +264,8 @@ class TimestampReader:
         return at
 
     def _find(self, text: str, arrival_at: float) -> float | None:
+        if _TIME.search(text, 0, _HEAD_CHARS) is None:
+            return None
         for form in (self._form, *_FORMS):
             match = form.whole.match(text, 0, _HEAD_CHARS)
             if match is None:
