@@ -5,7 +5,7 @@ import os
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -32,7 +32,12 @@ class Observer:
     """Runs the agent over a folder of client logs, or over another source."""
 
     def __init__(
-        self, logs: Path, folder: Path, source: str | None = None, role: str = "sidecar"
+        self,
+        logs: Path,
+        folder: Path,
+        source: str | None = None,
+        role: str = "sidecar",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         source = source or f'{{type: logs, paths: ["{logs}/*.log"]}}'
         logs.mkdir(parents=True, exist_ok=True)
@@ -48,7 +53,12 @@ class Observer:
             "agent",
             [sys.executable, "-P", "-m", "agent", "run", "-c", config],
             self._log,
-            environment=os.environ | {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
+            environment={
+                **os.environ,
+                "XDG_STATE_HOME": str(folder),
+                "TMPDIR": str(folder),
+                **(environment or {}),
+            },
         )
 
     def wait_ready(self) -> None:
