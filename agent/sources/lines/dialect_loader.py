@@ -47,7 +47,7 @@ from typing import Any
 import yaml
 
 from agent.errors import DialectError
-from agent.sources.lines.backtracking import find_costly_part
+from agent.sources.lines.backtracking import bound_cost
 from agent.sources.lines.dialect import USERS, Action, Dialect, Rule
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.wire.members import kip800_reasons as reasons
@@ -134,7 +134,8 @@ def choose_dialects(
         if host not in wanted:
             raise DialectError(f"{where}.dialect: unknown dialect {host!r}; known: {wanted}")
         body = {key: value for key, value in rule.items() if key != "dialect"}
-        _check_cost(str(body.get("text", "")), where)
+        if "text" in body:
+            body["text"] = _bound_cost(str(body["text"]), where)
         mine = _rule({"rule": f"user-{number}", **body}, USERS, known[host].group_type, where)
         known[host] = replace(known[host], rules=(mine, *known[host].rules))
     return Dialects(all=tuple(known[name] for name in wanted))
@@ -279,16 +280,18 @@ def _bound_repeats(text: str) -> str:
     return _ANYTHING.sub(bound, text)
 
 
-def _check_cost(text: str, where: str) -> None:
+def _bound_cost(text: str, where: str) -> str:
+    """Return a user's expression with limits that bound its cost."""
     try:
-        costly = find_costly_part(text)
+        bounded = bound_cost(text)
     except re.error:
-        return  # `_compile` reports it
-    if costly is not None:
+        return text  # `_compile` reports it
+    if bounded is None:
         raise DialectError(
-            f"{where}.text: found {costly} in {text!r}, wanted one whose parts cannot match the "
-            "same text; a possessive one, as (?:a|ab)*+, is tried once"
+            f"{where}.text: found parts that match one text in too many ways in {text!r}, wanted "
+            "parts with one end, as [^,]+ before a comma or a possessive (?:a|ab)*+"
         )
+    return bounded
 
 
 def _compile(text: Any, where: str) -> re.Pattern[str]:
