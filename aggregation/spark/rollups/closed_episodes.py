@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from aggregation.spark.rollups.doubled_groups import NO_GROUPS, Groups
 from aggregation.spark.rollups.member_episodes import (
     CODES,
     MEMBER,
@@ -34,8 +35,8 @@ from aggregation.spark.tables.period import MICROS
 
 _GROUP = ("day", "cluster", "app", "group", "scope")
 _OWNER = ("day", *MEMBER)
-_TEXTS = (*MEMBER, "agent", "episode", "kind")
-_NAMES = (*_OWNER, "agent", "episode")
+_TEXTS = (*MEMBER, "member_id", "agent", "episode", "kind")
+_NAMES = (*_OWNER, "member_id", "agent", "episode")
 _NUMBERS = ("code", "bucket", "to", "from")
 
 SUMS = T.StructType(
@@ -61,35 +62,39 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-def sum_episodes(records: DataFrame, files: Sequence[Path] | None = None) -> DataFrame:
+def sum_episodes(
+    records: DataFrame, files: Sequence[Path] | None = None, apart: Groups = NO_GROUPS
+) -> DataFrame:
     """Sum the table ``transitions``, or some days of it: rows of `SUMS`.
 
     ``files`` are those of exactly these records (`parquet_scan.files_of`); they are read without
-    Spark's reader. A key can have several rows, one from each task and chunk; they add up.
+    Spark's reader. A key can have several rows, one from each task and chunk; they add up. Episodes
+    of the groups ``apart`` are returned move by move: several agents see one member there.
     """
+    add = partial(sum_moves, apart=apart)
     if files is None:
-        return map_batches(select_columns(moves(records)), sum_moves, SUMS)
+        return map_batches(select_columns(moves(records)), add, SUMS)
     dealt = shares(files)
     numbers = records.sparkSession.range(0, len(dealt), numPartitions=max(1, len(dealt)))
-    named = map_batches(numbers, partial(_sum_shares, dealt), SUMS)
-    nameless = map_batches(select_columns(moves_without_episode(records)), sum_moves, SUMS)
+    named = map_batches(numbers, partial(_sum_shares, dealt, apart), SUMS)
+    nameless = map_batches(select_columns(moves_without_episode(records)), add, SUMS)
     return named.unionByName(nameless)
 
 
 def _sum_shares(
-    dealt: Sequence[Sequence[Path]], numbers: Iterable[pa.RecordBatch]
+    dealt: Sequence[Sequence[Path]], apart: Groups, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in numbers:
         for number in batch["id"].to_pylist():
-            yield from sum_moves(chain.from_iterable(map(read_moves, dealt[number])))
+            yield from sum_moves(chain.from_iterable(map(read_moves, dealt[number])), apart=apart)
 
 
 def sum_moves(
-    batches: Iterable[pa.RecordBatch], chunk_rows: int = _CHUNK
+    batches: Iterable[pa.RecordBatch], chunk_rows: int = _CHUNK, apart: Groups = NO_GROUPS
 ) -> Iterator[pa.RecordBatch]:
     """Sum the moves (`select_columns`) that one task reads, at most 2^21 rows at a time."""
     for chunk in _chunks(batches, chunk_rows):
-        chains = _Chains.of(chunk)
+        chains = _Chains.of(chunk, apart)
         for rows in (_members(chains), _lengths(chains), _statuses(chains), _rest(chains)):
             yield from rows.to_batches()
 
@@ -132,8 +137,8 @@ class _Chains:
     """For each move, whether its episode is incomplete."""
 
     @classmethod
-    def of(cls, moves: pa.Table) -> "_Chains":
-        """Follow the chains in a table of moves."""
+    def of(cls, moves: pa.Table, apart: Groups = NO_GROUPS) -> "_Chains":
+        """Follow the chains in a table of moves; those of groups ``apart`` count as incomplete."""
         episodes, owners = _number_rows(moves, "episode"), _number_rows(moves, *_OWNER)
         order = _in_order(episodes, owners, moves["at"].to_numpy())
         at, to, left = (moves[name].to_numpy()[order] for name in ("at", "to", "from"))
@@ -142,7 +147,8 @@ class _Chains:
         linked = left == np.where(is_first, 0, np.r_[0, to[:-1]])
         moved = np.where(is_last, (to == 0) & (left > 0), (to > left) & (to <= CODES[-1]))
         starts, ends = np.flatnonzero(is_first), np.flatnonzero(is_last)
-        whole = np.logical_and.reduceat(linked & moved, starts)
+        together = ~_in_groups(moves, apart)[order] if apart else True
+        whole = np.logical_and.reduceat(linked & moved & together, starts)
         return cls(
             moves=moves,
             order=order,
@@ -156,6 +162,16 @@ class _Chains:
     def micros(self) -> Numbers:
         """Return the lengths of whole episodes."""
         return self.at[self.last] - self.at[self.first]
+
+
+def _in_groups(moves: pa.Table, groups: Groups) -> Flags:
+    """Return for each move whether it is of one of some groups."""
+    numbers = _number_rows(moves, "cluster", "group")
+    _, firsts, places = np.unique(numbers, return_index=True, return_inverse=True)
+    names = moves.select(["cluster", "group"]).take(firsts).to_pylist()
+    found = np.array([(name["cluster"], name["group"]) in groups for name in names], bool)
+    flags: Flags = found[places]
+    return flags
 
 
 def _number_rows(moves: pa.Table, *names: str) -> Numbers:

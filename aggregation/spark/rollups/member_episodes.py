@@ -39,7 +39,8 @@ def member_episodes(records: DataFrame) -> DataFrame:
     start seen) or ``gap`` (records between are missing). Only an ended episode has ``ended_at`` and
     ``seconds``. ``cause`` is its first code, ``gravest`` its highest.
     """
-    merged = merge(parts(select_columns(moves(records))), *CHAIN).withColumn("state", state())
+    merged = merge_doubles(merge(parts(select_columns(moves(records))), *CHAIN))
+    merged = merged.withColumn("state", state())
     ended = F.col("state") == "ended"
     return merged.select(
         *MEMBER,
@@ -84,6 +85,7 @@ def select_columns(moved: DataFrame) -> DataFrame:
     is_transition = F.col("kind") == SampleKind.TRANSITION.value
     return moved.select(
         *MEMBER,
+        "member_id",
         F.coalesce("agent", F.lit("")).alias("agent"),
         "episode",
         "day",
@@ -98,6 +100,7 @@ def parts(moved: DataFrame) -> DataFrame:
     at, to, left = F.col("at"), F.col("to"), F.col("from")
     return moved.select(
         *MEMBER,
+        "member_id",
         "agent",
         "episode",
         "day",
@@ -114,7 +117,7 @@ def parts(moved: DataFrame) -> DataFrame:
 
 def merge(rows: DataFrame, *by: str) -> DataFrame:
     """Merge parts; a label that is no key gets its greatest value."""
-    labels = [name for name in MEMBER if name not in by]
+    labels = [name for name in (*MEMBER, "member_id", "agent") if name not in by]
     return rows.groupBy(*by).agg(*(F.max(name).alias(name) for name in labels), *merge_aggregates())
 
 
@@ -125,6 +128,35 @@ def merge_aggregates() -> list[Column]:
         *(F.max(name).alias(name) for name in _LAST),
         *(F.try_sum(name).alias(name) for name in _SUMS),
     ]
+
+
+def merge_doubles(episodes: DataFrame, *by: str, identity: Column | None = None) -> DataFrame:
+    """Merge the episodes of one member that several agents saw, each group of ``by`` alone.
+
+    They are of one member id, or of one ``identity`` where there is none, and overlap: by more than
+    half of the later one, or more than a second. One of the next round overlaps for milliseconds.
+    """
+    known = (F.col("member_id"),) if identity is None else (F.col("member_id"), identity)
+    own = F.concat_ws("\n", "agent", "episode")
+    keys = (*by, "cluster", "group", "scope", "client_id", "identity")
+    in_order = Window.partitionBy(*keys).orderBy("start", "agent", "episode")
+    end = F.coalesce("ended", "last_seen")
+    before = F.max(end).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    slack = F.least((end - F.col("start")) / 2, F.lit(MICROS))
+    is_new = F.coalesce(F.col("start") >= before - slack, F.lit(True))
+    numbered = (
+        episodes.withColumns({"start": start_time(), "identity": F.coalesce(*known, own)})
+        .withColumn("is_new", is_new.cast("int"))
+        .withColumn("number", F.sum("is_new").over(in_order))
+    )
+    best = F.struct((~is_whole()).alias("part"), "start", "agent", "episode")
+    of_best = ("app", "host", "agent", "episode", "lost", "headed", *_SUMS)
+    return numbered.groupBy(*keys, "number").agg(
+        F.max("member_id").alias("member_id"),
+        *(F.min_by(name, best).alias(name) for name in of_best),
+        *(F.min(name).alias(name) for name in _ENTRIES),
+        *(F.max(name).alias(name) for name in ("ended", "last_seen")),
+    )
 
 
 def is_whole() -> Column:

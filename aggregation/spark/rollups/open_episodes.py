@@ -19,7 +19,10 @@ _FLAGS = ("lost", "headed")
 CARRIED_PARTS = T.StructType(
     [
         T.StructField("batch", T.DateType()),
-        *(T.StructField(name, T.StringType()) for name in (*MEMBER, "agent", "episode")),
+        *(
+            T.StructField(name, T.StringType())
+            for name in (*MEMBER, "member_id", "agent", "episode")
+        ),
         *(
             T.StructField(name, T.IntegerType() if name in _FLAGS else T.LongType())
             for name in PARTS
@@ -43,7 +46,7 @@ def at_midnights(rest: DataFrame, days: Sequence[date], before: date) -> DataFra
         rest.join(F.broadcast(midnights), F.col("day") <= F.col("batch"))
         .groupBy(*CHAIN, "batch", "midnight", "midnight_before")
         .agg(
-            *(F.max(name).alias(name) for name in ("app", "host", "agent")),
+            *(F.max(name).alias(name) for name in ("app", "host", "member_id", "agent")),
             F.max("day").alias("newest"),
             *merge_aggregates(),
         )

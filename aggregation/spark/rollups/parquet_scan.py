@@ -19,7 +19,7 @@ from aggregation.spark.tables.schema import Table, TableFormat, table_format
 from metrics.model.sample import SampleKind
 
 _SHARE_BYTES = 32 << 20
-_TEXTS = (*MEMBER, "agent", "kind", "episode")
+_TEXTS = (*MEMBER, "member_id", "agent", "kind", "episode")
 _DAY = "day="
 _COLUMNS = (*_TEXTS, "ts", "to", "from")
 
@@ -75,7 +75,7 @@ def _select_moves(read: pa.Table, day: date) -> pa.Table:
     rows = read.num_rows
     given = {name: _column(read, name) for name in _COLUMNS}
     is_transition = _is_in(given["kind"], [SampleKind.TRANSITION])
-    own = {name: given[name] for name in (*MEMBER, "episode")}
+    own = {name: given[name] for name in (*MEMBER, "member_id", "episode")}
     moves = pa.table(
         own
         | {

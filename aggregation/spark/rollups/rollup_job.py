@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.rollups.closed_episodes import sum_episodes
+from aggregation.spark.rollups.doubled_groups import Groups, find_doubled
 from aggregation.spark.rollups.group_rebalances import (
     CARRIED,
     INCIDENTS,
@@ -17,7 +18,13 @@ from aggregation.spark.rollups.group_rebalances import (
     agents_last_seen,
     explain_by_day,
 )
-from aggregation.spark.rollups.member_episodes import CHAIN, MEMBER, merge_aggregates, parts
+from aggregation.spark.rollups.member_episodes import (
+    CHAIN,
+    MEMBER,
+    merge_aggregates,
+    merge_doubles,
+    parts,
+)
 from aggregation.spark.rollups.open_episodes import at_midnights, select_finished, select_open
 from aggregation.spark.rollups.rollups import (
     fault_rows,
@@ -77,11 +84,13 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
         .where(wanted)
         .persist()
     )
-    sums = sum_episodes(day_range.transitions, day_range.files).persist()
+    doubled = find_doubled(day_range.transitions)
+    sums = sum_episodes(day_range.transitions, day_range.files, doubled).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     older = day_range.parts.drop("batch").withColumn("day", F.lit(day_range.before))
     episodes = at_midnights(rest.unionByName(older), day_range.days, day_range.before).persist()
-    singles = single(select_finished(episodes, day_range.days[-1]).where(wanted)).persist()
+    finished = select_finished(episodes, day_range.days[-1]).where(wanted)
+    singles = single(_merge(finished, doubled)).persist()
     rebalances = groups.where(F.col("id").isNotNull()).select(REBALANCES.fieldNames())
     found = groups.where(F.col("of_incident").isNotNull())
     incidents = found.select("batch", "of_incident.*").select(INCIDENTS.fieldNames())
@@ -104,12 +113,27 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
 
 def all_member_rollups(transitions: DataFrame, files: Sequence[Path] | None = None) -> DataFrame:
     """Return the rollups of the episodes of a whole history, each in the batch of its last day."""
-    sums = sum_episodes(transitions, files).persist()
+    doubled = find_doubled(transitions)
+    sums = sum_episodes(transitions, files, doubled).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
-    labels = [F.max(name).alias(name) for name in (*MEMBER, "agent", "day") if name not in CHAIN]
+    names = (*MEMBER, "member_id", "agent", "day")
+    labels = [F.max(name).alias(name) for name in names if name not in CHAIN]
     episodes = rest.groupBy(*CHAIN).agg(*labels, *merge_aggregates())
-    singles = single(episodes.withColumnRenamed("day", "batch")).persist()
+    singles = single(_merge(episodes.withColumnRenamed("day", "batch"), doubled)).persist()
     return member_rollups(sums, singles)
+
+
+def _merge(episodes: DataFrame, doubled: Groups) -> DataFrame:
+    """Merge the episodes of members that several agents saw; a Streams instance has no member id.
+
+    A carried episode can be of a member that only one agent sees today.
+    """
+    if not doubled:
+        return episodes
+    names = F.struct("cluster", "group")
+    wanted = [F.struct(F.lit(c).alias("cluster"), F.lit(g).alias("group")) for c, g in doubled]
+    is_instance = (F.col("scope") == Scope.STREAMS.value) & names.isin(wanted)
+    return merge_doubles(episodes, "batch", identity=F.when(is_instance, F.col("client_id")))
 
 
 def member_rollups(sums: DataFrame, singles: DataFrame) -> DataFrame:

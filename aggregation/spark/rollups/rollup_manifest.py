@@ -33,8 +33,11 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 2
-"""Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves."""
+LAYOUT = 3
+"""Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
+
+Since 3 a member that several agents see counts once.
+"""
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
 """A batch in work, or the rebalances that were open on the last day."""
