@@ -113,6 +113,7 @@ class GroupHistory:
         noted = _find_first_notes(rebalance)
         rejoins = {cause for cause in causes if self._is_rejoin(cause, noted)}
         causes = [cause for cause in causes if cause not in rejoins]
+        self._note_expiry(rebalance, causes)
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         known = None if rebalance.is_after_failure else self._find_draft(roots, returns)
@@ -138,6 +139,27 @@ class GroupHistory:
         self._update(rebalance)
         if not self.present and not rebalance.round.is_open:
             self._merge_stop()
+
+    def _note_expiry(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> None:
+        """Take a member's word that it was removed as the cause of the last round, without it.
+
+        A classic group's members all take part in a rebalance: it was no member any more.
+        """
+        last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
+        if last is None or word is None or last.kind is not IncidentKind.UNKNOWN:
+            return
+        is_own = word.kind is IncidentKind.SESSION_EXPIRED and word.source not in BROKER_SOURCES
+        if not is_own or rebalance.round.group_type != "classic" or last.is_ongoing:
+            return
+        took_part = {s.member.key for each in last.rebalances for s in each.round.consumers}
+        key = word.member.key
+        if key in took_part or key in self.away or word.at > last.ended_at + RETURN_S:
+            return
+        last.kind, last.certainty, last.reason = word.kind, word.certainty, word.reason
+        last.add_members([word.member])
+        at = last.started_at
+        went = MemberDeparture(member=word.member, how=DepartureMode.EXPIRED, at=at, is_silent=True)
+        self._add_departure(last, went)
 
     def _find_roots(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
         """Return the causes that can have begun a rebalance: none is later than its effect."""
@@ -276,7 +298,7 @@ class GroupHistory:
     def _draft_without_cause(self, rebalance: ExplainedRebalance) -> Draft:
         """Return what is known where no cause was seen: an expiry, a failed join, or nothing."""
         round_ = rebalance.round
-        is_short = round_.ended_at - round_.started_at <= EXPIRY_WAIT_S
+        is_short = round_.own_seconds <= EXPIRY_WAIT_S
         if rebalance.absent and is_short and not round_.is_open:
             draft = Draft(IncidentKind.SESSION_EXPIRED, round_.started_at, Certainty.INFERRED)
             draft.add_members(rebalance.absent)

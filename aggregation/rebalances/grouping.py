@@ -29,6 +29,8 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 
 NOTICE_S = 4.0
 """Time until the others notice a leave: heartbeat.interval.ms, 3 s by default, and a margin."""
+LATE_NOTICE_S = 10.0
+"""The same for clients that send heartbeats only between messages, where no other cause is seen."""
 EPOCH_NOTICE_S = 6.0
 """The same in the new protocols (group.consumer.heartbeat.interval.ms, 5 s): members go one by one.
 """
@@ -80,6 +82,15 @@ class RebalanceSegments:
     def is_open(self) -> bool:
         """Whether a member is still in it."""
         return any(s.is_open for s in self.consumers)
+
+    @property
+    def own_seconds(self) -> float:
+        """Length on the clock of one agent, the longest of them: clocks differ."""
+        spans: dict[str, tuple[float, float]] = {}
+        for each in self.consumers or self.segments:
+            start, end = spans.get(each.agent, (each.started_at, each.ended_at))
+            spans[each.agent] = min(start, each.started_at), max(end, each.ended_at)
+        return max(end - start for start, end in spans.values())
 
     @property
     def has_cause(self) -> bool:
@@ -416,16 +427,24 @@ def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Isla
     for segment in exits:
         begun = index.first_from(segment.started_at, segment.ended_at + NOTICE_S)
         running = index.overlapping(segment.started_at, segment.ended_at)
+        late = index.first_from(segment.ended_at, segment.ended_at + LATE_NOTICE_S)
         if begun is not None:
             begun.add(segment)
         elif running:
             running[0].add(segment)
+        elif late is not None and _is_without_cause(late, segment.member):
+            late.add(segment)
         elif alone and alone[-1].last_at + NOTICE_S >= segment.started_at:
             alone[-1].add(segment)
         else:
             alone.append(_Island())
             alone[-1].add(segment)
     return islands + alone
+
+
+def _is_without_cause(island: _Island, gone: MemberRef) -> bool:
+    """Check that nothing but a leave before it can have begun a rebalance."""
+    return not any(each.member == gone or _is_cause(each) for each in island.segments)
 
 
 def _follow(cut: list[Segment]) -> list[_Island]:

@@ -135,7 +135,7 @@ def infer_root_cause(
             code=None if member.key in before else RebalanceStatus.NEW_MEMBER,
             reason="it joined without being told to",
         )
-    short = round_.ended_at - round_.started_at <= EXPIRY_WAIT_S and not round_.is_open
+    short = round_.own_seconds <= EXPIRY_WAIT_S and not round_.is_open
     if len(absent) == 1 and short and not joined:
         return Trigger(
             certainty=Certainty.INFERRED,

@@ -69,6 +69,16 @@ def at_second(at: float) -> float:
     return parse_time(record.ts)
 
 
+def without_generation(signals: list[Signal]) -> list[Signal]:
+    return [replace(each, generation=None) for each in signals]
+
+
+def alone(member: Member, *signals: Signal) -> list[Incident]:
+    """Return the incidents behind the start of a group of one."""
+    start = round_of(1, 0.0, member, causes={member.client_id: NEW})
+    return analyze(records(*without_generation(start), *signals)).incidents[1:]
+
+
 def lags(*steps: tuple[float, int, int]) -> list[Sample]:
     """Return the records of a group's changed lag: time, before, after."""
     (given,) = records(raised(1, 0.0, A))
@@ -217,6 +227,36 @@ class TestKinds:
 
         assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
         assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+
+    def test_word_of_a_removed_member_is_the_cause_of_the_round_without_it(self) -> None:
+        """A client without generations in its log: its own line comes after its expiry."""
+        other = without_generation(round_of(2, 100.0, A))
+        back = [raised(3, 103.0, B), *without_generation(round_of(3, 104.0, A, B))]
+
+        (found,) = alone(A, *other, *back)
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["b"])]
+        assert [each.started_at for each in found.rebalances] == pytest.approx(
+            [at_second(100.1), at_second(103.0)]
+        )
+        assert went(found) == [("b", DepartureMode.EXPIRED, True)]
+
+    def test_word_of_a_removed_member_that_took_part_is_no_cause_of_that_round(self) -> None:
+        rounds = without_generation(round_of(2, 100.0, A, B))
+        back = [raised(3, 113.0, B), *without_generation(round_of(3, 114.0, A, B))]
+
+        found = alone(A, *rounds, *back)
+
+        assert kinds(found) == [(K.UNKNOWN, []), (K.SESSION_EXPIRED, ["b"])]
+
+    @pytest.mark.parametrize(("later_s", "rebalances"), [(6.0, [1]), (20.0, [1, 1])])
+    def test_round_without_a_cause_some_seconds_after_a_leave_is_its_own(
+        self, later_s: float, rebalances: list[int]
+    ) -> None:
+        """Some clients send a heartbeat only between two messages."""
+        found = incidents(left(100.0, A, "closed"), *round_of(2, 100 + later_s, B, C))
+
+        assert [len(each.rebalances) for each in found] == rebalances
 
     def test_nobody_has_changed_the_metadata(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"a": (7, "metadata")}))

@@ -2,7 +2,10 @@
 
 from msgspec.structs import replace
 
+from aggregation.incidents.incidents import analyze
+from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.rebalances import explain_rebalances
+from aggregation.rebalances.root_cause import Certainty
 from aggregation.spark.rollups.group_rebalances import rows_of
 from metrics.model.sample import Sample, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
@@ -44,3 +47,28 @@ def test_offsets_stay_in_the_rows() -> None:
     (*_, row) = rows_of(explain_rebalances(history(3, skew_s=3.5)), {})
     offsets = {offset["agent"]: round(offset["seconds"], 1) for offset in row["offsets"]}
     assert offsets == {"agent-1": 0.0, "skewed": 3.5}
+
+
+def test_clock_that_is_ahead_hides_no_crash() -> None:
+    """The others wait for 4 s on each clock, though it is 7.5 s from the first to the last."""
+    members = [Client(group="g", client_id=f"c{n}", host=f"pod-{n}") for n in range(4)]
+    for n in range(3):
+        rebalance(members, START_AT + 3600 * n, S.METADATA_CHANGED, 2.0)
+    dead, *rest = members
+    for each in rest:
+        each.move(START_AT + 20_000, S.COORDINATOR_REQUESTED)
+        each.settle(START_AT + 20_004)
+    for each in members:
+        each.sample(START_AT + 30_000)
+    skewed = [
+        replace(each, agent="skewed", ts=format_time(parse_time(each.ts) + 3.5))
+        for each in members[3].written
+    ]
+
+    found = analyze([*(each for m in members[:3] for each in m.written), *skewed])
+
+    crash = found.incidents[-1]
+    assert (crash.kind, crash.certainty) == (IncidentKind.SESSION_EXPIRED, Certainty.INFERRED)
+    assert [member.client_id for member in crash.members] == [dead.client_id]
+    trigger = found.rebalances[-1].trigger
+    assert (trigger.code, trigger.member) == (S.UNKNOWN_MEMBER, crash.members[0])
