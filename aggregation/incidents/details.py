@@ -50,18 +50,22 @@ def complete(draft: Draft, attributes: Attributes) -> Detail:
 
 
 def _joiners(draft: Draft, attributes: Attributes) -> Detail:
-    """Return the host, software and timeout of the first new members, where a source shows them."""
+    """Return host, software and timeouts of the first new members, where a source shows them."""
     found: list[Detail] = []
     for member in list(draft.members)[:MAX_JOINERS]:
-        timeout_s = attributes.session_timeout_s.get(member.key)
         own: Detail = {
             "software": attributes.software.get(member.key),
-            "session_timeout_ms": None if timeout_s is None else round(1000 * timeout_s),
+            "session_timeout_ms": _ms(attributes.session_timeout_s.get(member.key)),
+            "max_poll_interval_ms": _ms(attributes.max_poll_interval_s.get(member.key)),
         }
         known = {name: value for name, value in own.items() if value is not None}
         if known:
             found.append({"client_id": member.client_id, "host": member.host, **known})
     return {"joined": found} if found else {}
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(1000 * seconds)
 
 
 def _polls(draft: Draft, attributes: Attributes) -> Detail:

@@ -2,7 +2,8 @@
 
 A root cause needs none of them; costs and details do (incidents.md 1a.8 and 5). Of several sources
 of one member the best one reports its partitions: the others' times differ, and would open a gap at
-every rebalance. The poll interval is recorded with each drop: only there it is of use.
+every rebalance. The poll interval is recorded with each drop and each new member: there it is of
+use.
 """
 
 from collections.abc import Iterable
@@ -71,15 +72,18 @@ def _record_labels(track: Track, signal: Signal, events: Iterable[Sample]) -> li
         before, track.assignor = track.assignor, assignor
         out.append(track.record_change("assignor", before, assignor, signal.at))
     interval_s = track.member.max_poll_interval_s
-    if interval_s is not None and any(map(_is_drop, events)):
+    if interval_s is not None and any(map(_calls_for_interval, events)):
         out.append(track.record_change("max.poll.interval.ms", None, _ms(interval_s), signal.at))
     if signal.by is not None:
         out.append(track.record_change("removed_by", None, signal.by, signal.at))
     return out
 
 
-def _is_drop(sample: Sample) -> bool:
-    return sample.kind is SampleKind.TRANSITION and sample.to == RebalanceStatus.DROPPED_GROUP
+def _calls_for_interval(sample: Sample) -> bool:
+    return sample.kind is SampleKind.TRANSITION and sample.to in _OF_INTERVALS
+
+
+_OF_INTERVALS = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.NEW_MEMBER}
 
 
 def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) -> list[Sample]:

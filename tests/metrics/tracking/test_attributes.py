@@ -165,6 +165,14 @@ def test_a_drop_records_the_interval_in_force(tracker: Tracker) -> None:
     assert changes(samples) == [("max.poll.interval.ms", None, "300000")]
 
 
+def test_a_new_member_records_its_poll_interval(tracker: Tracker) -> None:
+    polling = replace(LOG, max_poll_interval_s=300.0)
+
+    assert changes(run(tracker, raised(2, 2.0, polling))) == [
+        ("max.poll.interval.ms", None, "300000")
+    ]
+
+
 def test_whoever_removed_a_member_is_recorded(tracker: Tracker) -> None:
     run(tracker, seen(1.0, LOG))
     removed = msgspec.structs.replace(raised(3, 2.0, LOG), by="admin-1")
