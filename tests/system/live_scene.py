@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from threading import Event, Thread
@@ -83,6 +83,8 @@ class Phase:
     """Who has not joined; None: it changes."""
     last: tuple[str, frozenset[str]] | None = None
     """Kind and members of the latest incident; None: it is not checked."""
+    on_the_way: frozenset[Ongoing] = frozenset()
+    """What may go on between the phase before and this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +317,54 @@ def check(looks: list[Look], phases: list[Phase]) -> list[str]:
             for look in inside
             for fault in _faults(look, phase)
         ]
+    for before, after in pairwise(phases):
+        wrong += [
+            f"before {after.name} {look.start - after.start:+.1f} s: {fault}"
+            for look in looks
+            if before.end < look.end and look.start < after.start + LAG_S
+            for fault in _faults_between(look, before, after)
+        ]
     return wrong
+
+
+def _faults_between(look: Look, before: Phase, after: Phase) -> Iterator[str]:
+    """Yield what is wrong while one phase becomes the next: a view is a moment ahead or behind."""
+    last = {frozenset({after.last})} if after.last is not None else set()
+    allowed = {before.ongoing, after.ongoing, *after.on_the_way, *last}
+    wanted = " or ".join(map(_show, allowed))
+    explained = () if look.explained is None else look.explained.incidents
+    for view, shown in (
+        ("API", _ongoing(look.incidents)),
+        ("explain --output json", _ongoing(explained)),
+    ):
+        if shown not in allowed:
+            yield f"{view}: {_show(shown)}, wanted {wanted}"
+    first = look.text.partition("\n")[0]
+    if ("ongoing since" in first) != bool(_ongoing(explained)):
+        yield f"explain: {first!r}, but its data: {_show(_ongoing(explained))}"
+    card = _card(look)
+    if not any(bool(card) == bool(each) and _names_all(card, each) for each in allowed):
+        yield f"page: {card[:200]!r}, wanted {wanted}"
+    kinds = _ongoing_kinds(look)
+    if not any(kinds == Counter(kind for kind, _ in each) for each in allowed):
+        yield f"metrics: ongoing {kinds}, wanted {wanted}"
+
+
+def _names_all(text: str, ongoing: Ongoing) -> bool:
+    return all(name in text for _, members in ongoing for name in members)
+
+
+def _card(look: Look) -> str:
+    """Return what the page shows of what is going on; empty: nothing."""
+    return look.page.partition('class="card going"')[2].partition("</article>")[0]
+
+
+def _ongoing_kinds(look: Look) -> dict[str, int]:
+    return {
+        label: int(value)
+        for (name, label), value in look.metrics.items()
+        if name == "kafka_group_incident_ongoing" and value
+    }
 
 
 def _faults(look: Look, phase: Phase) -> Iterable[str]:
@@ -328,11 +377,11 @@ def _faults(look: Look, phase: Phase) -> Iterable[str]:
         if shown != phase.ongoing:
             yield f"{view}: {_show(shown)}, wanted {wanted}"
     first = look.text.partition("\n")[0]
-    names = {name for _, members in phase.ongoing for name in members}
-    if ("ongoing since" in first) != bool(phase.ongoing) or not all(n in first for n in names):
+    is_said = ("ongoing since" in first) == bool(phase.ongoing)
+    if not is_said or not _names_all(first, phase.ongoing):
         yield f"explain: {first!r}, wanted {wanted}"
-    card = look.page.partition('class="card going"')[2].partition("</article>")[0]
-    if bool(card) != bool(phase.ongoing) or not all(n in card for n in names):
+    card = _card(look)
+    if bool(card) != bool(phase.ongoing) or not _names_all(card, phase.ongoing):
         yield f"page: {card[:200]!r}, wanted {wanted}"
     yield from _metric_faults(look, phase)
     waits = (wait for each in look.incidents if each.ongoing for wait in each.waiting_for)
@@ -345,11 +394,7 @@ def _faults(look: Look, phase: Phase) -> Iterable[str]:
 
 
 def _metric_faults(look: Look, phase: Phase) -> Iterable[str]:
-    kinds = {
-        label: int(value)
-        for (name, label), value in look.metrics.items()
-        if name == "kafka_group_incident_ongoing" and value
-    }
+    kinds = _ongoing_kinds(look)
     if kinds != Counter(kind for kind, _ in phase.ongoing):
         yield f"metrics: ongoing {kinds}, wanted {_show(phase.ongoing)}"
     status = look.metrics.get(("kafka_group_rebalance_status", ""))

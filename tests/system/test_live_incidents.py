@@ -15,6 +15,7 @@ from tests.system.live_scene import (
     PARTITIONS,
     LiveGroup,
     Looker,
+    Ongoing,
     Phase,
     check,
     check_cost,
@@ -31,6 +32,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
 
 UNREAD_OFF_S, UNREAD_OFF_SHARE = 1.5, 0.05
 """Wire and callbacks may differ by this, and by this share."""
+UNKNOWN = going("unknown")
 PROCESS_S = 4.0
 """No process lives for a shorter time."""
 
@@ -130,6 +132,7 @@ def test_killed_member(lab: Lab, tmp_path: Path) -> None:
                 ongoing=NOTHING,
                 status=0,
                 last=("session_expired", frozenset({"m3"})),
+                on_the_way=frozenset({UNKNOWN}),  # who took no part is known at the end
             ),
         ]
         until(lambda: names_of(url, group) == {"m1", "m2"} or None, "end of the dead member")
@@ -159,6 +162,7 @@ def test_rolling_restart_of_six(lab: Lab, tmp_path: Path) -> None:
                         ongoing=NOTHING,
                         status=0,
                         last=("restart" if number == 1 else "rollout", frozenset(names[:number])),
+                        on_the_way=steps_of(names[:number]),
                     )
                 )
             looker.wait_past(whole + LATE_S + 10.0)  # counters show what grows so much later
@@ -222,6 +226,49 @@ def test_removal_by_an_admin(lab: Lab, tmp_path: Path) -> None:
     between = (removed - begun_at) * PARTITIONS
     _assert_true(group, looker, phases, dict.fromkeys(members, removed), between)
     assert len(looker.looks[-1].incidents) == 2
+
+
+@pytest.mark.field
+def test_stale_member(lab: Lab, tmp_path: Path) -> None:
+    """A static member that the network holds up keeps its place, but not its generation.
+
+    The agent sees its log alone: it cannot know who began the rebalance that it missed.
+    """
+    lab.admin.do(f"create-topic stale {PARTITIONS}")
+    logs, bootstrap = tmp_path / "clients", lab.cluster.bootstrap
+    hurried = {"session.timeout.ms": "60000", "max.poll.interval.ms": "5000"}
+    through_proxy = {"bootstrap.servers": lab.proxy.address, "group.instance.id": "i1"}
+    with (
+        Observer(logs, tmp_path / "agent", role="standalone") as agent,
+        Clients(bootstrap, logs, lab.cache) as clients,
+        Clients(bootstrap, tmp_path / "others", lab.cache) as others,
+    ):
+        agent.wait_ready()
+        held = clients.consumer("4.3.0", "m1", "stale", ["stale"], hurried | through_proxy)
+        held.wait_for("assigned")
+        other = others.consumer("4.3.0", "m2", "stale", ["stale"], hurried)
+        other.wait_for("assigned")
+        held.wait_for("assigned")
+        until(lambda: ask(agent.url, "incidents", group="stale") or None, "join of m2")
+        begun = time.time()
+        with Looker(agent.url, "stale") as looker:
+            looker.wait_past(begun + 4.0)
+            lab.proxy.hold()
+            other.do("enforce the held member misses this one")
+            other.wait_for("assigned")
+            released = time.time()
+            lab.proxy.release()
+            held.wait_for("assigned")
+            whole = time.time()
+            looker.wait_past(whole + 8.0)
+    stale = ("stale_member", frozenset({"m1"}))
+    phases = [
+        Phase(name="before", start=begun, end=released, ongoing=NOTHING, status=0),
+        Phase(name="after", start=whole, end=whole + 8.0, ongoing=NOTHING, status=0, last=stale),
+    ]
+    assert looker.faults == []
+    wrong = check(looker.looks, phases)
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.field
@@ -322,6 +369,13 @@ def test_sources_share_the_id_of_the_cluster(lab: Lab, tmp_path: Path) -> None:
         assert until(label, "one row of state and status")
         clusters = {row["cluster"] for row in ask(agent.url, "members", group="labelled")}
         assert clusters == {label()}
+
+
+def steps_of(restarted: list[str]) -> frozenset[Ongoing]:
+    """Return what may go on while the last of some members is restarted: kinds rise."""
+    *before, last = restarted
+    older = going("rollout" if len(before) > 1 else "restart", *before)
+    return frozenset({going("member_left", last), going("restart", last), older})
 
 
 def names_of(url: str, group: LiveGroup) -> set[str]:

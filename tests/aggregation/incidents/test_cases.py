@@ -1,7 +1,8 @@
 """Cases that users reported: which test holds each, and the histories that no other test has."""
 
-import re
+import ast
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -13,35 +14,93 @@ _TESTS = Path(__file__).parents[2]
 _RECORDED = "aggregation/incidents/test_recorded.py"
 _GROUPS = "aggregation/explain/test_recorded_groups.py"
 _CASES = "aggregation/incidents/test_cases.py"
+_LIVE = "system/test_live_incidents.py"
+_FIGURES = "aggregation/spark/test_figures.py"
+_DOUBLED = "aggregation/spark/rollups/test_doubled_groups.py"
+_TRUTH = "agent/sources/test_truth.py"
+
+
+class Holder(NamedTuple):
+    """The test that holds a case: it names ``reads``, a recording or what it brings about."""
+
+    file: str
+    test: str
+    reads: str
+
+
 TABLE = {
-    "incidents/dropped-member-still-out": (_RECORDED, "dropped_member_that_is_not_back"),
-    "incidents/kill-told-as-rollout": (_RECORDED, "killed_member_has_expired"),
-    "incidents/one-group-two-clusters": (_RECORDED, "some_logs_name_no_cluster"),
-    "incidents/one-ongoing-told-as-three": (_RECORDED, "rebalance_that_runs_is_one"),
-    "ux/dead-member-green": ("system/test_live_incidents.py", "killed_member"),
-    "ux/departure-counted-twice": (_GROUPS, "each_departure_is_counted_once"),
-    "ux/headline-tie": (_GROUPS, "ties_are_counted_by_member"),
-    "ux/host-flip-lane": (_GROUPS, "host_that_is_learned_late"),
-    "ux/invalid-request-newmember": (_GROUPS, "join_after_a_failed_sync"),
-    "ux/lost-time-two-answers": (_GROUPS, "time_of_the_members_is_one_number"),
-    "ux/silent-empty-glob": ("agent/terminal/test_app.py", "source_without_a_file_is_named"),
-    "groups/admin-removal": (_GROUPS, "connection_of_an_admin_alone"),
-    "groups/cluster-label": ("system/test_live_incidents.py", "sources_share_the_id"),
-    "spark/open-rebalance-splits": (_CASES, "rebalance_that_is_under_way"),
-    "spark/straggler-848": (_CASES, "nobody_waits_in_the_new_protocol"),
-    "spark/lost-excludes-5": (_CASES, "time_of_a_dropped_member"),
-    "spark/two-agents": (_CASES, "member_that_two_agents_see"),
-    "spark/end-of-group": ("aggregation/spark/test_figures.py", "end_of_a_group_is_a_departure"),
-    "spark/storm-window": ("aggregation/spark/test_figures.py", "storm_is_found_at_any_time"),
-    "spark/rolling-deploy-quadratic": ("benchmarks/test_short_forms.py", "incidents"),
+    "incidents/dropped-member-still-out": Holder(
+        _RECORDED, "test_dropped_member_that_is_not_back", "dropped-member-still-out"
+    ),
+    "incidents/kill-told-as-rollout": Holder(
+        _RECORDED, "test_killed_member_has_expired", "kill-told-as-rollout"
+    ),
+    "incidents/one-group-two-clusters": Holder(
+        _RECORDED, "test_group_of_which_some_logs_name_no_cluster", "one-group-two-clusters"
+    ),
+    "incidents/one-ongoing-told-as-three": Holder(
+        _RECORDED, "test_rebalance_that_runs_is_one", "one-ongoing-told-as-three"
+    ),
+    "ux/dead-member-green": Holder(_LIVE, "test_killed_member", "end of the dead member"),
+    "ux/departure-counted-twice": Holder(
+        _GROUPS, "test_each_departure_is_counted_once", "departure-counted-twice"
+    ),
+    "ux/headline-tie": Holder(_GROUPS, "test_ties_are_counted_by_member", "headline-tie"),
+    "ux/host-flip-lane": Holder(_GROUPS, "test_host_that_is_learned_late", "host-flip-lane"),
+    "ux/invalid-request-newmember": Holder(
+        _GROUPS, "test_join_after_a_failed_sync", "invalid-request-newmember"
+    ),
+    "ux/lost-time-two-answers": Holder(
+        _GROUPS, "test_time_of_the_members_is_one_number", "lost-time-two-answers"
+    ),
+    "ux/silent-empty-glob": Holder(
+        "agent/terminal/test_app.py", "test_source_without_a_file_is_named", "/none/*.log"
+    ),
+    "groups/admin-removal": Holder(_GROUPS, "test_connection_of_an_admin_alone", "admin-conn.pcap"),
+    "groups/cluster-label": Holder(_LIVE, "test_sources_share_the_id", "type: groups"),
+    "truth/leave-while-joining": Holder(_TRUTH, "CASES", "leave-while-joining"),
+    "spark/open-rebalance-splits": Holder(_CASES, "test_rebalance_that_is_under_way", "None, 7"),
+    "spark/straggler-848": Holder(_CASES, "test_nobody_waits_in_the_new_protocol", "consumer"),
+    "spark/lost-excludes-5": Holder(_CASES, "test_time_of_a_dropped_member", "1600.7, 5"),
+    "spark/two-agents": Holder(_DOUBLED, "test_seconds_and_episodes_of_a_member", "two_rounds"),
+    "spark/clock-skew": Holder(
+        "aggregation/spark/rollups/test_clock_offsets.py", "test_clock_that_is_ahead", "skewed"
+    ),
+    "spark/end-of-group": Holder(_FIGURES, "test_end_of_a_group_is_a_departure", "ending"),
+    "spark/storm-window": Holder(_FIGURES, "test_storm_is_found_at_any_time", "midnight"),
+    "spark/rolling-deploy-quadratic": Holder(
+        "benchmarks/test_short_forms.py", "test_root_causes_of_a_deploy", "incidents.py"
+    ),
 }
+_GOLDEN = {path.name for path in (_TESTS / "golden").rglob("*")}
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_each_case_has_a_test(case: str) -> None:
-    file, name = TABLE[case]
+def test_each_case_has_a_test_that_brings_it_about(case: str) -> None:
+    """The test, or the table of a parametrized one, names the recording, and asserts something."""
+    holder, name = TABLE[case], case.rpartition("/")[2]
+    text = (_TESTS / holder.file).read_text()
+    found = [
+        ast.get_source_segment(text, node) or ""
+        for node in ast.walk(ast.parse(text))
+        if _name_of(node).startswith(holder.test)
+    ]
 
-    assert re.search(rf"(def test_\w*|\"){name}", (_TESTS / file).read_text()), (file, name)
+    assert found, f"no {holder.test} in {holder.file}"
+    assert any(holder.reads in part for part in found), (holder, found)
+    tests = [part for part in found if part.startswith("def ")]
+    assert all("assert " in part or "await until(" in part for part in tests), holder
+    is_recorded = any(name in path for path in _GOLDEN)
+    assert not is_recorded or name in holder.reads, f"{name} is recorded, but not read"
+
+
+def _name_of(node: ast.AST) -> str:
+    match node:
+        case ast.FunctionDef(name=name):
+            return name
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+    return ""
 
 
 def record(

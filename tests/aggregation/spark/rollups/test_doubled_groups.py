@@ -111,8 +111,8 @@ def test_days_one_by_one_count_the_same(spark: SparkSession, tmp_path: Path) -> 
     """The episode over midnight is carried for both agents, and merged when it is over."""
     rows = table_of(spark, [*twice(two_rounds), *twice(over_midnight)])
     for day in sorted({row.day for row in rows.select("day").distinct().collect()}):
-        found = rows.where(F.col("day") == F.lit(day))
-        found.coalesce(1).write.mode("append").partitionBy("day").parquet(
+        of_day = rows.where(F.col("day") == F.lit(day))
+        of_day.coalesce(1).write.mode("append").partitionBy("day").parquet(
             str(tmp_path / Table.TRANSITIONS)
         )
         RollupStore(spark, tmp_path).update(lambda _: None)
