@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from agent.inspection.admin_requests import Api
+from agent.inspection.admin_requests import Api, digest
 from agent.inspection.backoff import RETRIABLE, Backoff
 from agent.inspection.broker_pool import BrokerPool, ClusterView, down_broker
 from agent.inspection.errors import BrokerError, UnreachableError
@@ -20,9 +20,29 @@ class ClusterListing(NamedTuple):
     down: tuple[DownBroker, ...]
 
 
-async def list_groups(brokers: BrokerPool, view: ClusterView, timeout_s: float) -> ClusterListing:
-    """List the groups of every broker of the view; a broker that fails is in ``down``."""
-    answers = await asyncio.gather(*(_list_at(brokers, node, timeout_s) for node in view.nodes))
+class CachedListing(NamedTuple):
+    """A broker's last response, by its digest, and its groups."""
+
+    digest: bytes
+    groups: tuple[Listing, ...]
+
+
+ListingCache = dict[Node, CachedListing]
+
+
+async def list_groups(
+    brokers: BrokerPool, view: ClusterView, timeout_s: float, cache: ListingCache | None = None
+) -> ClusterListing:
+    """List the groups of every broker of the view; a broker that fails is in ``down``.
+
+    ``cache`` holds each broker's last response: an equal one is not decoded again.
+    """
+    known = ListingCache() if cache is None else cache
+    for node in known.keys() - set(view.nodes):
+        del known[node]
+    answers = await asyncio.gather(
+        *(_list_at(brokers, node, timeout_s, known) for node in view.nodes)
+    )
     down = [answer for answer in answers if isinstance(answer, DownBroker)]
     groups: dict[str, Listing] = {}
     for answer in answers:
@@ -34,18 +54,25 @@ async def list_groups(brokers: BrokerPool, view: ClusterView, timeout_s: float) 
 
 
 async def _list_at(
-    brokers: BrokerPool, node: Node, patience_s: float
-) -> list[Listing] | DownBroker:
+    brokers: BrokerPool, node: Node, patience_s: float, cache: ListingCache
+) -> tuple[Listing, ...] | DownBroker:
     backoff = Backoff(patience_s)
     while True:
         try:
             # no filter: older brokers have none, so every listing is filtered here
-            fields = await brokers.send(node, Api.LIST_GROUPS, states_filter=(), types_filter=())
+            response = await brokers.send_undecoded(
+                node, Api.LIST_GROUPS, states_filter=(), types_filter=()
+            )
+            content = digest(response.frame)
+            if node in cache and cache[node].digest == content:
+                return cache[node].groups
+            fields = response.read()
         except BrokerError as error:
             return down_broker(node, error)
         code = fields["error_code"]
         if not code:
-            return list(_listings(fields, node))
+            cache[node] = CachedListing(content, tuple(_listings(fields, node)))
+            return cache[node].groups
         if code not in RETRIABLE or not await backoff.wait():
             text = f"{node.address}: ListGroups: {error_name(code)}"
             return down_broker(node, UnreachableError(text, "list_groups"))

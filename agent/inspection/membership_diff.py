@@ -76,6 +76,8 @@ class TrackedGroup:
 
     snapshot: GroupSnapshot
     changes: int = 0
+    polled: GroupSnapshot | None = None
+    """The last poll's own, before it kept what a rebalance hides; an equal response is it again."""
 
 
 def snapshot_of(described: Description) -> GroupSnapshot:
@@ -150,8 +152,11 @@ class MembershipTracker:
         for snapshot in polled:
             known = self.groups.get(snapshot.group)
             if known is None or known.snapshot.members is None:
-                self.groups[snapshot.group] = TrackedGroup(snapshot)
+                self.groups[snapshot.group] = TrackedGroup(snapshot, polled=snapshot)
                 continue
+            if known.polled is snapshot:
+                continue
+            known.polled = snapshot
             before, known.snapshot = known.snapshot, _carry_over(snapshot, known.snapshot)
             if _is_changed(before, known.snapshot):
                 known.changes += 1
@@ -165,6 +170,7 @@ class MembershipTracker:
             known = self.groups.get(listing.group)
             if known is not None and known.snapshot.type is listing.type:
                 known.snapshot = known.snapshot._replace(state=listing.state)
+                known.polled = None
             elif known is None:
                 snapshot = GroupSnapshot(
                     listing.group, listing.type, listing.state, None, None, None

@@ -8,7 +8,7 @@ from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import Coordinators
 from agent.inspection.describe_groups import DESCRIBE_APIS, Describer, is_missing
 from agent.inspection.lag import GroupLag, LagReader
-from agent.inspection.list_groups import list_groups
+from agent.inspection.list_groups import ListingCache, list_groups
 from agent.inspection.membership_diff import GroupSnapshot, snapshot_of
 from agent.inspection.model import DownBroker, Failure, GroupType, Listing
 
@@ -36,6 +36,7 @@ class Poller:
     ) -> None:
         self._brokers, self._watched = brokers, is_watched
         self._coordinators: Coordinators = {}
+        self._listings: ListingCache = {}
         self._describer: Describer[GroupSnapshot] = Describer(
             brokers, snapshot_of, timeout_s=RETRY_TIMEOUT_S
         )
@@ -49,7 +50,7 @@ class Poller:
 
         """
         view = await self._brokers.refresh()
-        listed = await list_groups(self._brokers, view, RETRY_TIMEOUT_S)
+        listed = await list_groups(self._brokers, view, RETRY_TIMEOUT_S, self._listings)
         listings = [each for each in listed.groups if self._watched(each.group)]
         coordinators = {each.group: each.coordinator for each in listings}
         unlisted = frozenset(known) - coordinators.keys()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import struct
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -12,7 +13,7 @@ from agent.inspection.admin_requests import Api
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.describe_groups import describe_groups
 from agent.inspection.errors import UnreachableError
-from agent.inspection.list_groups import ClusterListing, list_groups
+from agent.inspection.list_groups import ClusterListing, ListingCache, list_groups
 from agent.inspection.model import Description, Failure, GroupState, GroupType
 from agent.inspection.security import Security
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
@@ -355,6 +356,28 @@ def test_a_coordinator_that_dies_is_replaced_by_the_next() -> None:
 
     assert isinstance(answer, Description)
     assert answer.coordinator.node_id == 1
+
+
+def test_a_listing_that_is_as_before_is_not_decoded_again() -> None:
+    with Simulated(four_types((1, 1, 2, 2)), nodes=2) as cluster:
+
+        async def ask(brokers: BrokerPool) -> tuple[ListingCache, list[ClusterListing]]:
+            cache = ListingCache()
+            view = await brokers.refresh()
+            listings = [await list_groups(brokers, view, PATIENCE_S, cache) for _ in range(2)]
+            cluster.groups["classic-1"].state = "PreparingRebalance"
+            listings.append(await list_groups(brokers, view, PATIENCE_S, cache))
+            one_left = replace(view, nodes=view.nodes[:1])
+            return cache, [*listings, await list_groups(brokers, one_left, PATIENCE_S, cache)]
+
+        cache, (first, second, third, fourth) = asked(cluster, ask)
+
+    assert all(a is b for a, b in zip(first.groups, second.groups, strict=True))
+    assert [third.groups[0].state, third.groups[1:]] == [
+        GroupState.PREPARING_REBALANCE,
+        first.groups[1:],
+    ]
+    assert (len(fourth.groups), len(cache)) == (2, 1)
 
 
 def test_a_broker_that_came_back_is_asked_over_a_new_connection() -> None:

@@ -11,6 +11,7 @@ from agent.inspection.model import (
     Description,
     GroupState,
     GroupType,
+    Listing,
     MemberDescription,
     Node,
 )
@@ -173,3 +174,23 @@ def test_a_long_subscription_is_cut_in_its_record() -> None:
 
     assert change.after.endswith("... (500)")
     assert len(change.after) < 1100
+
+
+def test_a_group_that_could_not_be_described_is_as_before_when_it_can_again() -> None:
+    """An equal response is the same object; the listing between the two had another state."""
+    tracker, polled = MembershipTracker(), snapshot_of(replace(CONSUMER, members=(member("a"),)))
+    listing = Listing(
+        group="g",
+        type=GroupType.CONSUMER,
+        protocol="consumer",
+        state=GroupState.RECONCILING,
+        coordinator=CONSUMER.coordinator,
+    )
+    states = list[GroupState]()
+    for _ in range(2):
+        assert list(tracker.update([polled], [])) == []
+        states.append(tracker.groups["g"].snapshot.state)
+        tracker.update_listed([listing])
+        states.append(tracker.groups["g"].snapshot.state)
+
+    assert states == [GroupState.STABLE, GroupState.RECONCILING] * 2
