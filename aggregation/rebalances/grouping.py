@@ -99,9 +99,8 @@ class RebalanceSegments:
 
     @property
     def is_repeat(self) -> bool:
-        """Whether its one member only got the generation again that it had."""
-        is_alone = len({segment.member for segment in self.consumers}) == 1
-        return is_alone and all(segment.is_repeat for segment in self.consumers)
+        """Whether its members only got the generation again that they had: no other was asked."""
+        return all(segment.is_repeat for segment in self.consumers)
 
     @property
     def id(self) -> str:

@@ -351,7 +351,14 @@ def _faults_between(look: Look, before: Phase, after: Phase) -> Iterator[str]:
 
 
 def _names_all(text: str, ongoing: Ongoing) -> bool:
-    return all(name in text for _, members in ongoing for name in members)
+    """Check that a text names all members, or the first ones "and N more"."""
+    most = _NAMES_MAX if " more" in text else sys.maxsize
+    return all(
+        sum(name in text for name in members) >= min(most, len(members)) for _, members in ongoing
+    )
+
+
+_NAMES_MAX = 3
 
 
 def _card(look: Look) -> str:

@@ -192,6 +192,7 @@ def test_added_partition(lab: Lab, tmp_path: Path) -> None:
                 ongoing=NOTHING,
                 status=0,
                 last=("metadata_changed", frozenset()),
+                on_the_way=frozenset({UNKNOWN}),  # the wire shows it before the leader's log
             ),
         ]
     _assert_true(group, looker, phases, {})

@@ -249,6 +249,15 @@ class TestKinds:
 
         assert kinds(found) == [(K.UNKNOWN, []), (K.SESSION_EXPIRED, ["b"])]
 
+    def test_followers_that_join_again_and_keep_their_generation_are_no_rebalance(self) -> None:
+        """The leader is not asked: it has not gone, and its partitions are read."""
+        again = round_of(1, 100.0, B, C, causes={"b": (7, "metadata"), "c": (7, "metadata")})
+        found = incidents(*again, *round_of(2, 101.0, A, B, C, causes={"a": (7, "metadata")}))
+
+        assert kinds(found) == [(K.METADATA_CHANGED, [])]
+        assert [each.generations for each in found[0].rebalances] == [(2,)]
+        assert went(found[0]) == []
+
     @pytest.mark.parametrize(("later_s", "rebalances"), [(6.0, [1]), (20.0, [1, 1])])
     def test_round_without_a_cause_some_seconds_after_a_leave_is_its_own(
         self, later_s: float, rebalances: list[int]
