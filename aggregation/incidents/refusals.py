@@ -22,7 +22,9 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 QUIET_S = 600.0
 RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
-_FENCED = re.compile(r"(?i)fenced|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still|owned)")
+_FENCED = re.compile(
+    r"(?i)fenced|known static member|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still|owned)"
+)
 _ERROR = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b|\((\w+)Exception\)")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

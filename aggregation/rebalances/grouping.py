@@ -98,11 +98,6 @@ class RebalanceSegments:
         return any(segment.steps for segment in self.consumers)
 
     @property
-    def is_repeat(self) -> bool:
-        """Whether its members only got the generation again that they had: no other was asked."""
-        return all(segment.is_repeat for segment in self.consumers)
-
-    @property
     def id(self) -> str:
         """Stable identifier: the same in every computation."""
         first = self.generations[0] if self.generations else f"{self.started_at:.6f}"

@@ -247,8 +247,20 @@ def _explain(
 def _is_rebalance(round_: RebalanceSegments, group: _Group) -> bool:
     """Check that the group rebalanced: a member's status rose, or a generation is new."""
     if round_.has_cause:
-        return not round_.is_repeat
+        return not _is_repeat(round_, group.generation)
     return round_.group_type == "classic" and max(round_.generations, default=-1) > group.generation
+
+
+def _is_repeat(round_: RebalanceSegments, generation: int) -> bool:
+    """Check that its members only got the generation again that they had: no other was asked.
+
+    A join whose cause another source shows later is known by its generation.
+    """
+    return all(
+        piece.is_repeat
+        or (not piece.steps and piece.generations and max(piece.generations) <= generation)
+        for piece in round_.consumers
+    )
 
 
 def _is_end_of_group(round_: RebalanceSegments, group: _Group) -> bool:

@@ -20,7 +20,7 @@ _DOUBLED = "aggregation/spark/rollups/test_doubled_groups.py"
 _TRUTH = "agent/sources/test_truth.py"
 
 
-class Holder(NamedTuple):
+class CaseTest(NamedTuple):
     """The test that holds a case: it names ``reads``, a recording or what it brings about."""
 
     file: str
@@ -29,46 +29,50 @@ class Holder(NamedTuple):
 
 
 TABLE = {
-    "incidents/dropped-member-still-out": Holder(
+    "incidents/dropped-member-still-out": CaseTest(
         _RECORDED, "test_dropped_member_that_is_not_back", "dropped-member-still-out"
     ),
-    "incidents/kill-told-as-rollout": Holder(
+    "incidents/kill-told-as-rollout": CaseTest(
         _RECORDED, "test_killed_member_has_expired", "kill-told-as-rollout"
     ),
-    "incidents/one-group-two-clusters": Holder(
+    "incidents/one-group-two-clusters": CaseTest(
         _RECORDED, "test_group_of_which_some_logs_name_no_cluster", "one-group-two-clusters"
     ),
-    "incidents/one-ongoing-told-as-three": Holder(
+    "incidents/one-ongoing-told-as-three": CaseTest(
         _RECORDED, "test_rebalance_that_runs_is_one", "one-ongoing-told-as-three"
     ),
-    "ux/dead-member-green": Holder(_LIVE, "test_killed_member", "end of the dead member"),
-    "ux/departure-counted-twice": Holder(
+    "ux/dead-member-green": CaseTest(_LIVE, "test_killed_member", "end of the dead member"),
+    "ux/departure-counted-twice": CaseTest(
         _GROUPS, "test_each_departure_is_counted_once", "departure-counted-twice"
     ),
-    "ux/headline-tie": Holder(_GROUPS, "test_ties_are_counted_by_member", "headline-tie"),
-    "ux/host-flip-lane": Holder(_GROUPS, "test_host_that_is_learned_late", "host-flip-lane"),
-    "ux/invalid-request-newmember": Holder(
+    "ux/headline-tie": CaseTest(_GROUPS, "test_ties_are_counted_by_member", "headline-tie"),
+    "ux/host-flip-lane": CaseTest(_GROUPS, "test_host_that_is_learned_late", "host-flip-lane"),
+    "ux/invalid-request-newmember": CaseTest(
         _GROUPS, "test_join_after_a_failed_sync", "invalid-request-newmember"
     ),
-    "ux/lost-time-two-answers": Holder(
+    "ux/lost-time-two-answers": CaseTest(
         _GROUPS, "test_time_of_the_members_is_one_number", "lost-time-two-answers"
     ),
-    "ux/silent-empty-glob": Holder(
+    "ux/silent-empty-glob": CaseTest(
         "agent/terminal/test_app.py", "test_source_without_a_file_is_named", "/none/*.log"
     ),
-    "groups/admin-removal": Holder(_GROUPS, "test_connection_of_an_admin_alone", "admin-conn.pcap"),
-    "groups/cluster-label": Holder(_LIVE, "test_sources_share_the_id", "type: groups"),
-    "truth/leave-while-joining": Holder(_TRUTH, "CASES", "leave-while-joining"),
-    "spark/open-rebalance-splits": Holder(_CASES, "test_rebalance_that_is_under_way", "None, 7"),
-    "spark/straggler-848": Holder(_CASES, "test_nobody_waits_in_the_new_protocol", "consumer"),
-    "spark/lost-excludes-5": Holder(_CASES, "test_time_of_a_dropped_member", "1600.7, 5"),
-    "spark/two-agents": Holder(_DOUBLED, "test_seconds_and_episodes_of_a_member", "two_rounds"),
-    "spark/clock-skew": Holder(
+    "groups/admin-removal": CaseTest(
+        _GROUPS, "test_connection_of_an_admin_alone", "admin-conn.pcap"
+    ),
+    "groups/cluster-label": CaseTest(_LIVE, "test_sources_share_the_id", "type: groups"),
+    "truth/leave-while-joining": CaseTest(_TRUTH, "CASES", "leave-while-joining"),
+    "spark/open-rebalance-splits": CaseTest(
+        _CASES, "test_rebalance_that_is_under_way", "None, 7"
+    ),
+    "spark/straggler-848": CaseTest(_CASES, "test_nobody_waits_in_the_new_protocol", "consumer"),
+    "spark/lost-excludes-5": CaseTest(_CASES, "test_time_of_a_dropped_member", "1600.7, 5"),
+    "spark/two-agents": CaseTest(_DOUBLED, "test_seconds_and_episodes_of_a_member", "two_rounds"),
+    "spark/clock-skew": CaseTest(
         "aggregation/spark/rollups/test_clock_offsets.py", "test_clock_that_is_ahead", "skewed"
     ),
-    "spark/end-of-group": Holder(_FIGURES, "test_end_of_a_group_is_a_departure", "ending"),
-    "spark/storm-window": Holder(_FIGURES, "test_storm_is_found_at_any_time", "midnight"),
-    "spark/rolling-deploy-quadratic": Holder(
+    "spark/end-of-group": CaseTest(_FIGURES, "test_end_of_a_group_is_a_departure", "ending"),
+    "spark/storm-window": CaseTest(_FIGURES, "test_storm_is_found_at_any_time", "midnight"),
+    "spark/rolling-deploy-quadratic": CaseTest(
         "benchmarks/test_short_forms.py", "test_root_causes_of_a_deploy", "incidents.py"
     ),
 }

@@ -11,7 +11,7 @@ from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.incidents.recommendations import recommend
 from aggregation.rebalances.root_cause import Certainty
-from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
+from metrics.model.sample import UNEXPLAINED, Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.status_track import StatusConfig
@@ -257,6 +257,23 @@ class TestKinds:
         assert kinds(found) == [(K.METADATA_CHANGED, [])]
         assert [each.generations for each in found[0].rebalances] == [(2,)]
         assert went(found[0]) == []
+
+    def test_follower_that_joins_again_before_its_log_is_read_is_no_rebalance(self) -> None:
+        """The wire shows a join without a cause; the log's cause comes a moment later."""
+        found = records(
+            *START,
+            *round_of(1, 100.0, B, causes={"b": (7, "metadata")}),
+            *round_of(2, 101.0, A, B, C, causes={"a": (7, "metadata")}),
+        )
+        synced = next(each for each in found if each.ts > found[0].ts and each.reason == "metadata")
+        note = replace(
+            synced, id="join", kind=SampleKind.SIGNAL, reason=UNEXPLAINED, to=None, episode=None
+        )
+
+        (_, *later) = analyze([*found, note]).incidents
+
+        assert [[each.generations for each in one.rebalances] for one in later] == [[(2,)]]
+        assert went(later[0]) == []
 
     @pytest.mark.parametrize(("later_s", "rebalances"), [(6.0, [1]), (20.0, [1, 1])])
     def test_round_without_a_cause_some_seconds_after_a_leave_is_its_own(

@@ -20,10 +20,15 @@ from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, Coordin
 from agent.sources.broker_logs.source import BrokerLogSource, create_broker_dialects
 from agent.sources.lines.dialect_loader import list_codes, load_broker_dialects
 from agent.sources.lines.line_parser import LineParser
+from aggregation.incidents.incidents import analyze
+from aggregation.incidents.model import IncidentKind
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.tracker import Tracker
 from tests.agent.sources.broker_logs.broker_lines import Broker
 from tests.agent.sources.lines import layouts
+from tests.metrics.given import run
 
 _GOLDEN = Path(__file__).parents[3] / "golden" / "broker_log"
 _FOLDERS = sorted(path.parent for path in _GOLDEN.glob("*/input.log"))
@@ -711,6 +716,37 @@ def test_process_that_another_one_keeps_out_is_refused(broker: Broker) -> None:
     assert [(each.kind, each.member.group) for each in told] == [("fail", "g")] * 2
     assert "fenced by existing" in (told[0].reason or "")
     assert "owned by member" in (told[1].reason or "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ",but not matching the expected member.id i1-x",
+        ", but not matching the expected member.id i1-x during join-group, will respond with i..",
+    ],
+    ids=["2.3", "2.4 to 3.9"],
+)
+def test_replaced_process_of_a_broker_before_4_is_refused(broker: Broker, words: str) -> None:
+    """The line is GroupMetadata's: it names neither a coordinator nor the group."""
+    uuid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    joined = broker.prints(
+        f"Static member with groupInstanceId=i1 and unknown member id joins group g in Empty state."
+        f" Created a new member id i1-{uuid} for this member and added to the group.",
+        f"Assignment received from leader i1-{uuid} for group g for generation 1. "
+        "The group has 1 members, 1 of which are static.",
+    )
+    line = (
+        f"[2026-11-21 06:00:09,000] ERROR given member.id i1-{uuid} is identified as a known static"
+        f" member i1{words} (kafka.coordinator.group.GroupMetadata)\n"
+    )
+
+    (told,) = broker.parser.feed(line.encode(), 1.9e9)
+
+    assert (told.kind, told.member.group) == ("fail", "g")
+    assert told.member.member_id == f"i1-{uuid}"
+    assert "known static member i1" in (told.reason or "")
+    incidents = analyze(run(Tracker(StatusConfig()), *joined, told)).incidents
+    assert [each.kind for each in incidents][-1:] == [IncidentKind.FENCED]
 
 
 @pytest.mark.parametrize(
