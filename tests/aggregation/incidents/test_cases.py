@@ -61,9 +61,7 @@ TABLE = {
     ),
     "groups/cluster-label": CaseTest(_LIVE, "test_sources_share_the_id", "type: groups"),
     "truth/leave-while-joining": CaseTest(_TRUTH, "CASES", "leave-while-joining"),
-    "spark/open-rebalance-splits": CaseTest(
-        _CASES, "test_rebalance_that_is_under_way", "None, 7"
-    ),
+    "spark/open-rebalance-splits": CaseTest(_CASES, "test_rebalance_that_is_under_way", "None, 7"),
     "spark/straggler-848": CaseTest(_CASES, "test_nobody_waits_in_the_new_protocol", "consumer"),
     "spark/lost-excludes-5": CaseTest(_CASES, "test_time_of_a_dropped_member", "1600.7, 5"),
     "spark/two-agents": CaseTest(_DOUBLED, "test_seconds_and_episodes_of_a_member", "two_rounds"),
