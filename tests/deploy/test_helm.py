@@ -100,7 +100,7 @@ def test_a_set_of_values_gives_manifests_that_conform(values: Path, tmp_path: Pa
     conform(manifests)
     assert manifests
     enabled = yaml.safe_load(values.read_text())
-    count = enabled.get("hub", {}).get("enabled", True) + ("nodeLogs" in enabled)
+    count = sum(enabled.get(part, {}).get("enabled", True) for part in ("hub", "nodeLogs"))
     assert len(agents(manifests, tmp_path)) == count
 
 
@@ -112,8 +112,20 @@ def test_the_package_renders_what_the_folder_does(tmp_path: Path) -> None:
     assert render(package, "--values", everything) == render(CHART, "--values", everything)
 
 
-def test_the_default_is_a_hub_that_only_agents_and_prometheus_reach(tmp_path: Path) -> None:
+def test_the_default_reads_the_nodes_logs_and_pushes_to_a_hub(tmp_path: Path) -> None:
     manifests = render(CHART)
+
+    conform(manifests)
+    (nodes,) = of_kind(manifests, "DaemonSet")
+    (hub,) = of_kind(manifests, "Deployment")
+    configs = agents(manifests, tmp_path)
+    assert sorted(config.role for config in configs) == ["hub", "sidecar"]
+    assert nodes["spec"]["template"]["spec"]["volumes"]
+    assert hub["spec"]["replicas"] == 1
+
+
+def test_a_hub_alone_is_reached_by_agents_and_prometheus_only(tmp_path: Path) -> None:
+    manifests = render(CHART, "--set", "nodeLogs.enabled=false")
 
     conform(manifests)
     (config,) = agents(manifests, tmp_path)
@@ -204,7 +216,7 @@ def test_runbooks_are_where_the_values_want_them() -> None:
 
 
 def test_monitors_find_what_inject_labels() -> None:
-    manifests = render(CHART, "--set", "monitors.enabled=true")
+    manifests = render(CHART, "--set", "monitors.enabled=true,nodeLogs.enabled=false")
 
     (monitor,) = of_kind(manifests, "PodMonitor")
     assert monitor["spec"]["selector"] == {"matchLabels": {LABEL: "true"}}

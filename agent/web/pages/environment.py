@@ -1,7 +1,8 @@
 """Jinja2's environment of the pages: escaping of every text, and how values are written."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +38,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {"span": span, "time": time_tag, "ago": ago_tag, "number": number}
+    environment.filters |= {"instant": instant_tag, "detail": detail}
     environment.globals |= {"link": link, "static": static_link, "codes": list(RebalanceStatus)}
     return environment
 
@@ -90,6 +92,9 @@ def number(value: float) -> str:
     return f"{value:,.1f}"
 
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
 def time_tag(at: float | str, *, with_date: bool = False) -> Markup:
     """Return an instant as UTC; a script shows it in the reader's zone."""
     seconds = parse_time(at) if isinstance(at, str) else at
@@ -99,6 +104,35 @@ def time_tag(at: float | str, *, with_date: bool = False) -> Markup:
     return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(
         ts, utc, form, shown
     )
+
+
+def instant_tag(ts: str) -> Markup:
+    """Return a record's instant with its milliseconds; a script shows it in the reader's zone."""
+    shown = f"{ts[11:23]} UTC"
+    return Markup('<time datetime="{}" title="{}" data-form="instant">{}</time>').format(
+        ts, f"{ts[:10]} {shown}", shown
+    )
+
+
+def detail(value: object) -> object:
+    """Return a value of an incident's detail for people: instants, lists and pairs."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and _INSTANT.fullmatch(value):
+        return time_tag(value, with_date=True)
+    if isinstance(value, dict):
+        return _join(_pair(name, each) for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return _join(detail(each) for each in value)
+    return "none" if value is None else _finalize(str(value))
+
+
+def _pair(name: object, value: object) -> Markup:
+    return Markup("{} {}").format(str(name), detail(value))
+
+
+def _join(values: Iterable[object]) -> Markup:
+    return Markup(", ").join(Markup("{}").format(value) for value in values) or Markup("none")
 
 
 def ago_tag(at: float | str, now: float) -> Markup:

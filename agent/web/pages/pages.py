@@ -165,7 +165,6 @@ def _frame(seen: Seen) -> dict[str, Any]:
         "describe": timeline.describe,
         "spoken": _spoken,
         "clock": _clock,
-        "precise": _precise,
         "seen": _seen,
     }
 
@@ -237,10 +236,6 @@ def _spoken(lane: timeline.Lane) -> str:
 
 def _clock(at: float) -> str:
     return format_time(at)[11:19]
-
-
-def _precise(ts: str) -> str:
-    return f"{ts[11:23]} UTC"
 
 
 def _seen(record: Sample) -> str:

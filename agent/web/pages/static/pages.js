@@ -24,7 +24,8 @@
       const at = new Date(time.dateTime);
       const form = time.dataset.form;
       const text = form === "ago" ? ago(Math.max(0, (Date.now() + skew - at) / 1000))
-        : form === "date" ? `${date(at)} ${clock(at)}` : clock(at);
+        : form === "date" ? `${date(at)} ${clock(at)}`
+        : form === "instant" ? `${clock(at)}.${String(at.getMilliseconds()).padStart(3, "0")}` : clock(at);
       if (time.textContent !== text) time.textContent = text;
     }
     for (const label of root.querySelectorAll("[data-clock]")) {

@@ -5,6 +5,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from agent.hub.recent_records import RecentRecords
+from agent.web.pages.environment import detail
 from agent.web.pages.pages import HtmlPage, Pages, Seen
 from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.identities import unify_identities
@@ -90,6 +91,29 @@ def test_an_incident_names_its_cost_its_member_and_its_evidence() -> None:
     evidence = text.partition('id="evidence"')[2]
     assert "0 None → 5 DroppedGroup" in evidence
     assert "<td>logs</td>" in evidence
+    assert re.search(
+        r'<td><time datetime="[^"]+" title="[\d-]+ [\d:.]+ UTC" data-form="instant">', evidence
+    )
+
+
+def test_details_are_written_for_people() -> None:
+    found = {
+        "at": "2026-11-25T23:28:27.012000Z",
+        "topics": ["a<b", "c"],
+        "errors": {"NOT_COORDINATOR": 2},
+        "is_static": True,
+        "lag": None,
+        "nothing": [],
+    }
+    shown = {name: str(detail(value)) for name, value in found.items()}
+    assert shown.pop("at").endswith('data-form="date">2026-11-25 23:28:27 UTC</time>')
+    assert shown == {
+        "topics": "a&lt;b, c",
+        "errors": "NOT_COORDINATOR 2",
+        "is_static": "yes",
+        "lag": "none",
+        "nothing": "none",
+    }
 
 
 def test_the_figures_are_those_of_explain() -> None:
