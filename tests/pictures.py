@@ -24,7 +24,10 @@ def main() -> None:
     """Write all pictures."""
     FOLDER.mkdir(exist_ok=True)
     with served(scene(time.time(), more=4)) as address:
-        with tempfile.TemporaryDirectory() as folder, browser(Path(folder)) as tab:
+        with (
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+            browser(Path(folder)) as tab,
+        ):
             for name, path, width in (
                 ("first-page", "/", 1200),
                 ("group-page", f"/group?group={STUCK}", 1200),

@@ -121,7 +121,10 @@ def running_demo(folder: Path, *options: str) -> Iterator[Demo]:
 def main() -> None:
     """Walk beside a demo; print the steps, keep the pictures."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name, running_demo(Path(name) / "demo") as demo:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
+        running_demo(Path(name) / "demo") as demo,
+    ):
         steps = walk_all(demo.address, Path(name), FOLDER)
     for walk, made in steps.items():
         sys.stdout.write(f"{walk}: {len(made)} steps: {', '.join(made)}{os.linesep}")

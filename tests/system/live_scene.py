@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
-from threading import Event, Thread
+from threading import Thread
 from typing import NamedTuple, Self, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -27,6 +27,7 @@ from agent.processes.ports import HOST, free_port
 from aggregation.explain.explanation import Explanation
 from aggregation.incidents.answers import IncidentAnswer
 from tests.system.observer import Observer
+from tests.system.repeated_looks import RepeatedLooks
 
 _SCRIPT = Path(__file__).parent / "librdkafka_member.py"
 _WITHIN_S = 120.0
@@ -230,38 +231,18 @@ class LiveGroup:
         return until(settled, f"all of {sorted(wanted)} read")
 
 
-class Looker:
-    """Looks once a second, until it is left."""
+class Looker(RepeatedLooks[Look]):
+    """Looks at a group's incidents, words, page and metrics, a second after the last look."""
 
     def __init__(self, url: str, group: str) -> None:
+        super().__init__(self._look_once, _EVERY_S)
         self._url, self._group = url, group
-        self.looks: list[Look] = []
-        self.faults: list[str] = []
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
 
     def wait_past(self, at: float) -> None:
         """Wait until it has looked after an instant (Unix seconds)."""
         until(lambda: (self.looks and self.looks[-1].start > at) or None, f"look after {at}")
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            started_s = time.monotonic()
-            try:
-                self.looks.append(self._look())
-            except Exception as error:  # noqa: BLE001 - the test shows it
-                self.faults.append(repr(error))
-            self._stopped.wait(max(0.0, _EVERY_S - (time.monotonic() - started_s)))
-
-    def _look(self) -> Look:
+    def _look_once(self) -> Look:
         start = time.time()
         incidents = ask(self._url, "incidents", list[IncidentAnswer], group=self._group)
         answers = ask(self._url, "explain", list[Explanation], group=self._group)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from threading import Event, Thread
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import pytest
 
@@ -23,6 +22,7 @@ from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import IncidentAnswer
 from metrics.model.sample import parse_time
 from tests.system.live_scene import PARTITIONS, LiveGroup, MemberProcess, live_group, until
+from tests.system.repeated_looks import RepeatedLooks
 from tests.tmux import Terminal, terminal
 from tests.walks import PROGRAM
 
@@ -34,6 +34,7 @@ REFRESH_S = 1.0
 """The terminal view asks every half second, and draws then."""
 LEAST_LOOKS = 4
 SHORT_S, TEN_MINUTES_S = 4.0, 600.0
+ROLLOUT = ("m1", "m2", "m3", "m4")
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
 _SIZE = (160, 12)
 _NOW = re.compile(r'<section id="now".*?</section>', re.DOTALL)
@@ -49,41 +50,22 @@ class Glance(NamedTuple):
     row: str
 
 
-class Watcher:
-    """Looks every half second, until it is left."""
+class Watcher(RepeatedLooks[Glance]):
+    """Looks every half second at the first page, and at the first screen of the terminal view."""
 
     def __init__(self, url: str, group: str, window: Terminal) -> None:
-        """Watch a group on the first page, and on the first screen of ``window``."""
+        """Watch a group."""
+        super().__init__(self._look_once, EVERY_S)
         self._url, self._group, self._window = url, group, window
-        self.glances: list[Glance] = []
-        self.faults: list[str] = []
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
 
     def stall_s(self, since: float) -> float:
         """Return the longest time since an instant that a busy machine kept it from looking."""
-        glances = [glance for glance in self.glances if glance.end > since]
+        glances = [glance for glance in self.looks if glance.end > since]
         pauses = [after.start - before.end for before, after in pairwise(glances)]
         lengths = [glance.end - glance.start for glance in glances]
         return max([0.0, *(pause - EVERY_S for pause in pauses), *lengths])
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self.glances.append(self._look())
-            except Exception as error:  # noqa: BLE001 - the test shows it
-                self.faults.append(repr(error))
-            self._stopped.wait(EVERY_S)
-
-    def _look(self) -> Glance:
+    def _look_once(self) -> Glance:
         start = time.time()
         with urllib.request.urlopen(f"{self._url}/", timeout=60) as answer:
             page = answer.read().decode()
@@ -101,15 +83,16 @@ def watch(
     words: str,
     after_s: float,
     settings: dict[str, str] | None = None,
+    names: tuple[str, ...] = ("m1", "m2"),
 ) -> None:
-    """Let something happen to three members, and check each glance.
+    """Let something happen to the members of a group, and check each glance.
 
     ``words`` is a pattern of what an incident is called once it has ended.
     """
     window_folder = folder / "window"
     window_folder.mkdir()
     with live_group(lab, folder) as (group, url):
-        members = {name: group.start(name, **(settings or {})) for name in ("m1", "m2")}
+        members = {name: group.start(name, **(settings or {})) for name in names}
         begun = group.settle(members, PARTITIONS)
         command = (*PROGRAM, "top", "--from", url, "--interval", str(EVERY_S))
         with (
@@ -139,15 +122,15 @@ def _watch_on(watcher: Watcher, incident: IncidentAnswer, after_s: float) -> Non
 
     def is_enough() -> bool:
         wanted = min(TEN_MINUTES_S, after_s + 2 * watcher.stall_s(start_at))
-        return bool(watcher.glances) and watcher.glances[-1].start > end_at + wanted
+        return bool(watcher.looks) and watcher.looks[-1].start > end_at + wanted
 
     while not is_enough():
-        seen = len(watcher.glances)
+        seen = len(watcher.looks)
         until(partial(_has_more, watcher, seen), "further look")
 
 
 def _has_more(watcher: Watcher, seen: int) -> bool | None:
-    return len(watcher.glances) > seen or None
+    return len(watcher.looks) > seen or None
 
 
 def _missed(watcher: Watcher, incident: IncidentAnswer) -> Iterable[str]:
@@ -156,7 +139,7 @@ def _missed(watcher: Watcher, incident: IncidentAnswer) -> Iterable[str]:
     names = "|".join(sorted(member.client_id for member in incident.members))
     name = re.compile(rf"\b({names})\b")
     from_at, until_at = start_at + FROM_S + watcher.stall_s(start_at), end_at + TEN_MINUTES_S
-    looks = [each for each in watcher.glances if from_at <= each.start and each.end <= until_at]
+    looks = [each for each in watcher.looks if from_at <= each.start and each.end <= until_at]
     if len(looks) < LEAST_LOOKS:
         yield f"{len(looks)} looks between {from_at} and {until_at}"
     for look in looks:
@@ -202,4 +185,4 @@ def test_drop_for_ten_minutes(lab: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.field
 def test_rolling_restart_for_ten_minutes(lab: Lab, tmp_path: Path) -> None:
-    watch(lab, tmp_path, rolling_restart, "m1, m2 rolled out", TEN_MINUTES_S)
+    watch(lab, tmp_path, rolling_restart, "m1, m2, m3.* rolled out", TEN_MINUTES_S, names=ROLLOUT)

@@ -30,6 +30,8 @@ _LEAST = 0.15
 """Least width of a bar, in percent: it must be seen."""
 _LETTER, _PADDING = 0.7, 1.5
 """Widths of a letter and of a label's margins on a wide screen, in percent."""
+NARROW = 8.0
+"""A bracket of a smaller width has its label beside it, in percent."""
 _STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600)
 _TICKS_MAX = 7
 
@@ -97,6 +99,10 @@ class Bracket(NamedTuple):
     end_at: float
     is_late: bool
     """Its label ends with it, as there is no room to the right."""
+    is_narrow: bool
+    """Its label is beside it, as there is no room within."""
+    label_at: float
+    """Where its label begins, or ends if late."""
     has_label: bool
     """Of too many at once, the last ones have none."""
 
@@ -162,15 +168,21 @@ def find_brackets(incidents: Iterable[IncidentAnswer], window: Window, now: floa
             continue
         left, right = window.share(start_at), window.share(end_at)
         room = _LETTER * len(summarize(incident)) + _PADDING
-        is_late = left + room > 100
-        span = (min(left, right - room), right) if is_late else (left, max(right, left + room))
+        is_narrow = right - left < NARROW and not incident.ongoing
+        from_share, until_share = (right, left) if is_narrow else (left, right)
+        is_late = from_share + room > 100
+        ends = (min(left, until_share - room), right), (left, max(right, from_share + room))
+        span = ends[0] if is_late else ends[1]
         row = next((n for n, spans in enumerate(taken) if _is_free(spans, span)), len(taken))
         has_label = row < BRACKET_ROWS
         if row == len(taken) and has_label:
             taken.append([])
         row = min(row, BRACKET_ROWS - 1)
         taken[row].append(span)
-        brackets.append(Bracket(incident, row, start_at, end_at, is_late, has_label))
+        label_at = end_at if is_narrow != is_late else start_at
+        brackets.append(
+            Bracket(incident, row, start_at, end_at, is_late, is_narrow, label_at, has_label)
+        )
     return brackets
 
 

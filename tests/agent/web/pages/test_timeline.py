@@ -16,7 +16,7 @@ from agent.web.pages.timeline import (
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.twins import number_twins
-from metrics.model.sample import Scope
+from metrics.model.sample import Scope, parse_time
 from metrics.model.snapshot import MemberRow, StatusCounts
 from metrics.model.status import RebalanceStatus as Status
 from tests.agent.web.pages.scene import BUSY, NOW, records, snapshot
@@ -110,6 +110,22 @@ def test_incidents_that_overlap_have_rows_of_their_own() -> None:
     assert len(brackets) == len(incidents)
     by_row = [[each for each in brackets if each.row == n] for n in range(5)]
     assert all(a.end_at <= b.start_at for row_of in by_row for a, b in pairwise(row_of))
+
+
+def test_a_short_incident_has_its_label_beside_it() -> None:
+    """A label that began within it would lie over its border."""
+    of_group = [each for each in records() if each.group == BUSY]
+    incidents = [answer_of(each) for each in analyze(of_group, None, NOW).incidents]
+    last_at = max(parse_time(each.ended_at or "") for each in incidents)
+
+    for end_at in (NOW, last_at + 1.0):
+        window = Window(start_at=end_at - 900, end_at=end_at)
+        brackets = find_brackets(incidents, window, NOW)
+        assert all(each.is_narrow for each in brackets)
+        for each in brackets:
+            assert each.label_at == (each.start_at if each.is_late else each.end_at)
+
+    assert any(each.is_late for each in brackets)
 
 
 def test_marks_of_time_are_round() -> None:
