@@ -138,7 +138,7 @@ pictures: $(READY) screens ## draw dashboards into docs/dashboards, from a real 
 screens: $(READY) ## pictures of pages and top into docs/pictures, of recorded incidents (needs Chromium)
 	$(BIN)/python -m tests.pictures
 
-walks: $(READY) ## beside the demo: from the first page to a stuck consumer and what to change, pictures into docs/pictures/walks (Chromium, tmux)
+walks: $(READY) ## install the wheel, run its demo, and go from the first page to a stuck consumer and what to change, pictures into docs/pictures/walks (Chromium, tmux)
 	$(BIN)/python -m tests.walks
 
 docs: $(READY) ## write the reference pages, which are made from the code

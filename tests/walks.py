@@ -1,8 +1,8 @@
-"""Walks of a person from the first page to a stuck consumer, its cost, and what to change.
+"""Walks of a person from the installation to a stuck consumer, its cost, and what to change.
 
 Chromium and the terminal are real.
-``python -m tests.walks`` runs the demo, walks, and writes the pictures into
-``docs/pictures/walks``.
+``python -m tests.walks`` builds the wheel, installs it into a new environment, runs the demo from
+there, walks, and writes the pictures into ``docs/pictures/walks``.
 """
 
 import os
@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,10 @@ from pathlib import Path
 from tests.devtools import Tab, browser
 from tests.tmux import Terminal, terminal
 
-FOLDER = Path(__file__).parent.parent / "docs" / "pictures" / "walks"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "pictures" / "walks"
+EXTRAS = "wire,kafka,top"
+"""What the quick start installs."""
 PROGRAM = (sys.executable, "-P", "-m", "kafka_rebalance_agent")
 MAX_STEPS = 4
 WIDTHS = (1200, 390)
@@ -28,6 +32,31 @@ _STUCK = re.compile(r"(\S+) exceeded its poll interval")
 _COST = re.compile(r"(\d[\d.,]*) partition-seconds")
 _CHANGE = re.compile(r"max\.poll\.[a-z.]+")
 _LINKS = "Array.from(document.querySelectorAll('main a'), each => each.textContent)"
+
+
+_INSTALL_MAX_S = 1200.0
+_TYPED = """
+cd '{folder}' && clear
+run() {{ printf '$ %s\\n' "$*"; "$@"; }}
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+run python3 -m venv env && run env/bin/pip install --quiet '{wheel}[{extras}]' &&
+  run env/bin/rebalance-agent --version && printf '$ ' && read -r
+"""
+
+
+def install(folder: Path, pictures: Path) -> tuple[str, ...]:
+    """Install the wheel into an environment of its own, in a terminal; return its program."""
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    subprocess.run([*build, str(ROOT)], check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = folder.glob("*.whl")
+    typed = _TYPED.format(folder=folder, wheel=wheel.name, extras=EXTRAS)
+    with terminal(folder, (120, 12), ("bash", "-c", typed)) as window:
+        until = time.monotonic() + _INSTALL_MAX_S
+        while "version" not in window.shown().rpartition("--version")[2]:
+            assert time.monotonic() < until, window.shown()
+            time.sleep(1.0)
+        window.picture(pictures / "install.svg", "install")
+    return (str(folder / "env" / "bin" / "rebalance-agent"),)
 
 
 def walk_pages(tab: Tab, address: str, width: int, pictures: Path) -> list[str]:
@@ -77,7 +106,9 @@ def walk_terminal(window: Terminal, columns: int, pictures: Path) -> list[str]:
     return steps
 
 
-def walk_all(address: str, folder: Path, pictures: Path) -> dict[str, list[str]]:
+def walk_all(
+    address: str, folder: Path, pictures: Path, program: Sequence[str] = PROGRAM
+) -> dict[str, list[str]]:
     """Walk in every width and size; return the steps of each walk."""
     steps: dict[str, list[str]] = {}
     with browser(folder) as tab:
@@ -86,7 +117,7 @@ def walk_all(address: str, folder: Path, pictures: Path) -> dict[str, list[str]]
     for size in SIZES:
         own = folder / f"terminal-{size[0]}"
         own.mkdir()
-        command = (*PROGRAM, "top", "--from", address)
+        command = (*program, "top", "--from", address)
         with terminal(own, size, command) as window:
             steps[f"terminal, {size[0]} columns"] = walk_terminal(window, size[0], pictures)
     return steps
@@ -102,9 +133,9 @@ class Demo:
 
 
 @contextmanager
-def running_demo(folder: Path, *options: str) -> Iterator[Demo]:
+def running_demo(folder: Path, *options: str, program: Sequence[str] = PROGRAM) -> Iterator[Demo]:
     """Run the demo until its play has ended, and end it as Ctrl-C does."""
-    command = [*PROGRAM, "demo", "--output", str(folder), "--keep-running", *options]
+    command = [*program, "demo", "--output", str(folder), "--keep-running", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         demo = Demo("")
         try:
@@ -119,13 +150,13 @@ def running_demo(folder: Path, *options: str) -> Iterator[Demo]:
 
 
 def main() -> None:
-    """Walk beside a demo; print the steps, keep the pictures."""
+    """Install, walk beside a demo; print the steps, keep the pictures."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
-        running_demo(Path(name) / "demo") as demo,
-    ):
-        steps = walk_all(demo.address, Path(name), FOLDER)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        program = install(folder, FOLDER)
+        with running_demo(folder / "demo", program=program) as demo:
+            steps = walk_all(demo.address, folder, FOLDER, program)
     for walk, made in steps.items():
         sys.stdout.write(f"{walk}: {len(made)} steps: {', '.join(made)}{os.linesep}")
     sys.exit(any(len(made) > MAX_STEPS for made in steps.values()))

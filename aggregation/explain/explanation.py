@@ -356,17 +356,21 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
 def _advise(
     incidents: Sequence[IncidentAnswer], changes: Sequence[ChangeAnswer]
 ) -> tuple[str, ...]:
-    """Return what to change: what would have saved most, then by incident, the costliest first.
+    """Return what to change, each setting once.
 
-    Each setting stands there once.
+    What ends an ongoing incident is first, then what would have saved most, then advice by
+    incident, the costliest first.
     """
     proposed = {each.setting for each in changes}
     texts = [f"{each.text}; the price: {each.price}." for each in changes]
     ranked = sorted(incidents, key=_price, reverse=True)
     rows = zip_longest(*(each.recommendations for each in ranked))
     found = [each for row in rows for each in row if each and each.setting not in proposed]
-    unique = {(each.setting or "", each.because): each for each in found}
-    return (*texts, *(_sentence(each) for each in unique.values()))
+    unique = {(each.setting or "", each.because): _sentence(each) for each in found}
+    first = [each.recommendations[:1] for each in ranked if each.ongoing]
+    urgent = {(each.setting or "", each.because): None for row in first for each in row}
+    now = [unique.pop(key) for key in urgent if key in unique]
+    return (*now, *texts, *unique.values())
 
 
 def _price(incident: IncidentAnswer) -> tuple[float, float]:

@@ -73,6 +73,10 @@ def test_lines_fit_the_terminal(spool: Path) -> None:
 
 
 def test_three_recommendations_are_shown_and_the_rest_on_request(spool: Path) -> None:
+    dropped = records(
+        *round_of(3, 200.0, B, C, causes={"b": (5, "consumer poll timeout has expired.")})
+    )
+    (spool / "2.jsonl").write_bytes(b"".join(map(encode, dropped)))
     plain = ["explain", "g", "--from", str(spool)]
     short = CliRunner().invoke(main, plain, env=_ANY_WIDTH).stdout
     whole = explain("g", "--from", str(spool)).stdout

@@ -96,6 +96,15 @@ def test_an_incident_names_its_cost_its_member_and_its_evidence() -> None:
     )
 
 
+def test_what_ends_an_ongoing_incident_is_the_first_advice() -> None:
+    text = at_scene("group", group=STUCK)
+
+    advice = text.partition('id="advice"')[2].partition("</section>")[0]
+    first, *others = re.findall(r"<li>(.*?)</li>", advice, re.DOTALL)
+    assert first.startswith("max.poll.")
+    assert any("would have avoided" in each for each in others)
+
+
 def test_details_are_written_for_people() -> None:
     found = {
         "at": "2026-11-25T23:28:27.012000Z",
