@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
 from metrics.model.sample import Sample, SampleKind
 
 if TYPE_CHECKING:
     from aggregation.incidents.incidents import Analysis
+    from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark
 
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 members that rebalances hourly fills it in two weeks."""
@@ -27,7 +27,7 @@ class RecentRecords:
         self,
         records: Iterable[Sample] = (),
         max_records: int = MAX_RECORDS,
-        watermark_of: Watermark | None = None,
+        watermark_of: "Watermark | None" = None,
     ) -> None:
         """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending."""
         self._watermark_of, self._max_records = watermark_of, max_records
@@ -91,8 +91,12 @@ class RecentRecords:
 
         return analyze(records, self._watermark_of or (lambda _: now), now)
 
-    def episodes(self, records: list[Sample], now: float) -> list[ExplainedRebalance]:
+    def episodes(self, records: list[Sample], now: float) -> "list[ExplainedRebalance]":
         """Return the rebalances in `records` at ``now`` (Unix seconds)."""
+        from aggregation.rebalances.rebalances import (  # noqa: PLC0415 - not at start-up
+            explain_rebalances,
+        )
+
         return explain_rebalances(records, self._watermark_of or (lambda _: now))
 
 

@@ -8,14 +8,16 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from agent.config.hub import HubConfig
 from agent.config.kafka import KafkaAccess, KafkaConfig
 from agent.config.otlp import OtlpConfig
 from agent.errors import ConfigError
-from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import Exposition, OutputStats
+
+if TYPE_CHECKING:
+    from aggregation.rebalances.rebalances import ExplainedRebalance
 
 
 class AgentOutput(Protocol):
@@ -34,7 +36,7 @@ class AgentOutput(Protocol):
 class SupportsRebalances(Protocol):
     """An output that also sends complete rebalances of whole groups."""
 
-    def enqueue(self, episodes: Sequence[ExplainedRebalance]) -> None:
+    def enqueue(self, episodes: "Sequence[ExplainedRebalance]") -> None:
         """Queue rebalances."""
 
 

@@ -1,15 +1,17 @@
 """``POST /api/v1/events`` and ``/api/v1/stats``: events and statistics of users' own processes."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent.sources.http_events.source import HttpSource, PostRefusedError, refuse_too_large
+if TYPE_CHECKING:
+    from agent.sources.http_events.source import HttpSource
 
 _EVENTS, _STATS = "/api/v1/events", "/api/v1/stats"
-FindSource = Callable[[], HttpSource | None]
+FindSource: TypeAlias = "Callable[[], HttpSource | None]"
 
 
 def routes(source: FindSource) -> list[Route]:
@@ -28,12 +30,15 @@ def has_own_token(find: FindSource, path: str) -> bool:
 
 
 def _route(
-    find: FindSource, take: Callable[[HttpSource, bytes, str, Request], int]
+    find: FindSource, take: "Callable[[HttpSource, bytes, str, Request], int]"
 ) -> Callable[[Request], Awaitable[Response]]:
     async def post(request: Request) -> Response:
         source, sender = find(), request.client.host if request.client else ""
         if source is None:
             return _json("no source of type http is configured", 404)
+        # imported by its own source
+        from agent.sources.http_events.source import PostRefusedError  # noqa: PLC0415
+
         try:
             source.check(sender, request.headers.get("authorization"))
             body = await _body(request, source)
@@ -45,21 +50,23 @@ def _route(
     return post
 
 
-def _events(source: HttpSource, body: bytes, sender: str, _: Request) -> int:
+def _events(source: "HttpSource", body: bytes, sender: str, _: Request) -> int:
     return source.take_events(body, sender)
 
 
-def _stats(source: HttpSource, body: bytes, sender: str, request: Request) -> int:
+def _stats(source: "HttpSource", body: bytes, sender: str, request: Request) -> int:
     return source.take_stats(body, sender, request.query_params.get("group"))
 
 
-async def _body(request: Request, source: HttpSource) -> bytes:
+async def _body(request: Request, source: "HttpSource") -> bytes:
     """Read the body, up to the limit.
 
     Raises:
         RefusedError: it is too large.
 
     """
+    from agent.sources.http_events.source import refuse_too_large  # noqa: PLC0415 - as above
+
     body = bytearray()
     async for piece in request.stream():
         body += piece

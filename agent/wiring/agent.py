@@ -19,9 +19,7 @@ import msgspec
 from agent import VERSION
 from agent.errors import RebalanceAgentError
 from agent.files import lock_folder
-from agent.hub.rebalance_recorder import RebalanceRecorder
 from agent.hub.recent_records import RecentRecords, read_spool
-from agent.hub.recorder_io import RecorderIO
 from agent.outputs.spool.spool import JsonlSpool, SpoolMark
 from agent.runtime.checkpoint import Checkpoint, forget_origins, keep_copy
 from agent.runtime.checkpoint import load as load_checkpoint
@@ -32,7 +30,7 @@ from agent.runtime.pipeline import Pipeline, Positions
 from agent.runtime.source_stats import SourceStatsCollector
 from agent.runtime.supervisor import supervise
 from agent.sources.base import GroupInspector, Source, SupportsReload
-from agent.sources.http_events.source import HttpSource
+from agent.sources.http_events.config import HttpConfig
 from agent.web import annotations_api, events_api
 from agent.web.reload_auth import ReloadPolicy
 from agent.web.server import ServerDependencies, listen, make_app
@@ -49,6 +47,9 @@ from metrics.tracking.tracker import TrackerState
 
 if TYPE_CHECKING:
     from agent.hub.incident_recorder import IncidentRecorder
+    from agent.hub.rebalance_recorder import RebalanceRecorder
+    from agent.hub.recorder_io import RecorderIO
+    from agent.sources.http_events.source import HttpSource
 
 log = logging.getLogger(__name__)
 
@@ -107,16 +108,21 @@ class Agent:
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
 
-    def _group_watch(self, recorded: Sequence[Sample]) -> RebalanceRecorder:
+    # A sidecar records neither rebalances nor incidents, so it imports neither recorder.
+
+    def _group_watch(self, recorded: Sequence[Sample]) -> "RebalanceRecorder":
+        from agent.hub.rebalance_recorder import RebalanceRecorder  # noqa: PLC0415
+
         return RebalanceRecorder(self._recorder_io(recorded), self._outputs.enqueue)
 
     def _incident_watch(self, recorded: Sequence[Sample]) -> "IncidentRecorder":
-        # not for a sidecar: it records no incidents
         from agent.hub.incident_recorder import IncidentRecorder  # noqa: PLC0415
 
         return IncidentRecorder(self._recorder_io(recorded))
 
-    def _recorder_io(self, recorded: Sequence[Sample]) -> RecorderIO:
+    def _recorder_io(self, recorded: Sequence[Sample]) -> "RecorderIO":
+        from agent.hub.recorder_io import RecorderIO  # noqa: PLC0415
+
         return RecorderIO(
             history=self._recent,
             spooled=recorded,
@@ -189,7 +195,11 @@ class Agent:
         for task in done:
             task.result()  # a bug in one of these tasks ends the agent, after the drain
 
-    def _http_source(self) -> HttpSource | None:
+    def _http_source(self) -> "HttpSource | None":
+        if not any(isinstance(each, HttpConfig) for each in self._config.sources):
+            return None
+        from agent.sources.http_events.source import HttpSource  # noqa: PLC0415 - only if used
+
         return next((s for s in self._sources if isinstance(s, HttpSource)), None)
 
     def close(self) -> None:

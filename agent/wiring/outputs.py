@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent import VERSION
 from agent.outputs.output_type import AgentOutput, OutputContext, SupportsRebalances
@@ -12,9 +12,11 @@ from agent.outputs.registry import make_outputs
 from agent.runtime.supervisor import supervise
 from agent.wiring.agent_config import AgentConfig
 from aggregation.live.live import live
-from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import AgentStats, Exposition, OutputStats
 from metrics.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from aggregation.rebalances.rebalances import ExplainedRebalance
 
 TakeSnapshot = Callable[[], tuple[Snapshot, AgentStats]]
 
@@ -48,7 +50,7 @@ class OutputsWiring:
             for output in self._outputs
         )
 
-    def enqueue(self, episodes: Sequence[ExplainedRebalance]) -> None:
+    def enqueue(self, episodes: "Sequence[ExplainedRebalance]") -> None:
         """Queue complete rebalances of whole groups, for outputs that send them."""
         for output in self._outputs:
             if isinstance(output, SupportsRebalances):

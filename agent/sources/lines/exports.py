@@ -21,6 +21,7 @@ from typing import Any
 from agent.errors import SourceError
 from agent.sources.lines.envelope import Unwrapper
 from agent.sources.lines.json_entry import MESSAGES, TIMES, Json, decode, split_export
+from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split, find_dump
 from agent.sources.lines.timestamps import TimestampReader
 
@@ -31,8 +32,6 @@ _IS_OPEN = re.compile(rb"\{\s*\n")
 _YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 
 _TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
-UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""Begin of a log that PowerShell's ``>`` wrote."""
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
 _MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")

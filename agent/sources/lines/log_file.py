@@ -1,5 +1,6 @@
 """One open log file, plain or gzip'ed, and its fingerprint."""
 
+import codecs
 import contextlib
 import gzip
 import hashlib
@@ -16,6 +17,8 @@ from agent.sources.lines.timestamps import estimate_arrival
 
 BLOCK_BYTES = 1 << 20
 """1.13 times as fast as 256 KiB; if every line is a client's, the event loop waits 20 ms."""
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Begin of a log that PowerShell's ``>`` wrote."""
 _HEAD_BYTES = 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import SourceError
-from agent.sources.lines.exports import normalise
 from agent.sources.lines.timestamps import estimate_arrival
 
 STDIN = "-"
@@ -63,6 +62,8 @@ class Recording:
         ``failed`` takes the SourceError of an unreadable or damaged file; if it does not raise, the
         other files follow.
         """
+        from agent.sources.lines.exports import normalise  # noqa: PLC0415 - for replay alone
+
         for path in self.files:
             arrival_at = None
             try:

@@ -22,9 +22,8 @@ from typing import Any
 from agent.processes.descriptors import EXHAUSTED
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
-from agent.sources.lines.exports import UTF_16
 from agent.sources.lines.file_reports import FileReports
-from agent.sources.lines.log_file import Chunk, NotAFileError, OpenLog, Place
+from agent.sources.lines.log_file import UTF_16, Chunk, NotAFileError, OpenLog, Place
 from agent.sources.lines.open_tails import OpenTails
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import rotation, stream_of
