@@ -188,6 +188,8 @@ class ClientState:
             # in the classic protocol it is in the group with the sync, not with the join
             is_join = rule.action is Action.IDENTIFY and rule.group_type == CLASSIC
             self.has_joined = self.has_joined or not is_join
+            if rule.action is Action.SETTLE:  # of a client whose log shows no join
+                self.left = self.dropped = False
         if rule.assigns:
             self.assignment = event.captures["assignment"]
         if rule.parts:

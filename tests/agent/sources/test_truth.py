@@ -30,11 +30,19 @@ CASES: dict[str, tuple[list[str], dict[str, list[int]]]] = {
         {"m1": [1, 0, 1, 3, *(0, 1) * 4, 3], "m2": [3, 0, 6, 0]},
     ),
     "java-2.6-rebalance-failed": (["logs:m1.log"], {"m1": [9, 0, 9, 0, 9, 0, 1, 0, 6, 0]}),
+    # dropped, and back: what the coordinator asks of it after that counts
+    "kafka-python-1.4": (["logs:m2.log"], {"": [5, 0, 1, 0, 6, 0]}),
+    "kafka-python-1.4, the other member": (["logs:m1.log"], {"": [*(1, 0) * 4, 6, 0]}),
     "kafka-python-2.0": (["logs:app.log"], {"": [1, 0, 5, 0, 6, 0]}),
     "kafkajs": (["logs:m1.log"], {"m1": [*(1, 0) * 6, 6, 0]}),
     "leave-while-joining": (["logs:m2.log", "broker_log:server.log"], {"m2": [2, 0, 1, 6, 0]}),
     "maxpoll-default-level": (["logs:m1.log"], {"app": [5]}),
     "re2j": (["logs:m1.log"], {"m1": [2, 0, 1, 0, 1, 10, 0, 1, 0, 8, 10, 0, 1, 0, 6, 0]}),
+    # m1 waits for m2, which processes longer than its session and comes back
+    "ruby-kafka-1.5": (
+        ["logs:m1.log", "logs:m2.log"],
+        {"m1": [*(1, 0) * 3, 6, 0], "m2": [3, 0, 6, 0]},
+    ),
     "share-late-subscription": (
         ["logs:m1.log"],
         {"m1": [2, 0, 1, 0, 1, 10, 0, 1, 0, 1, 0, 6, 0]},
