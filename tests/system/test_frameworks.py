@@ -139,13 +139,39 @@ def test_kafkajs(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.field
-@pytest.mark.parametrize("layout", ["", "text", "json"])
-def test_franz_go_with_slog(layout: str, lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["", "text", "json", "zap", "zap-console"])
+def test_franz_go(layout: str, lab: Lab, tmp_path: Path) -> None:
     each = replace(program.FRANZ_GO, environment={"LOG_FORMAT": layout})
     with side_by_side(each, lab, tmp_path) as run:
         _come_and_go(run)
         _come_back_and_die(run)
         _stay_alone_and_freeze(run)
+
+
+@pytest.mark.field
+def test_confluent_kafka_go(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.CONFLUENT_GO, lab, tmp_path, pages.sources("go", tmp_path)) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_be_dropped(run)
+        _assert_clients(run, "payments-1", "payments-2")
+
+
+@pytest.mark.field
+def test_the_channel_of_confluent_kafka_go_shows_all_but_the_leave(
+    lab: Lab, tmp_path: Path
+) -> None:
+    each = replace(program.CONFLUENT_GO, environment={"LOGS": "channel"}, hidden=frozenset({6}))
+    with side_by_side(each, lab, tmp_path) as run:
+        _come_and_go(run)
+
+
+@pytest.mark.field
+def test_micronaut_with_its_own_layout(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.MICRONAUT, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_block_for_5(run)
 
 
 @pytest.mark.field

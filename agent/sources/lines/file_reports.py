@@ -2,11 +2,14 @@
 
 Theory of operation. A glob without a file, and a file with lines of a client but without a member,
 look like a healthy source: nothing fails. Both are warned of, once a file and again for a glob
-while it lasts. One good file must not hide a blind one, so counts are kept per file.
+while it lasts. A client that its framework mutes prints no line that a rule could read, so the head
+of a file that stays without a member is searched once for what names such a client. One good file
+must not hide a blind one, so counts are kept per file.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,6 +20,9 @@ _AGAIN_S = 600.0
 """Between two warnings of a glob that still matches no file."""
 _BLIND_LINES = 20
 """Lines of a client without a member that make a file suspicious: a new client prints fewer."""
+_MUTED_AFTER_S = 60.0
+"""Time after which a client has printed a member, if it prints any."""
+_HEAD_BYTES = 1 << 16
 _LOGGED_FILES = 100
 """Files whose first lines are logged; a node of 20,000 would fill its own log at every start."""
 _MAX_MEMBERS = 1_000
@@ -35,12 +41,14 @@ class FileCounts:
     signals: int = 0
     members: int = 0
     is_warned: bool = False
+    is_muted: bool = False
+    """Whether its head names a client that prints no member."""
     seen: set[tuple[str, str, str | None]] = field(default_factory=set)
 
     @property
     def needs_member(self) -> bool:
         """Whether it has so many lines of a client that a member should have come of them."""
-        return self.client_lines >= _BLIND_LINES
+        return self.is_muted or self.client_lines >= _BLIND_LINES
 
 
 class FileReports:
@@ -52,6 +60,10 @@ class FileReports:
         self._source = source
         self._globs = {pattern: str(Path(pattern).absolute()) for pattern in patterns}
         self._warned_at: dict[str, float] = {}
+        self._waiting: dict[str, float | None] = {}
+        """Files whose head is still to be searched, with the time of the first scan after."""
+        self.describe: Callable[[bytes], str | None] = lambda _: None
+        """Returns what client a head names that shows no member here, and the remedy."""
 
     def report_scan(self, paths: Collection[Path], now: float) -> None:
         """Warn of globs that match none of the files that were found."""
@@ -63,11 +75,17 @@ class FileReports:
                 _log.warning("log_glob_without_files", extra=extra)
         for pattern in self._warned_at.keys() - set(self._unmatched(found)):
             del self._warned_at[pattern]
+        for stream, since in list(self._waiting.items()):
+            self._waiting[stream] = now if since is None else since
+            if since is not None and now - since >= _MUTED_AFTER_S:
+                self._search_head(stream)
 
     def report_open(self, stream: str) -> None:
         """Begin the counts of a file."""
         if stream not in self.files:
             self.files[stream] = FileCounts()
+            if len(self.files) <= _LOGGED_FILES:
+                self._waiting[stream] = None
             if len(self.files) == _LOGGED_FILES + 1:
                 extra = {"source": self._source, "logged": _LOGGED_FILES}
                 _log.info("log_opened_many: further files are logged at level debug", extra=extra)
@@ -101,6 +119,26 @@ class FileReports:
     def report_end(self, stream: str) -> None:
         """End the counts of a file that is gone."""
         self.files.pop(stream, None)
+        self._waiting.pop(stream, None)
+
+    def _search_head(self, stream: str) -> None:
+        """Warn of a file without a member that names a client; wait while it is empty."""
+        counts = self.files.get(stream)
+        if counts is not None and not counts.read_bytes:
+            return
+        del self._waiting[stream]
+        if counts is None or counts.members or counts.is_warned:
+            return
+        try:
+            with Path(stream).open("rb") as file:
+                if counts.read_bytes < os.fstat(file.fileno()).st_size:
+                    return  # a restart went on in it: its members were printed before
+                found = self.describe(file.read(_HEAD_BYTES))
+        except OSError:  # it is gone, or cannot be read, which the tail reports
+            return
+        if found is not None:
+            counts.is_muted = counts.is_warned = True
+            _log.warning("log_without_members", extra={"path": stream, "hint": f"found {found}"})
 
     @property
     def _level(self) -> int:

@@ -66,6 +66,13 @@ _MARKS = (
     (rb"(?i)kafka", f"a client of Kafka that is not known: {_WIRE}"),
 )
 _FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
+_CONSUMERS = re.compile(
+    rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
+    rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
+    rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
+    rb"|client/coordinator |#consumer-\d"
+)
+"""Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
 _FIRST_LINE_CHARS = 80
 
@@ -120,6 +127,11 @@ def diagnose(
     if _FENCED.search(sample):
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"
     yield from _diagnose_version(sample)
+
+
+def describe_consumer(sample: bytes) -> str | None:
+    """Return what consumer the head of a log names, and the remedy; None: it names none."""
+    return None if _CONSUMERS.search(sample) is None else _describe(sample)
 
 
 def _describe(sample: bytes) -> str:

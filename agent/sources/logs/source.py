@@ -12,6 +12,7 @@ from agent.sources.lines.tail import FileTail
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.config import LogConfig
+from agent.sources.logs.diagnosis import describe_consumer
 
 
 class LogSource(FileTail):
@@ -59,3 +60,4 @@ class LogSource(FileTail):
             clock=clock,
             pause=pause,
         )
+        self._reports.describe = describe_consumer

@@ -154,6 +154,8 @@ KAFKAJS = Program(
     folder="kafkajs", needs=("node", "npm"), build=npm, words=node, hidden=frozenset({2})
 )
 FRANZ_GO = Program(folder="franz_go", needs=("go",), build=go, words=binary)
+CONFLUENT_GO = Program(folder="confluent_go", needs=("go",), build=go, words=binary)
+MICRONAUT = Program(folder="micronaut", needs=("mvn",), build=maven, words=jar("member.jar"))
 SPRING_BOOT = Program(
     folder="spring_boot", needs=("mvn",), build=maven, words=jar("member.jar"), is_prefixed=True
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.sources.lines.file_reports import FileReports
+from agent.sources.logs.diagnosis import describe_consumer
 from tests.agent.sources.lines.spoken import REBALANCING, says, signals
 
 
@@ -70,3 +71,82 @@ def test_of_many_files_the_first_are_logged(caplog: pytest.LogCaptureFixture) ->
         "log_first_member": 100,
         "log_opened_many: further files are logged at level debug": 1,
     }
+
+
+QUARKUS = (
+    b"INFO  [io.sma.rea.mes.kafka] (x) SRMSG18257: Kafka consumer c belongs to the 'pay' group\n"
+)
+
+
+def muted(folder: Path, read_bytes: int = len(QUARKUS)) -> FileReports:
+    """Return the reports of a log that was read, a minute after it was found."""
+    path = folder / "app.log"
+    path.write_bytes(QUARKUS)
+    reports = FileReports("logs", (f"{folder}/*.log",))
+    reports.describe = describe_consumer
+    reports.report_open(str(path))
+    reports.report_scan((path,), 0.0)
+    reports.report_read(str(path), read_bytes, 0, [], behind=False)
+    return reports
+
+
+def test_file_of_a_muted_consumer_is_warned_of_once_and_blind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports = muted(tmp_path)
+    path = tmp_path / "app.log"
+
+    for now in (59.0, 60.0, 120.0):
+        reports.report_scan((path,), now)
+
+    assert messages(caplog) == ["log_without_members"]
+    assert "Quarkus mutes Kafka's clients" in caplog.records[0].__dict__["hint"]
+    assert reports.files[str(path)].needs_member
+
+
+def test_file_of_a_consumer_that_has_printed_a_member_is_not_muted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports = muted(tmp_path)
+    path = tmp_path / "app.log"
+
+    reports.report_read(str(path), 100, 1, signals(says(REBALANCING)), behind=False)
+    reports.report_scan((path,), 60.0)
+
+    assert messages(caplog) == []
+
+
+def test_file_that_a_restart_goes_on_in_is_not_judged_by_its_head(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports = muted(tmp_path, read_bytes=10)
+
+    reports.report_scan((tmp_path / "app.log",), 60.0)
+
+    assert messages(caplog) == []
+
+
+def test_empty_file_is_judged_once_it_has_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reports = muted(tmp_path, read_bytes=0)
+    path = tmp_path / "app.log"
+
+    reports.report_scan((path,), 60.0)
+    assert messages(caplog) == []
+    reports.report_read(str(path), len(QUARKUS), 0, [], behind=False)
+    reports.report_scan((path,), 61.0)
+
+    assert messages(caplog) == ["log_without_members"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"INFO o.a.k.clients.producer.ProducerConfig - ProducerConfig values:",
+        b"sent to kafka: order 17",
+        b"",
+    ],
+)
+def test_log_of_a_producer_is_no_muted_consumer(head: bytes) -> None:
+    assert describe_consumer(head) is None

@@ -12,6 +12,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/plugin/kslog"
+	"github.com/twmb/franz-go/plugin/kzap"
+	"go.uber.org/zap"
 )
 
 // handle blocks as slow processing does, if the record names this member: "NAME UNTIL" (ms).
@@ -24,6 +26,17 @@ func handle(record *kgo.Record, member string) {
 }
 
 func main() {
+	if os.Getenv("LOG_FORMAT") == "zap" || os.Getenv("LOG_FORMAT") == "zap-console" {
+		zapped, err := zap.NewProduction()
+		if os.Getenv("LOG_FORMAT") == "zap-console" {
+			zapped, err = zap.NewDevelopment()
+		}
+		if err != nil {
+			panic(err)
+		}
+		consume(kzap.New(zapped))
+		return
+	}
 	handler := slog.Handler(slog.NewTextHandler(os.Stderr, nil))
 	if os.Getenv("LOG_FORMAT") == "json" {
 		handler = slog.NewJSONHandler(os.Stderr, nil)
@@ -32,13 +45,17 @@ func main() {
 	if os.Getenv("LOG_FORMAT") == "" {
 		logger = slog.Default()
 	}
+	consume(kslog.New(logger))
+}
+
+func consume(logger kgo.Logger) {
 	member := os.Getenv("MEMBER")
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(os.Getenv("BOOTSTRAP")), kgo.ClientID(member),
 		kgo.ConsumerGroup(os.Getenv("GROUP")), kgo.ConsumeTopics(os.Getenv("TOPIC")),
 		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(time.Second),
 		kgo.BlockRebalanceOnPoll(), kgo.RebalanceTimeout(6*time.Second),
-		kgo.WithLogger(kslog.New(logger)),
+		kgo.WithLogger(logger),
 	)
 	if err != nil {
 		panic(err)
