@@ -33,7 +33,7 @@ CASES: dict[str, tuple[list[str], dict[str, list[int]]]] = {
     # dropped, and back: what the coordinator asks of it after that counts
     "kafka-python-1.4": (["logs:m2.log"], {"": [5, 0, 1, 0, 6, 0]}),
     "kafka-python-1.4, the other member": (["logs:m1.log"], {"": [*(1, 0) * 4, 6, 0]}),
-    "kafka-python-2.0": (["logs:app.log"], {"": [1, 0, 5, 0, 6, 0]}),
+    "kafka-python-2.0": (["logs:app.log"], {"": [1, 0, 5, 0, *(1, 0) * 3, 6, 0]}),
     "kafkajs": (["logs:m1.log"], {"m1": [*(1, 0) * 6, 6, 0]}),
     "leave-while-joining": (["logs:m2.log", "broker_log:server.log"], {"m2": [2, 0, 1, 6, 0]}),
     "maxpoll-default-level": (["logs:m1.log"], {"app": [5]}),
