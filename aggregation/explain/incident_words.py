@@ -89,7 +89,7 @@ def costliest(incidents: Sequence[IncidentAnswer]) -> str:
         if unread
         else f"{duration(first.cost.member_seconds)} of its members' time"
     )
-    who = f"{names(first.members)} {_WORDS[first.kind]}".strip()
+    who = f"{_subject(first)} {_WORDS[first.kind]}".strip()
     return f"{who}, {_clock(first.started_at)} ({cost})"
 
 
@@ -132,10 +132,16 @@ def lag_growth(incident: IncidentAnswer) -> list[str]:
 
 def summarize(incident: IncidentAnswer) -> str:
     """Return who did what, and how many rebalances followed."""
-    who, words = names(incident.members), _WORDS[incident.kind]
+    who, words = _subject(incident), _WORDS[incident.kind]
     count = len(incident.rebalances)
     rebalances = f", {count} rebalances" if count > 1 else ""
     return f"{who} {words}{_detail(incident)}{rebalances}".strip()
+
+
+def _subject(incident: IncidentAnswer) -> str:
+    """Return the members; a change of a subscription is a member's, also where none is named."""
+    is_somebodys = incident.kind == "subscription_changed"
+    return names(incident.members) or ("a member" if is_somebodys else "")
 
 
 def _detail(incident: IncidentAnswer) -> str:
@@ -248,6 +254,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+_NAMELESS = "a member without a name"
+"""Logs of some clients name none."""
 _ID_CHARS = 8
 """Of a member id, this many after the client id are shown where they differ."""
 
@@ -279,7 +287,7 @@ def _distinct_names(members: Sequence[MemberAnswer]) -> list[str]:
 def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
     """Return the client id that members share, with the shortest text that tells them apart."""
     if len(alike) == 1:
-        return [alike[0].client_id]
+        return [alike[0].client_id or _NAMELESS]
     rows = [_marks(member) for member in alike]
     columns = [
         number
@@ -295,7 +303,8 @@ def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
 def _name(member: MemberAnswer, apart: Sequence[str]) -> str:
     """Return the client id with the first mark that tells the member apart, if any does."""
     own = next(filter(None, apart), "") or member.group_instance_id or member.host
-    return f"{member.client_id} ({own})" if own else member.client_id
+    name = member.client_id or _NAMELESS
+    return f"{name} ({own})" if own else name
 
 
 def _marks(member: MemberAnswer) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ follow-up that Kafka Streams triggers at once (semantics.md 4a and 6).
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.causes import cause_of
@@ -33,6 +33,9 @@ _KINDS = {
 
 NOT_STORED = re.compile(r"(?i)error(?: (?P<error>\w+))? when storing group assignment")
 # GroupCoordinator.doSyncGroup; 2.x prints no name
+TOPICS_SCANNED = re.compile(r": (?P<news>\d+ topics to match, \d+ before)")
+PATTERNS_CHANGED = re.compile(r": (?P<news>other regular expressions, .*)")
+# agent.sources.broker_logs.membership: since 4.0 a broker matches the members' expressions
 _EXITS = {RebalanceStatus.USER_REQUESTED, DROPPED_GROUP}
 
 
@@ -63,6 +66,29 @@ def list_causes(rebalance: ExplainedRebalance) -> list[Cause]:
         (c for c in found if not (c.member in removed and c.kind is IncidentKind.SESSION_EXPIRED)),
         key=lambda cause: cause.at,
     )
+
+
+def infer_from_scan(rebalance: ExplainedRebalance) -> Cause | None:
+    """Return what a broker's match of the members' regular expressions shows; None: nothing.
+
+    No member is named: the broker prints the expressions of all together.
+    """
+    words = (
+        (kind, step, found["news"])
+        for segment in rebalance.round.segments
+        for step in segment.steps
+        for kind, pattern in _SCANS.items()
+        if (found := pattern.search(step.reason or "")) is not None
+    )
+    for kind, step, news in words:
+        return replace(_cause(step, kind), reason=news, certainty=Certainty.INFERRED)
+    return None
+
+
+_SCANS = {
+    IncidentKind.METADATA_CHANGED: TOPICS_SCANNED,
+    IncidentKind.SUBSCRIPTION_CHANGED: PATTERNS_CHANGED,
+}
 
 
 def find_retries(rebalance: ExplainedRebalance) -> Cause | None:

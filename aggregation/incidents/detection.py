@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aggregation.incidents.causes import Cause, find_retries, list_causes
+from aggregation.incidents.causes import Cause, find_retries, infer_from_scan, list_causes
 from aggregation.incidents.details import detail_of
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
@@ -306,6 +306,9 @@ class GroupHistory:
         retry = find_retries(rebalance)
         if retry is not None and retry.at <= round_.started_at + STOP_S:
             return self._draft_of_retry(rebalance, retry)
+        scan = infer_from_scan(rebalance)
+        if scan is not None:
+            return Draft(scan.kind, round_.started_at, scan.certainty, scan.reason)
         return Draft(IncidentKind.UNKNOWN, round_.started_at, Certainty.UNKNOWN)
 
     def _draft_of_retry(self, rebalance: ExplainedRebalance, retry: Cause) -> Draft:

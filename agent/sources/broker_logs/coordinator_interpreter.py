@@ -183,6 +183,8 @@ class CoordinatorInterpreter:
             for member_id in _list_member_ids(event)
             if not _is_duplicate_leave(group, member_id, event)
         ]
+        if "patterns" in event.captures:
+            group.record_scan(event.captures["patterns"], int(event.captures["topics"]))
         goes = _reports_departure(event)
         parties = [group.resolve(member_id, event.captures, goes=goes) for member_id in ids]
         out = self._dispatch(group, parties, event, at)
@@ -278,7 +280,7 @@ class CoordinatorInterpreter:
         generation, classic = int(event.captures["generation"]), event.rule.group_type == CLASSIC
         for leader in parties:
             leader.in_round = True
-        group.explained = False
+        group.explained, group.scan_news = False, ""
         out = self._remove(group, _list_removed(group), at)
         if classic:
             return out + [complete(p, at, generation) for p in group.inside if p.in_round]

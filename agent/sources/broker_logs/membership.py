@@ -57,6 +57,12 @@ class CoordinatorGroup:
     """New protocols: a cause was reported since the last target assignment."""
     left: list[str] = field(default_factory=list)
     """The last member ids that have gone by LeaveGroup: two lines report it, in either order."""
+    patterns: str = ""
+    """The regular expressions of its members, as they were matched last."""
+    topics: int = 0
+    """Topics that they were matched against."""
+    scan_news: str = ""
+    """How the last match differed; empty after a target assignment."""
 
     def resolve(
         self, member_id: str, seen: Mapping[str, str], *, goes: bool = False
@@ -94,6 +100,14 @@ class CoordinatorGroup:
     def record_leave(self, member_id: str) -> None:
         """Remember that it has gone by LeaveGroup."""
         self.left = [*self.left[1 - _LEFT :], member_id]
+
+    def record_scan(self, patterns: str, topics: int) -> None:
+        """Remember a match of its regular expressions: what differs can raise the epoch."""
+        if self.patterns and patterns != self.patterns:
+            self.scan_news = f"other regular expressions, {patterns}"
+        elif self.patterns and topics != self.topics:
+            self.scan_news = f"{topics} topics to match, {self.topics} before"
+        self.patterns, self.topics = patterns, topics
 
     def drop(self, party: CoordinatorMember) -> None:
         """Forget a member."""

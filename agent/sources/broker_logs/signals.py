@@ -67,6 +67,8 @@ def report_others(
 ) -> list[Signal]:
     """Return CoordinatorRequested (1) for each member that must rejoin because of another one."""
     reason = event.captures.get("reason")
+    if group.scan_news and reason is not None:
+        reason = f"{reason}: {group.scan_news}"
     idle = [p for p in group.inside if p.status is NONE and not any(p is n for n in named)]
     return [s for party in idle for s in raise_once(party, COORDINATOR_REQUESTED, at, reason)]
 

@@ -32,6 +32,12 @@ def test_one_host_needs_the_member_ids() -> None:
     assert names([_member("c", "c-1", "a"), _member("c", "c-2", "a")]) == "c (1), c (2)"
 
 
+def test_members_whose_logs_name_none_are_no_blanks() -> None:
+    assert names([_member("")]) == "a member without a name"
+    shown = names([_member("", host="a"), _member("", host="b")])
+    assert shown == "a member without a name (a), a member without a name (b)"
+
+
 def test_what_nothing_tells_apart_is_named_once() -> None:
     assert names([_member("c", "c-", "a"), _member("c", "", "a")]) == "c (a)"
 

@@ -20,6 +20,8 @@ from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, Coordin
 from agent.sources.broker_logs.source import BrokerLogSource, create_broker_dialects
 from agent.sources.lines.dialect_loader import list_codes, load_broker_dialects
 from agent.sources.lines.line_parser import LineParser
+from aggregation.explain.incident_words import summarize
+from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import IncidentKind
 from metrics.model.signals import Signal, SignalKind
@@ -683,6 +685,41 @@ def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broke
         ("leave", "s1-StreamThread-1-consumer", 0),
     ]
     assert {signal.member.group_instance_id for signal in told} == {"i1-1"}
+
+
+@pytest.mark.parametrize(
+    ("scan", "kind", "words"),
+    [
+        ("Scanned 8 topics to refresh regular expressions [a.*]", "metadata_changed", "8 topics"),
+        ("Scanned 7 topics to refresh regular expressions [a.*, b]", "subscription_changed", "[a"),
+        ("Scanned 7 topics to refresh regular expressions [a.*]", "unknown", None),
+    ],
+)
+def test_match_of_regular_expressions_shows_what_raised_an_epoch(
+    broker: Broker, scan: str, kind: str, words: str | None
+) -> None:
+    """Kafka 4.0 and later: nobody joins or leaves, and no line names a member."""
+    start = broker.prints(
+        "[GroupId g] Member aaaaaaaaaaaaaaaaaaaaaa joins the consumer group using the"
+        " consumer protocol.",
+        "[GroupId g] Scanned 7 topics to refresh regular expressions [a.*] in 8ms.",
+        "[GroupId g] Bumped group epoch to 2 with metadata hash 1.",
+        "[GroupId g] Computed a new target assignment for epoch 2 with 'uniform' assignor in 1ms.",
+    )
+    broker.seconds += 60
+    then = broker.prints(
+        f"[GroupId g] {scan} in 1ms.",
+        "[GroupId g] Bumped group epoch to 3 with metadata hash 2.",
+        "[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms.",
+    )
+
+    samples = run(Tracker(StatusConfig()), *start, *then)
+    found = analyze(samples).incidents[-1]
+
+    assert (found.kind.value, found.members) == (kind, ())
+    assert (words or "") in (found.reason or "")
+    if kind == "subscription_changed":
+        assert summarize(answer_of(found)) == "a member changed its subscription"
 
 
 def test_texts_of_a_log_are_bounded() -> None:
