@@ -144,8 +144,8 @@ walks: $(READY) ## install the wheel, run its demo, and go from the first page t
 docs: $(READY) ## write the reference pages, which are made from the code
 	$(BIN)/python -m docs
 
-site: $(READY) ## the documentation as a site, in build/site
-	$(BIN)/mkdocs build --strict
+site: $(READY) ## the documentation as a site, in build/site, with a version for each release's tag
+	$(BIN)/python -m tools.build_site
 
 admission: $(READY) ## let an API server's own code admit a pod by the chart's policy (minutes; needs Go)
 	ADMISSION=1 $(BIN)/pytest tests/deploy/test_admission.py

@@ -29,6 +29,8 @@ MAX_STEPS = 4
 WIDTHS = (1200, 390)
 SIZES = ((120, 30), (80, 24))
 _STUCK = re.compile(r"(\S+) exceeded its poll interval")
+_STUCK_CUT = " exceed"
+"""A narrow column cuts the words."""
 _COST = re.compile(r"(\d[\d.,]*) partition-seconds")
 _CHANGE = re.compile(r"max\.poll\.[a-z.]+")
 _LINKS = "Array.from(document.querySelectorAll('main a'), each => each.textContent)"
@@ -85,12 +87,11 @@ def walk_terminal(window: Terminal, columns: int, pictures: Path) -> list[str]:
         window.press(key)
         steps.append(key)
 
-    shown = window.wait(lambda text: "GROUP" in text and " exceeded its" in text, "stuck consumer")
+    shown = window.wait(lambda text: "GROUP" in text and _STUCK_CUT in text, "stuck consumer")
     window.picture(pictures / f"terminal-{columns}-1.svg", "rebalance-agent top")
     rows = shown.splitlines()
     heads = next(n for n, row in enumerate(rows) if "GROUP" in row)
-    # a narrow column cuts the words
-    stuck = next(n for n, row in enumerate(rows[heads + 1 :]) if " exceeded its" in row)
+    stuck = next(n for n, row in enumerate(rows[heads + 1 :]) if _STUCK_CUT in row)
     for _ in range(stuck):
         press("Down")
     press("Enter")
