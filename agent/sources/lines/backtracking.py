@@ -52,21 +52,21 @@ class _Behind(NamedTuple):
         return next((at for at in places if text[at:] == text[: len(text) - at]), len(text) or 1)
 
 
-class _Cost(NamedTuple):
+class _Effort(NamedTuple):
     """Ways to divide a text, and steps that are needed to try them all."""
 
     ways: int = 1
     steps: int = 1
 
-    def behind(self, before: "_Cost") -> "_Cost":
+    def behind(self, before: "_Effort") -> "_Effort":
         """Return the cost of a part and what stands before it."""
-        return _Cost(
+        return _Effort(
             min(_INFINITE, before.ways * self.ways),
             min(_INFINITE, before.steps + before.ways * self.steps),
         )
 
     @classmethod
-    def of_several(cls, costs: Sequence["_Cost"]) -> "_Cost":
+    def of_several(cls, costs: Sequence["_Effort"]) -> "_Effort":
         """Return the cost of parts that are tried one after the other."""
         ways, steps = sum(each.ways for each in costs), sum(each.steps for each in costs)
         return cls(min(_INFINITE, ways), min(_INFINITE, steps))
@@ -117,9 +117,9 @@ def _limit_repeats(pattern: str, limit: int) -> str | None:
     return None if is_longer else limited
 
 
-def _find_cost(items: Items, behind: _Behind) -> _Cost:
+def _find_cost(items: Items, behind: _Behind) -> _Effort:
     """Return the cost of a sequence at most."""
-    whole = _Cost()
+    whole = _Effort()
     for item in reversed(items):
         whole = whole.behind(_find_cost_of(item, behind))
         first, is_empty = first_of(item)
@@ -133,9 +133,9 @@ def _find_cost(items: Items, behind: _Behind) -> _Cost:
     return whole
 
 
-def _find_cost_of(item: Any, behind: _Behind) -> _Cost:
+def _find_cost_of(item: Any, behind: _Behind) -> _Effort:
     name, value = str(item[0]), item[1]
-    found = _Cost()
+    found = _Effort()
     match name:
         case "SUBPATTERN":
             found = _find_cost(value[-1], behind)
@@ -151,11 +151,11 @@ def _find_cost_of(item: Any, behind: _Behind) -> _Cost:
             found = _find_cost_of_branches(value[1], behind)
         case "GROUPREF_EXISTS":
             parts = [part for part in value[1:] if part is not None]
-            found = _Cost.of_several([_find_cost(part, behind) for part in parts])
+            found = _Effort.of_several([_find_cost(part, behind) for part in parts])
     return found
 
 
-def _find_cost_of_branches(parts: Sequence[Items], behind: _Behind) -> _Cost:
+def _find_cost_of_branches(parts: Sequence[Items], behind: _Behind) -> _Effort:
     """Return the cost of alternatives: of one of them, where the next character decides."""
     costs, taken = [], NONE
     is_decided = behind.first is not None or all(map(len, parts))
@@ -165,25 +165,25 @@ def _find_cost_of_branches(parts: Sequence[Items], behind: _Behind) -> _Cost:
         first |= (behind.first or NONE) if is_empty else NONE
         is_decided &= not taken & first
         taken |= first
-    several = _Cost.of_several(costs)
+    several = _Effort.of_several(costs)
     return several._replace(ways=max(each.ways for each in costs)) if is_decided else several
 
 
-def _find_cost_of_repeat(value: Any, behind: _Behind) -> _Cost:
+def _find_cost_of_repeat(value: Any, behind: _Behind) -> _Effort:
     least, most, body = int(value[0]), min(int(value[1]), _INFINITE), value[2]
     first, is_empty = first_of_all(body)
     if most > 1 and is_empty:
-        return _Cost(_INFINITE, _INFINITE)
+        return _Effort(_INFINITE, _INFINITE)
     is_last = most <= 1 or (behind.first is None and least <= 1)
     inner = _find_cost(body, behind if is_last else _Behind(first | (behind.first or NONE)))
     if inner.ways > 1 and most > 1:
         ways = _power(inner.ways, most)
-        return _Cost(ways, min(_INFINITE, ways * inner.steps))
+        return _Effort(ways, min(_INFINITE, ways * inner.steps))
     steps = min(_INFINITE, most * inner.steps)
     if behind.is_free_of(first) or least == most:
-        return _Cost(inner.ways, steps)
+        return _Effort(inner.ways, steps)
     ends = -(-(most - least + 1) // behind.period)
-    return _Cost(min(_INFINITE, inner.ways * ends), steps)
+    return _Effort(min(_INFINITE, inner.ways * ends), steps)
 
 
 def _power(ways: int, times: int) -> int:
