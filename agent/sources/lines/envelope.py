@@ -100,8 +100,8 @@ class Unwrapper:
     def _unwrap(
         self, text: str, prefix: CollectorPrefix, arrival_at: float, left: int
     ) -> list[LogEntry]:
-        if text.startswith("{"):
-            return self._unwrap_json(text, prefix, arrival_at)
+        if text.lstrip().startswith("{"):
+            return self._unwrap_json(text.lstrip(), prefix, arrival_at)
         cri = _CRI.match(text)
         if cri is not None:
             at = self._reader.find(cri["time"], arrival_at)

@@ -184,6 +184,9 @@ FORMS = {
     "a code fence of a chat": lines(lambda at, text: f"```{log4j(at, text)}```"),
     "bold text": lines(lambda at, text: f"**{log4j(at, text)}**"),
     "a table of Markdown": lines(lambda at, text: f"| {iso(at)} | INFO | {text} |"),
+    "an indented object": lines(
+        lambda at, text: "    " + json.dumps({"time": iso(at), "msg": text})
+    ),
     "Azure's console": lines(lambda at, text: json.dumps({"TimeStamp": iso(at), "Log": text})),
     "aws logs get-log-events": "\n".join(
         f"EVENTS\t{ms(at)}\t{text}\t{ms(at)}" for at, text in EVENTS
