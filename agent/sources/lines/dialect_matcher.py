@@ -7,7 +7,7 @@ a literal *anchor* finds it in a block of bytes, the *prefix* identifies the cli
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,15 +43,26 @@ class ClientPrefix:
 
         ``is_end``: the message ends there; otherwise a layout may have appended more.
         """
-        rules = self._exact if is_end else self._open
         behind = entry.find("] ", start, end) + 2
-        captures = self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
+        captures = self.find_known(entry, start, behind)
         if captures is not None:
-            texts = rules.expression_at(entry, behind)
-            match = texts.match(entry, behind, end)
-            if match is not None:
-                return texts.event(match, captures)
+            event = self.read_behind(entry, behind, end, captures, is_end=is_end)
+            if event is not None:
+                return event
+        rules = self._exact if is_end else self._open
         return self._read_uncached(rules, entry, start, behind, end)
+
+    def find_known(self, entry: str, start: int, behind: int) -> Mapping[str, str] | None:
+        """Return the captures of a prefix that was read before."""
+        return self._clients.get(entry[max(0, start - _LOOK_BACK) : behind])
+
+    def read_behind(
+        self, entry: str, behind: int, end: int, client: Mapping[str, str], *, is_end: bool
+    ) -> LogEvent | None:
+        """Return the event of the message between ``behind`` and ``end``, if a rule matches."""
+        texts = (self._exact if is_end else self._open).expression_at(entry, behind)
+        match = texts.match(entry, behind, end)
+        return None if match is None else texts.event(match, client)
 
     def _read_uncached(
         self, rules: RuleMatcher, entry: str, start: int, behind: int, end: int
@@ -199,6 +210,21 @@ class DialectMatcher:
                     self._cache.clear()
                 self._cache[words] = event
         return event
+
+    def find_client(self, entry: str) -> tuple[int, int, Mapping[str, str]] | None:
+        """Return the begin and end of the prefix of an entry that was read, and its captures."""
+        start = entry.find(self.anchors[0])
+        behind = entry.find("] ", start) + 2
+        names = self.prefixes[0].find_known(entry, start, behind)
+        return None if names is None else (start, behind, names)
+
+    def read_behind(
+        self, entry: str, start: int, behind: int, client: Mapping[str, str]
+    ) -> LogEvent | None:
+        """Return the event of an entry that begins as one of a client, up to ``behind``."""
+        suffix = -1 if self._suffix is None else self._find_suffix(self._suffix, entry, start)
+        end = suffix if suffix >= 0 else len(entry)
+        return self.prefixes[0].read_behind(entry, behind, end, client, is_end=suffix >= 0)
 
     def _find_suffix(self, suffix: re.Pattern[str], entry: str, start: int) -> int:
         """Return the place of the suffix: it is the last of its kind as a rule, else the first."""

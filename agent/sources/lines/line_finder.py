@@ -7,21 +7,15 @@ platform has a wheel of it. Without it each expression is a pass of its own, so 
 shown one family of dialects is bound to it: the expressions of the others are no longer searched.
 """
 
-from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Protocol
 
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
-from agent.sources.lines.repeated_lines import RepeatedLine
+from agent.sources.lines.mark_order import order_marks
+from agent.sources.lines.repeated_lines import FoundAgain, Matchers, RepeatedLines
 
-Matchers = tuple[DialectMatcher, ...]
-
-
-Recall = Callable[[bytes], RepeatedLine | None]
-"""Returns the event of a line that repeats a known one: it needs no search."""
-
-FoundLine = tuple[int, int, Matchers, RepeatedLine | None]
+FoundLine = tuple[int, int, Matchers, FoundAgain | None]
 """Begin and end of a line, the matchers that may read it, in the order in which they try, and the
 line that it repeats."""
 
@@ -31,10 +25,6 @@ _SAMPLE_BYTES = 4_096
 """First bytes of a block that show such a layout."""
 _AHEAD_BYTES = 4_096
 """Bytes that an expression is searched for at once, where one of its marks was found."""
-
-
-def _recall_none(_line: bytes) -> None:
-    """Know no line."""
 
 
 class LineFinder(Protocol):
@@ -50,11 +40,14 @@ class LineFinder(Protocol):
         holds several streams.
         """
 
-    def begin(self, block: bytes, end: int, recall: Recall = _recall_none) -> None:
-        """Begin the search of a block up to ``end``; ``recall`` finds lines that are known."""
+    def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
+        """Begin the search of a block up to ``end``."""
 
     def find_next(self, start: int) -> FoundLine | None:
-        """Return the next line at or behind ``start``, the start of a line; None at the end."""
+        """Return the next line at or behind ``start``, the start of a line that repeats none.
+
+        None at the end.
+        """
 
 
 class MarkFinder:
@@ -62,7 +55,7 @@ class MarkFinder:
 
     def __init__(self, marks: "MarkSearch") -> None:
         self._marks = marks
-        self._recall: Recall = _recall_none
+        self._known: RepeatedLines | None = None
         self._block, self._end = b"", 0
         self._found: list[tuple[int, int, int]] = []
         self._next = 0
@@ -86,9 +79,9 @@ class MarkFinder:
         self._headed = [()] * len(headed) if self._has_arguments else headed
         self._quiet_to = [-1] * len(headed)
 
-    def begin(self, block: bytes, end: int, recall: Recall = _recall_none) -> None:
+    def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
         """See `LineFinder`."""
-        self._block, self._end, self._next, self._recall = block, end, 0, recall
+        self._block, self._end, self._next, self._known = block, end, 0, known
         self._ahead.clear()
         self._has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
         self._limit = -1
@@ -100,6 +93,7 @@ class MarkFinder:
     def find_next(self, start: int) -> FoundLine | None:
         """See `LineFinder`."""
         found, block, quiet_to = self._found, self._block, self._quiet_to
+        tried = start
         for number in range(self._next, len(found)):
             mark, at, behind = found[number]
             if at < start or quiet_to[mark] > at:
@@ -107,28 +101,42 @@ class MarkFinder:
             if at >= self._end:
                 break
             line_start = block.rfind(b"\n", start, at) + 1 or start
-            line_end = block.find(b"\n", behind)
-            if self._headed[mark]:
-                line = self._find_headed(number, line_start, line_end)
+            known = None
+            if line_start != tried and self._known is not None:
+                known = self._known.find(block, line_start)
+            if known is None:
+                line = self._find_at(number, line_start, block.find(b"\n", behind))
+            elif known[2] is None:
+                start = known[0]
+                continue
             else:
-                line = self._find_any(number, line_start, line_end)
+                line = line_start, known[0], self.matchers, known
             if line is not None:
                 self._next = number + 1
                 return line
         self._next = len(found)
         return None
 
+    def _find_at(self, number: int, start: int, end: int) -> FoundLine | None:
+        """Return a line with a mark, if it is a client's; it repeats none."""
+        mark, at, _ = self._found[number]
+        if not self._headed[mark]:
+            return self._find_any(number, start, end)
+        if self._known is not None:
+            known = self._known.find_by_head(self._block, start, end, at)
+            if known is not None:
+                return start, end, self.matchers, known
+        return self._find_headed(number, start, end)
+
     def _find_headed(self, number: int, start: int, end: int) -> FoundLine | None:
         """Return a line with a mark of which each matcher has an expression, if one matches."""
-        known = self._recall(self._block[start:end])
-        if known is not None:
-            return start, end, self.matchers, known
         mark, quiet_to = self._found[number][0], self._quiet_to
         if quiet_to[mark] < start:
             quiet_to[mark] = self._search_ahead(self._headed[mark], start)
-        if quiet_to[mark] >= end:
-            return None
-        return start, end, self._choose_by(number, start, end), None
+        if quiet_to[mark] < end:
+            return start, end, self._choose_by(number, start, end), None
+        self._note_unread(number, start, end)
+        return None
 
     def _find_any(self, number: int, start: int, end: int) -> FoundLine | None:
         """Return a line with a mark that may be a part of others' lines, if it is a client's."""
@@ -137,7 +145,14 @@ class MarkFinder:
         if any(self._is_at(each, start, end) for each in matchers):
             return start, end, matchers, None
         self._quiet_to[self._found[number][0]] = end  # a line may hold a mark thousands of times
+        self._note_unread(number, start, end)
         return None
+
+    def _note_unread(self, number: int, start: int, end: int) -> None:
+        """Note that no expression finds a line, at its last mark: those before found nothing."""
+        is_last = number + 1 == len(self._found) or self._found[number + 1][1] > end
+        if is_last and self._known is not None:
+            self._known.note_unread(self._block, start, end)
 
     def _choose_by(self, number: int, start: int, end: int) -> Matchers:
         """Return the matchers that the marks of a line show; ``number`` is that of one mark."""
@@ -191,7 +206,7 @@ class MarkSearch:
         from ahocorasick_rs import BytesAhoCorasick, MatchKind  # noqa: PLC0415 - optional
 
         self.matchers = matchers
-        marks = list(dict.fromkeys(mark for matcher in matchers for mark in matcher.marks))
+        marks = order_marks(list({mark for matcher in matchers for mark in matcher.marks}))
         # leftmost matches are found by SIMD, overlapping ones are not
         automaton = BytesAhoCorasick(marks, matchkind=MatchKind.LeftmostFirst)
         self.find = automaton.find_matches_as_indexes
@@ -255,9 +270,9 @@ class FamilyFinder:
         found = (m.loose_finders if self._has_arguments else m.finders for m in self.matchers)
         self._finders = list(dict.fromkeys(finder for finders in found for finder in finders))
 
-    def begin(self, block: bytes, end: int, recall: Recall = _recall_none) -> None:
+    def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
         """See `LineFinder`; all its expressions are searched."""
-        del recall
+        del known
         self._block, self._end = block, end
         has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
         if has_arguments != self._has_arguments:

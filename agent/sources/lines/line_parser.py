@@ -20,9 +20,14 @@ from agent.sources.lines.clock_shift import ClockShifts, Shift
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import LogEntry, Unwrapper
-from agent.sources.lines.line_finder import Matchers, create_finder
+from agent.sources.lines.line_finder import create_finder
 from agent.sources.lines.origin_streams import CreateInterpreter, OriginStream, OriginStreams
-from agent.sources.lines.repeated_lines import RepeatedLine, share_lines
+from agent.sources.lines.repeated_lines import (
+    Matchers,
+    Read,
+    RepeatedLines,
+    share_lines,
+)
 from agent.sources.lines.stream_parser import LineInterpreter
 from agent.sources.lines.structured_text import structure
 from agent.sources.lines.timestamps import TimestampReader
@@ -121,7 +126,7 @@ class LineParser:
         self._hosts = [(m.guests, m.family) for m in matchers if m.guests is not None]
         self._carry, self._skipping, self._arrival_at = b"", False, 0.0
         self._named = ""  # the client of the line before
-        self._repeated = share_lines(matchers)
+        self._repeated = RepeatedLines(share_lines(matchers), self.stamper)
         self._reader: DialectMatcher | None = None  # the one that has read the last line
         self._news = False  # a line has told what else to search for, or what no more
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
@@ -164,12 +169,16 @@ class LineParser:
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
         out: list[Signal] = []
-        lines = self.lines(data, arrival_at)
+        lines, take = self.lines(data, arrival_at), self.streams.main.interpreter.take
         while some := list(islice(lines, 1 if self.streams.names else _LINES_AT_ONCE)):
             for line in some:
-                if line.event is not None:
-                    self._place = line.place
+                if line.event is None:
+                    continue
+                self._place = line.place
+                if line.origin or line.shift_s:
                     out += self._take(line, line.event)
+                else:
+                    out += take(line.event, line.at)
         self._release_block()
         return out + self.streams.take_pending()
 
@@ -281,19 +290,25 @@ class LineParser:
         above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
         return above[:_HEAD_BYTES].decode("utf-8", "replace")
 
-    def _search(
+    def _search(  # noqa: C901 - one loop, which each line passes
         self, block: bytes, start: int, end: int, arrival_at: float
     ) -> Iterator[ParsedLine]:
         """Read the lines of a block that are found, and those that continue one."""
         begin, pieces, finder = start, self.unwrapper.pieces, self._finder
         self._blocks += 1
-        finder.begin(block, end, self._recall)
+        self.stamper.forget_late(arrival_at)
+        repeated = None if self.shifts.is_any else self._repeated
+        finder.begin(block, end, repeated)
         while start < end:
             if not pieces and not self._reads_next:
-                found = finder.find_next(start)
-                if found is None:
-                    return
-                start, line_end, matchers, known = found
+                known = None if repeated is None else repeated.find(block, start)
+                if known is None:
+                    found = finder.find_next(start)
+                    if found is None:
+                        return
+                    start, line_end, matchers, known = found
+                else:
+                    line_end = known[0]
             else:
                 line_end, matchers, known = block.find(b"\n", start), finder.matchers, None
                 self._reads_next = max(0, self._reads_next - 1)
@@ -301,7 +316,9 @@ class LineParser:
             if line_end - start > LINE_LIMIT:
                 self.counts.long += 1
             elif known is not None:
-                yield self._read_again(block[start:line_end], known, arrival_at)
+                _, at, read = known
+                if read is not None:
+                    yield self._read_again(block[start:line_end], at, read, arrival_at)
             else:
                 raw = block[start:line_end]
                 for entry in self.unwrapper.unwrap(raw, arrival_at):
@@ -313,17 +330,12 @@ class LineParser:
     def _choose(self) -> None:
         """Search for what the stream has shown from now on."""
         self._finder.choose(self.family, self.enabled, is_merged=bool(self.streams.names))
+        self._repeated.choose(self._finder.matchers)
         self._news = False
 
-    def _recall(self, raw: bytes) -> RepeatedLine | None:
-        """Return the line that this one repeats, apart from its time."""
-        if self.shifts.is_any:
-            return None
-        return self._repeated.find(raw, self.stamper, self._arrival_at, self._finder.matchers)
-
-    def _read_again(self, raw: bytes, known: RepeatedLine, arrival_at: float) -> ParsedLine:
+    def _read_again(self, raw: bytes, at: float, read: Read, arrival_at: float) -> ParsedLine:
         """Read a line that repeats another one."""
-        at, reader, event = known
+        reader, event = read
         self.counts.lines += 1
         self.counts.events += 1
         self._bind(reader, event)
@@ -349,8 +361,9 @@ class LineParser:
             stream = self.streams.find(origin, entry.host)
             self._news = self._news or len(self.streams.names) != known
         stamp = self.stamper.find(text, arrival_at)
-        if stamp is not None and matchers is not self._finder.matchers:  # it continues no other
-            self._remember(raw, stamp, event, arrival_at)
+        is_alone = matchers is not self._finder.matchers  # it continues no other
+        if stamp is not None and is_alone and self._reader is not None:
+            self._repeated.keep(raw, stamp, (self._reader, event))
         shift_s = self.shifts.find(entry.origin, is_own=stamp is not None)
         if stamp is None:
             stamp = entry.at
@@ -361,12 +374,6 @@ class LineParser:
         stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)
         return ParsedLine(text, at, event, self._place, origin, shift_s)
-
-    def _remember(self, raw: bytes, stamp: float, event: LogEvent, arrival_at: float) -> None:
-        reader = self._reader
-        if reader is not None and reader.is_cacheable and not event.rule.varies:
-            line = stamp, reader, event
-            self._repeated.keep(raw, line, self.stamper, arrival_at, self._finder.matchers)
 
     def _look_ahead(self, arrival_at: float) -> None:
         """Show the next lines to the streams, which learn what processes there are."""

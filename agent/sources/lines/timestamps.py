@@ -117,7 +117,7 @@ def _form(
 
 
 _NO_TAIL = r"(?P<tail>)"
-_SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
+SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
 _DIGIT = re.compile(r"\d", re.ASCII)
 _TIME = re.compile(r"\d:\d\d:\d\d|\d{8}", re.ASCII)
 """A part of every form; a line without it needs no form."""
@@ -229,23 +229,21 @@ class TimestampReader:
         self._valid_until = 0.0
         self._last_at: float | None = None
         self._day_first: bool | None = None
-        self._begin = b""
+        self.begin = b""
+        """The last line up to its seconds, where a line that begins so has the same minute. What
+        follows the seconds must be that of a line with the same layout."""
         self.layout: tuple[str, str | None] = ("", None)
         """Shape of the last line up to its seconds (each digit as 0), and its zone."""
 
-    def find_again(self, raw: bytes, arrival_at: float) -> tuple[float, int] | None:
-        """Return the time of a line that begins as the last one, up to the minute, and its end.
+    def forget_late(self, arrival_at: float) -> None:
+        """Forget the begin of the last line if it does not hold for lines that arrive now."""
+        if arrival_at >= self._valid_until:
+            self.begin = b""
 
-        What follows the seconds is not tested: it must be that of a line with the same layout.
-        """
-        begin = self._begin
-        if not begin or arrival_at >= self._valid_until or not raw.startswith(begin):
-            return None
-        seconds = _SECONDS.match(raw, len(begin))
-        if seconds is None:
-            return None
-        self._last_at = at = self._minute_at + float(seconds[0].replace(b",", b"."))
-        return at, seconds.end()
+    def date_again(self, seconds: bytes) -> float:
+        """Return the time (Unix seconds) of a line with `begin`, from its seconds."""
+        self._last_at = at = self._minute_at + float(seconds.replace(b",", b"."))
+        return at
 
     def find(self, text: str, arrival_at: float) -> float | None:
         """Return the timestamp in the head of ``text`` as Unix seconds, None without one."""
@@ -257,7 +255,7 @@ class TimestampReader:
         try:
             at = self._find(text, arrival_at)
         except ValueError:  # no such date
-            self._valid_until = 0.0
+            self._valid_until, self.begin = 0.0, b""
             return None
         if at is not None:
             self._last_at = at
@@ -272,19 +270,20 @@ class TimestampReader:
                 continue
             self._form = form
             if form is _EPOCH:
-                self._begin = b""
+                self.begin = b""
                 return parse_epoch(float(match["epoch"]))
             key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
             if (self._key, self._tail) != (key, tail) or not arrival_at < self._valid_until:
                 self._minute_at = self._minute(match, tail, arrival_at)
                 self._key, self._tail = key, tail
             self._set_start(text[: match.start("second")])
+            self.forget_late(arrival_at)
             return self._minute_at + _seconds(second, fraction)
         return None
 
     def _set_start(self, start: str) -> None:
         self._start = start
-        self._begin = start.encode() if start.isascii() else b""
+        self.begin = start.encode() if start.isascii() else b""
         self.layout = _layout_of(_DIGIT.sub("0", start), self._tail)
 
     def _minute(self, match: re.Match[str], tail: str | None, arrival_at: float) -> float:

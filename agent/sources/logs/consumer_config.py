@@ -10,23 +10,14 @@ A list belongs to the client with the same id, group and instance id. Restore an
 of Streams have no group; before 2.5 a list has no client id if none was configured.
 """
 
-import re
 from typing import NamedTuple
 
 _INT_DIGITS = 10
 """Digits of Java's largest int; Python raises an error for thousands."""
 _LIST = b"ConsumerConfig values:"
 _HEAD_BYTES = 200
-_CLIENT_ID, _GROUP, _INSTANCE_ID, _MAX_POLL_MS, _SESSION_MS = (
-    re.compile(rb"%b = (.*?)(?:\\n|\r?\n)" % re.escape(name))
-    for name in (
-        b"client.id",
-        b"group.id",
-        b"group.instance.id",
-        b"max.poll.interval.ms",
-        b"session.timeout.ms",
-    )
-)
+_CLIENT_ID, _GROUP, _INSTANCE_ID = b"client.id = ", b"group.id = ", b"group.instance.id = "
+_MAX_POLL_MS, _SESSION_MS = b"max.poll.interval.ms = ", b"session.timeout.ms = "
 
 
 class Client(NamedTuple):
@@ -80,6 +71,13 @@ def _seconds(text: bytes) -> float | None:
     return int(text) / 1000 if text.isdigit() and len(text) <= _INT_DIGITS else None
 
 
-def _value(key: re.Pattern[bytes], log: bytes, start: int, end: int) -> bytes:
-    found = key.search(log, start, end)
-    return b"" if found is None else found[1]
+def _value(key: bytes, log: bytes, start: int, end: int) -> bytes:
+    """Return the text behind a key up to the end of the line, plain or within a JSON text."""
+    at = log.find(key, start, end)
+    if at < 0:
+        return b""
+    line_end = log.find(b"\n", at, end)
+    value, escaped, _ = log[at + len(key) : end if line_end < 0 else line_end].partition(b"\\n")
+    if escaped:
+        return value
+    return b"" if line_end < 0 else value.removesuffix(b"\r")

@@ -7,8 +7,9 @@ import pytest
 
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
+from agent.sources.lines.line_finder import MarkFinder
 from agent.sources.lines.line_parser import LineParser
-from agent.sources.lines.repeated_lines import RepeatedLines
+from agent.sources.lines.repeated_lines import Matchers, RepeatedLines
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Signal
@@ -49,6 +50,7 @@ def test_a_log_that_is_read_again_gives_what_it_gives_without_the_cache(
     block = log.read_bytes()
     with_cache = _signals(block)
     monkeypatch.setattr(RepeatedLines, "find", _find_none)
+    monkeypatch.setattr(RepeatedLines, "find_by_head", _find_none)
 
     assert with_cache == _signals(block)
 
@@ -98,6 +100,97 @@ def test_a_line_that_begins_in_another_way_is_read(second: str, at: float, origi
 
     assert number == 3
     assert found[2] == (at, origin)
+
+
+def _synced(second: int, generation: int, name: str = "c") -> str:
+    return (
+        f"2026-11-21 10:00:0{second},000 INFO [Consumer clientId={name}, groupId=g] Successfully"
+        f" synced group in generation Generation{{generationId={generation}, memberId='{name}-1',"
+        " protocol='range'}}"
+    )
+
+
+def _events(*lines: str) -> tuple[int, list[tuple[str, str, float]]]:
+    """Return how many lines a dialect has read from their begin, and what they are."""
+    parser, number = _parser(), 0
+    read = DialectMatcher.read
+
+    def count(matcher: DialectMatcher, entry: str) -> object:
+        nonlocal number
+        number += 1
+        return read(matcher, entry)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DialectMatcher, "read", count)
+        found = list(parser.lines("".join(f"{line}\n" for line in lines).encode(), _AT))
+    events = [(line.event, line.at % 60) for line in found if line.event]
+    return number, [(e.captures["client_id"], e.captures["generation"], at) for e, at in events]
+
+
+def test_the_message_alone_is_matched_behind_a_begin_that_is_known() -> None:
+    others = "".join(f"2026-11-21 10:00:02,000 INFO other {number}\n" for number in range(3))
+    number, found = _events(
+        _synced(1, 1), _synced(2, 2), others + _synced(3, 3), _synced(4, 4, "d"), _synced(5, 5)
+    )
+
+    assert number == 2
+    assert found == [
+        ("c", "1", 1.0),
+        ("c", "2", 2.0),
+        ("c", "3", 3.0),
+        ("d", "4", 4.0),
+        ("c", "5", 5.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(_synced(2, 2) + " more", id="another-message"),
+        pytest.param(_synced(2, 2).replace("=2", "=x"), id="no-number"),
+    ],
+)
+def test_a_message_that_no_rule_matches_is_none_behind_a_begin_that_is_known(second: str) -> None:
+    _, alone = _events(second)
+    _, found = _events(_synced(1, 1), second, _synced(3, 3))
+
+    assert found == [("c", "1", 1.0), *alone, ("c", "3", 3.0)]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(_synced(2, 2).replace("range", "r\u00e4nge"), id="not-ascii"),
+        pytest.param(_synced(2, 2).replace("range", "\x1b[1mrange\x1b[0m"), id="colours"),
+        pytest.param(_synced(2, 2) + "\r", id="carriage-return"),
+        pytest.param(_synced(2, 2).replace("10:00", "10:01"), id="another-minute"),
+        pytest.param(_synced(2, 2).replace(",000", ",000Z"), id="a-zone"),
+    ],
+)
+def test_a_line_that_is_not_plain_is_read_as_ever(second: str) -> None:
+    number, found = _events(_synced(1, 1), second)
+
+    assert number == 2
+    assert [generation for _, generation, _ in found] == ["1", "2"]
+
+
+def test_a_text_that_no_expression_finds_is_searched_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = 0
+    search = MarkFinder._search_ahead
+
+    def count(finder: MarkFinder, matchers: Matchers, start: int) -> int:
+        nonlocal searched
+        searched += 1
+        return search(finder, matchers, start)
+
+    monkeypatch.setattr(MarkFinder, "_search_ahead", count)
+    parser, lines = _parser(), [_synced(1, 1)]
+    lines += [f"2026-11-21 10:00:02,00{n} {_CLIENT} Discovered coordinator" for n in range(6)]
+
+    found = [line for text in lines for line in parser.lines(f"{text}\n".encode(), _AT)]
+
+    assert len(found) == 1
+    assert searched == 3
 
 
 def test_a_client_has_the_settings_above_its_own_line_however_many_lines_come_at_once() -> None:
