@@ -271,15 +271,19 @@ def _rebalances(records: list[Sample], now: float) -> list[RebalanceSegments]:
 
 
 def _name(cut: list[Segment]) -> list[Segment]:
-    """Give a member that two agents saw, by its member id, the one name."""
-    names: dict[str, MemberRef] = {}
+    """Give a member that two agents saw, by its member id and client id, the one name.
+
+    librdkafka's mock cluster gives a member's id again, to a member with another client id.
+    """
+    names: dict[tuple[str, str], MemberRef] = {}
     for segment in cut:
         if segment.member_id and segment.scope is Scope.CONSUMER:
-            names.setdefault(segment.member_id, segment.member)
+            names.setdefault((segment.member_id, segment.member.client_id), segment.member)
     return [
         segment
         if segment.scope is Scope.STREAMS
-        or (name := names.get(segment.member_id or "", segment.member)) is segment.member
+        or (name := names.get((segment.member_id or "", segment.member.client_id), segment.member))
+        is segment.member
         else replace(segment, member=name)
         for segment in cut
     ]

@@ -292,6 +292,17 @@ class TestTogether:
         found = explain_rebalances([*here, *there])
         assert [(d.member.client_id, d.kind) for e in found for d in e.departures] == [("b", kind)]
 
+    def test_id_that_a_cluster_gives_again_is_of_another_member(self) -> None:
+        """librdkafka's mock cluster: an id is an address, which a later member may have."""
+        before, after = replace(B, member_id="0x7f"), replace(A, member_id="0x7f")
+        found = episodes(
+            *round_of(2, 100.0, before, C, causes={"b": (8, "s")}),
+            *round_of(3, 200.0, after, C, causes={"a": (5, "poll timeout")}),
+        )
+
+        assert client(found[-1].trigger.member) == "a"
+        assert {client(piece.member) for piece in found[-1].round.segments} == {"a", "c"}
+
     def test_member_that_two_agents_saw_is_one(self) -> None:
         here = replace(A, member_id="a-1")
         there = replace(here, host="10.0.0.7", origin="wire")
