@@ -58,6 +58,8 @@ def test_stuck_member(lab: Lab, tmp_path: Path) -> None:
                 ongoing=going("poll_timeout", "m2"),
                 status=5,
                 waiting=frozenset(),
+                # the wire shows the leave, and the log a moment later why
+                on_the_way=frozenset({UNKNOWN, going("member_left", "m2")}),
             ),
             Phase(name="back", start=back, end=back + 5.0, ongoing=NOTHING, status=0),
         ]
