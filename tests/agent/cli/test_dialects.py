@@ -106,7 +106,7 @@ def test_the_table_says_what_no_brokers_log_can_name() -> None:
     }
     note = _printed().split("\n\n")[3]
 
-    assert len(brokers) == 3
+    assert len(brokers) == 4
     assert set().union(*brokers.values()).isdisjoint({12, 13})
     assert note.startswith("kafka-broker-...")
     assert "(10, 12, 13) is a join of a known member without a code" in note
