@@ -130,7 +130,10 @@ class GroupHistory:
             returns,
             {cause.member.key for cause in rejoins if cause.is_first},
         )
-        for cause, away in returns.items():
+        for cause, known_away in returns.items():
+            away = self.away.get(known_away.member.key)
+            if away is None:
+                continue  # a second source reports the same return
             self._return(away, cause.member, cause.at)
             if cause.kind is not IncidentKind.MEMBER_JOINED:  # the same process: it did not end
                 self._forget_step(away)
@@ -571,6 +574,8 @@ class GroupHistory:
             return
         first.absorb(other)
         self.drafts.remove(other)
+        if self.restart is other:
+            self.restart = first
         for key, away in list(self.away.items()):
             if away.draft is other:
                 self.away[key] = _Away(member=away.member, how=away.how, at=away.at, draft=first)

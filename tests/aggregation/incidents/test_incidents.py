@@ -55,6 +55,19 @@ def by_broker(each: Signal) -> Signal:
     return replace(each, source=SourceKind.BROKER_LOG)
 
 
+def by_proxy(record: Sample) -> Sample:
+    """Return what a proxy records of the same: a little later, with the peer's address."""
+    return replace(
+        record,
+        id=f"proxy-{record.id}",
+        ts=format_time(parse_time(record.ts) + 0.004),
+        agent="proxy",
+        host=f"10.0.0.{ord(record.client_id or 'a')}",
+        episode=f"proxy-{record.episode}",
+        source="wire",
+    )
+
+
 def reads(at: float, member: Member, *partitions: str) -> Signal:
     return replace(signal(SignalKind.SEEN, at, member), assigned=partitions)
 
@@ -142,6 +155,24 @@ class TestKinds:
 
         assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
         assert len(found.rebalances) == 4
+
+    def test_rollout_that_two_agents_see_is_one_incident_with_all_rebalances(self) -> None:
+        """Each return is recorded twice; the third one is of a restart that was merged already."""
+        signals, generation = list[Signal](), 1
+        for number, member in enumerate((A, B, C)):
+            at, others = 100.0 * (number + 1), [each for each in (A, B, C) if each != member]
+            signals += [left(at, member, "closed"), *round_of(generation + 1, at + 1, *others)]
+            came = {member.client_id: NEW}
+            signals += round_of(generation + 2, at + 30, A, B, C, causes=came)
+            generation += 2
+        here = [replace(r, member_id=f"{r.client_id}-id") for r in records(*START, *signals)]
+        found = analyze([*here, *map(by_proxy, here)])
+
+        rollout = found.incidents[-1]
+        assert kinds([rollout]) == [(K.ROLLOUT, ["a", "b", "c"])]
+        assert [member.host for member in rollout.members] == ["h-a", "h-b", "h-c"]
+        in_incidents = [span.id for each in found.incidents for span in each.rebalances]
+        assert sorted(in_incidents) == sorted(each.round.id for each in found.rebalances)
 
     def test_three_times_within_ten_minutes_is_a_crash_loop(self) -> None:
         signals = list[Signal]()
