@@ -3,7 +3,8 @@
 Not every source knows the cluster, and a member's host may be learned late: the wire shows the
 peer's address, the log that is found later the machine's name. A record without a cluster joins the
 only known one of its group. Records that share a member id or an episode are one member's, and
-have the host of the latest; inspection, which sees the peer's address, comes last. An admin that
+have the host of the latest. A name goes before an address, which a second agent on the wire sees;
+inspection, which asks the coordinator, comes last. An admin that
 removes a static member names its instance alone. Members of one client id and host are told apart
 by their member ids (`aggregation.rebalances.twins`).
 
@@ -12,6 +13,8 @@ Source: incidents.md 1a.13 and 1a.14.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
 
 import msgspec
 
@@ -21,6 +24,9 @@ from metrics.tracking.source_traits import POLL_SOURCES
 
 _Label = tuple[str, str, str]
 """Group, client id, host."""
+_Rank = tuple[bool, bool, str]
+"""Of a host: whether a poll did not give it, whether it is a name, and when it was last seen."""
+_NO_RANK: _Rank = (False, False, "")
 
 
 def unify_identities(records: Iterable[Sample]) -> list[Sample]:
@@ -78,23 +84,33 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
         return records
     parents: dict[_Label, _Label] = {}
     owners: dict[tuple[str, str, str], _Label] = {}
-    latest: dict[_Label, tuple[bool, str]] = {}
+    latest: dict[_Label, _Rank] = {}
     for record in records:
         label = _label(record)
         parents.setdefault(label, label)
-        rank = record.source not in POLL_SOURCES, record.ts
-        latest[label] = max(rank, latest.get(label, (False, "")))
+        rank = record.source not in POLL_SOURCES, _is_name(record.host), record.ts
+        latest[label] = max(rank, latest.get(label, _NO_RANK))
         for name in (record.member_id, record.episode):
             if name:
                 owner = owners.setdefault((record.group, label[1], name), label)
                 parents[_root(parents, label)] = _root(parents, owner)
-    hosts: dict[_Label, tuple[tuple[bool, str], str]] = {}
+    hosts: dict[_Label, tuple[_Rank, str]] = {}
     for label, rank in latest.items():
         root = _root(parents, label)
-        hosts[root] = max(hosts.get(root, ((False, ""), "")), (rank, label[2]))
+        hosts[root] = max(hosts.get(root, (_NO_RANK, "")), (rank, label[2]))
     if len(hosts) == len(latest):
         return records
     return [_at_host(record, hosts[_root(parents, _label(record))][1]) for record in records]
+
+
+@lru_cache(maxsize=4096)
+def _is_name(host: str) -> bool:
+    """Return whether a host is a name, and no address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return host != ""
+    return False
 
 
 def _label(record: Sample) -> _Label:
