@@ -4,7 +4,7 @@ All text comes from clients in the end: Jinja2 escapes it, and control character
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
@@ -28,6 +28,8 @@ _EXACT_TO = 1000.0
 _OBJECTIVES_SHOWN = 5
 """Those that are missed come first."""
 _GROUP_COLUMNS = ("group", "app")
+_INCIDENTS = "incidents"
+_ALL_INCIDENTS = "incidents.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,42 @@ class _Part:
     more: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The rows behind a number: incidents, or the query over the tables."""
+
+    of_group: Mapping[str, str]
+    """The costliest incident of each group on the page, by the group's anchor."""
+    of_kind: Mapping[tuple[str, str], str]
+    """The costliest one of each kind and plan."""
+
+    @classmethod
+    def of(cls, report: Report) -> "_Sources":
+        """Collect the incidents that the page shows; the costliest come first."""
+        limit = next(each.rows_shown for each in report.sections if each.name == _INCIDENTS)
+        of_group: dict[str, str] = {}
+        of_kind: dict[tuple[str, str], str] = {}
+        for row in report.tables[_INCIDENTS][:limit]:
+            place = f"#incident-{row['id']}"
+            of_group.setdefault(anchor(row), place)
+            of_kind.setdefault((row["kind"], row.get("plan") or ""), place)
+        return cls(of_group, of_kind)
+
+    def link_of(self, section: str, row: Row) -> str:
+        """Return the place of the rows that the numbers of a row count."""
+        if section == _INCIDENTS:
+            return ""  # they are the rows
+        if any(row.get(name) for name in _GROUP_COLUMNS):
+            return self.of_group.get(anchor(row), _ALL_INCIDENTS)
+        if row.get("kind") and "plan" in row:
+            return self.of_kind.get((row["kind"], row["plan"] or ""), _ALL_INCIDENTS)
+        return "daily.csv" if section == "news" else f"#query-{section}"
+
+
 def html_page(report: Report) -> str:
     """Return the whole page."""
     shown = [section for section in report.sections if section.rows_shown]
+    sources = _Sources.of(report)
     return _template().render(
         report=report,
         days=f"{format_days(report.period)} ({report.zone})",
@@ -76,8 +111,8 @@ def html_page(report: Report) -> str:
         slo=[_objective(row) for row in report.tables["slo"][:_OBJECTIVES_SHOWN]],
         kept=sum(row["met"] is True for row in report.tables["slo"]),
         missed=sum(row["met"] is False for row in report.tables["slo"]),
-        news=_news(report),
-        parts=[_part(section, report) for section in shown],
+        news=_news(report, sources),
+        parts=[_part(section, report, sources) for section in shown],
         queries=[(s.name, s.title, report.queries[s.name]) for s in report.sections],
     )
 
@@ -132,7 +167,7 @@ def _objective(row: Row) -> dict[str, str]:
     }
 
 
-def _news(report: Report) -> _Part:
+def _news(report: Report, sources: _Sources) -> _Part:
     rows = report.tables["news"]
     limit = 20
     return _Part(
@@ -142,12 +177,12 @@ def _news(report: Report) -> _Part:
         empty="",
         figure=Markup(),
         columns=_columns(rows[:limit]),
-        rows=[_row(row) for row in rows[:limit]],
+        rows=[_row(row, sources.link_of("news", row)) for row in rows[:limit]],
         more=_more(limit, len(rows)),
     )
 
 
-def _part(section: Section, report: Report) -> _Part:
+def _part(section: Section, report: Report, sources: _Sources) -> _Part:
     rows = report.tables[section.name]
     shown = rows[: section.rows_shown]
     places: set[str] = set()
@@ -158,7 +193,10 @@ def _part(section: Section, report: Report) -> _Part:
         empty=section.empty,
         figure=_figure(section, rows, report),
         columns=_columns(shown),
-        rows=[_row(row, _place(section, row, places)) for row in shown],
+        rows=[
+            _row(row, sources.link_of(section.name, row), _place(section, row, places))
+            for row in shown
+        ],
         more=_more(section.rows_shown, len(rows)),
     )
 
@@ -166,7 +204,7 @@ def _part(section: Section, report: Report) -> _Part:
 def _place(section: Section, row: Row, places: set[str]) -> str:
     """Return the anchor of a group's row: worst groups and incidents link to them."""
     if section.name != "groups" or anchor(row) in places:
-        return f"incident-{row['id']}" if section.name == "incidents" else ""
+        return f"incident-{row['id']}" if section.name == _INCIDENTS else ""
     places.add(anchor(row))
     return f"of-{anchor(row)}"
 
@@ -221,15 +259,16 @@ def _heading(column: str) -> str:
     return re.sub(r" (s|h)$", r" (\1)", name.replace("_", " "))
 
 
-def _row(row: Row, place: str = "") -> _TableRow:
+def _row(row: Row, source: str, place: str = "") -> _TableRow:
+    """Return a row of the page; its numbers link to their ``source``."""
     own = anchor(row) if any(row.get(name) for name in _GROUP_COLUMNS) else ""
     link = "" if not own or place.startswith("of-") else f"#of-{own}"
     return _TableRow(
-        [_cell(name, value, link) for name, value in _visible_columns(row).items()], place
+        [_cell(name, value, link, source) for name, value in _visible_columns(row).items()], place
     )
 
 
-def _cell(name: str, value: Any, link: str) -> _Cell:
+def _cell(name: str, value: Any, link: str, source: str) -> _Cell:
     if name.endswith("_name"):
         key = cause_key(BY_LABEL.get(value))
         return _Cell(key.label, "code", colour=key.colour)
@@ -241,8 +280,9 @@ def _cell(name: str, value: Any, link: str) -> _Cell:
         case str():
             to = link if name in _GROUP_COLUMNS else ""
             return _Cell(readable(value, _CELL_MAX_CHARS), title=plain(value), link=to)
-    kind = "when" if isinstance(value, date) else "number"
-    return _Cell(_format_value(name, value), kind)
+    if isinstance(value, date):
+        return _Cell(_format_value(name, value), "when")
+    return _Cell(_format_value(name, value), "number", link=source if value else "")
 
 
 def _format_value(name: str, value: float | date) -> str:

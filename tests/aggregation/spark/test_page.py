@@ -65,6 +65,7 @@ def report(*, empty: bool = False, **fields: Any) -> Report:
             "group": "payments",
             "id": "ab12",
             "kind": "poll_timeout",
+            "plan": "unplanned",
             "started_at": datetime(2026, 3, 12, 10, tzinfo=UTC),
             "is_ongoing": False,
             "reason": EVIL,
@@ -109,6 +110,20 @@ def test_costliest_groups_link_to_their_rows() -> None:
     place = page.split('href="#of-')[1].split('"')[0]
     assert f'<tr id="of-{place}">' in page
     assert "90 min unread, 4 unplanned and 5 planned incidents" in page
+
+
+def test_numbers_link_to_their_rows() -> None:
+    given = report()
+    quality = [QUALITY | {"agent": "a", "gaps": 77}]
+    page = html_page(replace(given, tables={**given.tables, "quality": quality}))
+    to_incident = '<a href="#incident-ab12">'
+
+    assert 'id="incident-ab12"' in page
+    assert f"{to_incident}20</a>" in page  # rebalances of a group with an incident on the page
+    assert '<a href="incidents.csv">20</a>' in page  # of another one
+    assert page.count(f"{to_incident}4</a>") == 2  # of the group, and of the kind
+    assert '<a href="#query-quality">77</a>' in page
+    assert 'id="query-quality"' in page
 
 
 def test_sections_without_rows_are_one_line() -> None:
