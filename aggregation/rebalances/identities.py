@@ -88,7 +88,7 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
     for record in records:
         label = _label(record)
         parents.setdefault(label, label)
-        rank = record.source not in POLL_SOURCES, _is_name(record.host), record.ts
+        rank = record.source not in POLL_SOURCES, is_name(record.host), record.ts
         latest[label] = max(rank, latest.get(label, _NO_RANK))
         for name in (record.member_id, record.episode):
             if name:
@@ -104,7 +104,7 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
 
 
 @lru_cache(maxsize=4096)
-def _is_name(host: str) -> bool:
+def is_name(host: str) -> bool:
     """Return whether a host is a name, and no address."""
     try:
         ip_address(host)

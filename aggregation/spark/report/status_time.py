@@ -44,8 +44,8 @@ SECTION = Section(
     name="status_time",
     title="Time in each status",
     note="Summed over members, of episodes whose start and end were seen, by the day of their "
-    "start. A member that two agents see counts twice. Scope streams are Streams instances, whose "
-    "status repeats their consumers' and has 10 to 13 of its own.",
+    "start. A member that two agents see counts once. Scope streams "
+    "are Streams instances, whose status repeats their consumers' and has 10 to 13 of its own.",
     empty="No member was above 0 in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

@@ -3,14 +3,19 @@
 Theory of operation. The members of a classic group get their assignments at one moment, the last
 member's join. So the ends that several agents see show how far their clocks are apart. One late end
 can also be a slow member. An offset is *steady* if most of an agent's rebalances show it. Starts
-and ends of a rebalance are compared after the steady offsets are subtracted.
+and ends of a rebalance are compared after the steady offsets are subtracted. Day by day, a group
+remembers each agent's last offsets (`remember_offsets`), and records of an agent with a steady
+offset are corrected before they are analyzed: a wrong clock makes no straggler either.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+from msgspec.structs import replace
+
 from aggregation.rebalances.grouping import RebalanceSegments
+from metrics.model.sample import Sample, format_time, parse_time
 
 MIN_REBALANCES = 3
 MIN_OFFSET_S = 1.0
@@ -19,8 +24,13 @@ _SPREAD_S = 0.5
 _MOST = 0.75
 """Share of the rebalances that show an offset within the spread."""
 
+_KEPT = 8
+"""Offsets of an agent that are remembered: a clock that was set right is trusted soon."""
+
 Offsets = Mapping[str, float]
 NO_OFFSETS: Offsets = {}
+Measured = Mapping[str, Sequence[float]]
+"""Offsets of each agent, in the order of its rebalances."""
 
 
 def clock_offsets(rebalance: RebalanceSegments) -> dict[str, float]:
@@ -36,12 +46,29 @@ def clock_offsets(rebalance: RebalanceSegments) -> dict[str, float]:
     return {agent: round(median(at) - middle, 6) for agent, at in sorted(ends.items())}
 
 
-def steady_offsets(rebalances: Iterable[RebalanceSegments]) -> dict[str, float]:
-    """Return the offsets of agents with a clock that is steadily wrong."""
+def measure_offsets(
+    rebalances: Iterable[RebalanceSegments], corrected: Offsets = NO_OFFSETS
+) -> dict[str, list[float]]:
+    """Return each agent's offsets; those that its records were ``corrected`` by are added."""
     measured: dict[str, list[float]] = defaultdict(list)
     for rebalance in rebalances:
         for agent, offset in clock_offsets(rebalance).items():
-            measured[agent].append(offset)
+            measured[agent].append(offset + corrected.get(agent, 0.0))
+    return measured
+
+
+def remember_offsets(known: Measured, measured: Measured) -> dict[str, tuple[float, ...]]:
+    """Return the last offsets of each agent that has, or recently had, a large one."""
+    found = {}
+    for agent in {*known, *measured}:
+        latest = (*known.get(agent, ()), *measured.get(agent, ()))[-_KEPT:]
+        if any(abs(offset) >= MIN_OFFSET_S for offset in latest):
+            found[agent] = latest
+    return found
+
+
+def steady_offsets(measured: Measured) -> dict[str, float]:
+    """Return the offsets of agents with a clock that is steadily wrong."""
     steady = {}
     for agent, offsets in measured.items():
         middle = median(offsets)
@@ -50,6 +77,25 @@ def steady_offsets(rebalances: Iterable[RebalanceSegments]) -> dict[str, float]:
         if is_steady and abs(middle) >= MIN_OFFSET_S:
             steady[agent] = middle
     return steady
+
+
+def correct_times(records: Iterable[Sample], offsets: Offsets) -> list[Sample]:
+    """Return the records with the times of a right clock."""
+    if not offsets:
+        return list(records)
+    return [
+        record if record.agent not in offsets else _shift(record, -offsets[record.agent])
+        for record in records
+    ]
+
+
+def _shift(record: Sample, by_s: float) -> Sample:
+    joined = record.joined_ts
+    return replace(
+        record,
+        ts=format_time(parse_time(record.ts) + by_s),
+        joined_ts=None if joined is None else format_time(parse_time(joined) + by_s),
+    )
 
 
 def span(rebalance: RebalanceSegments, offsets: Offsets) -> tuple[float, float]:

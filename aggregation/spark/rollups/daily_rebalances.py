@@ -8,7 +8,8 @@ the last two rebalances (for present members), and each member's last attributes
 for a whole history explain a day too, and a day costs only its own events. Older records are
 dropped. A member that returns after a longer absence is new, and a scale-down depends on the
 members shortly after. An incident of more than a day is counted as it is by then; what follows is
-another one.
+another one. A rebalance that a dropped member began is over when that member is back, or after a
+day, too: its time out of the group is part of the cost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,14 @@ from aggregation.incidents.incidents import Analysis, analyze
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.grouping import SKEW_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
+from aggregation.spark.rollups.clock_offsets import (
+    NO_OFFSETS,
+    Offsets,
+    correct_times,
+    measure_offsets,
+    remember_offsets,
+    steady_offsets,
+)
 from aggregation.spark.tables.period import ends_at
 from metrics.model.sample import Sample, SampleKind, Scope, format_time
 
@@ -54,6 +63,8 @@ class Carried(msgspec.Struct, frozen=True):
     """Start of the last counted incident; those that begin at once are counted at once."""
     in_incidents: tuple[str, ...] = ()
     """Ids of rebalances in ``records`` that belong to counted incidents."""
+    offsets: Mapping[str, tuple[float, ...]] = {}
+    """The last clock offsets of agents with a large one; the times of ``records`` are corrected."""
 
     def encode(self) -> bytes:
         """Encode the state."""
@@ -78,17 +89,19 @@ class GroupDays:
         """The incident of each rebalance, by its id."""
         self.app, self.group_type = "", ""
         """Of the latest record."""
+        self.offsets: Offsets = NO_OFFSETS
+        """The clock offsets of agents by which the day's records are corrected."""
 
     def day(self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
         """Return the rebalances and incidents that are over by the end of a day.
 
         ``last_seen`` has the time of each agent's last record by then (RFC 3339).
         """
-        records, carried = [*self.carried.records, *events], self.carried
+        carried = self.carried
+        records, analysis = self._analyze(list(events), last_seen)
         if records:
             latest = max(records, key=lambda record: record.ts)
             self.app, self.group_type = latest.app, latest.group_type
-        analysis = analyze_records(records, last_seen)
         ordered = sorted(analysis.rebalances, key=_order)
         found = sorted(analysis.incidents, key=lambda each: (each.started_at, each.id))
         self.incident_of = {span.id: each for each in found for span in each.rebalances}
@@ -129,8 +142,29 @@ class GroupDays:
                 for each in ordered
                 if each.round.id in counted_ids and each.round.ended_at >= cut
             ),
+            remember_offsets(carried.offsets, self._measure(over)),
         )
         return Analysis(over, past)
+
+    def _analyze(
+        self, events: Sequence[Sample], last_seen: Mapping[str, str]
+    ) -> tuple[list[Sample], Analysis]:
+        """Analyze a day's events; once more, if they show that another agent's clock is wrong."""
+        carried = self.carried
+        self.offsets = steady_offsets(carried.offsets)
+        records = [*carried.records, *correct_times(events, self.offsets)]
+        analysis = analyze_records(records, last_seen)
+        counted = carried.counted_to, carried.counted_id
+        new = [each for each in analysis.rebalances if _order(each) > counted]
+        steady = steady_offsets(remember_offsets(carried.offsets, self._measure(new)))
+        if steady.keys() <= self.offsets.keys():
+            return records, analysis
+        self.offsets = steady
+        records = [*carried.records, *correct_times(events, steady)]
+        return records, analyze_records(records, last_seen)
+
+    def _measure(self, rebalances: Iterable[ExplainedRebalance]) -> Mapping[str, Sequence[float]]:
+        return measure_offsets((each.round for each in rebalances), self.offsets)
 
 
 def analyze_records(records: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
@@ -150,7 +184,10 @@ def _order(episode: ExplainedRebalance) -> tuple[float, str]:
 
 def _over_at(episode: ExplainedRebalance) -> float:
     round_ = episode.round
-    return round_.ended_at + (OPEN_S if round_.is_open else QUIET_S)
+    over_at = round_.ended_at + (OPEN_S if round_.is_open else QUIET_S)
+    if any(segment.is_out for segment in round_.consumers):
+        return max(over_at, round_.started_at + INCIDENT_S)
+    return over_at
 
 
 def _incident_over_at(incident: Incident) -> float:

@@ -25,6 +25,7 @@ from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
     Offsets,
     clock_offsets,
+    measure_offsets,
     span,
     steady_offsets,
 )
@@ -108,7 +109,11 @@ CARRIED = T.StructType(
 INCIDENTS = T.StructType([REBALANCES["batch"], *INCIDENT.fields])
 """``day`` is the day of the start, ``batch`` the day with which the incident was over."""
 _BOTH = T.StructType(
-    [*REBALANCES.fields, CARRIED["carried"], T.StructField("of_incident", INCIDENT)]
+    [
+        *REBALANCES.fields,
+        CARRIED["carried"],
+        T.StructField("of_incident", INCIDENT),
+    ]
 )
 _COLUMNS = (
     *("id", "kind", "agent", "seq", "cluster", "app", "group", "group_type", "scope", "client_id"),
@@ -199,7 +204,8 @@ def _explain_days(
         by_day = _by_day(events)
         rows: list[dict[str, Any]] = []
         for day in days:
-            over = group.day(day, by_day.get(day, ()), told_by_day[day])
+            of_day = by_day.get(day, [])
+            over = group.day(day, of_day, told_by_day[day])
             rows += _rows_of_batch(day, over, group)
             rows.append(names | {"batch": day, "carried": group.carried.encode()})
         open_ones = Analysis([*group.pending], [*group.pending_incidents])
@@ -210,7 +216,10 @@ def _explain_days(
 
 
 def _rows_of_batch(batch: date, found: Analysis, group: GroupDays) -> list[dict[str, Any]]:
-    rows = rows_of(found.rebalances, group.incident_of)
+    rows = [
+        row_of(each, group.incident_of.get(each.round.id), corrected=group.offsets)
+        for each in found.rebalances
+    ]
     rows += [
         {"of_incident": incident_row(each, group.app, group.group_type)} for each in found.incidents
     ]
@@ -235,14 +244,20 @@ def rows_of(
     rebalances: Sequence[ExplainedRebalance], incidents: Mapping[str, Incident]
 ) -> list[dict[str, Any]]:
     """Return explained rebalances as rows; steady clock offsets do not lengthen them."""
-    offsets = steady_offsets(rebalance.round for rebalance in rebalances)
+    offsets = steady_offsets(measure_offsets(rebalance.round for rebalance in rebalances))
     return [row_of(each, incidents.get(each.round.id), offsets) for each in rebalances]
 
 
 def row_of(
-    episode: ExplainedRebalance, incident: Incident | None = None, offsets: Offsets = NO_OFFSETS
+    episode: ExplainedRebalance,
+    incident: Incident | None = None,
+    offsets: Offsets = NO_OFFSETS,
+    corrected: Offsets = NO_OFFSETS,
 ) -> dict[str, Any]:
-    """Return an explained rebalance as a row of `REBALANCES`, without its batch."""
+    """Return an explained rebalance as a row of `REBALANCES`, without its batch.
+
+    ``offsets`` are subtracted from its times; those that are ``corrected`` were before.
+    """
     round_, trigger, slow = episode.round, episode.trigger, episode.straggler
     start, end = span(round_, offsets)
     started_at = datetime.fromtimestamp(start, UTC)
@@ -280,6 +295,7 @@ def row_of(
         "incident_kind": None if incident is None else incident.kind.value,
         "plan": None if incident is None else plan_of(incident),
         "offsets": [
-            {"agent": agent, "seconds": off} for agent, off in clock_offsets(round_).items()
+            {"agent": agent, "seconds": round(off + corrected.get(agent, 0.0), 6)}
+            for agent, off in clock_offsets(round_).items()
         ],
     }

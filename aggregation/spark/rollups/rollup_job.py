@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.rollups.closed_episodes import sum_episodes
+from aggregation.spark.rollups.clusters import add_clusters, known_clusters
 from aggregation.spark.rollups.doubled_groups import Groups, find_doubled
 from aggregation.spark.rollups.group_rebalances import (
     CARRIED,
@@ -79,13 +80,16 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     wanted = F.col("batch").isin(list(batches))
     seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
     last_seen = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
+    transitions, files, known = day_range.transitions, day_range.files, known_clusters(seen)
+    if known is not None:
+        transitions, files = add_clusters(transitions, known), None
     groups = (
-        explain_by_day(day_range.transitions, day_range.carried, day_range.days, last_seen)
+        explain_by_day(transitions, day_range.carried, day_range.days, last_seen)
         .where(wanted)
         .persist()
     )
-    doubled = find_doubled(day_range.transitions)
-    sums = sum_episodes(day_range.transitions, day_range.files, doubled).persist()
+    doubled = find_doubled(transitions)
+    sums = sum_episodes(transitions, files, doubled).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     older = day_range.parts.drop("batch").withColumn("day", F.lit(day_range.before))
     episodes = at_midnights(rest.unionByName(older), day_range.days, day_range.before).persist()
@@ -99,8 +103,8 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
             member_rollups(sums, singles),
             rebalance_rows(rebalances),
             incident_rows(incidents),
-            observation_rows(seen),
-            note_rows(day_range.transitions),
+            observation_rows(seen if known is None else add_clusters(seen, known)),
+            note_rows(transitions),
         ),
         rebalances=rebalances,
         incidents=incidents,

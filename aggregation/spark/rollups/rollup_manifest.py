@@ -36,7 +36,8 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
 LAYOUT = 3
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
-Since 3 a member that several agents see counts once.
+Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
+dropped member's time is whole.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -63,7 +63,8 @@ from aggregation.spark.tables.tables import check_local
 
 RANGE_DAYS = 7
 """Days that are computed together: a worker holds a group's events of all of them."""
-_BEFORE_ALL = date(1970, 1, 1)
+_BEFORE_ALL = date(1969, 12, 31)
+"""The day before the first one that a record can have."""
 Notify = Callable[[str], None]
 
 

@@ -9,7 +9,16 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.report import departures, durations, groups, share, storms, trend, triggers
+from aggregation.spark.report import (
+    departures,
+    durations,
+    groups,
+    share,
+    status_time,
+    storms,
+    trend,
+    triggers,
+)
 from aggregation.spark.report.context import (
     ReportContext,
     ReportRequest,
@@ -19,7 +28,7 @@ from aggregation.spark.report.context import (
 from aggregation.spark.report.section import Section
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.tables.schema import QUARANTINE, Table, empty
-from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
@@ -63,7 +72,28 @@ def history() -> list[Sample]:
         member.sample(START_AT)
         rebalance(ending[n:], START_AT + 9 * 3600 + 3600 * n, S.USER_REQUESTED, 4.0)
     storm = by("sidecar", [*quiet, *across, *within, *midnight, *stuck, *polled, *ending])
-    return [*storm, *by("late starter", new), *by("without samples", unsampled)]
+    others = [*by("late starter", new), *by("without samples", unsampled)]
+    return [*storm, *others, *seen_by_two()]
+
+
+def seen_by_two() -> list[Sample]:
+    """Rebalance with a proxy, too: it shows addresses, and does not know the cluster."""
+    shared = members("shared")
+    rebalance(shared, NOON, S.METADATA_CHANGED, 3.0)
+    here = by("sidecar", shared)
+    there = [
+        msgspec.structs.replace(
+            record,
+            id=f"proxy-{record.id}",
+            agent="proxy",
+            cluster="",
+            host="10.0.0.7",
+            episode=f"proxy-{record.episode}",
+            ts=format_time(parse_time(record.ts) + 0.004),
+        )
+        for record in here
+    ]
+    return [*here, *there]
 
 
 def found_by_inspection(polled: list[Client]) -> None:
@@ -147,6 +177,20 @@ def test_days_and_hours_are_those_of_the_zone(store: RollupStore) -> None:
 def test_longest_rebalance_is_exact(context: ReportContext) -> None:
     rows = by_group(context, durations.SECTION)
     assert rows["quiet"].max_s == 3.0
+
+
+def test_member_that_two_agents_see_counts_once(context: ReportContext) -> None:
+    sections = (groups.SECTION, durations.SECTION, triggers.SECTION, status_time.SECTION)
+    found = [
+        [row for row in context.run(section).collect() if row.group == "shared"]
+        for section in sections
+    ]
+    (of_group,), (lengths,), (trigger,), held = found
+    assert (of_group.cluster, of_group.rebalances) == ("prod-eu", 1)
+    assert of_group.lost_s == pytest.approx(5.8, abs=0.02)
+    assert lengths.member_rebalances == 2
+    assert (trigger.host, trigger.triggered) == ("pod-1", 1)
+    assert {row.status: round(row.seconds, 3) for row in held if row.seconds} == {7: 3.0, 1: 2.8}
 
 
 def test_time_at_5_is_a_part_of_the_time_lost(context: ReportContext) -> None:

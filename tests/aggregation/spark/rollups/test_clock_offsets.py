@@ -1,22 +1,28 @@
 """A clock that is steadily wrong lengthens no rebalance; a slow member does."""
 
+from datetime import date, timedelta
+
+import pytest
 from msgspec.structs import replace
 
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
-from aggregation.spark.rollups.group_rebalances import rows_of
-from metrics.model.sample import Sample, format_time, parse_time
+from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays
+from aggregation.spark.rollups.group_rebalances import row_of, rows_of
+from metrics.model.sample import Outcome, Sample, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
-from tests.aggregation.spark.histories import START_AT, Client, rebalance
+from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
 
 
-def history(times: int, skew_s: float, slow_at: int | None = None) -> list[Sample]:
+def history(
+    times: int, skew_s: float, slow_at: int | None = None, every_s: float = 3600.0
+) -> list[Sample]:
     """Return rebalances of 5 s with a member that another agent sees by a clock of its own."""
     members = [Client(group="g", client_id=f"c{n}", host=f"pod-{n}") for n in range(4)]
     for n in range(times):
-        rebalance(members, START_AT + 3600 * n, S.METADATA_CHANGED, 5.0)
+        rebalance(members, START_AT + 600 + every_s * n, S.METADATA_CHANGED, 5.0)
     records = [sample for member in members[:3] for sample in member.written]
     for n, sample in enumerate(members[3].written):
         is_slow = slow_at is not None and n == 2 * slow_at + 1
@@ -72,3 +78,30 @@ def test_clock_that_is_ahead_hides_no_crash() -> None:
     assert [member.client_id for member in crash.members] == [dead.client_id]
     trigger = found.rebalances[-1].trigger
     assert (trigger.code, trigger.member) == (S.UNKNOWN_MEMBER, crash.members[0])
+
+
+def with_joins(records: list[Sample]) -> list[Sample]:
+    """Return the records with joins: all at once by right clocks, a second before the end."""
+    return [
+        replace(each, joined_ts=format_time(parse_time(each.ts) - 1.0))
+        if each.outcome is Outcome.SYNCED
+        else each
+        for each in records
+    ]
+
+
+@pytest.mark.parametrize("skew_s", [3.5, -3.5])
+def test_one_rebalance_a_day_shows_a_steady_offset_after_some_days(skew_s: float) -> None:
+    records = with_joins(history(6, skew_s, every_s=DAY_S + 3600))
+    group, rows = GroupDays(Carried()), []
+    for n in range(8):
+        day = date(2025, 11, 24) + timedelta(n)
+        group = GroupDays(Carried.decode(group.carried.encode()))
+        found = group.day(day, [r for r in records if r.ts[:10] == str(day)], {})
+        rows += [row_of(each, corrected=group.offsets) for each in found.rebalances]
+
+    assert [round(row["seconds"]) > 5 for row in rows] == [True] * 2 + [False] * 4
+    assert [row["straggler"] for row in rows[2:]] == [None] * 4
+    assert [row["straggler"] for row in rows[:2]] == ["c3" if skew_s > 0 else None] * 2
+    shown = [{each["agent"]: round(each["seconds"], 1) for each in row["offsets"]} for row in rows]
+    assert shown == [{"agent-1": 0.0, "skewed": skew_s}] * 6

@@ -176,6 +176,33 @@ def test_rebalance_over_midnight_is_one_of_the_day_on_which_it_ended() -> None:
     assert [each.seconds for each in second.rebalances] == [5.0]
 
 
+@pytest.mark.parametrize("back_after_s", [5_000.0, 40_000.0])
+def test_time_of_a_dropped_member_after_midnight_is_part_of_the_cost(back_after_s: float) -> None:
+    members = [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(3)]
+    rebalance(members, START_AT + 40_000, S.SUBSCRIPTION_CHANGED, 3.0)
+    dropped, *others = members
+    dropped_at = START_AT + DAY_S - 3_000
+    back_at = dropped_at + back_after_s
+    dropped.move(dropped_at, S.DROPPED_GROUP)
+    dropped.generation += 1
+    for at in (dropped_at, back_at - 3.0):
+        for member in others:
+            member.move(at + 1.0, S.COORDINATOR_REQUESTED)
+        for member in others:
+            member.settle(at + 3.0)
+    dropped.settle(back_at)
+    rebalance(members, START_AT + DAY_S * 1.6, S.SUBSCRIPTION_CHANGED, 3.0)
+    records = [record for member in members for record in member.written]
+    records += [members[0].sample(START_AT + day * DAY_S - 1) for day in (1, 2, 3, 4)]
+
+    found = by_days(records)
+
+    assert [each.member_seconds for each in found] == [
+        pytest.approx(each.member_seconds) for each in whole(records)
+    ]
+    assert sum(each.member_seconds for each in found) > back_after_s
+
+
 def test_what_is_open_is_pending_until_its_end_is_seen() -> None:
     member = Client(group="g", client_id="c")
     member.move(START_AT + DAY_S - 60, S.SUBSCRIPTION_CHANGED)

@@ -167,6 +167,26 @@ def test_late_records_redo_their_own_day_alone(
     assert tables.total("rebalance") == before + 1
 
 
+def test_records_of_a_clock_that_began_at_zero_are_computed_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    members = [Client(group="g", client_id=f"c{n}") for n in range(2)]
+    for at in (3_600.0, DAY_S + 3_600.0):
+        rebalance(members, at, S.METADATA_CHANGED, 5.0)
+    late = Client(group="late", client_id="c")
+    late.move(7_200.0, S.SUBSCRIPTION_CHANGED)
+    late.settle(7_205.0)
+    tables = Tables(spark, tmp_path)
+    tables.add([record for member in members for record in member.written])
+    first_days = [date(1970, 1, 1), date(1970, 1, 2)]
+    assert tables.update() == first_days
+
+    tables.add(late.written)
+
+    assert tables.update() == first_days  # the late group's records are carried on
+    assert tables.total("rebalance") == 3
+
+
 def test_late_record_of_a_removed_day_changes_no_history(
     spark: SparkSession, at_once: Tables, tmp_path: Path
 ) -> None:
