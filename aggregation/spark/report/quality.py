@@ -45,8 +45,8 @@ SECTION = Section(
     "or more: what happened in them was not seen. Future lines are records from more than a day "
     "after their arrival. The clock's offset is how much earlier or later an agent sees rebalances "
     "end that others see; once three of a group show a second or more, its times are corrected. "
-    "What still goes on lasts to the agents' last record. A dropped member costs its group the time "
-    "of a day at most.",
+    "What still goes on lasts to the agents' last record. A dropped member costs its group a day's "
+    "time at most.",
     empty="",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

@@ -43,6 +43,7 @@ def find_group_changes(
     new: dict[tuple[str, str], Sample] = {}
     for record in events:
         if _is_value(record):
+            before[record.field or ""] |= {record.before} if record.before else set()
             key = record.field or "", record.after or ""
             if key not in new or record.ts < new[key].ts:
                 new[key] = record

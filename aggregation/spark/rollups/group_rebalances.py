@@ -36,6 +36,7 @@ from aggregation.spark.rollups.daily_rebalances import (
     day_after,
     last_seen_by,
 )
+from aggregation.spark.rollups.group_changes import CHANGE, find_group_changes
 from aggregation.spark.rollups.incident_rows import INCIDENT, incident_row, plan_of
 from aggregation.spark.session.workers import map_groups, map_pairs
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
@@ -113,6 +114,7 @@ _BOTH = T.StructType(
         *REBALANCES.fields,
         CARRIED["carried"],
         T.StructField("of_incident", INCIDENT),
+        T.StructField("changed", CHANGE),
     ]
 )
 _COLUMNS = (
@@ -161,7 +163,8 @@ def explain_by_day(
 ) -> DataFrame:
     """Return the rebalances of some days, incidents in rows with ``of_incident``, and the state.
 
-    Rows with neither have the state after each day.
+    Rows with ``changed`` are new values of settings. Rows with none of them have the state after
+    each day.
 
     ``carried`` is the state of the day before the first one. A rebalance that is open at the last
     day's end is in both: in the state, and as a row of the batch after that day.
@@ -205,6 +208,8 @@ def _explain_days(
         rows: list[dict[str, Any]] = []
         for day in days:
             of_day = by_day.get(day, [])
+            changed = find_group_changes(day, group.carried.records, of_day)
+            rows += [{"batch": day, "changed": each} for each in changed]
             over = group.day(day, of_day, told_by_day[day])
             rows += _rows_of_batch(day, over, group)
             rows.append(names | {"batch": day, "carried": group.carried.encode()})

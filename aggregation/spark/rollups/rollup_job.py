@@ -42,7 +42,7 @@ from aggregation.spark.rollups.rollups import (
     timestamps,
     union,
 )
-from metrics.model.sample import Scope
+from metrics.model.sample import SampleKind, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,7 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
             incident_rows(incidents),
             observation_rows(seen if known is None else add_clusters(seen, known)),
             note_rows(transitions),
+            change_rows(groups),
         ),
         rebalances=rebalances,
         incidents=incidents,
@@ -113,6 +114,12 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     )
     for frame in (seen, groups, sums, episodes, singles):
         frame.unpersist()
+
+
+def change_rows(groups: DataFrame) -> DataFrame:
+    """Return a row for each value of a setting that is new in a group."""
+    found = groups.where(F.col("changed").isNotNull()).select("batch", "changed.*")
+    return in_shape(found.withColumn("what", F.lit(SampleKind.CHANGE.value)))
 
 
 def all_member_rollups(transitions: DataFrame, files: Sequence[Path] | None = None) -> DataFrame:

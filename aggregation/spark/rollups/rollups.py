@@ -34,6 +34,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
+from aggregation.spark.rollups.group_changes import CHANGED_TO, FIELDS
 from aggregation.spark.rollups.member_episodes import (
     CODES,
     MEMBER,
@@ -171,10 +172,12 @@ def incident_rows(incidents: DataFrame) -> DataFrame:
 def note_rows(transitions: DataFrame) -> DataFrame:
     """Return a row for each changed attribute and each annotation, from the table ``transitions``.
 
-    What a member owns changes with each rebalance and is no news.
+    What a member owns changes with each rebalance and is no news, nor is a value that was not known
+    before. Settings of members are compared by group (`group_changes`).
     """
     kind = F.col("kind")
-    is_change = (kind == SampleKind.CHANGE.value) & ~F.col("field").isin(*_OF_REBALANCES)
+    is_other = ~F.col("field").isin(*_OF_REBALANCES, *FIELDS) & F.col("before").isNotNull()
+    is_change = (kind == SampleKind.CHANGE.value) & is_other
     is_marker = kind == SampleKind.ANNOTATION.value
     unknown = F.lit("not known")
     values = (F.coalesce("before", unknown), F.lit(CHANGED_TO), F.coalesce("after", unknown))
@@ -194,9 +197,7 @@ def note_rows(transitions: DataFrame) -> DataFrame:
     return in_shape(found)
 
 
-_OF_REBALANCES = ("partitions", "leader", "generation", "member_id", "state", "lag")
-CHANGED_TO = " \N{RIGHTWARDS ARROW} "
-"""Between the values before and after a change."""
+_OF_REBALANCES = ("partitions", "leader", "generation", "member_id", "state", "lag", "joined")
 
 
 def _sum_facts(facts: DataFrame) -> DataFrame:

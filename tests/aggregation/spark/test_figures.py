@@ -1,6 +1,6 @@
 """Figures that hold: no ratio without a denominator, storms at any time, time out of the group."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 
@@ -71,9 +71,21 @@ def history() -> list[Sample]:
     for n, member in enumerate(ending):
         member.sample(START_AT)
         rebalance(ending[n:], START_AT + 9 * 3600 + 3600 * n, S.USER_REQUESTED, 4.0)
-    storm = by("sidecar", [*quiet, *across, *within, *midnight, *stuck, *polled, *ending])
+    deployed = deploys({NOON: "librdkafka 2.3", START_AT + DAY_S + 10: "librdkafka 2.4"})
+    of_sidecar = [*quiet, *across, *within, *midnight, *stuck, *polled, *ending, *deployed]
+    storm = by("sidecar", of_sidecar)
     others = [*by("late starter", new), *by("without samples", unsampled)]
     return [*storm, *others, *seen_by_two()]
+
+
+def deploys(versions: Mapping[float, str]) -> list[Client]:
+    """Show the software and the join of new pods."""
+    pods: list[Client] = []
+    for at, version in versions.items():
+        pods.append(Client(group="deployed", client_id="c", host=f"pod-{len(pods)}"))
+        for name, value in (("software", version), ("joined", None)):
+            pods[-1].record(at, kind=SampleKind.CHANGE, subject="m", field=name, after=value)
+    return pods
 
 
 def seen_by_two() -> list[Sample]:
@@ -179,6 +191,13 @@ def test_longest_rebalance_is_exact(context: ReportContext) -> None:
     assert rows["quiet"].max_s == 3.0
 
 
+def test_new_software_of_a_group_is_one_change(store: RollupStore) -> None:
+    rows = store.rollups().where("what = 'change'").collect()
+    assert [(row.group, row.day.day, row.kind, row.last_reason) for row in rows] == [
+        ("deployed", 25, "software", "librdkafka 2.3 → librdkafka 2.4")
+    ]
+
+
 def test_member_that_two_agents_see_counts_once(context: ReportContext) -> None:
     sections = (groups.SECTION, durations.SECTION, triggers.SECTION, status_time.SECTION)
     found = [
@@ -190,7 +209,7 @@ def test_member_that_two_agents_see_counts_once(context: ReportContext) -> None:
     assert of_group.lost_s == pytest.approx(5.8, abs=0.02)
     assert lengths.member_rebalances == 2
     assert (trigger.host, trigger.triggered) == ("pod-1", 1)
-    assert {row.status: round(row.seconds, 3) for row in held if row.seconds} == {7: 3.0, 1: 2.8}
+    assert {row.status: round(row.seconds, 1) for row in held} == {7: 3.0, 1: 2.8}
 
 
 def test_time_at_5_is_a_part_of_the_time_lost(context: ReportContext) -> None:

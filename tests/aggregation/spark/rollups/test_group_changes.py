@@ -41,6 +41,14 @@ def test_new_version_is_one_change_after_quiet_days() -> None:
     assert found == [(3, "software", "librdkafka 2.3 → librdkafka 2.4")]
 
 
+def test_value_that_a_member_had_before_is_known() -> None:
+    pod = Client(group="g", client_id="c")
+    pod.record(
+        START_AT, kind=SampleKind.CHANGE, subject="g", field="assignor", before="a", after="b"
+    )
+    assert changes(pod.written) == [(0, "assignor", "a → b")]
+
+
 def test_first_version_and_the_same_again_are_none() -> None:
     assert changes(deploy(0, "librdkafka 2.3"), deploy(1, "librdkafka 2.3")) == []
 
