@@ -8,6 +8,7 @@ import click
 from agent.config.logging_config import LogFormat, LogLevel
 from agent.errors import ConfigError
 from agent.processes.descriptors import raise_limit
+from agent.processes.ending import EndInTime
 from agent.runtime.log_format import configure
 from agent.wiring.agent import Agent
 from agent.wiring.agent_config import AgentConfig, Overrides, load
@@ -109,4 +110,11 @@ def run(  # noqa: PLR0913 - click passes options by name
         return config
 
     raise_limit()
-    asyncio.run(Agent(load_config(), load_config, on_listening=drop_unneeded).run())
+
+    def on_listening(config: AgentConfig) -> None:
+        drop_unneeded(config)
+        ending.watch(agent.stop_from_thread)
+
+    agent = Agent(load_config(), load_config, on_listening=on_listening)
+    with EndInTime() as ending:
+        asyncio.run(agent.run())

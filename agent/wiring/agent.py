@@ -107,6 +107,7 @@ class Agent:
         self._ready_sources: set[str] = set()
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # A sidecar records neither rebalances nor incidents, so it imports neither recorder.
 
@@ -139,6 +140,7 @@ class Agent:
             SourceError: an address cannot be bound.
 
         """
+        self._loop = asyncio.get_running_loop()
         try:
             with (
                 contextlib.closing(Collector()) as self._collector,
@@ -210,6 +212,14 @@ class Agent:
     def stop(self) -> None:
         """Begin to drain."""
         self._stopping.set()
+
+    def stop_from_thread(self) -> None:
+        """Begin to drain, at the request of another thread."""
+        if self._loop is None:
+            self.stop()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.stop)
 
     async def reload(self) -> None:
         """Read the configuration again and apply it; a wrong one changes nothing.
