@@ -30,7 +30,7 @@ from agent.runtime.pipeline import Pipeline, Positions
 from agent.runtime.source_stats import SourceStatsCollector
 from agent.runtime.supervisor import supervise
 from agent.sources.base import GroupInspector, Source, SupportsReload
-from agent.sources.http_events.config import HttpConfig
+from agent.sources.http_events import registration as http_events
 from agent.web import annotations_api, events_api
 from agent.web.reload_auth import ReloadPolicy
 from agent.web.server import ServerDependencies, listen, make_app
@@ -198,11 +198,7 @@ class Agent:
             task.result()  # a bug in one of these tasks ends the agent, after the drain
 
     def _http_source(self) -> "HttpSource | None":
-        if not any(isinstance(each, HttpConfig) for each in self._config.sources):
-            return None
-        from agent.sources.http_events.source import HttpSource  # noqa: PLC0415 - only if used
-
-        return next((s for s in self._sources if isinstance(s, HttpSource)), None)
+        return http_events.find_source(self._config.sources, self._sources)
 
     def close(self) -> None:
         """Make everything durable and release the spool."""

@@ -84,6 +84,7 @@ def test_a_broker_that_hangs_is_named_with_the_time_limit(faulty: Faulty) -> Non
 def test_a_throttled_client_waits_for_its_quota(faulty: Faulty) -> None:
     quota = ("--alter", "--entity-type", "clients", "--entity-name", CLIENT_ID)
     limited = ("--add-config", "request_percentage=0.001")
+    unlimited = ("--delete-config", "request_percentage")
 
     async def send_throttled() -> tuple[float, int]:
         port = faulty.cluster.brokers[0].node.port
@@ -96,6 +97,7 @@ def test_a_throttled_client_waits_for_its_quota(faulty: Faulty) -> None:
             response = await connection.send(Api.LIST_GROUPS, states_filter=(), types_filter=())
             return throttle_s, response.read()["error_code"]
         finally:
+            faulty.tools.run("kafka.admin.ConfigCommand", *quota, *unlimited)
             await connection.close()
 
     throttle_s, error = asyncio.run(send_throttled())
