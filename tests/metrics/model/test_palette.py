@@ -5,7 +5,14 @@ from itertools import combinations
 
 import pytest
 
-from metrics.model.palette import BACKGROUNDS, ON_DARK, ON_LIGHT, UNKNOWN, css_variables
+from metrics.model.palette import (
+    BACKGROUNDS,
+    ON_DARK,
+    ON_LIGHT,
+    UNKNOWN,
+    css_variables,
+    light_for_dark,
+)
 from metrics.model.status import RebalanceStatus
 from tests.metrics.model.colour_difference import delta_e_2000, lab, linear, luminance
 
@@ -90,3 +97,9 @@ def test_pages_have_both_shades_of_each_status() -> None:
     for code in RebalanceStatus:
         assert f"--status-{code.value}: {ON_LIGHT[code]};" in light
         assert f"--status-{code.value}: {ON_DARK[code]};" in dark
+
+
+def test_a_text_for_dark_themes_has_each_light_shade_in_its_place() -> None:
+    dark = "; ".join([*ON_DARK.values(), UNKNOWN.dark, "#123456"])
+
+    assert light_for_dark(dark) == "; ".join([*ON_LIGHT.values(), UNKNOWN.light, "#123456"])
