@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from tests.devtools import Tab, browser
@@ -89,11 +90,13 @@ def walk_terminal(window: Terminal, columns: int, pictures: Path) -> list[str]:
 
     shown = window.wait(lambda text: "GROUP" in text and _STUCK_GROUP in text, "stuck consumer")
     window.picture(pictures / f"terminal-{columns}-1.svg", "rebalance-agent top")
-    rows = shown.splitlines()
-    heads = next(n for n, row in enumerate(rows) if "GROUP" in row)
-    stuck = next(n for n, row in enumerate(rows[heads + 1 :]) if _STUCK_GROUP in row)
-    for _ in range(stuck):
-        press("Down")
+    _, *below = shown[shown.index("GROUP") :].splitlines()
+    groups = list(takewhile(str.strip, below))
+    stuck = next(n for n, row in enumerate(groups) if _STUCK_GROUP in row)
+    from_end = len(groups) - 1 - stuck
+    way = ["Down"] * stuck if stuck <= from_end + 1 else ["PageDown", *["Up"] * from_end]
+    for key in way:
+        press(key)
     press("Enter")
     shown = window.wait(lambda text: "BEGAN, UTC" in text and "exceeded its poll" in text, "group")
     window.picture(pictures / f"terminal-{columns}-2.svg", "rebalance-agent top")
