@@ -31,7 +31,7 @@ _LEAST = 0.15
 _LETTER, _PADDING = 0.7, 1.5
 """Widths of a letter and of a label's margins on a wide screen, in percent."""
 NARROW = 8.0
-"""A bracket of a smaller width has its label beside it, in percent."""
+"""A bracket of a smaller width has its label beside it even where there is no room, in percent."""
 _STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600)
 _TICKS_MAX = 7
 
@@ -168,7 +168,7 @@ def find_brackets(incidents: Iterable[IncidentAnswer], window: Window, now: floa
             continue
         left, right = window.share(start_at), window.share(end_at)
         room = _LETTER * len(summarize(incident)) + _PADDING
-        is_narrow = right - left < NARROW and not incident.ongoing
+        is_narrow = not incident.ongoing and _is_too_narrow(left, right, room)
         from_share, until_share = (right, left) if is_narrow else (left, right)
         is_late = from_share + room > 100
         ends = (min(left, until_share - room), right), (left, max(right, from_share + room))
@@ -184,6 +184,12 @@ def find_brackets(incidents: Iterable[IncidentAnswer], window: Window, now: floa
             Bracket(incident, row, start_at, end_at, is_late, is_narrow, label_at, has_label)
         )
     return brackets
+
+
+def _is_too_narrow(left: float, right: float, room: float) -> bool:
+    """Check that a label is better beside its bracket: it would cross the border."""
+    has_room_beside = right + room <= 100 or left - room >= 0
+    return right - left < (room if has_room_beside else NARROW)
 
 
 def _is_free(spans: Iterable[tuple[float, float]], wanted: tuple[float, float]) -> bool:

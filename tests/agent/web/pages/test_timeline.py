@@ -13,6 +13,7 @@ from agent.web.pages.timeline import (
     find_time_marks,
     join_short,
 )
+from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.twins import number_twins
@@ -126,6 +127,20 @@ def test_a_short_incident_has_its_label_beside_it() -> None:
             assert each.label_at == (each.start_at if each.is_late else each.end_at)
 
     assert any(each.is_late for each in brackets)
+
+
+@pytest.mark.parametrize(("part", "is_narrow"), [(0.05, True), (0.09, True), (0.95, False)])
+def test_a_label_that_would_cross_the_border_is_beside(part: float, *, is_narrow: bool) -> None:
+    of_group = [each for each in records() if each.group == BUSY]
+    incidents = [answer_of(each) for each in analyze(of_group, None, NOW).incidents]
+    incident = max(incidents, key=lambda each: len(summarize(each)))
+    start_at, end_at = parse_time(incident.started_at), parse_time(incident.ended_at or "")
+    begin_at = start_at - 1e-3
+    window = Window(start_at=begin_at, end_at=begin_at + (end_at - begin_at) / part)
+
+    (bracket,) = find_brackets([incident], window, NOW)
+
+    assert bracket.is_narrow is is_narrow
 
 
 def test_marks_of_time_are_round() -> None:
