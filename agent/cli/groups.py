@@ -171,7 +171,11 @@ def list_(  # noqa: PLR0913 - an argument an option
     is_flag=True,
     help="With --offsets: show the age of the oldest unread record, by requests for its timestamp.",
 )
-@click.option("--verbose", is_flag=True, help="Show subscriptions, partitions and the rest.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Show generation, leader and rights; with --members subscriptions and partitions, too.",
+)
 @click.option(
     "--authorized-operations", is_flag=True, help="Show this user's rights on the groups."
 )
