@@ -1,6 +1,7 @@
 """Lines that repeat an earlier one: known by their bytes, and the same as if they were read."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.line_finder import MarkFinder
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.repeated_lines import Matchers, RepeatedLines
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
@@ -55,8 +56,8 @@ def test_a_log_that_is_read_again_gives_what_it_gives_without_the_cache(
     assert with_cache == _signals(block)
 
 
-def _read_counts(*lines: str) -> tuple[int, list[tuple[float, str]]]:
-    """Return how many lines a dialect has read, and the time and the origin of each."""
+def _read(lines: Sequence[str]) -> tuple[int, list[ParsedLine]]:
+    """Return how many lines a dialect has read from their begin, and all lines."""
     parser, number = _parser(), 0
     read = DialectMatcher.read
 
@@ -68,6 +69,12 @@ def _read_counts(*lines: str) -> tuple[int, list[tuple[float, str]]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DialectMatcher, "read", count)
         found = list(parser.lines("".join(f"{line}\n" for line in lines).encode(), _AT))
+    return number, found
+
+
+def _read_counts(*lines: str) -> tuple[int, list[tuple[float, str]]]:
+    """Return how many lines a dialect has read, and the time and the origin of each."""
+    number, found = _read(lines)
     assert [line.event.rule.name for line in found if line.event] == ["joining"] * len(lines)
     assert [line.text.partition("INFO")[2] for line in found] == [_JOINS[4:]] * len(lines)
     return number, [(line.at % 60, line.origin) for line in found]
@@ -112,17 +119,7 @@ def _synced(second: int, generation: int, name: str = "c") -> str:
 
 def _events(*lines: str) -> tuple[int, list[tuple[str, str, float]]]:
     """Return how many lines a dialect has read from their begin, and what they are."""
-    parser, number = _parser(), 0
-    read = DialectMatcher.read
-
-    def count(matcher: DialectMatcher, entry: str) -> object:
-        nonlocal number
-        number += 1
-        return read(matcher, entry)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DialectMatcher, "read", count)
-        found = list(parser.lines("".join(f"{line}\n" for line in lines).encode(), _AT))
+    number, found = _read(lines)
     events = [(line.event, line.at % 60) for line in found if line.event]
     return number, [(e.captures["client_id"], e.captures["generation"], at) for e, at in events]
 
