@@ -304,4 +304,4 @@ def _specific_first(dialects: Sequence[Dialect]) -> tuple[Rule, ...]:
 def _rank(rule: Rule) -> int:
     if rule.dialect == USERS:
         return 0
-    return 2 if rule.text.pattern.endswith(": (?P<reason>.*)") else 1
+    return 2 if rule.text.endswith(": (?P<reason>.*)") else 1

@@ -82,18 +82,21 @@ class MarkFinder:
     def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
         """See `LineFinder`."""
         self._block, self._end, self._next, self._known = block, end, 0, known
-        self._ahead.clear()
-        self._has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
-        self._limit = -1
-        self._set_headed()
-        self._found = self._marks.find(block) if end else []
         if not end:  # at rest, as thousands of streams are
-            self._quiet_to = []
+            self._found, self._quiet_to = [], []
+            return
+        self._ahead.clear()
+        self._limit = -1
+        self._found = self._marks.find(block)
+        has_arguments = block.find(_ARGUMENTS, 0, _SAMPLE_BYTES) >= 0
+        if has_arguments != self._has_arguments:
+            self._has_arguments = has_arguments
+            self._set_headed()
+        self._quiet_to = [-1] * len(self._headed)
 
     def find_next(self, start: int) -> FoundLine | None:
         """See `LineFinder`."""
         found, block, quiet_to = self._found, self._block, self._quiet_to
-        tried = start
         for number in range(self._next, len(found)):
             mark, at, behind = found[number]
             if at < start or quiet_to[mark] > at:
@@ -102,7 +105,7 @@ class MarkFinder:
                 break
             line_start = block.rfind(b"\n", start, at) + 1 or start
             known = None
-            if line_start != tried and self._known is not None:
+            if self._known is not None:
                 known = self._known.find(block, line_start)
             if known is None:
                 line = self._find_at(number, line_start, block.find(b"\n", behind))
@@ -235,7 +238,7 @@ class MarkSearch:
         if found is None:
             chosen = [self.select(shown, wanted) for shown in self.shown_by]
             found = self._headed[wanted] = [
-                matchers if all(each.search for each in matchers) else () for matchers in chosen
+                matchers if all(each.head for each in matchers) else () for matchers in chosen
             ]
         return found
 

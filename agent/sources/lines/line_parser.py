@@ -49,6 +49,9 @@ _NEXT_LINES = 8
 _DROPPED = "<dropped>"
 """Value of ``anchor_after``: searched only once a client was dropped."""
 
+_MAX_PIECES = 16
+"""Pieces of the last bytes, which are twice `KEPT_BYTES` at most."""
+
 _HEAD_BYTES = 1_024
 """Bytes of the line above, which is searched for a timestamp alone."""
 
@@ -60,10 +63,13 @@ _CLOCK_AHEAD_S = 86_400.0
 """A timestamp further ahead of its arrival than any zone explains is not this line's."""
 
 
-Place = tuple[bytes, int, int, bytes, int]
+Pieces = tuple[bytes, ...]
+"""The last bytes that were read, in the order of the file."""
+
+Place = tuple[bytes, int, int, Pieces, int]
 """A block, its begin, the start of a line in it, the last bytes before it, and its number."""
 
-_NOWHERE: Place = (b"", 0, 0, b"", 0)
+_NOWHERE: Place = (b"", 0, 0, (), 0)
 
 
 class ParsedLine(msgspec.Struct, frozen=True, gc=False):
@@ -130,7 +136,7 @@ class LineParser:
         self._reader: DialectMatcher | None = None  # the one that has read the last line
         self._news = False  # a line has told what else to search for, or what no more
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
-        self._before = b""  # the last bytes before the block that is searched
+        self._before: Pieces = ()  # the last bytes before the block that is searched
         self._timezone, self._has_looked = timezone, False
         self._place = _NOWHERE  # of the line that is read
         self._choose()
@@ -179,7 +185,7 @@ class LineParser:
                     out += self._take(line, line.event)
                 else:
                     out += take(line.event, line.at)
-        self._release_block()
+        self._place = _NOWHERE
         return out + self.streams.take_pending()
 
     def _take(self, line: ParsedLine, event: LogEvent) -> list[Signal]:
@@ -211,11 +217,11 @@ class LineParser:
             if not self._skipping:
                 joined = self._carry + data[:start]
                 yield from self._search(joined, 0, len(joined), arrival_at)
-                self._before = _tail_before(self._before, joined, 0, len(joined))
+                self._before = _add_tail(self._before, joined, 0, len(joined))
             self._carry, self._skipping = b"", False
         end = data.rfind(b"\n") + 1
         yield from self._search(data, start, end, arrival_at)
-        self._before = _tail_before(self._before, data, start, end)
+        self._before = _add_tail(self._before, data, start, end)
         self._keep(data[end:])
         self._release_block()
 
@@ -267,7 +273,7 @@ class LineParser:
         block, begin, end, before, _ = self._place
         yield block, max(begin, end - KEPT_BYTES), end
         if end - begin < KEPT_BYTES:
-            kept = _tail_before(before, block, begin, end)
+            kept = b"".join(_add_tail(before, block, begin, end))[-KEPT_BYTES:]
             yield kept, 0, len(kept)
 
     def _release_block(self) -> None:
@@ -286,7 +292,8 @@ class LineParser:
     def _line_before(self) -> str:
         """Return the line above, the head of this one in java.util.logging and Payara."""
         block, begin, start, before, _ = self._place
-        near, end = (block, start - 1) if start > begin else (before, len(before) - 1)
+        last = before[-1] if before else b""
+        near, end = (block, start - 1) if start > begin else (last, len(last) - 1)
         above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
         return above[:_HEAD_BYTES].decode("utf-8", "replace")
 
@@ -301,14 +308,10 @@ class LineParser:
         finder.begin(block, end, repeated)
         while start < end:
             if not pieces and not self._reads_next:
-                known = None if repeated is None else repeated.find(block, start)
-                if known is None:
-                    found = finder.find_next(start)
-                    if found is None:
-                        return
-                    start, line_end, matchers, known = found
-                else:
-                    line_end = known[0]
+                found = finder.find_next(start)
+                if found is None:
+                    return
+                start, line_end, matchers, known = found
             else:
                 line_end, matchers, known = block.find(b"\n", start), finder.matchers, None
                 self._reads_next = max(0, self._reads_next - 1)
@@ -440,10 +443,22 @@ class LineParser:
         return stamp
 
 
-def _tail_before(before: bytes, block: bytes, begin: int, end: int) -> bytes:
-    """Return the last bytes before ``end`` of a block that begins at ``begin``."""
+def _add_tail(pieces: Pieces, block: bytes, begin: int, end: int) -> Pieces:
+    """Return the last `KEPT_BYTES` before ``end`` of a block that begins at ``begin``, or more.
+
+    They are joined only where a line needs them, as few lines do.
+    """
     near = block[max(begin, end - KEPT_BYTES) : end]
-    return near if len(near) == KEPT_BYTES else (before + near)[-KEPT_BYTES:]
+    if len(near) == KEPT_BYTES or not pieces:
+        return (near,) if near else pieces
+    if not near:
+        return pieces
+    size, first = len(near), len(pieces)
+    while first and size < KEPT_BYTES:
+        first -= 1
+        size += len(pieces[first])
+    found = (*pieces[first:], near)
+    return found if len(found) <= _MAX_PIECES else (b"".join(found)[-KEPT_BYTES:],)
 
 
 def _may_be_structured(entry: LogEntry, matchers: Matchers) -> bool:

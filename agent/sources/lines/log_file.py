@@ -15,8 +15,13 @@ from typing import NamedTuple
 
 from agent.sources.lines.timestamps import estimate_arrival
 
-BLOCK_BYTES = 1 << 20
-"""1.13 times as fast as 256 KiB; if every line is a client's, the event loop waits 20 ms."""
+BLOCK_BYTES = 256 << 10
+"""A block where many lines are a client's: the event loop waits 10 ms."""
+LARGE_BLOCK_BYTES = 2 << 20
+"""A block at first, and where few lines are a client's: Python's own code leaves the CPU's cache
+between two of them. It holds the longest line, so a restart behind each block goes on."""
+_MANY_LINES = 1 << 14
+"""Bytes a client's line, below which there are many."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Begin of a log that PowerShell's ``>`` wrote."""
 _HEAD_BYTES = 1024
@@ -89,14 +94,14 @@ class OpenLog:
             self._file.seek(offset)
         self.offset = offset
 
-    def read(self, now: float) -> Chunk | None:
-        """Return the next block, None at the end.
+    def read(self, now: float, size: int) -> Chunk | None:
+        """Return the next ``size`` bytes, fewer at the end, then None.
 
         Raises:
             OSError: the file cannot be read.
 
         """
-        data = self._raw.read(BLOCK_BYTES) if self._gzip is None else _unpack(self._gzip)
+        data = self._raw.read(size) if self._gzip is None else _unpack(self._gzip, size)
         if not data:
             return None
         arrival_at = min(now, estimate_arrival(os.fstat(self._fd).st_mtime, now))
@@ -179,10 +184,9 @@ class OpenLog:
             self._file.seek(self.offset)  # the next read continues where it was
 
 
-def _unpack(file: gzip.GzipFile) -> bytes:
+def _unpack(file: gzip.GzipFile, left: int) -> bytes:
     """Read a block; bytes before damage come first, the error with the next read."""
     pieces: list[bytes] = []
-    left = BLOCK_BYTES
     try:
         with _translate_damage():
             while left and (piece := file.read1(left)):
@@ -192,6 +196,11 @@ def _unpack(file: gzip.GzipFile) -> bytes:
         if not pieces:
             raise
     return b"".join(pieces)
+
+
+def choose_block_bytes(size: int, lines: int) -> int:
+    """Return the size of the next block, by a client's lines in the last one."""
+    return BLOCK_BYTES if lines * _MANY_LINES > size else LARGE_BLOCK_BYTES
 
 
 @contextlib.contextmanager

@@ -53,12 +53,12 @@ class OpenTails:
         if descriptor is None:
             self.forget(tail)
             return
-        if is_read:
+        is_known = tail.stream in self._tails
+        if is_read or not is_known:
             self._tails.pop(tail.stream, None)
-        if tail.stream not in self._tails:
             self._tails[tail.stream] = tail
-            if is_reserved(descriptor):
-                self.run_short()
+        if not is_known and is_reserved(descriptor):
+            self.run_short()
 
     def note_half(self, tail: StreamTail) -> None:
         """Update the bytes of a stream's half line."""

@@ -13,8 +13,8 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from html import unescape
 from typing import Any
-from xml.sax.saxutils import unescape
 
 Split = Callable[[bytes], Iterator[Any]]
 """Cuts a document into its entries."""
@@ -47,7 +47,6 @@ _XML_TEXT = re.compile(
 _XML_INSTANT = re.compile(r'<Instant epochSecond="(\d+)" nanoOfSecond="(\d+)"')
 _XML_MILLIS = re.compile(r'<millis>(\d+)</millis>|(?:timestamp|timeMillis)="(\d+)"')
 _XML_LEVEL = re.compile(r'<level>(\w+)</level>|level="(\w+)"')
-_QUOTES = {"&quot;": '"', "&apos;": "'"}
 
 
 def find_dump(head: bytes) -> Split | None:
@@ -139,7 +138,7 @@ def _split_xml(data: bytes) -> Iterator[Any]:
         text = _XML_TEXT.search(body)
         if text is None:
             continue
-        message = text[1] if text[2] is None else unescape(text[2], _QUOTES)
+        message = text[1] if text[2] is None else unescape(text[2])
         instant, millis = _XML_INSTANT.search(body), _XML_MILLIS.search(head + body)
         level = _XML_LEVEL.search(head + body)
         yield {

@@ -123,13 +123,16 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
     try:
         arrival_at = estimate_arrival(path.stat().st_mtime, time.time())
         with _open(path) as file:
-            while data := file.read1(_BLOCK_BYTES):  # `read` loses what it has where it fails
+            # GzipFile's `read` loses what it has where it fails
+            read = file.read if isinstance(file, io.FileIO) else file.read1
+            while data := read(_BLOCK_BYTES):
                 yield data, arrival_at
     except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{path}: {error}") from error
 
 
-def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
+def _open(path: Path) -> io.FileIO | gzip.GzipFile:
+    """Open a file without a buffer: a block is read into the bytes that are searched."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if packed else path.open("rb")
+    return gzip.open(path) if packed else io.FileIO(path)

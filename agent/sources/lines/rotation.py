@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.sources.lines.log_file import BLOCK_BYTES, Chunk, DamagedError, OpenLog, Place
+from agent.sources.lines.log_file import LARGE_BLOCK_BYTES, Chunk, DamagedError, OpenLog, Place
 from agent.sources.lines.recordings import rotation
 
 
@@ -33,6 +33,7 @@ class Follower:
         "_parked",
         "_place",
         "_seen",
+        "block_bytes",
         "faults",
         "finished",
         "path",
@@ -67,6 +68,8 @@ class Follower:
         self._seen = (-1, -1)
         self.finished: list[Place] = []
         """Files that were read to their end since the owner cleared the list."""
+        self.block_bytes = LARGE_BLOCK_BYTES
+        """Bytes of the next block."""
         self.place_number = 0
         """Number of `place`: it is another one after a byte was read or the file changed."""
         self._parked: tuple[int, int] | None = None
@@ -100,7 +103,7 @@ class Follower:
                 self._idle = True
                 return None
         # A short block is the end of the file for now: the next read looks at it first.
-        self._idle = len(chunk.data) < BLOCK_BYTES and not self._next
+        self._idle = len(chunk.data) < self.block_bytes and not self._next
         return chunk
 
     @property
@@ -314,7 +317,7 @@ class Follower:
     def _block(self, now: float) -> Chunk | None:
         self.place_number += 1
         try:
-            return self._reading.read(now)
+            return self._reading.read(now, self.block_bytes)
         except DamagedError:
             self.faults["unreadable"] += 1
             return None

@@ -6,14 +6,14 @@ that by the class behind it; other layouts may append more.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from os.path import commonprefix
 
-from agent.sources.lines.dialect import LogEvent, Rule
+from agent.sources.lines.dialect import CAPTURE, LogEvent, Rule
 
 _LITERAL = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\[^\w\s\\])*(?![*+?{])")
 _CHOICE = re.compile(r"\(\?:([\w |]+)\)(?![*+?{])")
-_CAPTURE = re.compile(r"\(\?P<(\w+)>")
 _END = re.compile(r"(?<!\\)\$\Z")
 
 _HEAD_CHARS = 6
@@ -32,7 +32,7 @@ class RuleMatcher:
     def __init__(self, rules: Sequence[Rule], *, is_exact: bool) -> None:
         """``is_exact``: the end of each message is known."""
         end = "$" if is_exact else _BEHIND
-        heads = {rule: _heads_of(rule.text.pattern) for rule in rules}
+        heads = {rule: _heads_of(rule.text) for rule in rules}
         self._by_head = {
             head: _CombinedRegex(
                 [rule for rule in rules if not heads[rule] or head in heads[rule]], end
@@ -50,26 +50,38 @@ class _CombinedRegex:
     """Several rules as one expression, and the places of their captures.
 
     A rule's mark stands at its end: `re` passes quickly over a branch that begins with a literal
-    and slowly over one that begins with a group.
+    and slowly over one that begins with a group. It is compiled at its first use, as most are for
+    messages that a log never holds.
     """
 
     def __init__(self, rules: Sequence[Rule], end: str) -> None:
-        patterns = (_END.sub(lambda _: end, rule.text.pattern) for rule in rules)
+        self._rules, self._end = rules, end
+
+    @cached_property
+    def match(self) -> Callable[[str, int, int], re.Match[str] | None]:
+        """Return the match of a message between two places."""
+        return self._regex.match
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        patterns = (_END.sub(lambda _: self._end, rule.text) for rule in self._rules)
         texts = (
-            f"{_CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', pattern)}(?P<r{i}>)"
+            f"{CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', pattern)}(?P<r{i}>)"
             for i, pattern in enumerate(patterns)
         )
-        one = re.compile("|".join(texts) or "(?!)")
-        self.match = one.match
-        groups = one.groupindex
-        self._by_mark = {
+        return re.compile("|".join(texts) or "(?!)")
+
+    @cached_property
+    def _by_mark(self) -> Mapping[int, tuple[Rule, tuple[str, ...], tuple[int, ...]]]:
+        groups = self._regex.groupindex
+        return {
             groups[f"r{i}"]: (
                 rule,
-                tuple(rule.text.groupindex),
+                rule.captures,
                 # with a second place, a match returns a tuple even of one group
-                (*(groups[f"r{i}_{name}"] for name in rule.text.groupindex), 0),
+                (*(groups[f"r{i}_{name}"] for name in rule.captures), 0),
             )
-            for i, rule in enumerate(rules)
+            for i, rule in enumerate(self._rules)
         }
 
     def event(self, match: re.Match[str], who: Mapping[str, str]) -> LogEvent | None:
@@ -88,7 +100,7 @@ class _CombinedRegex:
 
 def _heads_of(pattern: str) -> set[str]:
     """Return the literal heads of a text; an empty set if they vary."""
-    text = _CAPTURE.sub("", pattern, count=1) if _CAPTURE.match(pattern) else pattern
+    text = CAPTURE.sub("", pattern, count=1) if CAPTURE.match(pattern) else pattern
     choice = _CHOICE.match(text)
     texts = [text]
     if choice is not None:
@@ -105,7 +117,7 @@ def any_of(rules: Sequence[Rule]) -> str:
     A common begin of several texts is searched once.
     """
     alike: dict[str, list[str]] = {}
-    for pattern in (_END.sub("", rule.text.pattern) for rule in rules):
+    for pattern in (_END.sub("", rule.text) for rule in rules):
         alike.setdefault(literal_of(pattern)[:_HEAD_CHARS].rstrip("\\"), []).append(pattern)
     texts = []
     for some in alike.values():
@@ -117,7 +129,7 @@ def any_of(rules: Sequence[Rule]) -> str:
 
 def without_captures(pattern: str) -> str:
     """Return a pattern without names: an expression may hold each name once."""
-    return _CAPTURE.sub("(?:", pattern)
+    return CAPTURE.sub("(?:", pattern)
 
 
 def literal_of(pattern: str) -> str:

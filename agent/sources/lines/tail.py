@@ -23,7 +23,14 @@ from agent.processes.descriptors import EXHAUSTED
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.file_reports import FileReports
-from agent.sources.lines.log_file import UTF_16, Chunk, NotAFileError, OpenLog, Place
+from agent.sources.lines.log_file import (
+    UTF_16,
+    Chunk,
+    NotAFileError,
+    OpenLog,
+    Place,
+    choose_block_bytes,
+)
 from agent.sources.lines.open_tails import OpenTails
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import rotation, stream_of
@@ -112,18 +119,22 @@ class FileTail:
 
     def step(self, emit: Emit, detach: Detach) -> bool:
         """Read at most one block of each stream; return whether one has more."""
-        for _ in self._advance_all(emit, detach, _newest):
+        for _ in self._advance_all(emit, detach, _newest, lambda: False):
             pass
         return self._is_behind
 
     async def _step_in_slices(self, emit: Emit, detach: Detach) -> None:
-        """Do as `step`; thousands of files let pages and other sources have their turns."""
+        """Read some blocks of each stream; between slices pages and other sources have a turn."""
         found: dict[str, Path] | None = None
         if self._is_scan_due(self._clock()) and len(self._tails) > _MANY_FILES:
             found = await asyncio.to_thread(_newest, self._config.paths)
         until = time.monotonic() + _SLICE_S
-        for _ in self._advance_all(emit, detach, lambda paths: found or _newest(paths)):
-            if time.monotonic() >= until:
+
+        def has_time() -> bool:
+            return time.monotonic() < until
+
+        for _ in self._advance_all(emit, detach, lambda paths: found or _newest(paths), has_time):
+            if not has_time():
                 await asyncio.sleep(0)
                 until = time.monotonic() + _SLICE_S
 
@@ -131,7 +142,11 @@ class FileTail:
         return self._scanned_at is None or abs(now - self._scanned_at) >= SCAN_S
 
     def _advance_all(
-        self, emit: Emit, detach: Detach, find: Callable[[Sequence[str]], dict[str, Path]]
+        self,
+        emit: Emit,
+        detach: Detach,
+        find: Callable[[Sequence[str]], dict[str, Path]],
+        has_time: Callable[[], bool],
     ) -> Iterator[None]:
         """Step through all streams; between two of them the positions agree with the signals."""
         now = self._clock()
@@ -141,7 +156,8 @@ class FileTail:
             self._open.try_more()
         for tail in list(self._tails.values()):
             if tail.is_due(now):
-                self._advance(tail, now, emit, detach)
+                while self._advance(tail, now, emit, detach) and tail.is_behind and has_time():
+                    pass
             yield
         tails: Collection[StreamTail] = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
@@ -242,16 +258,17 @@ class FileTail:
         for origin in ("", *tail.parser.origins):
             detach(name_stream(self._origin_of(tail.stream), origin), now)
 
-    def _advance(self, tail: StreamTail, now: float, emit: Emit, detach: Detach) -> None:
+    def _advance(self, tail: StreamTail, now: float, emit: Emit, detach: Detach) -> bool:
+        """Read at most one block of a stream; return whether there was one."""
         tail.is_waiting = not self._open.let_in(tail)
         if tail.is_waiting:
             self._busy[tail.stream] = tail
-            return
+            return False
         try:
             chunk = tail.follower.read(now)
         except FileNotFoundError:
             self._miss(tail, now, emit, detach)
-            return
+            return False
         except OSError as error:
             if error.errno in EXHAUSTED:
                 self._open.run_short()
@@ -259,7 +276,7 @@ class FileTail:
                 tail.is_behind = True  # tried again in the next step, with idle files closed
             else:
                 self._fail(tail, error, now)
-            return
+            return False
         finally:
             self._count(tail.follower.faults)
             self._note_finished(tail.follower.finished)
@@ -276,6 +293,7 @@ class FileTail:
             self._feed(tail, chunk, emit)
             self._open.note_half(tail)
         tail.idle_at = None if tail.is_behind else now
+        return chunk is not None
 
     def _report_many(self) -> None:
         limit = self._open.limit
@@ -319,11 +337,13 @@ class FileTail:
         signals += parser.feed(chunk.data, chunk.arrival_at)
         self.health.read_bytes += len(chunk.data)
         self.health.unparsed += counts.unread - unread
-        self._count(
-            Counter(long_line=counts.long - long, member_evicted=parser.eviction_count - evicted)
-        )
+        if counts.long != long:
+            self._count(Counter(long_line=counts.long - long))
+        if parser.eviction_count != evicted:
+            self._count(Counter(member_evicted=parser.eviction_count - evicted))
         size, lines = len(chunk.data), counts.lines - lines
         behind = tail.is_behind
+        tail.follower.block_bytes = choose_block_bytes(size, lines)
         self._reports.report_read(tail.stream, size, lines, signals, behind=behind)
         self._emit(signals, emit)
 

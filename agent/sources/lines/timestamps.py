@@ -47,7 +47,8 @@ _BEFORE = (
     r"|-(?=\s)"  # NestJS
     r"|[DIWEFA],"  # Ruby's Logger
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},?(?=\s)"
-    r"|[A-Za-z\u00c0-\u024f\u0370-\u04ff]{2,12}\.?,?(?=\s\d\d?[ .])"  # a day of the week, anywhere
+    rf"|(?!(?:{'|'.join(_MONTHS)}) )"  # a day of the week, in any language
+    r"[A-Za-z\u00c0-\u024f\u0370-\u04ff]{2,12}\.?,?(?=\s\d\d?[ .])"
     r"|(?=[\w.-]{0,63}[_\d])[\w.-]{1,64}(?=\s(?:19|20)\d\d-\d\d-\d\d[ T])"  # a name, of podman
     r"|=[A-Z]{1,16} REPORT===="  # Erlang
     r"|\d{1,7}(?=\s)"
@@ -119,7 +120,7 @@ def _form(
 _NO_TAIL = r"(?P<tail>)"
 SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
 _DIGIT = re.compile(r"\d", re.ASCII)
-_TIME = re.compile(r"\d:\d\d:\d\d|\d{8}", re.ASCII)
+_TIME = re.compile(r"\d:\d\d:\d\d|\d{8}(?:T|\d\d)", re.ASCII)
 """A part of every form; a line without it needs no form."""
 _EPOCH = _Form(  # it has no minutes, so no rest
     rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])"
@@ -156,8 +157,8 @@ _FORMS = (
         rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d\d),? {_CLOCK}",
         tail=r"(?P<tail> [A-Z][A-Z\d+:-]{1,8}(?=\]))?",
     ),
-    # Spark's and Hadoop's default
-    _form(rf"(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),
+    # Spark's and Hadoop's default; in a bracket it is WebSphere's
+    _form(rf"(?<!\[)(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),
     _form(rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
     # day and month, or month and day; .NET
     _form(

@@ -247,6 +247,15 @@ def test_all_shipped_dialects_are_loaded_in_the_order_of_their_names() -> None:
     assert "java-consumer-3.0-4.3" in names
 
 
+def test_the_texts_of_shipped_dialects_compile_and_name_their_captures() -> None:
+    rules = [rule for dialect in load_client_dialects() for rule in dialect.rules]
+    rules += [rule for dialect in load_broker_dialects() for rule in dialect.rules]
+
+    assert len(rules) > 200
+    for rule in rules:
+        assert rule.captures == tuple(re.compile(rule.text).groupindex), rule.name
+
+
 def test_nothing_but_the_end_of_a_text_may_be_any_text_of_any_length() -> None:
     anything = re.compile(r"(?<!\\)\.[+*](?!\??[)?$]*$)")
     for dialect in (*choose_dialects("auto").all, *load_broker_dialects()):
@@ -254,7 +263,7 @@ def test_nothing_but_the_end_of_a_text_may_be_any_text_of_any_length() -> None:
             dialect.name
         )
         for rule in dialect.rules:
-            assert not anything.search(rule.text.pattern), (dialect.name, rule.name)
+            assert not anything.search(rule.text), (dialect.name, rule.name)
 
 
 def test_a_dot_in_a_class_or_behind_a_backslash_is_a_dot() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from agent.errors import ConfigError, DialectError
 from agent.sources.lines import open_tails, rotation
 from agent.sources.lines.config import ReadFrom
-from agent.sources.lines.log_file import BLOCK_BYTES, OpenLog
+from agent.sources.lines.log_file import LARGE_BLOCK_BYTES, OpenLog
 from agent.sources.lines.tail import GONE_S, SCAN_S
 from agent.sources.logs import client_interpreter as interpreter
 from agent.sources.logs.config import LogConfig
@@ -608,7 +608,7 @@ def test_junk_is_survived_and_raises_nothing(bench: Bench, junk: bytes) -> None:
 
 
 def test_a_source_is_caught_up_when_everything_is_read(bench: Bench) -> None:
-    bench.append(lines(1) + b"x" * BLOCK_BYTES + b"\n" + lines(2))
+    bench.append(lines(1) + b"x" * LARGE_BLOCK_BYTES + b"\n" + lines(2))
     assert bench.source.watermark(bench.now) == 0.0
     bench.source.step(bench.emit, bench.detach)
     assert bench.source.watermark(bench.now) == START_AT + 1

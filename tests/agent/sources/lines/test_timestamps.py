@@ -92,6 +92,17 @@ def test_every_form_is_read(line: str, fraction: float) -> None:
     )
 
 
+def test_the_form_of_one_line_does_not_mislead_any_next_one() -> None:
+    misled = []
+    for first, _ in FORMS:
+        for second, fraction in FORMS:
+            stamper = TimestampReader("UTC")
+            stamper.find(first, ARRIVAL_AT)
+            if stamper.find(second, ARRIVAL_AT) != pytest.approx(SECOND_AT + fraction, abs=1e-6):
+                misled.append((first, second))
+    assert not misled
+
+
 @given(st.lists(st.sampled_from(FORMS), max_size=12))
 def test_what_was_learned_from_one_line_does_not_mislead_the_next(
     lines: list[tuple[str, float]],
