@@ -18,6 +18,7 @@ from metrics.model.status import RebalanceStatus
 SCHEMA_VERSION = 1
 REASON_MAX_CHARS = 255
 _ID_HEX_DIGITS = 32
+_TIME_CHARS = len("2026-11-21T06:33:44.209000")
 _TIME_MAX_CHARS = 64
 """Python reads any number of decimals."""
 _LAST_AT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
@@ -166,7 +167,7 @@ def format_time(at: float) -> str:
     A time outside 1970 to 9999 becomes the nearest end: a wrong clock loses no record.
     """
     time = datetime.fromtimestamp(min(max(at, 0.0), _LAST_AT), UTC)
-    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return time.isoformat(timespec="microseconds")[:_TIME_CHARS] + "Z"  # faster than strftime()
 
 
 @lru_cache(maxsize=32)  # an episode's first and last record are asked for twice
