@@ -334,7 +334,10 @@ def _waited(wait: WaitAnswer, alike: Counter[str]) -> str:
 def _length(incident: IncidentAnswer) -> str:
     if incident.ongoing:
         return "ongoing"
-    return f"{sum(each.seconds for each in incident.rebalances):.1f} s"
+    seconds = sum(each.seconds for each in incident.rebalances)
+    if not incident.rebalances and incident.ended_at is not None:  # joins that failed
+        seconds = parse_time(incident.ended_at) - parse_time(incident.started_at)
+    return f"{seconds:.1f} s"
 
 
 def _clock(ts: str) -> str:

@@ -78,6 +78,8 @@ def _is_apt(entry: _AdviceText, incident: Incident, values: dict[str, str]) -> b
         return False
     if entry.error is not None and not re.search(entry.error, values.get("error", "")):
         return False
+    if incident.kind is IncidentKind.MEMBER_LEFT and not incident.rebalances:
+        return False  # the last of its group: nobody had to rebalance
     is_static = any(member.group_instance_id for member in incident.members)
     if entry.setting == _STATIC and incident.kind is not IncidentKind.FENCED and is_static:
         return False
@@ -100,9 +102,11 @@ def _values(incident: Incident) -> dict[str, str]:
         "between": f"{between / 1000:.1f} s" if isinstance(between, int) else "",
         "silence": "" if silence is None else f"{silence:.1f} s",
         "now": "" if number.now is None else f"{int(number.now) / 1000:g} s",
-        "error": error if isinstance(error, str) else "",
+        "error": error if isinstance(error, str) else incident.reason or "",
         "not_stored": str(detail.get("not_stored", "")),
-        "by": f"client {by.get('client_id')} on {by.get('host')}" if isinstance(by, dict) else "",
+        "by": f"client {by.get('client_id')} on {by.get('host')}"
+        if isinstance(by, dict)
+        else "an admin client",
         "dropped": _names(_dropped_others(incident)),
         "waits": _names([w.member.client_id for w in incident.waiting_for]),
         "missing": ", ".join(incident.missing),

@@ -7,12 +7,12 @@ lasts until the member has joined, or nothing has failed for `QUIET_S`.
 Source: incidents.md 1a.6 and 2.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from aggregation.incidents.drafts import Draft
+from aggregation.incidents.error_names import name_error
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.segments import MemberRef, member_of
@@ -22,11 +22,7 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 QUIET_S = 600.0
 RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
-_FENCED = re.compile(
-    r"(?i)fenced|known static member|UNRELEASED_INSTANCE_ID|instance.?id.+(in use|still|owned)"
-)
-_ERROR = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b|\((\w+)Exception\)")
-_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_FENCED = {"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"}
 
 
 class Refusal(NamedTuple):
@@ -91,7 +87,7 @@ def _is_refusal(record: Sample) -> bool:
     if record.outcome is not Outcome.FAILED or record.scope is not Scope.CONSUMER:
         return False
     is_event = record.kind in {SampleKind.TRANSITION, SampleKind.SIGNAL}
-    is_removal = record.source in BROKER_SOURCES and not _FENCED.search(record.reason or "")
+    is_removal = record.source in BROKER_SOURCES and name_error(record.reason or "") not in _FENCED
     return is_event and not is_removal and bool(record.reason)
 
 
@@ -114,7 +110,7 @@ def _drafts(member: _JoinHistory, now: float) -> Iterable[Draft]:
 
 def _draft(run: list[Refusal], success: float, now: float, *, was_member: bool) -> Draft:
     first, last = run[0], run[-1]
-    is_fenced = any(_FENCED.search(error.reason) for error in run)
+    is_fenced = any(name_error(error.reason) in _FENCED for error in run)
     draft = Draft(
         IncidentKind.FENCED if is_fenced else IncidentKind.JOIN_FAILED,
         first.at,
@@ -125,7 +121,7 @@ def _draft(run: list[Refusal], success: float, now: float, *, was_member: bool) 
         sources={error.source for error in run},
     )
     draft.refused_seconds = sum(error.seconds for error in run)
-    draft.detail = {"errors": len(run), **_error_name(run)}
+    draft.detail = {"errors": _count_errors(run), **_error_name(run)}
     if is_fenced and was_member:
         draft.depart(MemberDeparture(member=first.member, how=DepartureMode.FENCED, at=first.at))
     return draft
@@ -136,13 +132,16 @@ def _is_retried(run: list[Refusal]) -> bool:
     return run[-1].at - run[0].at >= RETRY_S
 
 
+def _count_errors(run: list[Refusal]) -> int:
+    """Return the number of refused joins: of one, a client may print several lines."""
+    count, last = 0, run[0]._replace(at=float("-inf"))
+    for error in run:
+        is_same = error.at - last.at < RETRY_S and error.reason != last.reason
+        if not is_same:
+            count, last = count + 1, error
+    return count
+
+
 def _error_name(run: list[Refusal]) -> dict[str, object]:
-    names = (_ERROR.search(error.reason) for error in run)
-    found = next((match[1] or _protocol_name(match[2]) for match in names if match), None)
+    found = next(filter(None, (name_error(error.reason) for error in run)), None)
     return {} if found is None else {"error": found}
-
-
-def _protocol_name(exception: str) -> str:
-    """Return the protocol's name of an error, from that of its Java exception."""
-    name = _WORD_START.sub("_", exception).upper()
-    return f"{name}_FAILED" if name.endswith("_AUTHORIZATION") else name

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from confluent_kafka import Consumer
@@ -141,7 +142,11 @@ def test_a_member_that_cannot_join_is_reported_with_its_incident(lab: Lab, tmp_p
         assert told["summary"] == "Group refused has an incident: join_failed"
         assert "1 join_failed" in told["incidents"]
         url = "https://rebalances.example.org"
-        assert told["incident_url"] == f"{url}/group?group=refused"
+        linked = urlsplit(told["incident_url"])
+        assert f"{linked.scheme}://{linked.netloc}{linked.path}" == f"{url}/incident"
+        query = dict(parse_qsl(linked.query))
+        assert query.pop("cluster")
+        assert query == {"group": "refused", "kind": "join_failed"}
         assert told["explain"] == f"rebalance-agent explain 'refused' --from {url}"
         failed = 'kafka_group_join_failures_total{group="refused"} > 0'
         members.until(lambda: prometheus.has(failed))

@@ -386,23 +386,35 @@ class TestKinds:
         assert found.detail == {"errors": 2, "error": "INCONSISTENT_GROUP_PROTOCOL"}
         assert (found.rebalances, found.is_ongoing) == ((), True)
 
-    @pytest.mark.parametrize(
-        ("exception", "error"),
-        [
-            ("InconsistentGroupProtocol", "INCONSISTENT_GROUP_PROTOCOL"),
-            ("GroupAuthorization", "GROUP_AUTHORIZATION_FAILED"),
-            ("GroupMaxSizeReached", "GROUP_MAX_SIZE_REACHED"),
-        ],
-    )
-    def test_error_has_one_name_whether_a_log_or_the_wire_shows_it(
-        self, exception: str, error: str
-    ) -> None:
+    def test_two_lines_of_one_refused_join_count_once(self) -> None:
         d = replace(A, client_id="d", origin="d", host="h-d")
-        reason = f"join failed ({exception}Exception)"
+        lines = [
+            "JoinGroup failed due to fatal error: Group authorization failed.",
+            "rebalance failed due to 'Not authorized' (GroupAuthorizationException)",
+        ]
+        errors = [
+            signal(SignalKind.FAIL, at + 0.01 * number, d, reason=reason)
+            for at in (100.0, 100.5)
+            for number, reason in enumerate(lines)
+        ]
 
-        (found,) = incidents(signal(SignalKind.FAIL, 100.0, d, reason=reason), now=110.0)
+        (found,) = incidents(*errors, now=110.0)
 
-        assert found.detail["error"] == error
+        assert found.detail == {"errors": 2, "error": "GROUP_AUTHORIZATION_FAILED"}
+
+    def test_process_that_joins_with_the_id_of_another_in_the_new_protocol(self) -> None:
+        """The client logs why it fails, and a moment later that it has failed."""
+        d = replace(A, client_id="d", origin="d", host="h-d", group_instance_id="i2")
+        words = "ConsumerGroupHeartbeatRequest failed due to unreleased instance id i2: owned by x"
+        errors = [
+            signal(SignalKind.FAIL, 100.0, d, reason=words),
+            signal(SignalKind.FAIL, 100.03, d, reason="transitioned from JOINING to FATAL"),
+        ]
+
+        (found,) = incidents(*errors, now=110.0)
+
+        assert kinds([found]) == [(K.FENCED, ["d"])]
+        assert found.detail == {"errors": 1, "error": "UNRELEASED_INSTANCE_ID"}
 
     def test_fenced_member(self) -> None:
         fenced = signal(SignalKind.FAIL, 100.0, A, reason="Heartbeat answered FENCED_INSTANCE_ID")
