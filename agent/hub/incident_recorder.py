@@ -3,20 +3,22 @@
 For hub and standalone alone: two sidecars would count the same incident twice.
 
 Theory of operation. Only groups with new records, or with an incident that time alone may end, are
-analysed, in a thread. The pause after it grows with the CPU time that it took, so that the watch
-takes no more than a twentieth of one core however many records there are. On a busy machine its
-duration says nothing: what ended would be shown as ongoing for many seconds.
+analysed, in a thread; the pages show the same analysis. The pause after it grows with the CPU time
+that it took, so that the watch takes no more than a twentieth of one core however many records
+there are. On a busy machine its duration says nothing: what ended would be shown as ongoing for
+many seconds.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 
 from agent.hub.recorder_io import RecorderIO
 from aggregation.incidents.counter import IncidentCounts
-from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.incidents import GroupIncidents
 from aggregation.incidents.records import make_record
 from aggregation.rebalances.counter import SETTLE_S
+from aggregation.rebalances.grouping import GroupRef
 from metrics.model.sample import Sample, parse_time
 from metrics.model.snapshot import IncidentTotals
 
@@ -50,24 +52,29 @@ class IncidentRecorder:
         io, now = self._io, self._io.clock()
         changed = io.history.groups_since(self._read)
         self._read = io.history.added
-        names = changed | self._counts.due(now)
+        due = self._counts.due(now)
+        names = changed | due
         unsettled = self._find_unsettled(changed, now)
         if not names:
             return 0.0
+        all_found, cpu_s = await asyncio.to_thread(self._analyze, due, now)
         records = [record for record in io.history.records() if record.group in names]
-        analysis, cpu_s = await asyncio.to_thread(self._analyze, records, now)
-        ends = [(i.ref.group, i.ended_at) for i in analysis.incidents if i.is_final and i.ended_at]
-        awaited = unsettled | io.find_awaited(ends, records)
         latest = {record.group: record for record in records}
-        new = self._counts.update(names, analysis, now, awaited, _find_oldest(records))
+        found = {ref: each for ref, each in all_found.items() if ref.group in latest}
+        incidents = [incident for each in found.values() for incident in each.incidents]
+        ends = [(i.ref.group, i.ended_at) for i in incidents if i.is_final and i.ended_at]
+        awaited = unsettled | io.find_awaited(ends, records)
+        new = self._counts.update(names, found, now, awaited, _find_oldest(records))
         io.take([make_record(each, latest[each.ref.group]) for each in new])
         return cpu_s
 
-    def _analyze(self, records: Sequence[Sample], now: float) -> tuple[Analysis, float]:
-        """Return the analysis, and the CPU seconds that this thread took for it."""
+    def _analyze(
+        self, due: Collection[str], now: float
+    ) -> tuple[dict[GroupRef, GroupIncidents], float]:
+        """Return the incidents, and the CPU seconds that this thread took for them."""
         started = self._cpu_clock()
-        analysis = analyze(records, self._io.agents.watermark, now)
-        return analysis, self._cpu_clock() - started
+        found = self._io.history.incidents.read(now, due)
+        return found, self._cpu_clock() - started
 
     def _find_unsettled(self, changed: Iterable[str], now: float) -> set[str]:
         """Return the groups of which more records are likely: a source may read old ones.

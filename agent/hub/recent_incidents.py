@@ -1,17 +1,18 @@
 """Incidents in the recent records, kept between two looks: only what changed is analysed again.
 
-Theory of operation. A group is analysed again when its records changed: new ones came, or old ones
-were evicted. A group with an ongoing incident is due as well, as its cost grows; the pause between
-two such analyses grows with their duration. Nothing is kept before the first look.
+Theory of operation. Pages and recorder share one object, so each change is analysed once. A group
+is analysed again when its records changed: new ones came, or old ones were evicted. A group with an
+ongoing incident is due as well, as its cost grows; the pause between two such analyses grows with
+their duration. Nothing is kept before the first look.
 """
 
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from agent.hub.recent_records import RecentRecords
-from aggregation.incidents.model import Incident
+from aggregation.incidents.incidents import GroupIncidents, split_by_group
 from aggregation.rebalances.grouping import GroupRef
 from metrics.model.sample import Sample
 
@@ -20,7 +21,7 @@ _PAUSE_S, _PAUSE_SHARE = 0.5, 10.0
 
 
 class RecentIncidents:
-    """The incidents of all groups, by group; each group's by start."""
+    """The incidents of all groups."""
 
     def __init__(
         self, history: RecentRecords, monotonic: Callable[[], float] = time.monotonic
@@ -28,21 +29,25 @@ class RecentIncidents:
         """Keep nothing before the first look."""
         self._history, self._monotonic = history, monotonic
         self._lock = threading.Lock()
-        self._incidents: dict[GroupRef, list[Incident]] = {}
+        self._found: dict[GroupRef, GroupIncidents] = {}
         self._stamps: dict[str, tuple[int, str, str]] = {}
         self._added = -1
         self._due_at = 0.0
 
-    def read(self, now: float) -> dict[GroupRef, list[Incident]]:
-        """Return the incidents at ``now`` (Unix seconds); any thread may call it."""
-        with self._lock:
-            self._refresh(now)
-            return dict(self._incidents)
+    def read(self, now: float, due: Collection[str] = ()) -> dict[GroupRef, GroupIncidents]:
+        """Return the incidents at ``now`` (Unix seconds); any thread may call it.
 
-    def _refresh(self, now: float) -> None:
+        Groups that are ``due`` are analysed although they did not change.
+        """
+        with self._lock:
+            self._refresh(now, set(due))
+            return dict(self._found)
+
+    def _refresh(self, now: float, due: set[str]) -> None:
         started = self._monotonic()
-        is_due = started >= self._due_at
-        if self._history.added == self._added and not (is_due and self._ongoing()):
+        if started >= self._due_at:
+            due |= self._ongoing()
+        if self._history.added == self._added and not due:
             return
         self._added = self._history.added
         of_group = defaultdict[str, list[Sample]](list)
@@ -50,25 +55,25 @@ class RecentIncidents:
             of_group[record.group].append(record)
         stamps = {name: _stamp(records) for name, records in of_group.items()}
         changed = {name for name, stamp in stamps.items() if self._stamps.get(name) != stamp}
-        names = changed | (self._ongoing() & stamps.keys() if is_due else set())
+        names = changed | (due & stamps.keys())
         self._stamps = stamps
         records = [record for name in names for record in of_group[name]]
         kept = {
             ref: found
-            for ref, found in self._incidents.items()
+            for ref, found in self._found.items()
             if ref.group in stamps and ref.group not in names
         }
-        for incident in self._history.analyze(records, now).incidents if records else ():
-            kept.setdefault(incident.ref, []).append(incident)
-        self._incidents = kept
+        if records:
+            kept |= split_by_group(self._history.analyze(records, now))
+        self._found = kept
         taken = self._monotonic() - started
         self._due_at = started + taken + max(_PAUSE_S, _PAUSE_SHARE * taken)
 
     def _ongoing(self) -> set[str]:
         return {
             ref.group
-            for ref, found in self._incidents.items()
-            if any(incident.is_ongoing for incident in found)
+            for ref, found in self._found.items()
+            if any(incident.is_ongoing for incident in found.incidents)
         }
 
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from metrics.model.sample import Sample, SampleKind
 
 if TYPE_CHECKING:
+    from agent.hub.recent_incidents import RecentIncidents
     from aggregation.incidents.incidents import Analysis
     from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark
 
@@ -84,6 +86,13 @@ class RecentRecords:
         """Return a copy, for another thread; None: of all groups."""
         kept = list(self._records)
         return kept if group is None else [each for each in kept if each.group == group]
+
+    @cached_property
+    def incidents(self) -> "RecentIncidents":
+        """The incidents of all groups, for each who shows or counts them."""
+        from agent.hub.recent_incidents import RecentIncidents  # noqa: PLC0415 - not at start-up
+
+        return RecentIncidents(self)
 
     def analyze(self, records: list[Sample], now: float) -> "Analysis":
         """Return the rebalances and incidents in `records`; open ones last until ``now``."""

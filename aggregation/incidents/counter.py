@@ -7,22 +7,20 @@ records are there: the return of a member moves the end of an incident that was 
 failed joins count from the first look on (`aggregation.incidents.amounts`).
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
 from aggregation.incidents.amounts import Contribution, GrowingTotals
 from aggregation.incidents.detection import RESTART_S
-from aggregation.incidents.incidents import Analysis
+from aggregation.incidents.incidents import GroupIncidents
 from aggregation.incidents.model import Incident, IncidentKind
 from aggregation.incidents.planning import is_planned
 from aggregation.incidents.records import IncidentRecord
 from aggregation.rebalances.grouping import GroupRef
-from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import Sample, parse_time
 from metrics.model.snapshot import GroupName, IncidentKey, IncidentTotals, JoinFailureKey
 
@@ -36,6 +34,9 @@ MAX_ERRORS = 20
 OTHER_ERROR = "other"
 UNKNOWN_ERROR = "Unknown"
 _REFUSED = {IncidentKind.JOIN_FAILED, IncidentKind.FENCED}
+
+
+_NOTHING = GroupIncidents([], None)
 
 
 class _Amount(StrEnum):
@@ -128,30 +129,24 @@ class IncidentCounts:
     def update(
         self,
         names: Collection[str],
-        analysis: Analysis,
+        found: Mapping[GroupRef, GroupIncidents],
         now: float,
         awaited: Collection[str] = (),
         oldest: Mapping[str, float] = MappingProxyType({}),
     ) -> list[Incident]:
-        """Take all incidents of the named groups, count the final ones, and return the new ones.
+        """Take what is ``found`` of the named groups, count the final ones, return the new ones.
 
         No incident is final in ``awaited`` groups: their records may be on their way. ``oldest``
         has the time of each group's oldest record, as older ones are evicted. Instants are Unix
         seconds.
         """
-        by_ref = defaultdict[GroupRef, list[Incident]](list)
-        for incident in analysis.incidents:
-            by_ref[incident.ref].append(incident)
-        for ref in self._groups.keys() - by_ref.keys():
-            if ref.group in names:
-                by_ref[ref] = []
+        gone = {ref for ref in self._groups.keys() - found.keys() if ref.group in names}
         new = list[Incident]()
-        ends = _last_ends(analysis.rebalances)
-        for ref, found in by_ref.items():
-            new += self._update(ref, found, now, is_awaited=ref.group in awaited)
+        for ref, (incidents, last_end) in (*found.items(), *((ref, _NOTHING) for ref in gone)):
+            new += self._update(ref, incidents, now, is_awaited=ref.group in awaited)
             group = self._group(ref)
-            group.end(ends.get(ref))
-            group.add_up(found, now, oldest.get(ref.group, float("-inf")))
+            group.end(last_end)
+            group.add_up(incidents, now, oldest.get(ref.group, float("-inf")))
         return new
 
     def due(self, now: float) -> set[str]:
@@ -202,12 +197,6 @@ class IncidentCounts:
         dues = [_final_at(incident, now) for incident in found if not incident.is_final]
         group.due_at = min([now + REFRESH_S] * is_waiting + dues, default=float("inf"))
         return new
-
-
-def _last_ends(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, float]:
-    """Return the latest end of a rebalance of each group."""
-    over = [each.round for each in rebalances if not each.round.is_open]
-    return {round_.ref: round_.ended_at for round_ in sorted(over, key=attrgetter("ended_at"))}
 
 
 def _end(incident: Incident) -> float:

@@ -41,6 +41,26 @@ class Analysis(NamedTuple):
     incidents: list[Incident]
 
 
+class GroupIncidents(NamedTuple):
+    """Incidents of one group by start, and when its last rebalance ended (Unix seconds)."""
+
+    incidents: list[Incident]
+    last_end: float | None
+
+
+def split_by_group(analysis: Analysis) -> dict[GroupRef, GroupIncidents]:
+    """Return the incidents of each group."""
+    found = defaultdict[GroupRef, list[Incident]](list)
+    for incident in analysis.incidents:
+        found[incident.ref].append(incident)
+    ends: dict[GroupRef, float] = {}
+    for round_ in (each.round for each in analysis.rebalances):
+        if not round_.is_open:
+            ends[round_.ref] = max(round_.ended_at, ends.get(round_.ref, round_.ended_at))
+    refs = dict.fromkeys((*found, *ends))
+    return {ref: GroupIncidents(found[ref], ends.get(ref)) for ref in refs}
+
+
 def _absorb_rejoins(refused: Draft, drafts: list[Draft]) -> None:
     """Take the rebalances that a member's join after its failure began into the failure's own."""
     for draft in list(drafts):

@@ -12,7 +12,6 @@ from typing import Any
 
 from starlette.datastructures import QueryParams
 
-from agent.hub.recent_incidents import RecentIncidents
 from agent.hub.recent_records import RecentRecords
 from agent.web.pages import timeline
 from agent.web.pages.environment import link, render
@@ -66,15 +65,15 @@ class Pages:
     """Builds pages; any thread may call it, one at a time."""
 
     def __init__(self, history: RecentRecords) -> None:
-        """Hold incidents between two pages, so that only changes are analysed."""
+        """Show what the records hold."""
         self._history = history
-        self._incidents = RecentIncidents(history)
 
     def overview(self, seen: Seen, given: QueryParams) -> HtmlPage:
         """Return the first page."""
         snapshot, sources = seen.snapshot, seen.stats.sources
         query = _overview_query(given)
-        content = overview(snapshot, self._incidents.read(snapshot.at), query)
+        found = self._history.incidents.read(snapshot.at)
+        content = overview(snapshot, {ref: each.incidents for ref, each in found.items()}, query)
         filters = (
             ("state", "State", query.state),
             ("group_type", "Type", query.group_type),

@@ -33,7 +33,7 @@ class Watch:
 
     def __init__(self, spooled: list[Sample] | None = None) -> None:
         self.now, self.awaited_until = 0.0, float("inf")
-        self.history = RecentRecords(spooled or [])
+        self.history = RecentRecords(spooled or [], watermark_of=self.watermark)
         self.taken: list[Sample] = []
         io = RecorderIO(
             history=self.history,
@@ -95,7 +95,7 @@ def test_nothing_is_analysed_while_nothing_is_new_or_due(monkeypatch: pytest.Mon
     watch.read(1_000.0)
     watch.check(1_000.0)
     watch.check(1_000.0 + REFRESH_S)
-    monkeypatch.setattr("agent.hub.incident_recorder.analyze", None)
+    monkeypatch.setattr(RecentRecords, "analyze", None)
 
     assert watch.check(9_000.0) == {"member_joined": 1}
 
@@ -202,3 +202,15 @@ def test_pause_goes_by_cpu_time_not_by_the_machines_load() -> None:
 
     assert asyncio.run(watch.recorder.check()) == 0.25
     assert asyncio.run(watch.recorder.check()) == 0.0
+
+
+def test_an_analysis_of_the_pages_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch()
+    watch.read(2_050.0, *LEAVE)
+    shown = watch.history.incidents.read(2_050.0)
+    monkeypatch.setattr(RecentRecords, "analyze", None)
+
+    watch.check(2_050.0)
+
+    assert watch.history.incidents.read(2_050.0) == shown
+    assert watch.recorder.totals().recent

@@ -34,7 +34,7 @@ def test_incidents_are_those_of_an_analysis_of_everything() -> None:
     found = kept.read(NOW + 5)
 
     whole = history.analyze(history.records(), NOW + 5).incidents
-    assert found == {
+    assert {ref: each.incidents for ref, each in found.items()} == {
         ref: [each for each in whole if each.ref == ref] for ref in {i.ref for i in whole}
     }
 

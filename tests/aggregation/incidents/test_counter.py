@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from aggregation.incidents.amounts import LATE_S, Contribution, GrowingTotals
 from aggregation.incidents.counter import MAX_ERRORS, OTHER_ERROR, REFRESH_S, IncidentCounts
-from aggregation.incidents.incidents import analyze
+from aggregation.incidents.incidents import analyze, split_by_group
 from aggregation.incidents.planning import is_planned
 from aggregation.incidents.records import IncidentRecord, make_record
 from metrics.model.signals import Member, Signal, SignalKind
@@ -44,7 +44,8 @@ def look(counts: IncidentCounts, now: float, *signals: Signal) -> IncidentTotals
     """Look twice, so long apart that what is read late has come, and return what is shown."""
     for at in (now, now + LATE_S):
         analysis = analyze(records(*START, *signals), None, now)
-        counts.update({each.ref.group for each in analysis.incidents}, analysis, at)
+        names = {each.ref.group for each in analysis.incidents}
+        counts.update(names, split_by_group(analysis), at)
     return counts.totals()
 
 
@@ -95,7 +96,7 @@ def test_ongoing_incident_is_due_soon_while_it_is_young() -> None:
 def test_what_an_earlier_run_recorded_is_not_counted_again() -> None:
     signals = [*READS, *STUCK, *DONE, *round_of(3, 120.0, A, B, C, causes={"a": NEW})]
     found, before = records(*START, *signals), IncidentCounts(10)
-    new = before.update({"g"}, analyze(found, None, 9_000.0), 9_000.0)
+    new = before.update({"g"}, split_by_group(analyze(found, None, 9_000.0)), 9_000.0)
     after = IncidentCounts(10)
     after.skip(make_record(incident, found[-1]) for incident in new)
 
@@ -127,7 +128,7 @@ def test_a_restart_is_planned_as_the_report_has_it(name: str, number: int) -> No
     """A killed process that is back did not leave by itself."""
     counts, now = IncidentCounts(10), read(name)["now"]
     analysis = analyze(invented(name), now=now)
-    counts.update({"g"}, analysis, now)
+    counts.update({"g"}, split_by_group(analysis), now)
 
     assert counts.totals().unplanned[G] == number
     assert sum(not is_planned(each) for each in analysis.incidents) == number

@@ -17,20 +17,25 @@ from agent.web.pages.overview import (
     overview,
     unread_by_hour,
 )
-from aggregation.incidents.model import IncidentKind
+from aggregation.incidents.model import Incident, IncidentKind
 from aggregation.incidents.planning import is_planned
 from aggregation.live.group_views import group_views
 from aggregation.live.live import live
+from aggregation.rebalances.grouping import GroupRef
 from metrics.model.sample import parse_time
 from metrics.model.snapshot import Snapshot
 from tests.agent.web.pages.scene import BUSY, NOW, QUIET, STUCK, WAITING, recorded, scene
 from tests.aggregation.live.test_live import INSPECTED
 
 
+def incidents_of(kept: RecentIncidents, now: float = NOW) -> dict[GroupRef, list[Incident]]:
+    return {ref: each.incidents for ref, each in kept.read(now).items()}
+
+
 def look(now: float = NOW, more: int = 0, **query: str | int) -> Overview:
     shown = scene(NOW, more)
     snapshot = replace(shown.look(), at=now)
-    incidents = RecentIncidents(shown.history).read(now)
+    incidents = incidents_of(shown.history.incidents, now)
     return overview(snapshot, incidents, OverviewQuery(**query))  # type: ignore[arg-type]
 
 
@@ -57,7 +62,7 @@ def test_many_planned_incidents_do_not_hide_one_that_nobody_planned() -> None:
     model = scene()
     (ref, known) = next(
         (ref, found)
-        for ref, found in RecentIncidents(model.history).read(NOW).items()
+        for ref, found in incidents_of(model.history.incidents).items()
         if ref.group == BUSY
     )
     crash = next(each for each in known if not is_planned(each))
@@ -80,7 +85,7 @@ def test_many_planned_incidents_do_not_hide_one_that_nobody_planned() -> None:
 
 def test_of_quiet_groups_those_with_trouble_are_first() -> None:
     model = scene(more=3)
-    incidents = {ref: list(each) for ref, each in RecentIncidents(model.history).read(NOW).items()}
+    incidents = incidents_of(model.history.incidents)
     busy = next(ref for ref in incidents if ref.group == BUSY)
     calm = busy._replace(group=f"service-{0:05}")
     (crash,) = [each for each in incidents[busy] if not is_planned(each)][:1]
@@ -174,7 +179,7 @@ def test_each_look_names_an_incident_from_its_second_second_to_ten_minutes_after
     happened = [each for each in recorded(folder) if each.group]
     starts_at, ends_at = (parse_time(happened[n].ts) for n in (0, -1))
     history = RecentRecords()
-    kept, now, number = RecentIncidents(history), starts_at, 0
+    kept, now, number = history.incidents, starts_at, 0
     final = {
         each.id: (each.started_at, each.ended_at)
         for each in history.analyze(happened, ends_at).incidents
@@ -185,7 +190,7 @@ def test_each_look_names_an_incident_from_its_second_second_to_ten_minutes_after
         while number < len(happened) and parse_time(happened[number].ts) <= now:
             history.add([happened[number]], now)
             number += 1
-        found = overview(Snapshot(at=now), kept.read(now), OverviewQuery())
+        found = overview(Snapshot(at=now), incidents_of(kept, now), OverviewQuery())
         looks.append(now)
         for each in (*found.ongoing, *found.ended, *found.also_ended):
             named.setdefault(each.id, set()).add(now)
