@@ -1,7 +1,6 @@
 """`rebalance-agent explain`: who began the rebalances of a group, why, and what they cost."""
 
 import shutil
-import textwrap
 from datetime import datetime
 from difflib import get_close_matches
 
@@ -20,6 +19,7 @@ from aggregation.explain.explanation import (
     records,
 )
 from aggregation.explain.explanation import explain as explained
+from aggregation.explain.hanging_lines import hang
 from aggregation.explain.incident_words import duration
 from aggregation.explain.incident_words import lines as incident_lines
 from aggregation.incidents.incidents import analyze, latest_time, recent
@@ -27,7 +27,6 @@ from metrics.model.names import printable
 from metrics.model.sample import SampleKind, parse_time
 
 _ADVICE_MAX = 3
-_COLUMNS_MIN = 20
 _EXAMPLES = """\b
 Examples:
   rebalance-agent explain payments
@@ -82,7 +81,7 @@ def explain(  # noqa: PLR0913 - one argument an option
         raise RecordsError("\n".join(faults))
 
 
-def as_text(answer: Explanation, *, verbose: bool = False) -> str:
+def as_text(answer: Explanation, *, verbose: bool = False, all_advice: bool = False) -> str:
     """Return what goes on, the incidents and what to do; every rebalance, if ``verbose``."""
     incidents = answer.incidents
     lines = [answer.answer]
@@ -90,7 +89,7 @@ def as_text(answer: Explanation, *, verbose: bool = False) -> str:
         lines += ["", *incident_lines(incidents, answer.incidents_total)]
     if answer.happened and (verbose or not incidents):
         lines += ["", "Timeline (UTC)", *(_line(each) for each in answer.happened)]
-    shown = answer.advice if verbose else answer.advice[:_ADVICE_MAX]
+    shown = answer.advice if verbose or all_advice else answer.advice[:_ADVICE_MAX]
     if shown:
         lines += ["", "What to do", *(f"  - {each}" for each in shown)]
     if left := len(answer.advice) - len(shown):
@@ -100,16 +99,7 @@ def as_text(answer: Explanation, *, verbose: bool = False) -> str:
 
 def wrap(text: str) -> str:
     """Return lines that fit the terminal; of any length where the output is no terminal."""
-    columns = shutil.get_terminal_size((0, 0)).columns  # COLUMNS, else the terminal's
-    if columns < _COLUMNS_MIN:
-        return text
-    wrapped = []
-    for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        wrapped += textwrap.wrap(
-            line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        ) or [""]
-    return "\n".join(wrapped)
+    return hang(text, shutil.get_terminal_size((0, 0)).columns)  # COLUMNS, else the terminal's
 
 
 def _line(happened: GroupRebalance) -> str:

@@ -14,9 +14,10 @@ import click
 from agent.cli.explain import as_text
 from agent.client.api_client import DEFAULT_URL, ask
 from agent.errors import ConfigError
-from agent.terminal.rows import SORTS, fit, group_rows, sort_rows, source_notes
-from aggregation.explain.explanation import Explanation
+from agent.terminal.rows import SORTS, fit, group_rows, sort_rows, source_notes, texts
+from aggregation.explain.explanation import Explanation, advise_incident
 from aggregation.incidents.answers import IncidentAnswer
+from aggregation.live.group_search import contains
 
 _EXAMPLES = """\b
 Examples:
@@ -26,7 +27,8 @@ Examples:
 
 \b
 Keys: Enter opens a group or an incident, Escape goes back, e explains, / filters,
-s sorts by the next column, r reverses, ? shows all keys, q quits.
+s sorts by the next column, r reverses, ? shows all keys, q quits. A click on a row opens it,
+on a head it sorts.
 """
 _WIDE = 200
 """Columns of output to no terminal."""
@@ -35,7 +37,12 @@ _LAST = 200
 
 @click.command(epilog=_EXAMPLES)
 @click.option("--from", "url", default=DEFAULT_URL, show_default=True, metavar="URL")
-@click.option("--filter", "pattern", default="", help="Show groups whose name contains this.")
+@click.option(
+    "--filter",
+    "pattern",
+    default="",
+    help="Show groups with this in their name, in any case; * and ? are patterns.",
+)
 @click.option(
     "--interval", type=click.FloatRange(min=0.2), default=2.0, show_default=True, help="Seconds."
 )
@@ -75,6 +82,8 @@ def start_live_view(url: str, pattern: str, interval: float) -> None:
 def explain_one(request: Callable[..., Any], cluster: str, group: str, incident: str = "") -> str:
     """Return the text of `explain` for a group, or for one incident where an id is given.
 
+    An incident has advice of its own where there is any.
+
     Raises:
         RecordsError: nobody answers, or nobody knows the group.
     """
@@ -82,28 +91,36 @@ def explain_one(request: Callable[..., Any], cluster: str, group: str, incident:
     mine = [each for each in answers if each.cluster in {cluster, ""}] or answers
     if incident:
         mine = [_only(each, incident) for each in mine]
-    return "\n\n".join(map(as_text, mine))
+    return "\n\n".join(as_text(each, all_advice=bool(incident)) for each in mine)
 
 
 def _only(answer: Explanation, incident: str) -> Explanation:
     incidents = tuple(each for each in answer.incidents if each.id == incident)
     started = {rebalance.started_at for each in incidents for rebalance in each.rebalances}
     happened = tuple(each for each in answer.happened if each.ts in started)
-    return replace(answer, incidents=incidents, incidents_total=len(incidents), happened=happened)
+    advice = tuple(text for each in incidents for text in advise_incident(each))
+    return replace(
+        answer,
+        incidents=incidents,
+        incidents_total=len(incidents),
+        happened=happened,
+        advice=advice or answer.advice,
+    )
 
 
 def _print_once(url: str, pattern: str) -> None:
     groups = ask(url, "groups")
     incidents = ask(url, "incidents", list[IncidentAnswer], last=_LAST)
-    rows = [row for row in group_rows(groups, incidents, time.time()) if pattern in row.group]
+    rows = group_rows(groups, incidents, time.time())
+    rows = [row for row in rows if contains(pattern, row.group)]
     width = shutil.get_terminal_size((_WIDE, 0)).columns or _WIDE
-    columns = fit(width if sys.stdout.isatty() else _WIDE)
-    for cells in (
-        {column.key: column.head for column in columns},
-        *(row.cells for row in sort_rows(rows, SORTS[0], backwards=True)),
+    columns = fit(width if sys.stdout.isatty() else _WIDE, rows)
+    for line in (
+        [column.head for column in columns],
+        *(texts(row, columns) for row in sort_rows(rows, SORTS[0], backwards=True)),
     ):
-        texts = (_pad(cells[column.key], column.width) for column in columns)
-        click.echo("  ".join(texts).rstrip())
+        cells = (_pad(text, column.width) for text, column in zip(line, columns, strict=True))
+        click.echo("  ".join(cells).rstrip())
     for note in source_notes(ask(url, "sources")):
         click.echo(note)
 

@@ -23,11 +23,14 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from agent.errors import RebalanceAgentError
 from agent.terminal.rows import (
-    INCIDENT_HEADS,
-    MEMBER_HEADS,
+    INCIDENTS,
+    MEMBERS,
     SORTS,
+    Column,
     ListedGroup,
+    Table,
     fit,
+    fit_table,
     group_rows,
     incident_rows,
     is_of,
@@ -35,9 +38,12 @@ from agent.terminal.rows import (
     sort_rows,
     source_notes,
     status_of,
+    texts,
 )
+from aggregation.explain.hanging_lines import hang
 from aggregation.explain.incident_words import headline
 from aggregation.incidents.answers import IncidentAnswer
+from aggregation.live.group_search import contains
 from metrics.model.status import RebalanceStatus as S
 
 _LAST = 200
@@ -50,6 +56,7 @@ _FAMILIES = {
     "yellow": {S.RETRY_ON_ERROR},
     "cyan": {S.REVOCATION_NEEDED, S.ASSIGNMENT_PROBING, S.VERSION_PROBING, S.ENDPOINT_UPDATE},
 }
+_SCROLL_BAR, _TEXT_MARGINS = 1, 4
 _STYLES = {status: colour for colour, statuses in _FAMILIES.items() for status in statuses}
 """The terminal's own colours, by family as in `metrics.model.palette`."""
 
@@ -135,6 +142,7 @@ class GroupsScreen(TopScreen):
         """Start with a filter; empty shows all."""
         super().__init__()
         self.pattern, self._sort, self._backwards = pattern, 0, True
+        self._columns: Sequence[Column] = ()
 
     def compose(self) -> ComposeResult:
         """Return summary, banner, table, filter and keys."""
@@ -155,15 +163,15 @@ class GroupsScreen(TopScreen):
         """Draw the table and its summary."""
         answers, now = self.view.answers, self.view.now()
         rows = group_rows(answers.groups, answers.incidents, now)
-        shown = [row for row in rows if self.pattern in row.group]
+        shown = [row for row in rows if contains(self.pattern, row.group)]
         shown = sort_rows(shown, SORTS[self._sort], backwards=self._backwards)
         self.query_one(Banner).show(answers)
         self.query_one("#summary", Static).update(self._summary(rows, shown))
-        columns = fit(self.size.width - 1)
+        columns = self._columns = fit(self.size.width - _SCROLL_BAR, rows)
         _fill(
             self.query_one(RowTable),
             [(column.head, column.width) for column in columns],
-            [(_key(row), [_cell(row, column.key) for column in columns]) for row in shown],
+            [(_key(row), _cells(row, columns)) for row in shown],
         )
 
     def _summary(self, rows: Sequence[ListedGroup], shown: Sequence[ListedGroup]) -> Text:
@@ -181,6 +189,16 @@ class GroupsScreen(TopScreen):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the group."""
         self.app.push_screen(GroupScreen(*_unkey(event.row_key.value or "\n")))
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """Sort by the column that was clicked; the same again turns the order round."""
+        order = self._columns[event.column_index].sort
+        if not order:
+            return
+        chosen = SORTS.index(order)
+        self._backwards = not self._backwards if chosen == self._sort else order != "group"
+        self._sort = chosen
+        self.draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while it is typed."""
@@ -262,22 +280,34 @@ class GroupScreen(TopScreen):
         self.query_one(Banner).show(answers)
         title = headline(self._group, list(reversed(incidents)))
         self.query_one("#summary", Static).update(Text(title, style="bold"))
-        _fill(
-            self.query_one("#incidents", RowTable),
-            [(head, 0) for head in INCIDENT_HEADS],
-            [
-                (incident.id, [Text(cell) for cell in cells])
-                for incident, cells in zip(incidents, incident_rows(incidents, now), strict=True)
-            ],
+        self._fill_table(
+            "#incidents",
+            INCIDENTS,
+            [(each.id, "bold" if each.ongoing else "") for each in incidents],
+            incident_rows(incidents, now),
         )
+        self._fill_table(
+            "#members",
+            MEMBERS,
+            [(f"{number}", _style(each["status"])) for number, each in enumerate(members)],
+            member_rows(members, now),
+        )
+
+    def _fill_table(
+        self,
+        name: str,
+        table: Table,
+        keys: Sequence[tuple[str, str]],
+        rows: Sequence[Sequence[str]],
+    ) -> None:
+        """Fill a table with rows; each has a key and a style."""
+        columns = fit_table(table, rows, self.size.width - _SCROLL_BAR)
         _fill(
-            self.query_one("#members", RowTable),
-            [(head, 0) for head in MEMBER_HEADS],
+            self.query_one(name, RowTable),
+            [(table.heads[number], width) for number, width in columns],
             [
-                (f"{number}", [Text(cell, style=_style(member["status"])) for cell in cells])
-                for number, (member, cells) in enumerate(
-                    zip(members, member_rows(members, now), strict=True)
-                )
+                (key, [_one_line(cells[number], style) for number, _ in columns])
+                for (key, style), cells in zip(keys, rows, strict=True)
             ],
         )
 
@@ -319,7 +349,8 @@ class ExplainScreen(TopScreen):
             text = self.view.explain(self._cluster, self._group, self._incident)
         except RebalanceAgentError as error:
             text = str(error)
-        self.app.call_from_thread(self.query_one("#explanation", Static).update, Text(text))
+        lines = Text(hang(text, self.size.width - _TEXT_MARGINS))
+        self.app.call_from_thread(self.query_one("#explanation", Static).update, lines)
 
 
 class TopApp(App[None]):
@@ -441,9 +472,17 @@ def _chosen(table: RowTable) -> str | None:
     return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
 
 
-def _cell(row: ListedGroup, key: str) -> Text:
-    style = _style(row.status) if key == "status" else "bold" if row.ongoing else ""
-    return Text(row.cells[key], style=style, no_wrap=True, overflow="ellipsis")
+def _cells(row: ListedGroup, columns: Sequence[Column]) -> list[Text]:
+    styles = {"status": _style(row.status)}
+    plain = "bold" if row.ongoing else ""
+    return [
+        _one_line(text, styles.get(column.key, plain))
+        for column, text in zip(columns, texts(row, columns), strict=True)
+    ]
+
+
+def _one_line(text: str, style: str) -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _style(status: int | None) -> str:

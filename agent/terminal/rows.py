@@ -23,26 +23,31 @@ _GAP = 2
 
 
 class Column(NamedTuple):
-    """A column of groups: its head, its width in cells, and its rank; 0 is always shown."""
+    """A column of groups: its head, its width in cells, its rank, and the order by it.
+
+    Rank 0 is always shown.
+    """
 
     key: str
     head: str
     width: int
     rank: int
+    sort: str = ""
 
 
 COLUMNS = (
-    Column("group", "GROUP", 24, 0),
-    Column("status", "STATUS", 21, 0),
-    Column("incident", "INCIDENT", 30, 0),
-    Column("spark", "UNREAD, 1 h", _BINS, 1),
-    Column("when", "WHEN", 12, 2),
-    Column("members", "MEMBERS", 7, 3),
-    Column("cost", "COST", 9, 4),
+    Column("group", "GROUP", 24, 0, "group"),
+    Column("status", "STATUS", 22, 0, "status"),
+    Column("incident", "INCIDENT", 24, 0, "when"),
+    Column("spark", "UNREAD, 1 h", _BINS, 2, "cost"),
+    Column("when", "WHEN", 11, 1, "when"),
+    Column("members", "MEMBERS", 7, 3, "members"),
+    Column("cost", "COST", 9, 4, "cost"),
     Column("state", "STATE", 19, 5),
     Column("type", "TYPE", 9, 6),
     Column("waiting", "WAITS FOR", 28, 7),
 )
+_LEAST_GROUP = 8
 SORTS = ("status", "group", "when", "cost", "members")
 
 
@@ -135,11 +140,19 @@ def sort_rows(rows: Iterable[ListedGroup], by: str, *, backwards: bool) -> list[
     return sorted(by_name, key=lambda row: row.order[by], reverse=backwards)
 
 
-def fit(width: int) -> list[Column]:
-    """Return the columns that fit ``width`` cells, in order; INCIDENT takes the rest."""
-    left = width - sum(column.width + _GAP for column in COLUMNS if column.rank == 0)
-    shown = {column.key for column in COLUMNS if column.rank == 0}
-    for column in sorted(COLUMNS, key=lambda column: column.rank):
+def fit(width: int, rows: Iterable[ListedGroup]) -> list[Column]:
+    """Return the columns that fit ``width`` cells, in order; INCIDENT takes the rest.
+
+    GROUP is no wider than the longest name of all ``rows``.
+    """
+    longest = max([_LEAST_GROUP, *(len(row.cells["group"]) for row in rows)])
+    columns = [
+        column._replace(width=min(longest, column.width)) if column.key == "group" else column
+        for column in COLUMNS
+    ]
+    left = width - sum(column.width + _GAP for column in columns if column.rank == 0)
+    shown = {column.key for column in columns if column.rank == 0}
+    for column in sorted(columns, key=lambda column: column.rank):
         if column.rank and left < column.width + _GAP:
             break
         if column.rank:
@@ -147,9 +160,17 @@ def fit(width: int) -> list[Column]:
             shown.add(column.key)
     return [
         column._replace(width=column.width + max(0, left)) if column.key == "incident" else column
-        for column in COLUMNS
+        for column in columns
         if column.key in shown
     ]
+
+
+def texts(row: ListedGroup, columns: Sequence[Column]) -> list[str]:
+    """Return a row's cells. INCIDENT begins with its time where the column WHEN has no room."""
+    has_when = any(column.key == "when" for column in columns)
+    incident, when = row.cells["incident"], row.cells["when"]
+    own = {"incident": incident if has_when or not when else f"{when}, {incident}"}
+    return [own.get(column.key, row.cells[column.key]) for column in columns]
 
 
 def sparkline(incidents: Iterable[IncidentAnswer], now: float) -> str:
@@ -188,7 +209,34 @@ def status_text(status: int | None, name: str | None) -> str:
     return "" if status is None else f"{status} {name}"
 
 
-MEMBER_HEADS = ("MEMBER", "HOST", "STATUS", "FOR", "PEAK", "REASON")
+class Table(NamedTuple):
+    """Heads of a table, the column that takes the rest, and those that go first."""
+
+    heads: tuple[str, ...]
+    flexible: int
+    spare: tuple[int, ...]
+
+
+_LEAST_FLEXIBLE = 16
+
+
+def fit_table(table: Table, rows: Sequence[Sequence[str]], width: int) -> list[tuple[int, int]]:
+    """Return number and width of the columns that fit ``width`` cells."""
+    widths = [
+        max([len(head), *(len(cells[number]) for cells in rows)])
+        for number, head in enumerate(table.heads)
+    ]
+    shown = list(range(len(widths)))
+    for spare in table.spare:
+        if sum(widths[number] + _GAP for number in shown) <= width:
+            break
+        shown.remove(spare)
+    over = sum(widths[number] + _GAP for number in shown) - width
+    widths[table.flexible] -= max(0, min(over, widths[table.flexible] - _LEAST_FLEXIBLE))
+    return [(number, widths[number]) for number in shown]
+
+
+MEMBERS = Table(("MEMBER", "HOST", "STATUS", "FOR", "PEAK", "REASON"), flexible=5, spare=(4,))
 
 
 def member_rows(members: Iterable[dict[str, Any]], now: float) -> list[tuple[str, ...]]:
@@ -206,7 +254,9 @@ def member_rows(members: Iterable[dict[str, Any]], now: float) -> list[tuple[str
     ]
 
 
-INCIDENT_HEADS = ("BEGAN, UTC", "WHEN", "INCIDENT", "MEMBERS", "UNREAD", "REBALANCES")
+INCIDENTS = Table(
+    ("BEGAN, UTC", "WHEN", "INCIDENT", "UNREAD", "MEMBERS", "REBALANCES"), flexible=2, spare=(5, 4)
+)
 
 
 def incident_rows(incidents: Iterable[IncidentAnswer], now: float) -> list[tuple[str, ...]]:
@@ -216,8 +266,8 @@ def incident_rows(incidents: Iterable[IncidentAnswer], now: float) -> list[tuple
             incident.started_at[11:19],
             age(incident, now),
             printable(summarize(incident)),
-            printable(names(incident.members)),
             _unread_text(incident),
+            printable(names(incident.members)),
             str(len(incident.rebalances)),
         )
         for incident in incidents

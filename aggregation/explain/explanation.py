@@ -373,6 +373,11 @@ def _advise(
     return (*now, *texts, *unique.values())
 
 
+def advise_incident(incident: IncidentAnswer) -> tuple[str, ...]:
+    """Return what to change because of one incident."""
+    return tuple(_sentence(each) for each in incident.recommendations)
+
+
 def _price(incident: IncidentAnswer) -> tuple[float, float]:
     return incident.cost.unread_partition_seconds or 0.0, incident.cost.member_seconds
 

@@ -122,16 +122,23 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_groups_are_drawn_as_in_the_golden_file(width: int, request: pytest.FixtureRequest) -> None:
-    golden = GOLDEN / "terminal" / f"groups-{width}.txt"
+def test_screens_are_drawn_as_in_the_golden_files(
+    width: int, request: pytest.FixtureRequest
+) -> None:
+    async def compare(app: TopApp, pilot: Pilot[None], name: str, mark: str) -> None:
+        golden = GOLDEN / "terminal" / f"{name}-{width}.txt"
+        await until(pilot, lambda: mark in screen(app))
+        if request.config.getoption("--update-golden"):
+            golden.write_text(screen(app))
+        # what a worker still asks for comes with a later frame
+        await until(pilot, lambda: screen(app) == golden.read_text())
 
     async def test(app: TopApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: "STATUS" in screen(app))
-        shown = screen(app)
-        if request.config.getoption("--update-golden"):
-            golden.parent.mkdir(exist_ok=True)
-            golden.write_text(shown)
-        assert shown == golden.read_text()
+        await compare(app, pilot, "groups", "STATUS")
+        await pilot.press("enter")
+        await compare(app, pilot, "group", "g-classic-4.3.0-1")
+        await pilot.press(*["down"] * 4, "enter")
+        await compare(app, pilot, "incident", "Incidents (UTC)")
 
     on_screen(test, size=(width, 24))
 
@@ -154,6 +161,8 @@ def test_enter_opens_a_group_then_an_incident_and_escape_returns() -> None:
 def test_filter_sort_help_and_explain_have_keys() -> None:
     async def test(app: TopApp, pilot: Pilot[None]) -> None:
         await until(pilot, lambda: "g-classic-4.3.0" in screen(app))
+        await pilot.press("slash", *"G-*4.3.0", "enter")
+        await until(pilot, lambda: "1 with 'G-*4.3.0'" in screen(app))
         await pilot.press("slash", *"no such", "enter")
         await until(pilot, lambda: "0 with 'no such'" in screen(app))
         await pilot.press("escape")
@@ -164,6 +173,25 @@ def test_filter_sort_help_and_explain_have_keys() -> None:
         await until(pilot, lambda: "Reverse" in screen(app))
         await pilot.press("question_mark", "e")
         await until(pilot, lambda: "Incidents (UTC)" in screen(app))
+
+    on_screen(test)
+
+
+def test_a_click_on_a_head_sorts_and_a_click_on_a_row_opens_it() -> None:
+    async def test(app: TopApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "g-classic-4.3.0" in screen(app))
+        head = screen(app).splitlines()[1]
+        await pilot.click(offset=(head.index("GROUP"), 1))
+        await until(pilot, lambda: "by group, lowest first" in screen(app))
+        await pilot.click(offset=(head.index("GROUP"), 1))
+        await until(pilot, lambda: "by group, highest first" in screen(app))
+        await pilot.click(offset=(head.index("INCIDENT"), 1))
+        await until(pilot, lambda: "by when, highest first" in screen(app))
+        row = next(n for n, line in enumerate(screen(app).splitlines()) if "g-stale" in line)
+        for _ in range(2):
+            await pilot.click(offset=(3, row))
+        await until(pilot, lambda: isinstance(app.screen, GroupScreen))
+        await until(pilot, lambda: "g-stale-3.9.1:" in screen(app))
 
     on_screen(test)
 

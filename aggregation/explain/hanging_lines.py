@@ -1,0 +1,18 @@
+"""Lines of a width, each continued a little further to the right than it began."""
+
+import textwrap
+
+_COLUMNS_MIN = 20
+
+
+def hang(text: str, columns: int) -> str:
+    """Return a text in lines of at most ``columns`` cells; unchanged where that is too narrow."""
+    if columns < _COLUMNS_MIN:
+        return text
+    wrapped = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapped += textwrap.wrap(
+            line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(wrapped)
