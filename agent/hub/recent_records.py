@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from metrics.model.sample import Sample, SampleKind
 
 if TYPE_CHECKING:
+    from agent.hub.recent_groups import RecentGroups
     from agent.hub.recent_incidents import RecentIncidents
     from aggregation.incidents.incidents import Analysis
     from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark
@@ -93,6 +94,13 @@ class RecentRecords:
         from agent.hub.recent_incidents import RecentIncidents  # noqa: PLC0415 - not at start-up
 
         return RecentIncidents(self)
+
+    @cached_property
+    def groups(self) -> "RecentGroups":
+        """Single groups, for their pages."""
+        from agent.hub.recent_groups import RecentGroups  # noqa: PLC0415 - not at start-up
+
+        return RecentGroups(self)
 
     def analyze(self, records: list[Sample], now: float) -> "Analysis":
         """Return the rebalances and incidents in `records`; open ones last until ``now``."""

@@ -22,7 +22,6 @@ from aggregation.incidents.cost import SLACK_S
 from aggregation.incidents.model import Incident
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
-from aggregation.rebalances.identities import unify_identities
 from metrics.model.sample import Sample, SampleKind, Scope, parse_time
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
@@ -99,7 +98,8 @@ class IncidentContent:
     """Lines of evidence beyond the first ones."""
 
 
-MAX_EVIDENCE = 200
+MAX_EVIDENCE, MAX_NAMED = 200, 50
+"""Lines of evidence, and names in each list, of an incident's page; the API has the rest."""
 _MARGIN_SHARE, _MARGIN_MIN_S = 0.15, 5.0
 
 
@@ -110,9 +110,9 @@ def group_content(query: GroupQuery, history: RecentRecords, shown: Snapshot) ->
         UnknownGroupError: nobody knows the group.
 
     """
-    shown, records = _only(query.group, shown), _records(query.group, query.cluster, history)
+    shown = _only(query.group, shown)
+    records, analysis = history.groups.read(query.group, query.cluster, shown.at)
     view = _view(query, shown, records)
-    analysis = history.analyze(records, shown.at)
     answers = explanations(analysis.rebalances, LAST, None, analysis.incidents)
     answers = answers or explain_unobserved(query.group, shown)
     incidents = [each for answer in answers for each in reversed(answer.incidents)]
@@ -143,8 +143,8 @@ def incident_content(
         UnknownGroupError: the records show no such incident, or no longer.
 
     """
-    shown, records = _only(group, shown), _records(group, cluster, history)
-    analysis = history.analyze(records, shown.at)
+    shown = _only(group, shown)
+    records, analysis = history.groups.read(group, cluster, shown.at)
     incident = next((each for each in analysis.incidents if each.id == id_), None)
     if incident is None:
         raise UnknownGroupError(f"no incident {id_!r} of group {group!r}")
@@ -176,9 +176,8 @@ def find_latest(
 
     Without one of the ``kind``, which may have risen since, it is the latest of the group.
     """
-    found = history.analyze(_records(group, cluster, history), shown.at).incidents
     return max(
-        found,
+        history.groups.read(group, cluster, shown.at).analysis.incidents,
         key=lambda each: (each.kind.value == kind, each.is_ongoing, each.started_at),
         default=None,
     )
@@ -222,12 +221,6 @@ def _only(group: str, shown: Snapshot) -> Snapshot:
         groups=tuple(key for key in shown.groups if key.group == group),
         inspected=tuple(each for each in shown.inspected if each.group == group),
     )
-
-
-def _records(group: str, cluster: str | None, history: RecentRecords) -> list[Sample]:
-    records = unify_identities(history.records(group))
-    found = [each for each in records if cluster in {None, each.cluster}]
-    return sorted(found, key=lambda each: (each.ts, each.seq))
 
 
 def _view(query: GroupQuery, shown: Snapshot, records: Sequence[Sample]) -> GroupView:

@@ -16,6 +16,7 @@ from agent.hub.recent_records import RecentRecords
 from agent.web.pages import timeline
 from agent.web.pages.environment import link, render
 from agent.web.pages.group import (
+    MAX_NAMED,
     GroupQuery,
     UnknownGroupError,
     find_latest,
@@ -144,7 +145,8 @@ class Pages:
         except UnknownGroupError as error:
             hint = "The agent's memory holds the latest records; older ones are in its spool."
             return _missing(seen, error, hint, group)
-        return HtmlPage(render("incident.html", _frame(seen) | {"content": content}))
+        values = {"content": content, "max_named": MAX_NAMED}
+        return HtmlPage(render("incident.html", _frame(seen) | values))
 
 
 def _frame(seen: Seen) -> dict[str, Any]:

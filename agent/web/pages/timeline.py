@@ -258,9 +258,9 @@ def _is_in(piece: Piece, window: Window) -> bool:
 
 def _clip(piece: Piece, window: Window) -> Piece:
     """Cut the unbounded begin of a time without a rebalance."""
-    if not piece.status:
-        return piece._replace(start_at=max(piece.start_at, window.start_at))
-    return piece
+    if piece.status or piece.start_at >= window.start_at:
+        return piece
+    return Piece(piece.status, window.start_at, *piece[2:])
 
 
 def _join(one: Piece, other: Piece) -> Piece:

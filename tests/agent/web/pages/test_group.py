@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 
 from agent.hub.recent_records import RecentRecords
@@ -64,6 +65,37 @@ def test_incidents_are_listed_the_latest_first_with_what_to_change() -> None:
     assert listed[0].startswith("m5, m7 left")
     assert listed[-1].startswith("m1 joined")
     assert 'id="advice"' in text
+
+
+def test_an_incident_of_thousands_of_members_is_a_light_page() -> None:
+    members = [replace(A, client_id=f"m{n}", origin=f"{n}") for n in range(2_000)]
+    told = [raised(1, 101.0 + n / 1000, each) for n, each in enumerate(members[1:])]
+    happened = run(Tracker(StatusConfig()), raised(5, 100.0, members[0]), *told)
+    history = RecentRecords(happened)
+    listed = ask("group", history, Snapshot(at=110.0), group="g", minutes="5").html
+
+    given = {"group": "g", "cluster": "k", "id": incident_id(listed)}
+    text = ask("incident", history, Snapshot(at=110.0), **given).html
+
+    assert len(text) < 200_000
+    (named,) = re.findall(r"<h3>The group waits for</h3>\s*<ul.*?</ul>(.*?)</p>", text, re.DOTALL)
+    assert "1,949 more" in named
+
+
+def test_an_analysis_serves_all_who_look_until_records_or_time_change_it() -> None:
+    history = RecentRecords(HAPPENED)
+    first = history.groups.read("g", None, 210.0)
+
+    assert history.groups.read("g", None, 210.2) is first
+    assert history.groups.read("g", None, 209.0) is not first
+    later = history.groups.read("g", None, 900.0)
+    assert (later.analysis.incidents[0].is_final, first.analysis.incidents[0].is_final) == (
+        True,
+        False,
+    )
+    assert later is not first
+    history.add(records(*START, raised(7, 1_000.0, C))[-1:], 1_000.0)
+    assert len(history.groups.read("g", None, 900.0).records) == len(later.records) + 1
 
 
 def test_an_incident_shows_how_the_lag_grew() -> None:
