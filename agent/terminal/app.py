@@ -89,9 +89,13 @@ class Banner(Static):
 
 
 class RowTable(DataTable[Text]):
-    """A table that names what Enter does."""
+    """A table with a cursor on a whole row. It names what Enter does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
+        """Keep the colours of cells under the cursor."""
+        super().__init__(id=id, cursor_type="row", cursor_foreground_priority="renderable")
 
 
 class TopScreen(Screen[None]):
@@ -148,7 +152,7 @@ class GroupsScreen(TopScreen):
         """Return summary, banner, table, filter and keys."""
         yield Static(id="summary")
         yield Banner(id="banner")
-        yield RowTable(id="groups", cursor_type="row")
+        yield RowTable(id="groups")
         yield Input(placeholder="part of a group's name", id="filter")
         yield Footer()
 
@@ -257,8 +261,8 @@ class GroupScreen(TopScreen):
         """Return headline, banner and both tables."""
         yield Static(id="summary")
         yield Banner(id="banner")
-        yield RowTable(id="incidents", cursor_type="row")
-        yield RowTable(id="members", cursor_type="row")
+        yield RowTable(id="incidents")
+        yield RowTable(id="members")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -361,6 +365,15 @@ class TopApp(App[None]):
     #banner { background: ansi_red; color: ansi_bright_white; padding: 0 1; }
     #summary { padding: 0 1; }
     DataTable { height: 1fr; }
+    DataTable > .datatable--header {
+        background: ansi_default; color: ansi_cyan; text-style: bold;
+    }
+    DataTable:focus > .datatable--cursor {
+        background: ansi_default; color: ansi_default; text-style: reverse;
+    }
+    DataTable > .datatable--cursor {
+        background: ansi_default; color: ansi_default; text-style: bold;
+    }
     #filter { height: 3; }
     #explanation { padding: 0 1; }
     """

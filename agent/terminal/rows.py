@@ -47,7 +47,8 @@ COLUMNS = (
     Column("type", "TYPE", 9, 6),
     Column("waiting", "WAITS FOR", 28, 7),
 )
-_LEAST_GROUP = 8
+_LEAST_GROUP, _MORE_INCIDENT = 8, 16
+"""Cells that GROUP has at least, and that INCIDENT gains before columns after the first join."""
 SORTS = ("status", "group", "when", "cost", "members")
 
 
@@ -153,7 +154,8 @@ def fit(width: int, rows: Iterable[ListedGroup]) -> list[Column]:
     left = width - sum(column.width + _GAP for column in columns if column.rank == 0)
     shown = {column.key for column in columns if column.rank == 0}
     for column in sorted(columns, key=lambda column: column.rank):
-        if column.rank and left < column.width + _GAP:
+        room = left - (_MORE_INCIDENT if column.rank > 1 else 0)
+        if column.rank and room < column.width + _GAP:
             break
         if column.rank:
             left -= column.width + _GAP
