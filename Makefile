@@ -8,7 +8,7 @@ EXTRAS := fast,wire,kafka,otel,spark,top,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field backtests groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field backtests groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens cast walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -132,11 +132,14 @@ versions: $(READY) ## name the releases of clients and brokers that are newer th
 dashboards: $(READY) ## write the dashboards, which are code, as JSON for Grafana and Perses, and the mixin
 	$(BIN)/python -m dashboards
 
-pictures: $(READY) screens ## draw dashboards into docs/dashboards, from a real Prometheus and the play of demo-kafka (minutes)
+pictures: $(READY) screens cast ## draw dashboards into docs/dashboards, from a real Prometheus and the play of demo-kafka (minutes)
 	$(BIN)/python -m tests.dashboards.pictures
 
-screens: $(READY) ## pictures of pages and top into docs/pictures, of recorded incidents (needs Chromium)
+screens: $(READY) ## pictures of pages into docs/pictures, of recorded incidents (needs Chromium)
 	$(BIN)/python -m tests.pictures
+
+cast: $(READY) ## record the demo and top beside it as an SVG that moves, into docs/pictures (two minutes; needs tmux)
+	$(BIN)/python -m tests.cast
 
 walks: $(READY) ## install the wheel, run its demo, and go from the first page to a stuck consumer and what to change, pictures into docs/pictures/walks (Chromium, tmux)
 	$(BIN)/python -m tests.walks
