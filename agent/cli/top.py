@@ -27,8 +27,8 @@ Examples:
 
 \b
 Keys: Enter opens a group or an incident, Escape goes back, e explains, / filters,
-s sorts by the next column, r reverses, ? shows all keys, q quits. A click on a row opens it,
-on a head it sorts.
+s sorts by the next column, r reverses, ? shows all keys, q quits. A click chooses a row,
+another one opens it; on a head a click sorts.
 """
 _WIDE = 200
 """Columns of output to no terminal."""

@@ -18,6 +18,7 @@ from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.events import Click
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -96,6 +97,12 @@ class RowTable(DataTable[Text]):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
         """Keep the colours of cells under the cursor."""
         super().__init__(id=id, cursor_type="row", cursor_foreground_priority="renderable")
+
+    def on_click(self, event: Click) -> None:
+        """Open the row of the cursor, wherever it is clicked; of others the click is a choice."""
+        if event.style.meta.get("row") == self.cursor_row:
+            event.prevent_default()
+            self.action_select_cursor()
 
 
 class TopScreen(Screen[None]):

@@ -1,10 +1,15 @@
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from agent.cli import main
 from agent.hub.recent_incidents import RecentIncidents
 from agent.hub.recent_records import RecentRecords
+from agent.web.pages import environment
 from agent.web.pages.overview import (
     DAY_S,
     PAGE_ROWS,
@@ -24,7 +29,7 @@ from aggregation.live.live import live
 from aggregation.rebalances.grouping import GroupRef
 from metrics.model.sample import parse_time
 from metrics.model.snapshot import Snapshot
-from tests.agent.web.pages.scene import BUSY, NOW, QUIET, STUCK, WAITING, recorded, scene
+from tests.agent.web.pages.scene import BUSY, GOLDEN, NOW, QUIET, STUCK, WAITING, recorded, scene
 from tests.aggregation.live.test_live import INSPECTED
 
 
@@ -200,3 +205,16 @@ def test_each_look_names_an_incident_from_its_second_second_to_ten_minutes_after
         until = (end_at or ends_at) + RECENT_S
         missed = [at for at in looks if start_at + 2 <= at <= until and at not in named[id_]]
         assert missed == [], id_
+
+
+def test_commands_of_the_pages_run() -> None:
+    given = {"FILE": str(GOLDEN / "dropped-member-still-out" / "m1-client.log")}
+    folder = Path(environment.__file__).parent / "templates"
+    texts = "".join(path.read_text() for path in folder.glob("*.html"))
+    commands = re.findall(r"<code>rebalance-agent ([^<]*)</code>", texts)
+
+    assert commands
+    for command in commands:
+        words = [given.get(word, word) for word in command.split()]
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
