@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent.hub.recent_records import RecentRecords
+from agent.hub.recent_incidents import History
 from aggregation.incidents.incidents import Analysis
 from aggregation.rebalances.identities import unify_identities
 from metrics.model.sample import Sample
@@ -41,9 +41,7 @@ class _Kept:
 class RecentGroups:
     """The groups that were looked at last."""
 
-    def __init__(
-        self, history: RecentRecords, cpu_clock: Callable[[], float] = time.thread_time
-    ) -> None:
+    def __init__(self, history: History, cpu_clock: Callable[[], float] = time.thread_time) -> None:
         """Keep nothing before the first look."""
         self._history, self._cpu_clock = history, cpu_clock
         self._lock = threading.Lock()

@@ -10,9 +10,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection
+from typing import Protocol
 
-from agent.hub.recent_records import RecentRecords
-from aggregation.incidents.incidents import GroupIncidents, split_by_group
+from aggregation.incidents.incidents import Analysis, GroupIncidents, split_by_group
 from aggregation.rebalances.grouping import GroupRef
 from metrics.model.sample import Sample
 
@@ -20,12 +20,24 @@ _PAUSE_S, _PAUSE_SHARE = 0.5, 10.0
 """Pause between two looks at ongoing incidents: a time, and a multiple of the last analysis."""
 
 
+class History(Protocol):
+    """Recent records, which are analysed on demand."""
+
+    @property
+    def added(self) -> int:
+        """Number of records so far, evicted ones included."""
+
+    def records(self, group: str | None = None) -> list[Sample]:
+        """Return a copy; None: of all groups."""
+
+    def analyze(self, records: list[Sample], now: float) -> Analysis:
+        """Return what happened, at ``now`` (Unix seconds)."""
+
+
 class RecentIncidents:
     """The incidents of all groups."""
 
-    def __init__(
-        self, history: RecentRecords, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, history: History, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Keep nothing before the first look."""
         self._history, self._monotonic = history, monotonic
         self._lock = threading.Lock()
