@@ -29,7 +29,7 @@ _GROUP, _INCIDENTS = "payments", "BEGAN, UTC"
 _STUCK = re.compile(r"payments-1 exceeded")
 
 
-class Recording:
+class Cast:
     """Looks at terminals, as frames; the same screen again lengthens the frame before."""
 
     def __init__(self) -> None:
@@ -72,8 +72,8 @@ def _lasts(seconds: float) -> Callable[[str, float], bool]:
     return lambda _, so_far: so_far >= seconds
 
 
-def _record(folder: Path) -> Recording:
-    made = Recording()
+def _record(folder: Path) -> Cast:
+    made = Cast()
     for name in ("play", "top"):
         (folder / name).mkdir()
     command = f"cd {shlex.quote(str(folder))} && clear && {_BIN}/{_DEMO}; read -r"
@@ -97,7 +97,7 @@ def _record(folder: Path) -> Recording:
     return made
 
 
-def _open_incident(made: Recording, window: Terminal, title: str) -> None:
+def _open_incident(made: Cast, window: Terminal, title: str) -> None:
     """Filter, open the group, then its stuck consumer's incident, with what to change."""
     for key in ("/", *_GROUP[:3]):
         window.press(key)

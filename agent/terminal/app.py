@@ -29,7 +29,7 @@ from agent.terminal.rows import (
     SORTS,
     Column,
     ListedGroup,
-    Table,
+    TableLayout,
     fit,
     fit_table,
     group_rows,
@@ -307,7 +307,7 @@ class GroupScreen(TopScreen):
     def _fill_table(
         self,
         name: str,
-        table: Table,
+        table: TableLayout,
         keys: Sequence[tuple[str, str]],
         rows: Sequence[Sequence[str]],
     ) -> None:

@@ -211,7 +211,7 @@ def status_text(status: int | None, name: str | None) -> str:
     return "" if status is None else f"{status} {name}"
 
 
-class Table(NamedTuple):
+class TableLayout(NamedTuple):
     """Heads of a table, the column that takes the rest, and those that go first."""
 
     heads: tuple[str, ...]
@@ -222,7 +222,9 @@ class Table(NamedTuple):
 _LEAST_FLEXIBLE = 16
 
 
-def fit_table(table: Table, rows: Sequence[Sequence[str]], width: int) -> list[tuple[int, int]]:
+def fit_table(
+    table: TableLayout, rows: Sequence[Sequence[str]], width: int
+) -> list[tuple[int, int]]:
     """Return number and width of the columns that fit ``width`` cells."""
     widths = [
         max([len(head), *(len(cells[number]) for cells in rows)])
@@ -238,7 +240,7 @@ def fit_table(table: Table, rows: Sequence[Sequence[str]], width: int) -> list[t
     return [(number, widths[number]) for number in shown]
 
 
-MEMBERS = Table(("MEMBER", "HOST", "STATUS", "FOR", "PEAK", "REASON"), flexible=5, spare=(4,))
+MEMBERS = TableLayout(("MEMBER", "HOST", "STATUS", "FOR", "PEAK", "REASON"), flexible=5, spare=(4,))
 
 
 def member_rows(members: Iterable[dict[str, Any]], now: float) -> list[tuple[str, ...]]:
@@ -256,7 +258,7 @@ def member_rows(members: Iterable[dict[str, Any]], now: float) -> list[tuple[str
     ]
 
 
-INCIDENTS = Table(
+INCIDENTS = TableLayout(
     ("BEGAN, UTC", "WHEN", "INCIDENT", "UNREAD", "MEMBERS", "REBALANCES"), flexible=2, spare=(5, 4)
 )
 
