@@ -234,7 +234,13 @@ _DETAILS: dict[str, Callable[[IncidentAnswer], str]] = {
     "member_joined": _software,
     "coordinator_moved": _what_moved,
 }
-_WITHOUT_REASON = {"enforced", "member_joined", "subscription_changed", "metadata_changed"}
+_WITHOUT_REASON = {
+    "enforced",
+    "member_joined",
+    "subscription_changed",
+    "metadata_changed",
+    "crash_loop",
+}
 """Kinds of which the words of the cause are in the summary, or are the same for all."""
 
 

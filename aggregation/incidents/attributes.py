@@ -109,9 +109,19 @@ class Attributes:
         key = departure.member.key
         if departure.how is DepartureMode.DROPPED:
             return departure.at - self.max_poll_interval_s.get(key, 0.0)
+        if departure.expired_at is not None and key in self.session_timeout_s:
+            return self._last_life_of(departure, departure.expired_at - self.session_timeout_s[key])
         if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
             return departure.at
         return departure.at - self.session_timeout_s.get(key, 0.0)
+
+    def _last_life_of(self, departure: MemberDeparture, at: float) -> float:
+        """Return ``at``, but no later than the departure, nor before its last assignment."""
+        changes = self.changes_of_member.get(departure.member.key, [])
+        index = bisect_right(changes, departure.at, key=lambda each: each.at) - 1
+        while index > 0 and not changes[index].owned:
+            index -= 1
+        return min(departure.at, max(at, changes[index].at if index >= 0 else at))
 
     def count_owned(self, member: _Key, at: float) -> int:
         """Return how many partitions a member had at an instant (Unix seconds).

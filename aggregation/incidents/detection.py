@@ -354,7 +354,7 @@ class GroupHistory:
             )
         for cause in causes:
             if cause.kind is IncidentKind.MEMBER_JOINED and self._is_unexpired(cause):
-                gone.setdefault(cause.member, _replacement(cause))
+                gone.setdefault(cause.member, _replacement(cause, rebalance))
                 if draft.kind is IncidentKind.MEMBER_JOINED:
                     self._restarts(draft, cause.member, cause.at)
         for member, departure in self._match_successors(gone, causes, draft):
@@ -594,10 +594,14 @@ def _find_first_notes(rebalance: ExplainedRebalance) -> dict[tuple[str, ...], fl
     return found
 
 
-def _replacement(cause: Cause) -> MemberDeparture:
+def _replacement(cause: Cause, rebalance: ExplainedRebalance) -> MemberDeparture:
     """Return the end of a process that another one replaced before its session expired."""
     return MemberDeparture(
-        member=cause.member, how=DepartureMode.EXPIRED, at=cause.at, returned_at=cause.at
+        member=cause.member,
+        how=DepartureMode.EXPIRED,
+        at=cause.at,
+        returned_at=cause.at,
+        expired_at=None if rebalance.round.is_open else rebalance.round.ended_at,
     )
 
 

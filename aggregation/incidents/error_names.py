@@ -52,11 +52,11 @@ _BY_WORDS = {
         "GROUP_MAX_SIZE_REACHED": r"max(?:imum)? size|configured maximum number of members",
         "INCONSISTENT_GROUP_PROTOCOL": r"protocols are incompatible|inconsistent \w* ?protocol",
         "INVALID_SESSION_TIMEOUT": r"session timeout is not within|invalid session timeout",
-        "INVALID_GROUP_ID": r"configured groupId is invalid|invalid group\.?id",
+        "INVALID_GROUP_ID": r"group ?id is invalid|invalid group\.?id",
         "UNRELEASED_INSTANCE_ID": r"unreleased instance id|instance id is (?:owned|still used) by",
         "FENCED_INSTANCE_ID": (
-            r"gets fenced|fenced (?:instance )?id\b|\bfenced by |same group\.instance\.id"
-            r"|is identified as a known static member"
+            r"gets fenced|group instance id \S+ fenced|fenced (?:instance )?id\b|\bfenced by "
+            r"|same group\.instance\.id|is identified as a known static member"
         ),
         "UNSUPPORTED_ASSIGNOR": r"assignor or its version range is not supported",
         "UNKNOWN_SERVER_ERROR": r"unexpected error when processing the request",

@@ -90,9 +90,11 @@ class ClientInterpreter:
         if client is None:
             self.refusal = "no client, or several, can be meant"
             return out
-        if event.rule.subscribes:
-            self._settings(client)
         rule = event.rule
+        if rule.subscribes:
+            out += self._settings(client, at)
+        if rule.status is RebalanceStatus.NEW_MEMBER:
+            out += self._take_partitions(client, at)
         outdated = (
             client.is_out_of_place(rule)
             or (rule.drops and client.is_repeated_drop(rule, at))
@@ -241,13 +243,18 @@ class ClientInterpreter:
 
     def _move(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         """Report the partitions that the client reads from now on."""
+        return self._report_partitions(client, at, client.move(event))
+
+    def _report_partitions(
+        self, client: ClientState, at: float, assigned: tuple[str, ...]
+    ) -> list[Signal]:
         signal = Signal(
             kind=SignalKind.SEEN,
             at=at,
             member=client.member,
             source=self.source,
             generation=client.generation,
-            assigned=client.move(event),
+            assigned=assigned,
         )
         if client.lane not in self.lanes:
             return [signal]
@@ -257,13 +264,22 @@ class ClientInterpreter:
     def _end(self, client: ClientState, _event: LogEvent, _at: float) -> list[Signal]:
         return self._release(client)
 
-    def _settings(self, client: ClientState) -> None:
+    def _take_partitions(self, client: ClientState, at: float) -> list[Signal]:
+        """Report that a client has no partitions: it is a new process, or a new member."""
+        if not client.partitions:
+            return []
+        client.partitions.clear()
+        return self._report_partitions(client, at, ())
+
+    def _settings(self, client: ClientState, at: float) -> list[Signal]:
         """Search for the client's settings again: a client that subscribes may be a new one."""
         member = client.member
         found = self.look_back(Client(member.client_id, member.group, member.group_instance_id))
+        out: list[Signal] = []
         if found == Settings():
-            return
+            return out
         if found.head != client.settings_head:
+            out = self._take_partitions(client, at)
             client.begin_again(found.head)
         known = Settings(member.max_poll_interval_s, member.session_timeout_s, found.head)
         if found != known:
@@ -272,6 +288,7 @@ class ClientInterpreter:
                 max_poll_interval_s=found.max_poll_interval_s or known.max_poll_interval_s,
                 session_timeout_s=found.session_timeout_s or known.session_timeout_s,
             )
+        return out
 
     def _close(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         """Let a dropped member leave: it has no member id, and sends no LeaveGroup."""

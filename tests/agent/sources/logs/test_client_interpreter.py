@@ -769,6 +769,15 @@ class TestAssignments:
         assigned = [signal.assigned for signal in found if signal.assigned is not None]
         assert assigned == [("t-0", "t-1"), ("t-0",), ("t-0",), ()]
 
+    def test_new_member_has_no_partitions_until_it_is_assigned_some(self) -> None:
+        """A process that was killed logs no revocation; its successor may get the same ones."""
+        takes_one = says("Adding newly assigned partitions: t-0")
+        rejoins = says("Request joining group due to: need to re-join with the given member-id: m")
+        found = signals(says(synced(1)), takes_one, rejoins, says(synced(2)), takes_one)
+
+        assigned = [signal.assigned for signal in found if signal.assigned is not None]
+        assert assigned == [("t-0",), (), ("t-0",)]
+
     def test_a_report_stands_behind_the_sync_that_it_follows(self) -> None:
         found = signals(says(synced(1)), says("Adding newly assigned partitions: t-0"))
 

@@ -25,6 +25,9 @@ _LINES = {
                                        "memberId='m1-1', protocol='range'} and group instance id "
                                        "Optional[i1] failed due to FENCED_INSTANCE_ID, resetting "
                                        "generation"),
+    "java-2.8-commit": _JAVA.format("OffsetCommit failed with Generation{generationId=2, memberId="
+                                    "'i2-1', protocol='range'} due to group instance id "
+                                    "Optional[i2] fenced"),
     "java-2.8": _JAVA.format("JoinGroup failed due to fatal error: The consumer group has reached "
                              "its max size."),
     "java-3.1": _JAVA.format(f"JoinGroup failed due to fatal error: {_INCOMPATIBLE} members."),
@@ -49,6 +52,7 @@ _ERRORS = {
     "java-2.3": "GROUP_AUTHORIZATION_FAILED",
     "java-2.6": "FENCED_INSTANCE_ID",
     "java-2.6-heartbeat": "FENCED_INSTANCE_ID",
+    "java-2.8-commit": "FENCED_INSTANCE_ID",
     "java-2.8": "GROUP_MAX_SIZE_REACHED",
     "java-3.1": "INCONSISTENT_GROUP_PROTOCOL",
     "kip848-3.9": "UNRELEASED_INSTANCE_ID",
