@@ -12,8 +12,10 @@ many seconds.
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 
 from agent.hub.recorder_io import RecorderIO
+from aggregation.counterfactuals.best_changes import BestChanges
 from aggregation.incidents.counter import IncidentCounts
 from aggregation.incidents.incidents import GroupIncidents
 from aggregation.incidents.records import make_record
@@ -35,7 +37,7 @@ class IncidentRecorder:
         self._io, self._cpu_clock = io, cpu_clock
         self._read = 0
         self._changed_at: dict[str, tuple[float, float]] = {}
-        self._counts = IncidentCounts(io.limit)
+        self._counts, self._best = IncidentCounts(io.limit), BestChanges(io.limit)
         self._counts.skip(io.spooled)
 
     async def run(self) -> None:
@@ -57,7 +59,7 @@ class IncidentRecorder:
         unsettled = self._find_unsettled(changed, now)
         if not names:
             return 0.0
-        all_found, cpu_s = await asyncio.to_thread(self._analyze, due, now)
+        all_found, cpu_s = await asyncio.to_thread(self._analyze, names, due, now)
         records = [record for record in io.history.records() if record.group in names]
         latest = {record.group: record for record in records}
         found = {ref: each for ref, each in all_found.items() if ref.group in latest}
@@ -69,11 +71,12 @@ class IncidentRecorder:
         return cpu_s
 
     def _analyze(
-        self, due: Collection[str], now: float
+        self, names: Collection[str], due: Collection[str], now: float
     ) -> tuple[dict[GroupRef, GroupIncidents], float]:
-        """Return the incidents, and the CPU seconds that this thread took for them."""
+        """Return the incidents, and the CPU seconds that this thread took for them and changes."""
         started = self._cpu_clock()
         found = self._io.history.incidents.read(now, due)
+        self._best.update(names, found)
         return found, self._cpu_clock() - started
 
     def _find_unsettled(self, changed: Iterable[str], now: float) -> set[str]:
@@ -93,7 +96,7 @@ class IncidentRecorder:
 
     def totals(self) -> IncidentTotals:
         """Return what exporters show."""
-        return self._counts.totals()
+        return replace(self._counts.totals(), avoidable=self._best.avoidable())
 
 
 def _find_oldest(records: Iterable[Sample]) -> dict[str, float]:

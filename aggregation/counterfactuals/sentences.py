@@ -8,6 +8,7 @@ from aggregation.counterfactuals.lines import (
     INITIAL_DELAY,
     LEAVE_ON_CLOSE,
     PACING,
+    POLL_RECORDS,
     STATIC_ID,
 )
 
@@ -30,6 +31,13 @@ def describe_change(change: Change, rebalances: int, seconds: float) -> str:
     parts = [f"{avoided:,} of {rebalances:,} rebalances"] if avoided else []
     parts += [f"{format_span(unread)} unread"] if unread else []
     return f"{name_of(change)} would have avoided {', '.join(parts)} {_within(seconds)}"
+
+
+def name_of_setting(setting: str) -> str:
+    """Name the change of a setting for people, without its value."""
+    if setting in _NAMES:
+        return _NAMES[setting]
+    return f"{'a smaller' if setting == POLL_RECORDS else 'a longer'} {setting}"
 
 
 def name_of(change: Change) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from textwrap import shorten
 
+from aggregation.counterfactuals.best_changes import span_of
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import facts_of_incident
 from aggregation.counterfactuals.sentences import describe_change
@@ -170,8 +171,7 @@ def propose(
     facts = [each for one in incidents if (each := facts_of_incident(one, group_type))]
     if not facts:
         return ()
-    total = sum(each.rebalances for each in facts)
-    span = max(each.ended_at for each in facts) - min(each.started_at for each in facts)
+    total, span = span_of(facts)
     return tuple(
         ChangeAnswer(
             setting=each.setting,

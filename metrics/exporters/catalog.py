@@ -322,6 +322,33 @@ JOIN_FAILURES = Metric(
     ("group", "error", CLUSTER),
     "Joins of the group that failed, by Kafka's name of the error.",
 )
+_CHANGE = ("group", "setting", "change", CLUSTER)
+AVOIDABLE_REBALANCES = Metric(
+    "kafka_group_avoidable_rebalances",
+    GAUGE,
+    _CHANGE,
+    "Rebalances that the best change of one setting would have avoided, of those remembered.",
+)
+AVOIDABLE_UNREAD = Metric(
+    "kafka_group_avoidable_unread_partition_seconds",
+    GAUGE,
+    _CHANGE,
+    "Unread time of partitions that the same change would have avoided, where it is known.",
+    "seconds",
+)
+REMEMBERED_REBALANCES = Metric(
+    "kafka_group_remembered_rebalances",
+    GAUGE,
+    ("group", CLUSTER),
+    "Rebalances of the incidents of the group that are remembered, where a change avoids some.",
+)
+REMEMBERED_SECONDS = Metric(
+    "kafka_group_remembered_seconds",
+    GAUGE,
+    ("group", CLUSTER),
+    "Time from the first of those incidents to the end of the last one.",
+    "seconds",
+)
 MEMBER_INFO = Metric(
     "kafka_consumer_member_info",
     GAUGE,

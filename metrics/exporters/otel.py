@@ -58,6 +58,8 @@ ATTRIBUTES = {
     "error": "error.type",
     "external_url": "url.full",
     "kind": "kafka.group.incident.kind",
+    "setting": "kafka.group.setting.name",
+    "change": "kafka.group.setting.change",
     "status": "kafka.rebalance.status",
     "state": "kafka.group.coordinator.state",
     "topic": "messaging.destination.name",

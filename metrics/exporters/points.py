@@ -14,6 +14,8 @@ from metrics.exporters.catalog import Metric, MetricType
 from metrics.exporters.exposition import AgentStats, AppRow, DurationKey, Exposition, GroupRow, Live
 from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
+    AvoidableCost,
+    ChangeKey,
     Durations,
     GroupName,
     IncidentKey,
@@ -85,6 +87,8 @@ class _Rows:
         self.unread = _sort_by_labels(totals.unread_s.items(), _group_name)
         self.member_seconds = _sort_by_labels(totals.member_s.items(), _group_name)
         self.join_failures = _sort_by_labels(totals.join_failures.items(), _join_failure)
+        self.changes = _sort_by_labels(totals.avoidable.items(), _change)
+        self.remembered = _sort_by_labels(totals.avoidable.items(), _group_of_change)
         self.slowest = _slowest(live.rebalances)
 
 
@@ -142,6 +146,16 @@ def _group_name(item: tuple[GroupName, float]) -> Labels:
 def _incident(item: tuple[IncidentKey, int]) -> Labels:
     key, _ = item
     return (key.group, key.kind, key.cluster)
+
+
+def _change(item: tuple[ChangeKey, AvoidableCost]) -> Labels:
+    key, _ = item
+    return (key.group, key.setting, key.change, key.cluster)
+
+
+def _group_of_change(item: tuple[ChangeKey, AvoidableCost]) -> Labels:
+    key, _ = item
+    return (key.group, key.cluster)
 
 
 def _join_failure(item: tuple[JoinFailureKey, int]) -> Labels:
@@ -305,6 +319,18 @@ _LIVE: dict[Metric, Callable[[_Rows], list[Point]]] = {
         (labels, seconds) for labels, (_, seconds) in v.member_seconds
     ],
     catalog.JOIN_FAILURES: lambda v: [(labels, number) for labels, (_, number) in v.join_failures],
+    catalog.AVOIDABLE_REBALANCES: lambda v: [
+        (labels, cost.rebalances) for labels, (_, cost) in v.changes
+    ],
+    catalog.AVOIDABLE_UNREAD: lambda v: [
+        (labels, cost.unread_s) for labels, (_, cost) in v.changes if cost.unread_s is not None
+    ],
+    catalog.REMEMBERED_REBALANCES: lambda v: [
+        (labels, cost.of_rebalances) for labels, (_, cost) in v.remembered
+    ],
+    catalog.REMEMBERED_SECONDS: lambda v: [
+        (labels, cost.within_s) for labels, (_, cost) in v.remembered
+    ],
     catalog.MEMBER_INFO: lambda v: [(labels, 1) for labels in v.members],
     catalog.PARTITION_LAG: lambda v: _partition_lags(v.inspected),
 }

@@ -138,6 +138,27 @@ class JoinFailureKey(NamedTuple):
     """Kafka's name of the error."""
 
 
+class ChangeKey(NamedTuple):
+    """The labels of what a change of one setting would have avoided."""
+
+    cluster: str
+    group: str
+    setting: str
+    change: str
+    """The same for people: static membership."""
+
+
+class AvoidableCost(NamedTuple):
+    """What a change would have avoided, of the incidents that are known."""
+
+    rebalances: int
+    unread_s: float | None
+    """None where no source shows assignments."""
+    of_rebalances: int
+    within_s: float
+    """From the first incident's start to the last one's end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentTotals:
     """What exporters show of incidents; from hub and standalone alone, to count each once."""
@@ -155,6 +176,8 @@ class IncidentTotals:
     join_failures: dict[JoinFailureKey, int] = field(default_factory=dict)
     last_ends: dict[GroupName, float] = field(default_factory=dict)
     """End of each group's last rebalance (Unix seconds)."""
+    avoidable: dict[ChangeKey, AvoidableCost] = field(default_factory=dict)
+    """Of the best change of each group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ def test_each_alert_is_tested_firing_and_silent(alert: str) -> None:
 def test_each_alert_has_a_severity_and_does_not_flap(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert rule["keep_firing_for"]
-    of_group = {"incident_url", "explain", "incidents"} if _is_of_group(rule) else set()
+    of_group = {"incident_url", "explain", "incidents", "change"} if _is_of_group(rule) else set()
     assert {"summary", "description", "runbook_url", *of_group} == set(rule["annotations"])
 
 

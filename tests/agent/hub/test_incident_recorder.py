@@ -214,3 +214,17 @@ def test_an_analysis_of_the_pages_is_not_repeated(monkeypatch: pytest.MonkeyPatc
 
     assert watch.history.incidents.read(2_050.0) == shown
     assert watch.recorder.totals().recent
+
+
+def test_what_a_setting_would_have_avoided_is_shown_with_the_incident_that_ended() -> None:
+    watch = Watch()
+    watch.read(2_050.0, *DROP)
+    watch.check(2_050.0)
+    assert watch.recorder.totals().avoidable == {}
+
+    watch.read(2_070.0, *DROP, raised(2, 2_060.0, A), *round_of(3, 2_060.5, A, B, C))
+    watch.check(2_100.0)
+
+    ((key, cost),) = watch.recorder.totals().avoidable.items()
+    assert key.setting == "max.poll.interval.ms"
+    assert 0 < cost.rebalances <= cost.of_rebalances

@@ -39,6 +39,8 @@ from metrics.model.names import printable
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
+    AvoidableCost,
+    ChangeKey,
     Durations,
     GroupName,
     IncidentKey,
@@ -164,6 +166,11 @@ def exposition() -> Exposition:
             member_s={GroupName("prod", "payments-in"): 60.25},
             join_failures={JoinFailureKey("prod", "payments-in", "INCONSISTENT_GROUP_PROTOCOL"): 3},
             last_ends={GroupName("prod", "payments-in"): 1000.5},
+            avoidable={
+                ChangeKey(
+                    "prod", "payments-in", "group.instance.id", "static membership"
+                ): AvoidableCost(83, 2460.5, 112, 604_800.0)
+            },
         ),
     )
     return Exposition(live(snapshot), replace(STATS, tracker=snapshot.counts))
