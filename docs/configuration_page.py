@@ -35,6 +35,7 @@ _ABOUT = {
     "role": "What is seen: clients beside it, whole groups by itself, or what agents push.",
     "host": "The label `host` of members that tell no other.",
     "state_dir": "For the checkpoint and the spool.",
+    "workload": "Version and image of the application, where one agent has one application.",
     "apps": "Groups' applications: a name, and the groups or `re:` expressions that it has.",
     "groups": "Which groups are watched.",
     "status": "How long what is shown.",

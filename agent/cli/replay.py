@@ -144,7 +144,7 @@ def _only_source(config: "AgentConfig | None") -> LogConfig | None:
 def _tracker(config: "AgentConfig | None") -> Tracker:
     if config is None:
         return Tracker(StatusConfig())
-    return Tracker(config.status, config.app_of)
+    return Tracker(config.status, config.app_of, workload=config.workload.values)
 
 
 def _print(

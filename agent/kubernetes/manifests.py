@@ -143,7 +143,8 @@ def _add(
     apps = _mappings(spec, "containers", where)
     if not apps:
         raise ConfigError(f"{where}: containers: found none, wanted the application's")
-    container, volumes = sidecar.container(), _items(spec, "volumes", where)
+    image = str(_observed(apps, containers).get("image") or "")
+    container, volumes = sidecar.container(image), _items(spec, "volumes", where)
     volumes += sidecar.volumes()
     for number, folder in enumerate(sidecar.folders, 1):
         mount = _find_mount(apps, folder, containers, where)
@@ -163,6 +164,11 @@ def _add(
     _items(spec, "initContainers" if sidecar.is_native else "containers", where).append(container)
     _section(metadata, "labels", where)[LABEL] = "true"
     _section(metadata, "annotations", where)[ANNOTATION] = sidecar.config_text
+
+
+def _observed(apps: list[Mapping], containers: tuple[str, ...]) -> Mapping:
+    """Return the container that is observed: the first named one, else the pod's first."""
+    return next((app for app in apps if app.get("name") in containers), apps[0])
 
 
 def _find_mount(

@@ -30,6 +30,13 @@ from agent.sources.source_type import SourceConfig
 from metrics.model.units import Duration
 from metrics.tracking.status_track import StatusConfig
 
+WORKLOAD_VARIABLES = {
+    "version": "REBALANCE_AGENT_WORKLOAD_VERSION",
+    "image": "REBALANCE_AGENT_WORKLOAD_IMAGE",
+}
+"""Variables of the environment, by the key of ``workload`` that they set."""
+_WORKLOAD_MAX = 255
+
 
 class Role(StrEnum):
     """Scope of an agent: clients beside it, whole groups, or other agents' records."""
@@ -48,6 +55,22 @@ class SamplesConfig:
     kafka: KafkaConfig | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadConfig:
+    """The application beside a sidecar; its changes are recorded with its members."""
+
+    version: str = ""
+    """Of the application, as in the label ``app.kubernetes.io/version``."""
+    image: str = ""
+    """Its container's image."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values that are known, by name; as long as a record's text may be."""
+        known = {"version": self.version, "image": self.image}
+        return {name: value[:_WORKLOAD_MAX] for name, value in known.items() if value}
+
+
 def _default_state_dir() -> Path:
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(base).expanduser() / "kafka-rebalance-agent"
@@ -63,6 +86,7 @@ class AgentConfig:
     timezone: str | None = None
     """Zone of log lines without one; None: the machine's."""
     state_dir: Path = field(default_factory=_default_state_dir)
+    workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     apps: dict[str, Any] = field(default_factory=dict)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     sources: tuple[SourceConfig, ...]
@@ -112,6 +136,7 @@ def load(
     """
     document, where = read_yaml(path, environ), f"{path}: "
     _override(document, overrides or Overrides(), where)
+    _override_workload(document, environ, where)
     limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
     sources = document.get("sources")
     if document.get("role") != Role.HUB or sources:  # a hub's source is what agents push
@@ -144,12 +169,22 @@ def _override(document: dict[str, Any], overrides: Overrides, where: str) -> Non
         ("log", "level", overrides.log_level),
         ("log", "format", overrides.log_format),
     ):
-        if value is None:
-            continue
-        found = document.setdefault(section, {})
-        if not isinstance(found, dict):
-            raise ConfigError(f"{join(where, section)}: wanted a mapping")
-        found[key] = value
+        if value is not None:
+            _set(document, section, key, value, where)
+
+
+def _override_workload(document: dict[str, Any], environ: Mapping[str, str], where: str) -> None:
+    """Take version and image from the environment, where a pod's manifest has them."""
+    for key, name in WORKLOAD_VARIABLES.items():
+        if environ.get(name):
+            _set(document, "workload", key, environ[name], where)
+
+
+def _set(document: dict[str, Any], section: str, key: str, value: object, where: str) -> None:
+    found = document.setdefault(section, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{join(where, section)}: wanted a mapping")
+    found[key] = value
 
 
 def _default_spool(document: dict[str, Any]) -> None:

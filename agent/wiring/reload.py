@@ -15,7 +15,7 @@ def make_tracker(config: AgentConfig, state: TrackerState) -> Tracker:
         track.app = app_of(track.member.group)
     for entry in state.groups:
         entry.key = entry.key._replace(app=app_of(entry.key.group))
-    return Tracker(config.status, app_of, state)
+    return Tracker(config.status, app_of, state, config.workload.values)
 
 
 def log_restart_needed(old: AgentConfig, new: AgentConfig) -> None:

@@ -56,7 +56,7 @@ class Attributes:
     software: dict[_Key, str] = field(default_factory=dict)
     removed_by: dict[_Key, str] = field(default_factory=dict)
     labels: dict[str, list[_LabelValue]] = field(default_factory=lambda: defaultdict(list))
-    """Values of the assignor and of the group's type, each with its time."""
+    """Values of assignor, group's type, and application's version, each with its time."""
     lag_steps: list[LagStep] = field(default_factory=list)
 
     def add(self, record: Sample) -> None:
@@ -81,8 +81,8 @@ class Attributes:
                 self.removed_by[member] = after
             case "lag" if before.isdigit() and after.isdigit():
                 self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
-            case "assignor":
-                self._add_label("assignor", record, after)
+            case "assignor" | "version" | "image":
+                self._add_label(record.field, record, after)
 
     def _add_label(self, name: str, record: Sample, text: str) -> None:
         values = self.labels[name]

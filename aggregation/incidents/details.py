@@ -100,8 +100,8 @@ def _remover(draft: Draft, attributes: Attributes) -> Detail:
 
 
 def _changed_label(draft: Draft, attributes: Attributes) -> Detail:
-    """Return an assignor or protocol that changed with a restart or rollout."""
-    for name in ("group_type", "assignor"):
+    """Return a protocol, assignor or version that changed with a restart or rollout."""
+    for name in ("group_type", "assignor", "version", "image"):
         change = attributes.change_of(name, draft.started_at, draft.ended_at)
         if change is not None:
             return {"field": name, "before": change[0], "after": change[1]}

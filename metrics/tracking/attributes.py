@@ -1,4 +1,4 @@
-"""Records of changed attributes of a member: partitions, timeouts, assignors, leader, remover.
+"""Records of changed attributes of a member: partitions, timeouts, assignors, leader, workload.
 
 A root cause needs none of them; costs and details do (incidents.md 1a.8 and 5). Of several sources
 of one member the best one reports its partitions: the others' times differ, and would open a gap at
@@ -6,7 +6,7 @@ every rebalance. The poll interval is recorded with each drop and each new membe
 use.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from metrics.model.partitions import format_partitions, is_partition
 from metrics.model.sample import Sample, SampleKind, format_time
@@ -40,6 +40,16 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
         out.append(track.record_change("software", before_it, software, signal.at))
     out += _record_assignors(track, signal.at) + _record_leader(track, signal.at)
     return out + _record_labels(track, signal, events)
+
+
+def record_workload(track: Track, workload: Mapping[str, str], at: float) -> list[Sample]:
+    """Return a record for each new value of its application: version, image."""
+    before, track.workload = track.workload, dict(workload)
+    return [
+        track.record_change(name, before.get(name), value, at)
+        for name, value in workload.items()
+        if before.get(name) != value
+    ]
 
 
 def _record_assignors(track: Track, at: float) -> list[Sample]:

@@ -108,6 +108,8 @@ class Track(
     assignor: str | None = None
     """The last one that was recorded."""
     software: str | None = None
+    workload: dict[str, str] = msgspec.field(default_factory=dict)
+    """Version and image of its application that were recorded."""
     leader: str | None = None
     """The member id of the group's leader at its last join."""
     left_at: float | None = None

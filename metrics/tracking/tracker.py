@@ -10,7 +10,7 @@ Several sources may report one member. `metrics.tracking.identity` finds the mem
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from metrics.model.signals import Signal, SignalKind
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
-from metrics.tracking.attributes import record_attributes
+from metrics.tracking.attributes import record_attributes, record_workload
 from metrics.tracking.consumer import Consumer
 from metrics.tracking.duplicates import forget
 from metrics.tracking.group_durations import GroupDurations, GroupEntry
@@ -34,6 +34,7 @@ from metrics.tracking.transitions import Transitions
 
 NONE = RebalanceStatus.NONE
 
+_NO_WORKLOAD: Mapping[str, str] = {}
 _SILENT_S = 60.0
 """A member without connections that nobody reported for as long is dead."""
 
@@ -56,10 +57,15 @@ class Tracker:
         config: StatusConfig,
         app_of: Callable[[str], str] = str,
         state: TrackerState | None = None,
+        workload: Mapping[str, str] = _NO_WORKLOAD,
     ) -> None:
-        """Start empty or from ``state``; ``app_of`` names the application of a group."""
+        """Start empty or from ``state``; ``app_of`` names the application of a group.
+
+        ``workload`` has version and image of the application of all members, where they are known.
+        """
         state = state or TrackerState()
         self._config = config
+        self._workload = workload
         self._limit = config.members
         self._app_of = app_of
         self._members = MemberIndex(state.consumers)
@@ -82,7 +88,10 @@ class Tracker:
         is_refused = signal.kind is SignalKind.FAIL and TRAITS[signal.source].is_broker
         if is_new and (is_refused or signal.by is not None):  # it is no member: no series
             consumer.track.known, consumer.track.left_at = False, signal.at
-        return out + record_attributes(consumer.track, signal, out)
+        out += record_attributes(consumer.track, signal, out)
+        if consumer.track.workload != self._workload:
+            out += record_workload(consumer.track, self._workload, signal.at)
+        return out
 
     def freeze_limits(self) -> None:
         """Keep no more members than now, as memory is short; the longest silent make room."""

@@ -251,4 +251,4 @@ def test_a_capture_and_a_plain_container_are_as_inject_adds_them(set_: str, tmp_
     config.write_text(deployment["spec"]["template"]["metadata"]["annotations"][ANNOTATION])
     wanted = read_sidecar(config, {}, secrets=("hub-token",), is_native=not plain)
 
-    assert spec["initContainers"] == [wanted.container()]
+    assert spec["initContainers"] == [wanted.container("payments:1")]

@@ -147,9 +147,11 @@ def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list
         text = _note(row)
         if is_near and is_own and text is not None:
             found[text] += row["times"]
+    # a rollout replaces hosts: what it rolled out stands before them
+    in_order = sorted(found.items(), key=lambda pair: (-pair[1], pair[0].startswith("hosts ")))
     return [
         f"{text} ({times} times)" if times > 1 else text
-        for text, times in found.most_common(_CHANGES_SHOWN)
+        for text, times in in_order[:_CHANGES_SHOWN]
     ]
 
 

@@ -31,6 +31,7 @@ from aggregation.spark.rollups.clock_offsets import (
     remember_offsets,
     steady_offsets,
 )
+from aggregation.spark.rollups.group_shape import DAYS, Shape, find_shape
 from aggregation.spark.tables.period import ends_at
 from metrics.model.sample import Sample, SampleKind, Scope, format_time
 
@@ -65,6 +66,8 @@ class Carried(msgspec.Struct, frozen=True):
     """Ids of rebalances in ``records`` that belong to counted incidents."""
     offsets: Mapping[str, tuple[float, ...]] = {}
     """The last clock offsets of agents with a large one; the times of ``records`` are corrected."""
+    shapes: tuple[Shape, ...] = ()
+    """Members, partitions and hosts of the last days that have a rebalance."""
 
     def encode(self) -> bytes:
         """Encode the state."""
@@ -91,6 +94,8 @@ class GroupDays:
         """Of the latest record."""
         self.offsets: Offsets = NO_OFFSETS
         """The clock offsets of agents by which the day's records are corrected."""
+        self.shape: Shape | None = None
+        """Of the last settled rebalance of the day."""
 
     def day(self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
         """Return the rebalances and incidents that are over by the end of a day.
@@ -125,6 +130,9 @@ class GroupDays:
         past = [each for each in begun if each.started_at < first]
         self.pending_incidents = begun[len(past) :]
 
+        self.shape = find_shape(ordered, records, ends_at(day - timedelta(days=1)))
+        shapes = carried.shapes if self.shape is None else (*carried.shapes, self.shape)
+
         before = ordered[: len(ordered) - len(self.pending)][-_ROUNDS_KEPT:]
         starts = [each.round.started_at for each in [*before, *self.pending[:1]]]
         starts += [each.started_at for each in self.pending_incidents[:1]]
@@ -143,6 +151,7 @@ class GroupDays:
                 if each.round.id in counted_ids and each.round.ended_at >= cut
             ),
             remember_offsets(carried.offsets, self._measure(over)),
+            shapes[-DAYS:],
         )
         return Analysis(over, past)
 

@@ -15,7 +15,10 @@ from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
 
 from metrics.model.sample import Sample, SampleKind
 
-FIELDS = ("software", "session.timeout.ms", "max.poll.interval.ms", "assignor", "assignors")
+FIELDS = (
+    *("software", "session.timeout.ms", "max.poll.interval.ms", "assignor", "assignors"),
+    *("version", "image"),
+)
 """Attributes of members that are compared by group."""
 CHANGED_TO = " \N{RIGHTWARDS ARROW} "
 """Between the values before and after a change."""

@@ -37,6 +37,7 @@ from aggregation.spark.rollups.daily_rebalances import (
     last_seen_by,
 )
 from aggregation.spark.rollups.group_changes import CHANGE, find_group_changes
+from aggregation.spark.rollups.group_shape import change_rows_of
 from aggregation.spark.rollups.incident_rows import INCIDENT, incident_row, plan_of
 from aggregation.spark.session.workers import map_groups, map_pairs
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
@@ -209,8 +210,11 @@ def _explain_days(
         for day in days:
             of_day = by_day.get(day, [])
             changed = find_group_changes(day, group.carried.records, of_day)
-            rows += [{"batch": day, "changed": each} for each in changed]
+            shapes = group.carried.shapes
             over = group.day(day, of_day, told_by_day[day])
+            if group.shape is not None:
+                changed += change_rows_of(day, group.shape, shapes, names | {"app": group.app})
+            rows += [{"batch": day, "changed": each} for each in changed]
             rows += _rows_of_batch(day, over, group)
             rows.append(names | {"batch": day, "carried": group.carried.encode()})
         open_ones = Analysis([*group.pending], [*group.pending_incidents])

@@ -117,6 +117,14 @@ def test_limits_bound_the_tracker(file: Path) -> None:
     assert (config.status.members, config.status.groups) == (7, 3)
 
 
+def test_a_pod_names_version_and_image_of_its_application(file: Path) -> None:
+    file.write_text(LEAST + "workload: {version: '1', image: 'pay:1'}")
+    environ = {"REBALANCE_AGENT_WORKLOAD_VERSION": "2", "REBALANCE_AGENT_WORKLOAD_IMAGE": ""}
+
+    assert load(file, environ=environ).workload.values == {"version": "2", "image": "pay:1"}
+    assert load(file, environ={}).workload.values == {"version": "1", "image": "pay:1"}
+
+
 def test_overrides_win_over_the_file(file: Path) -> None:
     file.write_text(LEAST + "log: {level: debug, format: logfmt}")
     overrides = Overrides(listen=("127.0.0.1:0",), log_level="error", log_format="json")

@@ -199,10 +199,24 @@ def test_variables_and_secrets_of_the_configuration(tmp_path: Path) -> None:
     spec = injected("-c", str(config), "--env", "CLUSTER=eu", "--secret", "hub")["spec"]
 
     container = sidecar(spec)
-    assert container["env"] == [{"name": "CLUSTER", "value": "eu"}]
+    assert {"name": "CLUSTER", "value": "eu"} in container["env"]
     assert mounts(container)["/run/secrets/hub"]["readOnly"]
     volume = {"name": f"{NAME}-secret-hub", "secret": {"secretName": "hub"}}
     assert volume in spec["volumes"]
+
+
+def test_the_sidecar_knows_version_and_image_of_its_application() -> None:
+    label = {"fieldPath": "metadata.labels['app.kubernetes.io/version']"}
+    assert sidecar(injected()["spec"])["env"] == [
+        {"name": "REBALANCE_AGENT_WORKLOAD_VERSION", "valueFrom": {"fieldRef": label}},
+        {"name": "REBALANCE_AGENT_WORKLOAD_IMAGE", "value": "payments"},
+    ]
+
+
+def test_a_given_version_wins() -> None:
+    spec = injected("--env", "REBALANCE_AGENT_WORKLOAD_VERSION=7")["spec"]
+    version = {"name": "REBALANCE_AGENT_WORKLOAD_VERSION", "value": "7"}
+    assert sidecar(spec)["env"][0] == version
 
 
 def test_a_plain_container_is_for_older_clusters() -> None:

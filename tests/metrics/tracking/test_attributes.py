@@ -190,3 +190,13 @@ def test_partitions_of_a_source_that_is_overtaken_are_not_taken(tracker: Tracker
     run(tracker, seen(0.5, LOG), assigned(4.0, "t-0", source=SourceKind.WIRE))
 
     assert changes(run(tracker, assigned(3.0, "t-9"))) == []
+
+
+def test_a_new_version_of_the_application_is_recorded_once_for_each_member() -> None:
+    first = Tracker(StatusConfig(), workload={"version": "1.4", "image": "pay:1.4"})
+
+    samples = run(first, seen(1.0, LOG), synced(2.0, LOG))
+
+    assert changes(samples) == [("version", None, "1.4"), ("image", None, "pay:1.4")]
+    second = Tracker(StatusConfig(), state=first.state(), workload={"version": "1.5"})
+    assert changes(run(second, synced(3.0, LOG), synced(4.0, LOG))) == [("version", "1.4", "1.5")]

@@ -4,6 +4,7 @@ The sidecar, as `rebalance-agent inject` adds it. Each template takes one mappin
   config      the agent's configuration; default: logs in /var/log/app/*.log
   mounts      the folders that it reads, as volumeMounts; make them readOnly
   image, env, resources, securityContext
+  appImage    the image that it observes; a new one is a change in reports
   secrets     names of Secrets that become files in /run/secrets/NAME
   captures    true for a source `capture`: root, with NET_RAW alone
   plain       true for an ordinary container, before Kubernetes 1.29
@@ -59,9 +60,16 @@ limits: {memory: 256Mi}
   {{- if not .plain }}
   restartPolicy: Always
   {{- end }}
-  {{- with .env }}
-  env: {{- toYaml . | nindent 4 }}
-  {{- end }}
+  env:
+    - name: REBALANCE_AGENT_WORKLOAD_VERSION
+      valueFrom:
+        fieldRef: {fieldPath: "metadata.labels['app.kubernetes.io/version']"}
+    {{- with .appImage }}
+    - {name: REBALANCE_AGENT_WORKLOAD_IMAGE, value: {{ toJson . }}}
+    {{- end }}
+    {{- with .env }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   ports:
     - {name: rebalances, containerPort: {{ splitList ":" $listen | last }}}
   {{- if not $web.config_file }}
