@@ -18,6 +18,7 @@ import msgspec
 
 from agent.sources.lines.collector_prefix import CollectorPrefix, is_bare, match_prefix
 from agent.sources.lines.json_entry import TIMES, Json, JsonEntry, decode, read_entries
+from agent.sources.lines.record_fields import read_message
 from agent.sources.lines.timestamps import TimestampReader, parse_epoch
 
 JOINED_MAX_CHARS = 1 << 20
@@ -109,7 +110,7 @@ class Unwrapper:
             return self._join(cri["stream"], line, prefix, at, arrival_at, last=last)
         found = match_prefix(text) if left else None
         if found is None:
-            return [self._plain(text, prefix, arrival_at)]
+            return [self._plain(read_message(text) or text, prefix, arrival_at)]
         outer = found._replace(
             origin="/".join(filter(None, (prefix.origin, found.origin))),
             host=found.host or prefix.host,
@@ -129,7 +130,7 @@ class Unwrapper:
             return [self._plain(text, prefix, arrival_at)]
         log, stream = found.get("log"), found.get("stream")
         if isinstance(log, str) and isinstance(stream, str) and stream in _DOCKERS:
-            at = self._time(found, arrival_at)
+            at = self.find_time(found, arrival_at)
             if at is None and prefix.time:
                 at = self._reader.find(prefix.time, arrival_at)
             is_last = log.endswith("\n") or len(log) < _DOCKER_PIECE_MIN_CHARS
@@ -152,7 +153,7 @@ class Unwrapper:
     def _entry(
         self, entry: JsonEntry, prefix: CollectorPrefix, at: float | None, arrival_at: float
     ) -> LogEntry:
-        own = self._time(entry.times, arrival_at)
+        own = self.find_time(entry.times, arrival_at)
         if own is None:
             own = at
         if own is None and prefix.time:
@@ -186,7 +187,8 @@ class Unwrapper:
         entries = [] if found is None else self._entries(found, prefix, at, arrival_at)
         return entries or [LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)]
 
-    def _time(self, found: Mapping[str, Any], arrival_at: float) -> float | None:
+    def find_time(self, found: Mapping[str, Any], arrival_at: float) -> float | None:
+        """Return the time (Unix seconds) of an object with an entry's fields; None without one."""
         for parts, second, nano in _INSTANTS:
             whole = found.get(parts) if parts else found
             if isinstance(whole, dict) and second in whole:

@@ -22,6 +22,7 @@ from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import LogEntry, Unwrapper
 from agent.sources.lines.line_finder import create_finder
 from agent.sources.lines.origin_streams import CreateInterpreter, OriginStream, OriginStreams
+from agent.sources.lines.record_fields import find_head, read_message
 from agent.sources.lines.repeated_lines import (
     Matchers,
     Read,
@@ -369,14 +370,30 @@ class LineParser:
             self._repeated.keep(raw, stamp, (self._reader, event))
         shift_s = self.shifts.find(entry.origin, is_own=stamp is not None)
         if stamp is None:
-            stamp = entry.at
-        if stamp is None and (pair := _TIME_PAIR.search(text)) is not None:
-            stamp = self.stamper.find(pair[1], arrival_at)
-        if stamp is None:
-            stamp = self.stamper.find(self._line_before(), arrival_at)
+            stamp = self._date_elsewhere(entry, raw, arrival_at)
         stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)
         return ParsedLine(text, at, event, self._place, origin, shift_s)
+
+    def _date_elsewhere(self, entry: LogEntry, raw: bytes, arrival_at: float) -> float | None:
+        """Return the time that stands around a line without a stamp of its own in its head."""
+        if entry.at is not None:
+            return entry.at
+        pair = _TIME_PAIR.search(entry.text)
+        at = None if pair is None else self.stamper.find(pair[1], arrival_at)
+        if at is None:
+            at = self._date_record(raw, arrival_at)
+        return self.stamper.find(self._line_before(), arrival_at) if at is None else at
+
+    def _date_record(self, raw: bytes, arrival_at: float) -> float | None:
+        """Return the time of a record over several lines, of which this line is the message."""
+        text = raw.decode("utf-8", "replace")
+        if read_message(text) is None:
+            return None
+        parts = [part[begin:end] for part, begin, end in self.bytes_before()]
+        before = b"".join(reversed(parts))
+        head = find_head(before, text)
+        return None if head is None else self.unwrapper.find_time(head, arrival_at)
 
     def _look_ahead(self, arrival_at: float) -> None:
         """Show the next lines to the streams, which learn what processes there are."""

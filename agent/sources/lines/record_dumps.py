@@ -59,7 +59,7 @@ def find_dump(head: bytes) -> Split | None:
     if _RUBY_HEAD.match(text) is not None:
         return _split_ruby
     if text.startswith(b"<") and _XML_HEAD.search(head) is not None:
-        return _split_xml
+        return split_xml
     return _split_collector if _RECORD_HEAD.search(head) is not None else None
 
 
@@ -112,15 +112,19 @@ def _split_collector(data: bytes) -> Iterator[Any]:
             body = _RECORD_BODY.search(record)
             if body is None:
                 continue
-            times = {bool(observed): at for observed, at in _RECORD_TIME.findall(record)}
-            at = times.get(False, times.get(True))
-            is_dated = at is not None and not at.startswith("1970-")
             yield {
-                "timestamp": at if is_dated else times.get(True),
+                "timestamp": find_collector_time(record),
                 "body": body[1] if body[2] is None else body[2],
                 "resource": attributes,
                 **dict(_ATTRIBUTE.findall(record)),
             }
+
+
+def find_collector_time(record: str) -> str | None:
+    """Return the time of a collector's record, else that of its reading."""
+    times = {bool(observed): at for observed, at in _RECORD_TIME.findall(record)}
+    at: str | None = times.get(False, times.get(True))
+    return times.get(True) if at is None or at.startswith("1970-") else at
 
 
 def _split_ruby(data: bytes) -> Iterator[Any]:
@@ -132,7 +136,7 @@ def _split_ruby(data: bytes) -> Iterator[Any]:
             yield json.loads(piece, strict=False)
 
 
-def _split_xml(data: bytes) -> Iterator[Any]:
+def split_xml(data: bytes) -> Iterator[Any]:
     """Yield the entries of log4j's XML layouts and of java.util.logging's files."""
     for _, head, body in _XML.findall(data.decode(errors="replace")):
         text = _XML_TEXT.search(body)
