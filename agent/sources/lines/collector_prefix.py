@@ -10,34 +10,58 @@ import re
 from typing import NamedTuple
 
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^\s\[\]]{0,24}"
-_MONTH_DAY = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
+_MONTH_DAY = r"[A-Z][a-z]{2} [ \d]\d (?:20\d\d )?\d\d:\d\d:\d\d(?:\.\d{1,9})?"
 _LEVEL = r"(?i:trace|debug|info|notice|warn(?:ing)?|err(?:or)?|fatal|severe|critical)"
 _TAG = r"(?P<tag>[\w.@/-]{1,128})"
 _POD = r"(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
+_NODE = r"(?P<host>(?:\w{1,64}@)?[\w.-]{1,253})"
+_FACILITY = r"(?:(?:local\d|user|daemon|kern|auth|cron|mail|syslog)\.[a-z]{2,8} )?"
+_STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\")"
+"""What a name stands before: the application's own time, or its object."""
+_THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor))"
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
-    "docker compose logs, docker service logs": (
-        rf"(?!{_LEVEL}\s|\d+\s)(?P<name>[\w.@-]{{1,253}})\s{{0,64}} \| ?",
+    "docker compose logs, docker service logs, with the time before it or without": (
+        rf"(?:(?P<time>{_ISO}) )?(?!{_LEVEL}\s|\d+\s)",
+        r"(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
     ),
-    "stern, with its namespace or without": (
-        rf"(?:[a-z\d-]{{1,63}} )?(?P<pod>{_POD}) ",
-        rf"(?!{_LEVEL} )(?P<container>[a-z\d-]{{1,63}}) (?:[|>] )?",
+    "stern and k9s, with a time, with its namespace or without": (
+        rf"(?:(?P<time>{_ISO}) )?(?:[a-z\d-]{{1,63}} )?(?P<pod>{_POD})(?: \u203a)? ",
+        rf"(?!{_LEVEL} )(?P<container>[a-z\d-]{{1,63}}) (?:[|>\u2502] )?",
     ),
-    "cf logs": (rf"\s{{0,8}}(?P<time>{_ISO}) \[(?P<name>[A-Z][\w/-]{{1,128}})\] (?:OUT|ERR) ",),
+    "k9s, of pods with one container": (rf"(?P<time>{_ISO}) (?P<pod>{_POD_OF_SET}) (?=\S)",),
+    "cf logs": (
+        rf"\s{{0,8}}(?P<time>{_ISO}) \[(?P<name>[A-Z][\w/-]{{1,128}})\]\s{{1,16}}(?:OUT|ERR) ",
+    ),
     "Heroku, journalctl -o short-iso": (
-        rf"(?P<time>{_ISO}) (?:(?P<host>[\w.-]{{1,253}}) )?{_TAG}\[(?P<pid>[\w.-]{{1,64}})\]: ",
+        rf"(?:<\d{{1,3}}>)?(?P<time>{_ISO}) (?:(?P<host>[\w.-]{{1,253}}) )?",
+        rf"{_TAG}\[(?P<pid>[\w.-]{{1,64}})\]: (?:@cee: ?)?",
     ),
-    "aws logs tail: the stream of a task": (
-        rf"(?P<time>{_ISO}) (?P<name>[\w.-]{{1,255}}/[\w./-]{{1,255}}) (?=\S)",
+    "rsyslog's files, without a process": (
+        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}[+-]\d\d:\d\d) ",
+        rf"(?!{_LEVEL} )(?P<host>[\w.-]{{1,253}}) {_TAG}:\s{{1,2}}(?:@cee: ?)?",
     ),
-    "logcli query": (rf"(?P<time>{_ISO}) (?P<labels>\{{\w{{1,64}}=\"[^}}]{{0,4096}}\}}) ",),
+    "aws logs tail: the stream of a task, a function or an instance": (
+        rf"(?P<time>{_ISO}) ",
+        r"(?P<name>[\w.-]{1,255}/[\w./\[\]$-]{1,255}|i-[\da-f]{8,17}) (?=\S)",
+    ),
+    "awslogs: the group and the stream": (
+        r"/[\w./-]{1,255} (?P<name>[\w.-]{1,255}(?:/[\w./\[\]$-]{1,255})?) ",
+        rf"(?:(?P<time>{_ISO}) (?:{_ISO} )?)?(?=\S)",
+    ),
+    "logcli query, and Grafana's text": (
+        rf"(?P<time>{_ISO})[ \t](?P<labels>\{{(?:\w{{1,64}}=\"[^}}]{{0,4096}})?\}})[ \t]+",
+    ),
+    "gcloud logging --format=value, of pods": (rf"(?P<time>{_ISO})\t(?P<pod>{_POD_OF_SET})\t",),
+    "gh run view --log": (rf"(?P<name>[^\t\n]{{1,128}}\t[^\t\n]{{1,128}})\t(?P<time>{_ISO}) ",),
     "RFC 5424": (
-        rf"<\d{{1,3}}>1 (?P<time>{_ISO}) (?P<host>\S{{1,255}}) {_TAG} (?P<pid>\S{{1,128}}) ",
+        rf"(?:\d{{1,6}} )?(?:<\d{{1,3}}>)?1 (?P<time>{_ISO}) (?P<host>\S{{1,255}}) {_TAG} ",
+        r"(?P<pid>\S{1,128}) ",
         r"\S{1,32} (?:-|\[[^\n]{0,4096}?\]) (?:\ufeff)?",
     ),
     "RFC 3164, journalctl": (
-        rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}) ",
+        rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) {_NODE} {_FACILITY}",
         rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
     ),
     "RFC 3164 without a tag": (
@@ -56,7 +80,7 @@ _PATTERNS = {
         r"(?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?)[:-]",
         r"(?:(?!\d{4}-\d\d-)\d{1,9}[:-])?(?=\S)",
     ),
-    "grep -n": (r"\d{1,9}[:-](?=\d{4}[-/]\d\d[-/]\d\d[ T]|[\[{])",),
+    "grep -n": (r"\d{1,9}[:-](?=\d{4}[-/]\d\d[-/]\d\d[ T]|[\[{]|[IWEF]\d{4} \d\d:)",),
     "fluentd's stdout and file": (
         r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?[+-]\d\d:?\d\d|Z)?)",
         r"[ \t,][\w.*/-]{1,255}:?[ \t,](?=\{\")",
@@ -67,7 +91,13 @@ _PATTERNS = {
         r"(?P<epoch>\d{10}\.\d{9})(?:, \{[^{}]{0,1024}\}\])?, ",
         r"(?=\{\")",
     ),
-    "aws logs get-log-events --output text": (r"EVENTS\t(?:\d{50,60}\t)?(?P<time>\d{13})\t",),
+    "aws logs get-log-events and filter-log-events --output text": (
+        r"EVENTS\t(?:\d{50,60}\t)?\d{13}\t(?:(?P<name>[\w.-]{1,255}/[\w./\[\]$-]{1,255})\t)?",
+        r"(?=[^\n]*\t(?P<time>\d{13})\s{0,8}$)",
+    ),
+    "journalctl -o short-monotonic": (
+        rf"\[\s{{0,12}}\d{{1,10}}\.\d{{6}}\] {_NODE} {_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
+    ),
     "journalctl -o short-full, short-unix": (
         r"(?:[A-Z][a-z]{2} (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?",
         r"(?: [A-Z]{3,5}| [+-]\d{2,4})?)|(?P<epoch>\d{10}\.\d{6})) (?P<host>[\w.-]{1,253}) ",
@@ -76,19 +106,34 @@ _PATTERNS = {
     "podman and docker: the short id of a container": (
         r"(?P<name>(?=[a-f]*\d)[\da-f]{12}) (?=\d{4}-\d\d-\d\d|\[|\{)",
     ),
-    "a quotation": (r"(?:> ){1,4}(?=\S)",),
+    "a quotation, journalctl -o json-sse": (r"(?:(?:> ){1,4}|data: (?=\{))(?=\S)",),
     "kubetail": (rf"\[(?P<pod>{_POD_OF_SET})(?: (?P<container>[a-z\d-]{{1,63}}))?\] ",),
     "a time alone, of docker logs -t and of viewers": (
-        rf"(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d)",
+        rf"\s{{0,8}}(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d",
+        r"|[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d\.\d{1,9})",
         r"(?:\s{1,8}\| |\s{1,8}(?=\{\"))",
+    ),
+    "pdsh, clush, turbo, lerna and templates of stern: a name before the application's time": (
+        rf"(?!{_LEVEL}\W|\d+\W){_THREAD}",
+        r"(?P<name>[A-Za-z\d][\w./-]{0,252}(?::\w{1,32})?)(?:: |\t)",
+        _STAMP,
     ),
 }
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
-_DATED = re.compile(r"\d{4}[-/.]\d\d[-/.]\d\d \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-])")
-"""The most frequent begin of a line, and no collector's."""
-_BRACKETS = re.compile(rf"\[(?:pod/|{_POD_OF_SET}[\] ]|\d{{1,7}}\] [\w.*/-]{{1,255}}: \[)")
+_DATED = re.compile(
+    r"\d{4}[-/.]\d\d[-/.]\d\d(?: \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-])"
+    rf"|T\d\d:\d\d:\d\d[^\s\[\]]{{0,24}} {{1,4}}{_LEVEL} )"
+)
+"""The most frequent begins of a line, and no collector's."""
+_BRACKETS = re.compile(
+    rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] ]"
+    r"|\d{1,7}\] [\w.*/-]{1,255}: \[)"
+)
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
+
+
+_DATE_MARKS = frozenset("-/.")
 
 
 class CollectorPrefix(NamedTuple):
@@ -107,7 +152,7 @@ def is_bare(text: str) -> bool:
     """Return whether a line certainly has no prefix; cheap, as most lines have none."""
     first = text[:1]
     if first == "[":
-        return text[1:5].isdigit() or _BRACKETS.match(text) is None
+        return (text[1:5].isdigit() and text[5:6] in _DATE_MARKS) or _BRACKETS.match(text) is None
     return first.isdigit() and _DATED.match(text) is not None
 
 

@@ -41,8 +41,10 @@ _INSTANTS = (
     (None, "timestampSeconds", "timestampNanos"),  # and its layouts for Logback and log4j2
 )
 """Keys of an object with seconds and nanoseconds (None is the entry itself), and their names."""
+_TIME_PARTS = ("timestamp", "date", "$date")
 _EPOCH = re.compile(r"\d{10,19}", re.ASCII)
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_COLOUR = re.compile(r"\x1b(?:\[[\d;?]{0,32}[A-Za-z]|[_\]P^][^\x07\x1b]{0,256}(?:\x07|\x1b\\))")
+"""A terminal's sequences: colours, cleared lines, links and the marks of build servers."""
 _BYTE_ORDER_MARK = "\ufeff"
 _PLAIN = CollectorPrefix("", "", "", "", 0)
 
@@ -195,6 +197,8 @@ class Unwrapper:
                 return _instant(whole[second], whole.get(nano, 0))
         for key in TIMES:
             value = found.get(key)
+            if isinstance(value, dict):  # loguru's, and monolog's before 2
+                value = next((value[part] for part in _TIME_PARTS if part in value), None)
             if isinstance(value, str):
                 whole = _EPOCH.fullmatch(value) and parse_epoch(int(value))
                 at = whole or self._reader.find(value, arrival_at)

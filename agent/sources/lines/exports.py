@@ -13,7 +13,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from itertools import chain
 from typing import Any
@@ -24,6 +24,7 @@ from agent.sources.lines.json_entry import MESSAGES, TIMES, Json, decode, split_
 from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split, find_dump
 from agent.sources.lines.timestamps import TimestampReader
+from agent.sources.lines.wrapped_lines import find_width, join_wrapped
 
 Blocks = Iterator[tuple[bytes, float]]
 
@@ -38,6 +39,15 @@ _MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*|
 """Marks of a chat and of Markdown around a line."""
 _BYTE_LISTS = re.compile(rb'"MESSAGE"\s?:\s?\[\s?\d')
 """A message with colours, as `journalctl -o json` writes it."""
+_PRINTED_COLOURS = re.compile(rb"\x1b\[01;31m\x1b\[K|\^\[\[|(?<!\x1b)\[0(?:;39)?m(?!\])")
+"""Colours within the text, as grep sets them, and colours whose escape was printed or lost."""
+_PRINTED_COLOUR = re.compile(rb"(?:\x1b|\^\[)?\[(?:\d{0,3}(?:;\d{1,3}){0,5}m(?!\])|K)")
+_TYPOGRAPHY = (
+    (b"\xc2\xa0", b" "),
+    *((quote.encode(), b"'") for quote in "\u2018\u2019"),
+    *((quote.encode(), b'"') for quote in "\u201c\u201d"),
+)
+"""Spaces and quotes of a document or a chat."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _HEAD_LINES = 40
@@ -57,39 +67,68 @@ def normalise(blocks: Blocks, timezone: str | None) -> Blocks:
 
 
 def _as_plain_text(blocks: Blocks) -> Blocks:
-    """Yield a text in UTF-16 as UTF-8, and one of a web page or a chat without its entities."""
+    """Yield a text in UTF-16 as UTF-8, and one that was copied without what the copy added."""
     first = next(blocks, None)
     if first is None:
         return
     data, _ = first
-    all_blocks = chain([first], blocks)
+    all_blocks: Blocks = chain([first], blocks)
     if data.startswith(UTF_16):
         decoder = codecs.getincrementaldecoder("utf-16")("replace")
         yield from ((decoder.decode(piece).encode(), at) for piece, at in all_blocks)
-    elif _ENTITY.search(data[:_HEAD_BYTES]) is not None and not data.lstrip().startswith(b"<"):
-        yield from _without_entities(all_blocks)
-    elif _MARKED.search(data[:_TABLE_BYTES]) is not None:
-        yield from _without_marks(all_blocks)
-    elif _TAIL_HEADER.search(data[:_TABLE_BYTES]) is not None:
-        yield from _named_by_header(all_blocks)
-    else:
-        yield from all_blocks
+        return
+    if _is_ended_by_returns(data[:_TABLE_BYTES]):
+        all_blocks = ((piece.replace(b"\r", b"\n"), at) for piece, at in all_blocks)
+    head = data[:_TABLE_BYTES]
+    for shows, change in _COPIES:
+        if shows(head):
+            all_blocks = _by_lines(all_blocks, change)
+    width = find_width(head)
+    if width:
+        all_blocks = join_wrapped(all_blocks, width)
+    if _TAIL_HEADER.search(head) is not None:
+        all_blocks = _named_by_header(all_blocks)
+    yield from all_blocks
 
 
-def _without_entities(blocks: Blocks) -> Blocks:
+def _is_ended_by_returns(data: bytes) -> bool:
+    alone = data.count(b"\r") - data.count(b"\r\n")
+    return alone > max(1, data.count(b"\n"))
+
+
+def _by_lines(blocks: Blocks, change: Callable[[bytes], bytes]) -> Blocks:
+    """Yield blocks of whole lines, changed."""
     carry, arrival_at = b"", 0.0
     for data, arrival_at in blocks:
         whole, newline, carry = (carry + data).rpartition(b"\n")
-        yield unescape((whole + newline).decode(errors="replace")).encode(), arrival_at
-    yield unescape(carry.decode(errors="replace")).encode(), arrival_at
+        yield change(whole) + newline, arrival_at
+    yield change(carry), arrival_at
 
 
-def _without_marks(blocks: Blocks) -> Blocks:
-    carry, arrival_at = b"", 0.0
-    for data, arrival_at in blocks:
-        whole, newline, carry = (carry + data).rpartition(b"\n")
-        yield _MARKS.sub(b"", whole) + newline, arrival_at
-    yield _MARKS.sub(b"", carry), arrival_at
+def _has_entities(data: bytes) -> bool:
+    return _ENTITY.search(data) is not None and not data.lstrip().startswith(b"<")
+
+
+def _replace_entities(data: bytes) -> bytes:
+    return unescape(data.decode(errors="replace")).encode()
+
+
+def _replace_typography(data: bytes) -> bytes:
+    for found, plain in _TYPOGRAPHY:
+        data = data.replace(found, plain)
+    return data
+
+
+_COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = (
+    (_has_entities, _replace_entities),
+    (lambda data: _MARKED.search(data) is not None, lambda data: _MARKS.sub(b"", data)),
+    (
+        lambda data: _PRINTED_COLOURS.search(data) is not None,
+        lambda data: _PRINTED_COLOUR.sub(b"", data),
+    ),
+    (lambda data: any(found in data for found, _ in _TYPOGRAPHY), _replace_typography),
+)
+"""What a copy of a log shows, and how it is changed back."""
 
 
 def _named_by_header(blocks: Blocks) -> Blocks:
@@ -211,7 +250,7 @@ def _find_form(head: bytes) -> Split | None:
         return dump
     if text.startswith(b"{") and _BYTE_LISTS.search(head) is not None:
         return _split_journal_json
-    if text.startswith(b"{") and (_IS_OPEN.match(text) or _is_export(first)):
+    if text.startswith(b"{") and (_IS_OPEN.match(text) or b'}{"' in first or _is_export(first)):
         return _split_json
     if head.startswith(b"---\n") and _YAML_TIME.search(head):
         return _split_yaml
@@ -315,22 +354,23 @@ def _split_csv(data: bytes) -> Iterator[Any]:
     rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
     try:
         for row in rows:
-            yield dict(
+            cells = dict(
                 _read_cell(name, value)
                 for name, value in row.items()
                 if isinstance(name, str) and isinstance(value, str)
             )
+            if "host" not in cells and "source" in cells:  # Graylog's
+                cells["host"] = cells["source"]
+            yield cells
     except csv.Error:
         return
 
 
 def _read_cell(name: str, value: str) -> tuple[str, str | Json]:
-    """Return a cell as the store's JSON has it: Azure's zone, Grafana's labels, Graylog's host."""
+    """Return a cell as the store's JSON has it: Azure's zone, Grafana's labels."""
     name, zone, _ = name.partition(" [UTC]")
     name = name.strip()
     if zone:
         return name, f"{value} UTC"
-    if name == "source":
-        return "host", value
     labels = decode(value) if name not in MESSAGES and value.startswith("{") else None
     return name, value if labels is None else labels

@@ -7,6 +7,7 @@ The innermost time counts, the outermost origin, and what else an application's 
 fields of its message.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,25 +15,29 @@ import msgspec
 
 Json = dict[str, Any]
 
+_HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
+"""A value's place in a template of Serilog."""
+TEMPLATES = ("@mt", "MessageTemplate", "messageTemplate")
+"""Messages whose values stand apart: Serilog's, without a rendered one."""
 MESSAGES = (
     "formattedMessage", "message", "msg", "short_message", "log", "event", "MESSAGE", "textPayload",
     "line", "@message",
     "_raw", "body", "short_msg", "text", "stringValue", "content", "@m", "_msg", "RenderedMessage",
     "LogMessage", "LogEntry", "rawlog", "Body", "Log", "Log_s", "LogEntry_s", "Message", "Line",
-    "@rawstring", "logmsg",
+    "@rawstring", "logmsg", "_line", *TEMPLATES,
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
 _WRAPPERS = (
     "jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message", "map",
-    "data", "body", "logEvent",
+    "data", "body", "logEvent", "event", "properties", "record",
 )  # fmt: skip
 """Keys of a store's object around the application's own."""
 _INNER_WRAPPERS = ("attributes", "fields")
 """The same, where the object itself has no message: Datadog's API, Rust's tracing."""
 _LISTS = (
     "logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result",
-    "messages", "streams",
+    "messages", "streams", "tables",
 )  # fmt: skip
 """Keys of a store's object around several entries."""
 TIMES = (
@@ -40,20 +45,26 @@ TIMES = (
     "timeUnixNano", "observedTimeUnixNano", "_time", "eventTime", "datetime", "date", "t",
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
     "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
+    "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated",
 )  # fmt: skip
-_LEVELS = ("level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l")
+_LEVELS = (
+    "level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l",
+    "loglevel", "Level", "LogLevel",
+)  # fmt: skip
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger", "log_name", "name")
 _PODS = (
     "kubernetes.pod_name", "kubernetes.pod.name", "k8s.pod.name", "labels.pod", "labels.pod_name",
     "resource.labels.pod_name", "pod", "pod_name", "podName", "stream.pod", "labels.k8s-pod/name",
     "labels.k8s_pod_name", "kubernetes.pod", "kubernetes_pod_name", "k8s_pod_name", "PodName",
-    "fields.pod", "_pod_name_", "__tag__:_pod_name_", "PodName_s", "ContainerGroupName_s",
+    "fields.pod", "properties.pod", "_pod_name_", "__tag__:_pod_name_", "PodName_s",
+    "ContainerGroupName_s",
 )  # fmt: skip
 _CONTAINERS = (
     "kubernetes.container_name", "kubernetes.container.name", "k8s.container.name",
     "resource.labels.container_name", "labels.container", "container_name", "CONTAINER_NAME",
     "container.name", "stream.container", "containerName", "kubernetes_container_name",
     "ContainerName", "_container_name_", "__tag__:_container_name_", "attrs.tag",
+    "event.tag",
 )  # fmt: skip
 _UNITS = ("_SYSTEMD_UNIT", "unit", "SYSLOG_IDENTIFIER", "service.instance.id")
 _STREAMS = (
@@ -67,7 +78,8 @@ _STREAMS = (
 _HOSTS = (
     "host.name", "host.hostname", "_HOSTNAME", "hostname", "host", "HOSTNAME", "agent.hostname",
     "resource.labels.instance_id", "labels.host", "source_host", "dyno", "hostName", "Host",
-    "_sourcehost", "_sourceHost", "cloud_RoleInstance", "event.syslog.host",
+    "_sourcehost", "_sourceHost", "cloud_RoleInstance", "event.syslog.host", "Hostname", "_host",
+    "MachineName",
 )  # fmt: skip
 _PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId")
 _CONTAINER_IDS = (
@@ -80,7 +92,10 @@ _INSTANCES = (
 )  # fmt: skip
 """Identity without a name for people: it tells apart what has no pod."""
 _ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
-_RESOURCES = ("ResourceAttributes", "resource", "resource_attributes", "resources", "data")
+_RESOURCES = (
+    "ResourceAttributes", "resource", "resource_attributes", "resources", "data",
+    "resources_string", "additionalColumns",
+)  # fmt: skip
 """Objects with the attributes of a resource, whose names have dots: OpenTelemetry's tables."""
 _ORIGIN_KEYS = frozenset(
     (*_ORIGINS, *(path.split(".")[0] for path in _ORIGINS), *_RESOURCES, "tags")
@@ -143,12 +158,18 @@ def split_export(found: Json, depth: int = _DEPTH) -> list[Json]:
         ]
     if "resourceLogs" in found or not depth or _read_message(found, depth) is not None:
         return [found]
+    outer = {
+        key: value
+        for key, value in found.items()
+        if key in _ORIGIN_KEYS and key not in _LISTS and not isinstance(value, list)
+    }
     inner = [each for item in _read_list(found) for each in split_export(item, depth - 1)]
-    return inner or [found]
+    return [{**outer, **each} for each in inner] or [found]
 
 
 def _read_list(found: Json) -> Iterator[Json]:
     """Yield the entries of an export."""
+    yield from _read_table(found)
     for key in _LISTS:
         inner = found.get(key)
         if isinstance(inner, dict):  # hits.hits of a search, data.result of Loki
@@ -156,6 +177,15 @@ def _read_list(found: Json) -> Iterator[Json]:
         else:
             yield from _dicts(found, key)
             yield from _read_columns(inner)
+
+
+def _read_table(found: Json) -> Iterator[Json]:
+    """Yield the rows of a table whose columns are named apart: Azure's, Elasticsearch's SQL."""
+    names = [str(column["name"]) for column in _dicts(found, "columns") if "name" in column]
+    rows = found.get("rows")
+    for row in rows if names and isinstance(rows, list) else ():
+        if isinstance(row, list):
+            yield dict(zip(names, row, strict=False))
 
 
 def _read_columns(rows: Any) -> Iterator[Json]:
@@ -228,17 +258,21 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
             entry = None if inner is None else next(read_entries(inner, depth - 1), None)
             if entry is not None:
                 return _complete(entry, found)
-            text = _fill(value, found) if "{}" in value else value
+            text = _fill(value, found) if "{" in value else value
             return JsonEntry(text, found, found, level_of(found), _logger_of(found))
     return None
 
 
 def _fill(message: str, found: Json) -> str:
-    """Return a message with its arguments: Logback's JsonEncoder writes them apart."""
+    """Return a message with its values: Logback's JsonEncoder and Serilog write them apart."""
     arguments = found.get("arguments")
     for argument in arguments if isinstance(arguments, list) else ():
         message = message.replace("{}", str(argument), 1)
-    return message
+    if found.keys().isdisjoint(TEMPLATES):
+        return message
+    properties = found.get("Properties")
+    values = {**found, **(properties if isinstance(properties, dict) else {})}
+    return _HOLE.sub(lambda hole: str(values.get(hole[1], hole[0])), message)
 
 
 def _complete(entry: JsonEntry, outer: Json) -> JsonEntry:
@@ -338,6 +372,8 @@ def _first(found: Json, paths: tuple[str, ...]) -> str:
             value = found
             for part in path.split("."):
                 value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
     return ""

@@ -40,8 +40,10 @@ LINE_LIMIT = 1 << 20
 KEPT_BYTES = 1 << 16
 """Bytes before the current line in `bytes_before`; a list of settings takes 4 to 6 KiB."""
 
-_TIME_PAIR = re.compile(r'\s(?:time|ts|timestamp)="?(\d[^"\n]{9,40})')
-"""Time of a logfmt line that does not begin with it."""
+_TIME_PAIR = re.compile(
+    r"[\s,{]['\"]?@?(?:time|ts|timestamp)['\"]?\s?[:=]\s?['\"]?(\d[^'\"\n]{9,40})"
+)
+"""Time of a line that does not begin with it, in logfmt or in an object behind the message."""
 _AHEAD_BYTES = 64 << 10
 """Looked at once, before the first line with a process id is read."""
 _NEXT_LINES = 8
@@ -379,11 +381,17 @@ class LineParser:
         """Return the time that stands around a line without a stamp of its own in its head."""
         if entry.at is not None:
             return entry.at
-        pair = _TIME_PAIR.search(entry.text)
-        at = None if pair is None else self.stamper.find(pair[1], arrival_at)
+        at = self.stamper.find_before(entry.text, self._find_message(entry.text), arrival_at)
+        if at is None and (pair := _TIME_PAIR.search(entry.text)) is not None:
+            at = self.stamper.find(pair[1], arrival_at)
         if at is None:
             at = self._date_record(raw, arrival_at)
         return self.stamper.find(self._line_before(), arrival_at) if at is None else at
+
+    def _find_message(self, text: str) -> int:
+        """Return where the message of the line that was read begins, as far as its anchor shows."""
+        anchors = () if self._reader is None else self._reader.anchors
+        return min((at for at in map(text.find, anchors) if at >= 0), default=0)
 
     def _date_record(self, raw: bytes, arrival_at: float) -> float | None:
         """Return the time of a record over several lines, of which this line is the message."""

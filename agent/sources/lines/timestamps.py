@@ -3,9 +3,10 @@
 Theory of operation. A timestamp counts only at a place where layouts put it: at the start of the
 line, behind nothing but a level, ``[thread]``, a process id, logfmt pairs, a syslog or compose
 prefix and colours, and within the first 160 characters. That is enough for the longest thread name
-with a level; a date inside a message is not taken. Every form is one pattern with a key (all of it
-up to the minute), seconds, a fraction and a tail (zone, AM or PM), so a line that begins as the
-line before, up to the minute, costs a short match.
+with a level; a date inside a message is not taken. Where what stands before the message is of
+another shape, the date and time nearest to the message counts (`TimestampReader.find_before`).
+Every form is one pattern with a key (all of it up to the minute), seconds, a fraction and a tail
+(zone, AM or PM), so a line that begins as the line before, up to the minute, costs a short match.
 
 A missing year or day is taken from the arrival: the latest one that does not lie in its future. A
 log with times of day alone that spans more than a day before its arrival cannot be dated. The order
@@ -95,13 +96,19 @@ class _Form:
     A form is compiled when a line needs it: most logs have one form, and all take 60 ms.
     """
 
-    def __init__(self, whole: str, rest: str = _NEVER) -> None:
-        self._whole, self._rest = whole, rest
+    def __init__(self, core: str, rest: str = _NEVER) -> None:
+        self._core, self._rest = core, rest
+        self.is_dated = "<year>" in core and "<day>" in core and "<second>" in core
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
         """Return the pattern of the head with its timestamp."""
-        return re.compile(self._whole, re.ASCII)
+        return re.compile(_HEAD + self._core, re.ASCII)
+
+    @cached_property
+    def anywhere(self) -> re.Pattern[str]:
+        """Return the pattern of the timestamp alone, where no word or number runs into it."""
+        return re.compile(rf"(?<![\w./-]){self._core}", re.ASCII)
 
     @cached_property
     def rest(self) -> re.Pattern[str]:
@@ -113,8 +120,8 @@ def _form(
     to_the_minute: str, separator: str = ":", tail: str = _ZONE, *, has_rest: bool = True
 ) -> _Form:
     rest = rf"{_SECOND}{tail}(?!:?\d)"
-    whole = rf"{_HEAD}(?P<key>{to_the_minute}){separator}{rest}"
-    return _Form(whole, rest if has_rest else _NEVER)
+    core = rf"(?P<key>{to_the_minute}){separator}{rest}"
+    return _Form(core, rest if has_rest else _NEVER)
 
 
 _NO_TAIL = r"(?P<tail>)"
@@ -123,16 +130,16 @@ _DIGIT = re.compile(r"\d", re.ASCII)
 _TIME = re.compile(r"\d:\d\d:\d\d|\d{8}(?:T|\d\d)", re.ASCII)
 """A part of every form; a line without it needs no form."""
 _EPOCH = _Form(  # it has no minutes, so no rest
-    rf"{_HEAD}(?P<epoch>\d{{10}}(?:\d{{3}}|\d{{6}}|\d{{9}}|\.\d{{1,9}})?)(?![\w.])"
+    r"(?P<epoch>\d{10}(?:\d{3}|\d{6}|\d{9}|\.\d{1,9})?)(?![\w.])"
 )
 _COMPACT = r"(?P<year>20\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d)(?P<hour>[0-2]\d)(?P<minute>[0-5]\d)"
 _COMPACT_SECOND = r"(?P<second>[0-5]\d)(?P<fraction>\d{3})(?P<tail>)(?!\d)"
 _FORMS = (
     # log4j, Logback and Spring Boot, Python logging, ISO 8601, slog, Go's log, ClickHouse
-    _form(rf"(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d),?[T ]{_CLOCK}"),
+    _form(rf"(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d),?[T _|]{_CLOCK}"),
     _EPOCH,
     # log4j's COMPACT
-    _Form(rf"{_HEAD}(?P<key>{_COMPACT}){_COMPACT_SECOND}", _COMPACT_SECOND),
+    _Form(rf"(?P<key>{_COMPACT}){_COMPACT_SECOND}", _COMPACT_SECOND),
     # log4j's ISO8601_BASIC
     _form(
         r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)", ""
@@ -158,11 +165,19 @@ _FORMS = (
         tail=r"(?P<tail> [A-Z][A-Z\d+:-]{1,8}(?=\]))?",
     ),
     # Spark's and Hadoop's default; in a bracket it is WebSphere's
-    _form(rf"(?<!\[)(?P<year>\d\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),
+    _form(
+        rf"(?<!\[)(?P<year>1[4-9]|[2-4]\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL
+    ),
+    # the same numbers in the order of the United States or of Europe, where Spark's is no date
+    _form(
+        r"(?P<one>\d\d)/(?P<two>\d\d)/(?P<year>\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
+        tail=rf"(?P<tail>{_HALF})?",
+    ),
     _form(rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
     # day and month, or month and day; .NET
     _form(
-        r"(?P<one>\d\d?)/(?P<two>\d\d?)/(?P<year>(?:19|20)\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",
+        r"(?P<one>\d\d?)(?P<mark>[/-])(?P<two>\d\d?)(?P=mark)(?P<year>(?:19|20)\d\d)"
+        r"(?:,? | - )(?P<hour>\d\d?):(?P<minute>\d\d)",
         tail=rf"(?P<tail>{_HALF}(?:{_A_ZONE})?|{_A_ZONE})?",
     ),
     # java.util.logging, Kibana
@@ -183,6 +198,8 @@ _FORMS = (
     _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d) {_CLOCK}", tail=_NO_TAIL),
     _form(_CLOCK, tail=_NO_TAIL),  # Logback's default
 )
+
+_DATED_FORMS = tuple(form for form in _FORMS if form.is_dated)
 
 
 @lru_cache(maxsize=64)
@@ -253,34 +270,47 @@ class TimestampReader:
             if rest is not None and rest[3] == self._tail:
                 self._last_at = self._minute_at + _seconds(rest[1], rest[2])
                 return self._last_at
-        try:
-            at = self._find(text, arrival_at)
-        except ValueError:  # no such date
-            self._valid_until, self.begin = 0.0, b""
-            return None
-        if at is not None:
-            self._last_at = at
-        return at
-
-    def _find(self, text: str, arrival_at: float) -> float | None:
         if _TIME.search(text, 0, _HEAD_CHARS) is None:
             return None
         for form in (self._form, *_FORMS):
             match = form.whole.match(text, 0, _HEAD_CHARS)
-            if match is None:
-                continue
-            self._form = form
-            if form is _EPOCH:
-                self.begin = b""
-                return parse_epoch(float(match["epoch"]))
-            key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
-            if (self._key, self._tail) != (key, tail) or not arrival_at < self._valid_until:
-                self._minute_at = self._minute(match, tail, arrival_at)
-                self._key, self._tail = key, tail
-            self._set_start(text[: match.start("second")])
-            self.forget_late(arrival_at)
-            return self._minute_at + _seconds(second, fraction)
+            if match is not None and (at := self._read(form, match, arrival_at)) is not None:
+                return at
         return None
+
+    def find_before(self, text: str, end: int, arrival_at: float) -> float | None:
+        """Return the last timestamp with a date before ``end``, where the message begins."""
+        if _TIME.search(text, 0, end) is None:
+            return None
+        for form in _DATED_FORMS:
+            matches = list(form.anywhere.finditer(text, 0, end))
+            if matches and (at := self._read(form, matches[-1], arrival_at)) is not None:
+                return at
+        return None
+
+    def _read(self, form: _Form, match: re.Match[str], arrival_at: float) -> float | None:
+        """Return the time of a match, None if there is no such date."""
+        if form is _EPOCH:
+            self._form, self.begin = form, b""
+            at = parse_epoch(float(match["epoch"]))
+        else:
+            try:
+                at = self._read_local(form, match, arrival_at)
+            except ValueError:
+                self._valid_until, self.begin = 0.0, b""
+                return None
+        self._last_at = self._last_at if at is None else at
+        return at
+
+    def _read_local(self, form: _Form, match: re.Match[str], arrival_at: float) -> float:
+        key, second, fraction, tail = match.group("key", "second", "fraction", "tail")
+        if (self._key, self._tail) != (key, tail) or not arrival_at < self._valid_until:
+            self._minute_at = self._minute(match, tail, arrival_at)
+            self._key, self._tail = key, tail
+        self._form = form
+        self._set_start(match.string[: match.start("second")])
+        self.forget_late(arrival_at)
+        return self._minute_at + _seconds(second, fraction)
 
     def _set_start(self, start: str) -> None:
         self._start = start

@@ -1,0 +1,207 @@
+"""Forms that tools, stores, services and copies make of a log, of two replicas and of one member.
+
+The shapes are those that the tools' sources print: `docker service logs -t` and k9s write the time
+first, rsyslog's files have no process, `awslogs` names the group, Serilog keeps values apart.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.agent.sources.lines.test_origins_of_stores import replicas
+from tests.agent.sources.lines.test_posted_forms import (
+    EVENTS,
+    WANTED,
+    iso,
+    lines,
+    log4j,
+    ms,
+    replay,
+)
+
+PODS = {1: "pay-7d9f8b6c5-abcde", 2: "pay-7d9f8b6c5-fghij"}
+Form = Callable[[datetime, str, int], str]
+OF_TWO: dict[str, Form] = {
+    "docker service logs -t": lambda at, text, n: f"{iso(at)} pay.{n}.x7k2p9d8@node    | {text}",
+    "k9s": lambda at, text, n: f"{iso(at)} {PODS[n]} app {log4j(at, text)}",
+    "k9s, one container": lambda at, text, n: f"{iso(at)} {PODS[n]} {log4j(at, text)}",
+    "stern's template": lambda at, text, n: f"shop/{PODS[n]}/app: {log4j(at, text)}",
+    "cf logs, before 7": lambda at, text, n: f"{iso(at)} [App/{n}]      OUT {text}",
+    "journalctl -o short-precise": lambda at, text, n: (
+        f"{at:%b %d %H:%M:%S.%f} host-{n} java[123]: {text}"
+    ),
+    "journalctl -o short-monotonic": lambda at, text, n: (
+        f"[ 5123.{at.microsecond:06}] host-{n} java[123]: {log4j(at, text)}"
+    ),
+    "journalctl -o json-sse": lambda at, text, n: (
+        "data: "
+        + json.dumps(
+            {"__REALTIME_TIMESTAMP": f"{ms(at)}000", "MESSAGE": text, "_HOSTNAME": f"h{n}"}
+        )
+        + "\n"
+    ),
+    "rsyslog's files": lambda at, text, n: f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host{n} pay:  {text}",
+    "rsyslog's CEE": lambda at, text, n: (
+        f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host{n} pay[1]: @cee: {json.dumps({'msg': text})}"
+    ),
+    "syslog with a year and a facility": lambda at, text, n: (
+        f"{at:%b %d %Y %H:%M:%S} s_src@host{n} local0.info pay[12]: {text}"
+    ),
+    "RFC 5424 over TCP": lambda at, text, n: f"123 <14>1 {iso(at)} host{n} pay 12 - - {text}",
+    "awslogs": lambda at, text, n: f"/ecs/pay ecs/app/{n}abc {iso(at)} {text}",
+    "aws logs filter-log-events": lambda at, text, n: (
+        f"EVENTS\t3{'7' * 55}\t{ms(at) + 900}\tecs/app/{n}abc\t{text}\t{ms(at)}"
+    ),
+    "aws logs tail of a function": lambda at, text, n: (
+        f"{iso(at)} 2026/11/20/[$LATEST]abcdef{n} {text}"
+    ),
+    "Firehose, without line ends": lambda at, text, n: json.dumps(
+        {
+            "messageType": "DATA_MESSAGE",
+            "logStream": f"ecs/app/{n}",
+            "logEvents": [{"timestamp": ms(at), "message": text}],
+        }
+    ),
+    "Grafana's text": lambda at, text, n: f'{iso(at)}\t{{pod="p-{n}"}}\t{text}',
+    "gcloud --format=value": lambda at, text, n: f"{iso(at)}\t{PODS[n]}\t{text}",
+    "gh run view": lambda at, text, n: f"build\tRun tests {n}\t{iso(at)} {text}",
+    "supervisor-stdout": lambda at, text, n: f"pay_{n} stdout | {log4j(at, text)}",
+    "turbo": lambda at, text, n: f"pay{n}:dev: {log4j(at, text)}",
+    "pdsh": lambda at, text, n: f"host{n}.example.org: {log4j(at, text)}",
+    "parallel --tag": lambda at, text, n: f"host{n}\t{log4j(at, text)}",
+    "Splunk's Docker driver": lambda at, text, n: json.dumps(
+        {"time": f"{at.timestamp():.6f}", "event": {"line": text, "tag": f"5a1b2c3d4e{n}"}}
+    ),
+    "Papertrail's API": lambda at, text, n: json.dumps(
+        {"received_at": iso(at), "hostname": f"h{n}", "message": text}
+    ),
+    "NXLog": lambda at, text, n: json.dumps(
+        {"EventTime": f"{at:%Y-%m-%d %H:%M:%S}", "Hostname": f"h{n}", "Message": text}
+    ),
+    "LogDNA": lambda at, text, n: json.dumps({"_ts": ms(at), "_line": text, "_host": f"h{n}"}),
+    "Liberty's JSON": lambda at, text, n: json.dumps(
+        {"ibm_datetime": iso(at), "host": f"h{n}", "loglevel": "INFO", "message": text}
+    ),
+    "Azure's diagnostic storage": lambda at, text, n: json.dumps(
+        {"time": iso(at), "properties": {"log": text, "stream": "stdout", "pod": PODS[n]}}
+    ),
+    "SigNoz": lambda at, text, n: json.dumps(
+        {
+            "timestamp": iso(at),
+            "data": {"body": text, "resources_string": {"k8s.pod.name": PODS[n]}},
+        }
+    ),
+    "Dynatrace": lambda at, text, n: json.dumps(
+        {"timestamp": ms(at), "content": text, "additionalColumns": {"k8s.pod.name": [PODS[n]]}}
+    ),
+}
+OF_ONE = {
+    "WSO2": lines(
+        lambda at, text: f"TID: [-1234] [] [{at:%Y-%m-%d %H:%M:%S},123]  INFO {{o.a.X}} - {text}"
+    ),
+    "a name of an application": lines(lambda at, text: f"pay {at:%Y-%m-%d %H:%M:%S}.123 {text}"),
+    "a process in brackets": lines(lambda at, text: f"pay[1]: {at:%Y-%m-%d %H:%M:%S}.123 {text}"),
+    "an address and a number": lines(
+        lambda at, text: f"10.0.0.1 123 {at:%Y-%m-%d %H:%M:%S}.123 {text}"
+    ),
+    "pipes": lines(lambda at, text: f"INFO|{at:%Y-%m-%d}|{at:%H:%M:%S}.123|main|{text}"),
+    "an object before the line": lines(lambda at, text: f'{{"trace":"a"}} {log4j(at, text)}'),
+    "Maven's Docker plugin": lines(lambda at, text: f"[INFO] DOCKER> {log4j(at, text)}"),
+    "OpenTelemetry's Java exporter": lines(
+        lambda at, text: (
+            f"[otel.javaagent {at:%Y-%m-%d %H:%M:%S}:123 +0000] [worker-1] INFO "
+            f"io.opentelemetry.exporter.logging.SystemOutLogRecordExporter - {iso(at)} INFO "
+            f"'{text}' : 0000 0000 [scopeInfo: x:] {{}}"
+        )
+    ),
+    "German dates": lines(lambda at, text: f"{at:%d-%m-%Y %H:%M:%S}.123 INFO {text}"),
+    "American dates": lines(lambda at, text: f"{at:%m/%d/%y %H:%M:%S} INFO {text}"),
+    "a dash between date and time": lines(lambda at, text: f"{at:%d/%m/%Y - %H:%M:%S} INFO {text}"),
+    "svlogd": lines(lambda at, text: f"{at:%Y-%m-%d_%H:%M:%S}.12345 {text}"),
+    "winston": lines(lambda at, text: f'info: {text} {{"a":1,"timestamp":"{iso(at)}"}}'),
+    "a table of HTML": lines(
+        lambda at, text: f"<tr><td>{at:%Y-%m-%d %H:%M:%S},123</td><td>{text}</td></tr>"
+    ),
+    "a diff": lines(lambda at, text: f"+{log4j(at, text)}"),
+    "Python's bytes": lines(lambda at, text: f'b"{log4j(at, text)}\\n"'),
+    "Serilog's compact JSON": lines(
+        lambda at, text: json.dumps({"@t": iso(at), "@mt": "{Text:l}", "Text": text})
+    ),
+    "Serilog's JSON": lines(
+        lambda at, text: json.dumps(
+            {"Timestamp": iso(at), "MessageTemplate": "{Text}", "Properties": {"Text": text}}
+        )
+    ),
+    "monolog 1": lines(
+        lambda at, text: json.dumps(
+            {"message": text, "datetime": {"date": f"{at:%Y-%m-%d %H:%M:%S.%f}"}}
+        )
+    ),
+    "loguru": lines(
+        lambda at, text: json.dumps(
+            {"text": "x", "record": {"message": text, "time": {"timestamp": at.timestamp()}}}
+        )
+    ),
+    "Azure's tables": json.dumps(
+        {
+            "tables": [
+                {
+                    "columns": [{"name": "TimeGenerated"}, {"name": "LogMessage"}],
+                    "rows": [[iso(at), text] for at, text in EVENTS],
+                }
+            ]
+        }
+    ),
+    "Grafana's text, without labels": "Common labels: {}\n\n\n"
+    + "\n".join(f"{ms(at)}\t{iso(at)}\t{text}" for at, text in EVENTS[::-1]),
+    "Kibana's columns": lines(
+        lambda at, text: (
+            f"\t{at:%b %d, %Y @ %H:%M:%S}.123\t{json.dumps({'msg': text, 'ts': at.timestamp()})}"
+        )
+    ),
+    "colours of 256": lines(lambda at, text: f"\x1b[38;5;10m\x1b[K{log4j(at, text)}\x1b[m\x1b[K"),
+    "grep's colours": lines(
+        lambda at, text: log4j(at, text).replace(
+            "Consumer", "\x1b[01;31m\x1b[KConsumer\x1b[m\x1b[K"
+        )
+    ),
+    "printed escapes": lines(lambda at, text: f"^[[32m{log4j(at, text)}^[[0m"),
+    "lost escapes": lines(
+        lambda at, text: f"[2m{iso(at)}[0;39m [32mINFO[0;39m [36mo.a.k.X[0;39m [2m:[0;39m {text}"
+    ),
+    "a code span in a quotation": lines(lambda at, text: f"> `{log4j(at, text)}`"),
+    "spaces of a document": lines(log4j).replace(" ", "\u00a0"),
+    "quotes of a document": lines(log4j).replace("'", "\u2019"),
+    "returns alone": lines(log4j).replace("\n", "\r"),
+    "100 columns": "\n".join(
+        line[start : start + 100]
+        for line in lines(log4j).splitlines()
+        for start in range(0, len(line), 100)
+    ),
+}
+
+
+@pytest.mark.parametrize("form", OF_TWO)
+def test_replicas_are_told_apart(form: str, tmp_path: Path) -> None:
+    rows = [
+        OF_TWO[form](EVENTS[index][0] + timedelta(seconds=0.2 * n), text, n)
+        for index, _, text, n in replicas()
+    ]
+
+    moves, _ = replay(("" if form.startswith("Firehose") else "\n").join(rows), tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+
+
+@pytest.mark.parametrize("form", OF_ONE)
+def test_form_is_read_with_its_times(form: str, tmp_path: Path) -> None:
+    assert replay(OF_ONE[form], tmp_path)[0] == WANTED
+
+
+def test_threads_before_the_time_are_no_streams(tmp_path: Path) -> None:
+    text = lines(lambda at, text: f"pool-1-thread-{at.second % 2}: {log4j(at, text)}")
+
+    assert replay(text, tmp_path) == (WANTED, {replay(lines(log4j), tmp_path)[1].pop()})
