@@ -353,7 +353,11 @@ class LineParser:
     ) -> ParsedLine:
         counts, text = self.counts, entry.text
         counts.lines += 1
-        event = self._match(text, matchers) or self._match_structured(entry, matchers)
+        event = (
+            self._match(text, matchers)
+            or self._match_structured(entry, matchers)
+            or self._match_escaped(text, matchers)
+        )
         if event is None:
             counts.unread += 1
             return ParsedLine(text, self.last_at or arrival_at, None, self._place)
@@ -418,6 +422,10 @@ class LineParser:
             return None
         text = structure(entry.text, entry.level, entry.fields)
         return None if text is None else self._match(text, matchers)
+
+    def _match_escaped(self, text: str, matchers: Matchers) -> LogEvent | None:
+        """Match a piece of an object that was cut from it: its quotes are still escaped."""
+        return self._match(text.replace('\\"', '"'), matchers) if '\\"' in text else None
 
     def _match(self, text: str, matchers: Matchers) -> LogEvent | None:
         for matcher in matchers:

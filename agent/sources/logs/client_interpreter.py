@@ -69,6 +69,10 @@ class ClientInterpreter:
     """Number of clients evicted because of the limit."""
     look_back: Callable[[Client], Settings] = lambda _: Settings()
     """Search for a client's settings in the log before the current line."""
+    find_group: Callable[[str], str] = lambda _: ""
+    """Search for the group of a client, by its name, in the log before the current line."""
+    nameless: int = 0
+    """Causes of which no client is known."""
 
     def derive(self, origin: str, host: str) -> "ClientInterpreter":
         """Return an interpreter for a stream within this one, with the name of its origin."""
@@ -80,6 +84,7 @@ class ClientInterpreter:
             is_host_configured=self.is_host_configured,
             source=self.source,
             look_back=self.look_back,
+            find_group=self.find_group,
         )
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
@@ -89,6 +94,7 @@ class ClientInterpreter:
         self.refusal = ""
         if client is None:
             self.refusal = "no client, or several, can be meant"
+            self.nameless += event.rule.action is Action.RAISE
             return out
         rule = event.rule
         if rule.subscribes:
@@ -179,12 +185,21 @@ class ClientInterpreter:
             return self._find_or_create(key, client_id, group, seen.get("instance_id"))
         # the missing name is the one that the handle had before
         client = self.clients.get(key) if key else self._find_by_group(group)
+        name = client_id or seen.get("member_name", "")
+        if client is None and group is None:
+            client = self._find_above(key, name)
         if event.rule.anonymous and (client is None or client.is_anonymous_in(group or "")):
-            name = client_id or seen.get("member_name", "")
             return self._find_or_create(key or group or "", name, group or self.group, None)
         if client is not None and "member_name" in seen:
             self._name(client, seen["member_name"])
         return client
+
+    def _find_above(self, key: str, client_id: str) -> ClientState | None:
+        """Find or create the first client, or one with a handle, whose group a line above names."""
+        if self.clients and not key:
+            return None
+        group = self.find_group(key) or self.group
+        return self._find_or_create(key or group, client_id, group, None) if group else None
 
     def _name(self, client: ClientState, client_id: str) -> None:
         """Name a client and its join that waits, unless signals have reported it without a name."""

@@ -6,6 +6,7 @@ from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.consumer_config import Client, Settings, find_settings, has_settings
+from agent.sources.logs.group_names import find_group
 
 
 def create_parser(
@@ -21,7 +22,8 @@ def create_parser(
 
     parser = LineParser(dialects, interpreter, timezone, create)
 
-    interpreter.look_back = _LookBack(parser).find
+    look_back = _LookBack(parser)
+    interpreter.look_back, interpreter.find_group = look_back.find, look_back.find_group
     return parser
 
 
@@ -56,3 +58,9 @@ class _LookBack:
                 self._is_bare_above = not has_settings(above, begin_above, end_above)
                 return find_settings(client, above, begin_above, end_above)
         return Settings()
+
+    def find_group(self, handle: str) -> str:
+        """Return the group that a line above names; an empty text where none does."""
+        parser = self._parser()
+        regions = [] if parser is None else parser.bytes_before()
+        return next(filter(None, (find_group(handle, *region) for region in regions)), "")

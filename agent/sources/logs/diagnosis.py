@@ -51,7 +51,7 @@ _MARKS = (
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
     (
-        rb"consumergroup/|\[sarama\]|client/metadata fetching metadata",
+        rb"consumergroup/|\[sarama\]|client/metadata fetching metadata|kafka server: The provided",
         f"sarama, which logs no rebalance: {_WIRE}",
     ),
     (
@@ -59,10 +59,14 @@ _MARKS = (
         f"brod, whose log is not supported: {_WIRE}",
     ),
     (
-        rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:",
+        rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl",
         _AT_DEFAULT_LEVEL,
     ),
     (rb"kafkajs", f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}"),
+    (
+        rb"beginning heartbeat loop|heartbeat errored|franz-go|\bkgo\.",
+        f"franz-go: its logger must keep the fields group and err, else {_WIRE}",
+    ),
     (rb"(?i)kafka", f"a client of Kafka that is not known: {_WIRE}"),
 )
 _FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
@@ -87,6 +91,16 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     ]
     mixed = tuple(sorted({client.member.client_id for client in clients if client.is_mixed}))
     yield from diagnose(sample, parser.counts, len(clients), mixed)
+    nameless = sum(
+        interpreter.nameless
+        for interpreter in parser.interpreters
+        if isinstance(interpreter, ClientInterpreter)
+    )
+    if nameless:
+        yield (
+            f"{nameless} lines show a cause and name no group, so no member can be meant: set the "
+            "source's group"
+        )
     members = [client.member for client in clients]
     if any(not member.client_id and not member.member_id for member in members):
         yield from _diagnose_level(sample)

@@ -1,0 +1,27 @@
+"""Groups that lines above name, for clients whose lines name a group now and then.
+
+Theory of operation. librdkafka's MAXPOLL and kafka-python's failed heartbeat name no group. A log
+that is read from its begin has named it before; an excerpt, or a log that is followed from its end,
+has named it in lines that no rule reads, as those of heartbeats and of the coordinator.
+"""
+
+import re
+
+_QUOTED = re.compile(rb'[Gg]roup \\{0,3}"([^"\\\n]{1,255})\\{0,3}"')
+_PLAIN = re.compile(rb"(?:for|joining|joined) group ([^\s:;,'\"()]{1,255})")
+
+
+def find_group(handle: str, log: bytes, begin: int, end: int) -> str:
+    """Return the group that the last line of a client names; an empty text where none does.
+
+    ``handle`` is the client's name in its lines; an empty one means any line.
+    """
+    name, found = handle.encode(), b""
+    for match in _QUOTED.finditer(log, begin, end):
+        line = log.rfind(b"\n", begin, match.start()) + 1
+        if not name or log.find(name, max(line, begin), match.start()) >= 0:
+            found = match[1]
+    if not found and not name:
+        for match in _PLAIN.finditer(log, begin, end):
+            found = match[1]
+    return found.decode(errors="replace")

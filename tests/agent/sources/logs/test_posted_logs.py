@@ -1,0 +1,150 @@
+"""Excerpts of logs as users post them: their begin is missing, or a viewer has cut their lines."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agent.cli import main
+
+MEMBER = "nestjs-server-a2d5e474-467e-4403-8cc8-88577563c941"
+WORKER = "[Worker clientId=w, groupId=connect]"
+GENERATION = "Generation{generationId=9, memberId='w-1', protocol='sessioned'}"
+
+
+def kafka_python(clock: str, text: str) -> str:
+    return f"2019-09-03 {clock},495 - kafka.coordinator - INFO - {text}"
+
+
+def nest(clock: str, level: str, text: str, **fields: str) -> str:
+    kept = json.dumps({"logger": "kafkajs", "groupId": "pay", "memberId": MEMBER, **fields})
+    return f"[Nest] 62  - 02/22/2022, {clock} PM     {level} [ServerKafka] {text} {kept}"
+
+
+def java(clock: str, text: str) -> str:
+    return f"2026-11-20 {clock},123 INFO [Consumer clientId=c-1, groupId=pay] {text}"
+
+
+def connect(clock: str, text: str) -> str:
+    return f"[2026-09-17 {clock},660] INFO {WORKER} {text} (o.a.k.X:1)"
+
+
+POSTS = {
+    "kafka-python's failed heartbeat, whose group a line above names": (
+        [
+            kafka_python("14:46:45", "Discovered coordinator 0 for group group1"),
+            kafka_python(
+                "14:46:49",
+                "Heartbeat: local member_id was not recognized; this consumer needs to re-join",
+            ),
+            kafka_python("14:46:50", "Successfully joined group group1 with generation 3"),
+        ],
+        [("group1", 3), ("group1", 0)],
+    ),
+    "librdkafka's MAXPOLL, whose group a heartbeat names": (
+        [
+            (
+                "%7|1610634030.325|HEARTBEAT|a#consumer-1| [thrd:main]: GroupCoordinator/8: "
+                'Heartbeat for group "pay" generation id 22'
+            ),
+            (
+                "%7|1610634031.325|HEARTBEAT|b#consumer-2| [thrd:main]: GroupCoordinator/8: "
+                'Heartbeat for group "audit" generation id 22'
+            ),
+            (
+                "%4|1610634034.520|MAXPOLL|a#consumer-1| [thrd:main]: Application maximum poll "
+                "interval (6000ms) exceeded by 55ms (adjust max.poll.interval.ms for long-running "
+                "message processing): leaving group"
+            ),
+            '%7|1610634034.520|LEAVE|a#consumer-1| [thrd:main]: Group "pay": leave (in state up)',
+        ],
+        [("pay", 5)],
+    ),
+    "NestJS's logger before kafkajs's": (
+        [
+            nest(
+                "3:41:08",
+                "LOG",
+                "INFO [ConsumerGroup] Consumer has joined the group",
+                leaderId=MEMBER,
+            ),
+            nest(
+                "3:42:08",
+                "WARN",
+                "WARN [Runner] The group is rebalancing, re-joining",
+                error="The group is rebalancing, so a rejoin is needed",
+            ),
+            nest(
+                "3:42:10",
+                "LOG",
+                "INFO [ConsumerGroup] Consumer has joined the group",
+                leaderId=MEMBER,
+            ),
+        ],
+        [("pay", 1), ("pay", 0)],
+    ),
+    "a worker that has read no configuration yet": (
+        [
+            connect(
+                "23:10:50",
+                "Current config state offset -1 does not match group assignment 1. "
+                "Forcing rebalance.",
+            ),
+            connect("23:10:50", "(Re-)joining group"),
+            connect("23:10:51", f"Successfully synced group in generation {GENERATION}"),
+            connect("23:10:51", "Joined group at generation 9 with protocol version 2 and got x"),
+        ],
+        [("connect", 7), ("connect", 0)],
+    ),
+    "reasons that a viewer has cut": (
+        [
+            java("13:20:05", "Request joining group due to: need to re-join wit..."),
+            java("13:21:05", "Request joining group due to: group is alre\u2026"),
+        ],
+        [],
+    ),
+    "a piece of an object, with escaped quotes": (
+        [
+            (
+                '"HEARTBEAT [a#consumer-1] [thrd:main]: Group \\"pay\\" heartbeat error response '
+                "in state up (join-state steady, 1 partition(s) assigned): Broker: Group rebalance in "
+                'progress"}'
+            ),
+        ],
+        [("pay", 1)],
+    ),
+}
+HINTS = {
+    "2022-02-15 02:30:54,356 [1] INFO P - Error occurred:Local: Maximum application poll interval "
+    "(max.poll.interval.ms) exceeded": "librdkafka",
+    '{"level":"info","msg":"heartbeat errored","caller":"kgo.go:317"}': "franz-go",
+    "2018/08/16 14:29:50 Consumer error: kafka server: The provided member is not known in the "
+    "current generation.": "sarama",
+    kafka_python(
+        "14:46:49", "Heartbeat: local member_id was not recognized; this consumer needs to re-join"
+    ): "name no group",
+}
+
+
+def replay(lines: list[str], folder: Path) -> tuple[list[tuple[str, int]], str]:
+    path = folder / "app.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(row["group"], row["to"]) for row in rows if row["kind"] == "transition"], done.stderr
+
+
+@pytest.mark.parametrize("post", POSTS)
+def test_excerpt_has_its_members_and_codes(post: str, tmp_path: Path) -> None:
+    lines, wanted = POSTS[post]
+
+    assert replay(lines, tmp_path)[0] == wanted
+
+
+@pytest.mark.parametrize("line", HINTS)
+def test_line_that_shows_no_member_gets_a_hint(line: str, tmp_path: Path) -> None:
+    moves, hints = replay([line], tmp_path)
+
+    assert not moves
+    assert HINTS[line] in hints
